@@ -11,7 +11,6 @@ const escapes: readonly (Buffer | null)[] = Array.from({ length: 256 }, (_, byte
 /** By byte: 1 if it is not written as it is. */
 export const isEscapedByte = Uint8Array.from(escapes, (escaped) => (escaped === null ? 0 : 1));
 
-/** How a byte is written for which `isEscapedByte` is 1. */
 export function escapeOf(byte: number): Buffer {
   return escapes[byte] as Buffer;
 }
@@ -44,27 +43,4 @@ export function skipPlainBytes(view: DataView, from: number, end: number): numbe
     if ((found & HIGH_BITS) !== 0) break;
   }
   return at;
-}
-
-/**
- * Writes UTF-8 text as a JSON string with its quotes, as PostgreSQL does. There must be room for all of it.
- *
- * @returns the end of what was written
- */
-export function putJsonString(
-  target: Buffer,
-  at: number,
-  bytes: Buffer,
-  from: number,
-  end: number,
-): number {
-  let to = at;
-  target[to++] = QUOTE;
-  for (let index = from; index < end; index += 1) {
-    const byte = bytes[index] as number;
-    if (isEscapedByte[byte] === 0) target[to++] = byte;
-    else to += escapeOf(byte).copy(target, to);
-  }
-  target[to++] = QUOTE;
-  return to;
 }

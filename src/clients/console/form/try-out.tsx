@@ -36,7 +36,6 @@ interface TrialProps {
   readonly onTry: () => void;
 }
 
-/** Tries the destination as it is in the form. */
 export function TryDestination(props: TrialProps & { steps: readonly CheckStep[] | null }) {
   return (
     <TryOut

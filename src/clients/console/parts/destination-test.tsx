@@ -24,7 +24,6 @@ export function DestinationTest({ exportId }: { exportId: string }) {
   );
 }
 
-/** The steps of a test, as they passed or failed. */
 export function CheckSteps({ steps }: { steps: readonly CheckStep[] }) {
   return (
     <ol className="steps" aria-live="polite">

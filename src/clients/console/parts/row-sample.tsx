@@ -7,7 +7,6 @@ import { Failure } from './notice.tsx';
 
 const shown = 20;
 
-/** A few rows as they would be exported, on request. */
 export function RowSample({ exportId }: { exportId: string }) {
   const { client } = useConsole();
   const [preview, setPreview] = useState<RowPreview | null>(null);
@@ -23,7 +22,6 @@ export function RowSample({ exportId }: { exportId: string }) {
   );
 }
 
-/** Some rows as a table. */
 export function Sample({ preview: { columns, rows } }: { preview: RowPreview }) {
   if (rows.length === 0) {
     return (

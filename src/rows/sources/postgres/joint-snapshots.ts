@@ -1,19 +1,20 @@
 import type pg from 'pg';
 import { Grouped } from '../../../foundation/domain/grouped.ts';
 import { KeyedGroups } from '../../../foundation/domain/keyed-groups.ts';
+import { untilAborted } from '../../../foundation/domain/patience.ts';
 import { copyBlock, type RowBlock } from '../../../foundation/domain/row-block.ts';
 import type { Slice, SourceRequest, SourceSnapshot } from '../source.ts';
 import { begin, type SnapshotOptions } from './begin-snapshot.ts';
-import { closeConnection, destroyConnection, nameColumns, serverVersionOf } from './connection.ts';
+import { closeConnection, destroyConnection, nameColumns } from './connection.ts';
 import { type ReadRelation, rowSecuritySql } from './hidden-rows.ts';
 import { KeyDigest } from './key-digest.ts';
 import { MemorySnapshot } from './memory-snapshot.ts';
 import { readKindSql } from './plain-table.ts';
 import type { PlanSelect, RequestPlan } from './plan.ts';
-import { findRefusal } from './refusal.ts';
 import { readSlices, type SliceReading } from './read-slice.ts';
-import { findTypeChanges } from './schema-changes.ts';
+import { findRefusal } from './refusal.ts';
 import { areTablesReplaced, tablesReplaced } from './replaced-tables.ts';
+import { findTypeChanges } from './schema-changes.ts';
 import { sliceInterval } from './slices.ts';
 import type { BatchAnswer, BatchStatement } from './statement-batch.ts';
 
@@ -157,7 +158,7 @@ export class JointSnapshots {
       const found = used.describeSql === null ? named : await nameShape(used.describeSql);
       // What has changed is for the one that is opened alone, which says so.
       if ((await findTypeChanges(client, used.columns, found, signal)).length > 0) continue;
-      const select = plan.select(named, serverVersionOf(client));
+      const select = plan.select(named);
       const keys = new KeyDigest();
       const reading = { options: this.#options, model: request.model, select, keys };
       small.push({ index, reading, slices, rows, leftBytes: maxBytes, blocks: [] });
@@ -295,19 +296,4 @@ function joinSignals(signals: readonly AbortSignal[]): {
     for (const signal of signals) signal.removeEventListener('abort', note);
   };
   return { signal: joined.signal, end };
-}
-
-/** @throws the signal's reason if it aborts first */
-async function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  signal.throwIfAborted();
-  let abort = () => {};
-  const aborted = new Promise<never>((_, reject) => {
-    abort = () => reject(signal.reason);
-    signal.addEventListener('abort', abort, { once: true });
-  });
-  try {
-    return await Promise.race([work, aborted]);
-  } finally {
-    signal.removeEventListener('abort', abort);
-  }
 }
