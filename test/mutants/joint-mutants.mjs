@@ -69,4 +69,18 @@ export const jointMutants = [
     replace: 'const patience = setTimeout(() => {}, patienceMs)',
     test: 'test/unit/domain/grouped.test.ts',
   },
+  {
+    name: 'dispatch: organizations that can begin no run hide those that are left out',
+    file: 'src/service/admission/dispatch-runs.ts',
+    find: '!isCut || organizations.size >= slots',
+    replace: 'true',
+    test: `${store}/dispatch-choice.test.ts`,
+  },
+  {
+    name: 'dispatch: of organizations in their first turn those of a backfill go first',
+    file: 'src/state/store/runs/outbox.ts',
+    find: 'partition by is_small_slot order by behind,',
+    replace: 'partition by is_small_slot order by behind desc,',
+    test: `${store}/dispatch-choice.test.ts`,
+  },
 ];

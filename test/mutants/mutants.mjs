@@ -290,8 +290,8 @@ export const mutants = [
   {
     name: 'dispatch: a list that is chosen as a whole hides the run behind it',
     file: 'src/service/admission/dispatch-runs.ts',
-    find: 'if (isShort && tookWholeList(state, chosen)) {',
-    replace: 'if (isShort && chosen.length < 0) {',
+    find: 'if (reading.isShort && tookWholeList(state, chosen)) continue;',
+    replace: '',
     test: `${store}/dispatch-choice.test.ts`,
   },
   {
