@@ -235,7 +235,7 @@ function planOf(column: Column, sql: string): RequestPlan {
       columns: [column],
       explainSql: () => '',
       copySql: () => sql,
-      decoders: [],
+      numerics: [],
       hidden: [],
       projection: null,
       keys: null,

@@ -45,26 +45,3 @@ export function skipPlainBytes(view: DataView, from: number, end: number): numbe
   }
   return at;
 }
-
-/**
- * Writes UTF-8 text as a JSON string with its quotes, as PostgreSQL does. There must be room for all of it.
- *
- * @returns the end of what was written
- */
-export function putJsonString(
-  target: Buffer,
-  at: number,
-  bytes: Buffer,
-  from: number,
-  end: number,
-): number {
-  let to = at;
-  target[to++] = QUOTE;
-  for (let index = from; index < end; index += 1) {
-    const byte = bytes[index] as number;
-    if (isEscapedByte[byte] === 0) target[to++] = byte;
-    else to += escapeOf(byte).copy(target, to);
-  }
-  target[to++] = QUOTE;
-  return to;
-}

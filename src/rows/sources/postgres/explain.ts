@@ -1,7 +1,7 @@
 import type pg from 'pg';
 import { type Description, refusePartOfDay, type SourceRequest } from '../source.ts';
 import { beginReading, type SnapshotOptions } from './begin-snapshot.ts';
-import { closeConnection, describeColumns, query, serverVersionOf } from './connection.ts';
+import { closeConnection, describeColumns, query } from './connection.ts';
 import { type ReadRelation, viewedRelationsSql } from './hidden-rows.ts';
 import { describeIntervalColumn } from './interval-column.ts';
 import type { PlanSelect } from './plan.ts';
@@ -25,7 +25,7 @@ export async function explain(
     const changes = await findTypeChanges(client, columns, found, signal);
     const wider = applyTypeChanges(model, changes);
     const described = usedSql === null ? found : await describeColumns(client, describeSql, signal);
-    const planned = select(described, serverVersionOf(client), wider);
+    const planned = select(described, wider);
     await query(client, planned.explainSql(request.interval, runs), signal);
     const refusal = await findRefusal(client, relation, signal);
     if (refusal) throw refusal;

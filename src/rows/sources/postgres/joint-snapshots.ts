@@ -4,7 +4,7 @@ import { KeyedGroups } from '../../../foundation/domain/keyed-groups.ts';
 import { copyBlock, type RowBlock } from '../../../foundation/domain/row-block.ts';
 import type { Slice, SourceRequest, SourceSnapshot } from '../source.ts';
 import { begin, type SnapshotOptions } from './begin-snapshot.ts';
-import { closeConnection, destroyConnection, nameColumns, serverVersionOf } from './connection.ts';
+import { closeConnection, destroyConnection, nameColumns } from './connection.ts';
 import { type ReadRelation, rowSecuritySql } from './hidden-rows.ts';
 import { KeyDigest } from './key-digest.ts';
 import { MemorySnapshot } from './memory-snapshot.ts';
@@ -157,7 +157,7 @@ export class JointSnapshots {
       const found = used.describeSql === null ? named : await nameShape(used.describeSql);
       // What has changed is for the one that is opened alone, which says so.
       if ((await findTypeChanges(client, used.columns, found, signal)).length > 0) continue;
-      const select = plan.select(named, serverVersionOf(client));
+      const select = plan.select(named);
       const keys = new KeyDigest();
       const reading = { options: this.#options, model: request.model, select, keys };
       small.push({ index, reading, slices, rows, leftBytes: maxBytes, blocks: [] });

@@ -3,7 +3,7 @@ import type { DataInterval } from '../../../foundation/domain/time.ts';
 import { isWrittenSince } from '../../query/written-since.ts';
 import type { EarlierExport, SecondLook, SourceRequest } from '../source.ts';
 import { begin, type SettledAt, type SnapshotOptions } from './begin-snapshot.ts';
-import { describeColumns, destroyConnection, query, serverVersionOf } from './connection.ts';
+import { describeColumns, destroyConnection, query } from './connection.ts';
 import { findCulprit } from './culprit.ts';
 import { toSourceError } from './errors.ts';
 import { rowSecuritySql } from './hidden-rows.ts';
@@ -83,7 +83,7 @@ async function withPlan<T>(
   const { client, snapshot, serverStart } = begun;
   try {
     const described = await describeColumns(client, describeSql, signal);
-    const planned = select(described, serverVersionOf(client));
+    const planned = select(described);
     const done = await work(client, planned, `${snapshot}@${serverStart}`);
     if (await areTablesReplaced(client, signal)) throw tablesReplaced();
     const refusal = await findRefusal(client, relation, signal);

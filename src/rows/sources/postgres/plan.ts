@@ -25,9 +25,9 @@ import {
   type Selection,
 } from '../../query/select.ts';
 import type { Projection, SourceRequest } from '../source.ts';
+import type { NumericForm } from './block-decoder.ts';
 import { columnTypeOf, type DescribedColumn } from './column-types.ts';
 import type { ReadRelation } from './hidden-rows.ts';
-import type { JsonDecoder } from './json-decoder.ts';
 import type { WiderType } from './schema-changes.ts';
 import {
   hiddenKeysOf,
@@ -57,8 +57,8 @@ export interface SelectPlan {
   findRowSql(range: DataInterval, text: string): string | null;
   /** Null unless the request is of `columns`. */
   readonly projection: Projection | null;
-  /** For each of `columns` how its fields become what its type says; null: they are sent so. */
-  readonly decoders: readonly (JsonDecoder | null)[];
+  /** For each of `columns`; none for a request of keys. */
+  readonly numerics: readonly NumericForm[];
   /** The interval column. */
   readonly moment: Pick<Column, 'type' | 'sourceType'>;
   /** Columns that `copySql` sends after `columns`. */
@@ -96,14 +96,9 @@ export interface RequestPlan extends Pick<SelectPlan, 'countSql' | 'countLateSql
   readonly used: { readonly columns: readonly ModelColumn[]; readonly describeSql: string | null };
   /**
    * @param described the columns of `describeSql`, in their order
-   * @param serverVersion major; null if it is not known
    * @param wider columns that are sent with a wider type than their own
    */
-  select(
-    described: readonly DescribedColumn[],
-    serverVersion: number | null,
-    wider?: ReadonlyMap<string, WiderType>,
-  ): SelectPlan;
+  select(described: readonly DescribedColumn[], wider?: ReadonlyMap<string, WiderType>): SelectPlan;
 }
 
 /** Plans a request. Throws SluiceError `query.*` or `source.*`. */
@@ -131,12 +126,12 @@ function planRequest(read: ReadRequest): RequestPlan {
     model,
     describeSql: describeSql(model, query, described),
     used: usedBy(request, model, query),
-    select(given, serverVersion, wider = new Map()) {
+    select(given, wider = new Map()) {
       // The last two of what `describeSql` describes.
       refuseTenantColumn(model.tenantColumn, given.at(-1));
       const { typeOid = 0, sourceType = '' } = given.at(-2) ?? {};
       const moment = { type: columnTypeOf(typeOid), sourceType };
-      const sent = sentColumns(read, { given, serverVersion, wider });
+      const sent = sentColumns(read, { given, wider });
       const planOf = request.select === 'keys' ? planOfKeys : planOfRows;
       return { ...planOf(read, sent), moment, ...countsOf(selectionOf) };
     },
@@ -171,7 +166,7 @@ function planOfKeys(read: ReadRequest, { all, width }: SentColumns): Sends {
   const keys = keyColumnsOf(model, query, columns);
   return {
     columns: keys,
-    decoders: [],
+    numerics: [],
     projection,
     hidden: [],
     keys: null,
@@ -181,7 +176,7 @@ function planOfKeys(read: ReadRequest, { all, width }: SentColumns): Sends {
   };
 }
 
-function planOfRows(read: ReadRequest, { all, width, decoders }: SentColumns): Sends {
+function planOfRows(read: ReadRequest, { all, width, numerics }: SentColumns): Sends {
   const { model, query, projection } = read;
   const selectionOf = selectionsOf(read);
   const columns = all.slice(0, width);
@@ -196,7 +191,7 @@ function planOfRows(read: ReadRequest, { all, width, decoders }: SentColumns): S
   });
   return {
     columns,
-    decoders,
+    numerics,
     projection,
     hidden,
     keys: {

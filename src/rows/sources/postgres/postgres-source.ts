@@ -20,7 +20,6 @@ import {
   connect,
   describeColumns,
   destroyConnection,
-  serverVersionOf,
   withAbort,
 } from './connection.ts';
 import { findCulprit } from './culprit.ts';
@@ -373,7 +372,7 @@ async function findElsewhere(
   const client = await beginReading(options, request.tenantKey, relation, signal);
   try {
     const described = await describeColumns(client, describeSql, signal);
-    const { columns, elsewhereSql } = select(described, serverVersionOf(client));
+    const { columns, elsewhereSql } = select(described);
     if (columns.length === 0 || !elsewhereSql) return [];
     const text = elsewhereSql(request.interval, keys);
     const { rows } = await withAbort(client, signal, () =>

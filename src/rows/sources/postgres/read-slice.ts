@@ -146,7 +146,7 @@ function copyOf({ options, select }: SliceReading, tied: TiedPlan | null, slice:
 /** Holds the memory for a row's text too, but not more than a row of text alone may have. */
 function holdOf({ options, select }: SliceReading, signal: AbortSignal) {
   const { maxRowBytes, holdRow } = options;
-  const decodes = select.decoders.some((decoder) => decoder !== null);
+  const decodes = select.numerics.some((form) => form !== null);
   if (!holdRow) return undefined;
   return (bytes: number) =>
     holdRow(decodes ? Math.max(bytes, Math.min(bytes * 2, maxRowBytes)) : bytes, signal);
@@ -168,7 +168,7 @@ async function* blocksOf(
   const { maxRowBytes, holdRow } = options;
   const width = select.columns.length;
   const hold = holdRow && ((bytes: number) => holdRow(bytes, signal));
-  const decoder = new BlockDecoder(select.decoders, { textBytes: freeRowBytes, maxRowBytes });
+  const decoder = new BlockDecoder(select.numerics, { textBytes: freeRowBytes, maxRowBytes });
   const named = (error: unknown): never => {
     throw nameLargeRow(error, select, maxRowBytes);
   };

@@ -4,9 +4,8 @@ import type { Column } from '../../../foundation/domain/row-block.ts';
 import type { ParsedQuery } from '../../query/parse-query.ts';
 import { outputsOf, type SentColumn } from '../../query/select.ts';
 import type { Projection, SourceRequest } from '../source.ts';
+import type { NumericForm } from './block-decoder.ts';
 import { columnTypeOf, type DescribedColumn, isNested } from './column-types.ts';
-import type { JsonDecoder } from './json-decoder.ts';
-import { decoderOf, keptNumeric, numericDecoder } from './json-decoders.ts';
 import { type WiderType, writtenType } from './schema-changes.ts';
 
 /** A request whose query was read. */
@@ -36,7 +35,6 @@ export function outputIndexOf(key: string, model: Model, query: ParsedQuery | nu
 /** What the server says about the columns of `describeSql`. */
 interface Described {
   readonly given: readonly DescribedColumn[];
-  readonly serverVersion: number | null;
   readonly wider: ReadonlyMap<string, WiderType>;
 }
 
@@ -46,13 +44,13 @@ export interface SentColumns {
   /** How many of them are columns of the rows. */
   readonly width: number;
   /** By column of the rows. */
-  readonly decoders: readonly (JsonDecoder | null)[];
+  readonly numerics: readonly NumericForm[];
 }
 
-export function sentColumns(
-  read: ReadRequest,
-  { given, serverVersion, wider }: Described,
-): SentColumns {
+/** The fixed OID of numeric (`pg_type.dat`). */
+const numericOid = 1700;
+
+export function sentColumns(read: ReadRequest, { given, wider }: Described): SentColumns {
   const { request, model, query } = read;
   const outputs = outputsOf(model, query);
   const nameAt = (index: number): string | null => {
@@ -71,26 +69,24 @@ export function sentColumns(
   /** Keys come as they always have: their digests are kept. */
   const isKey = (index: number) => model.keyColumns.includes(nameAt(index) ?? '');
   const mayChange = (index: number) => index < outputs.length && !isKey(index);
-  const decoderAt = (index: number): JsonDecoder | null =>
-    request.select !== 'keys' && mayChange(index)
-      ? decoderOf(described[index]?.typeOid ?? 0, serverVersion)
-      : null;
+  const isPrinted = (index: number) =>
+    request.select !== 'keys' && mayChange(index) && described[index]?.typeOid === numericOid;
   const all = described.map((column, index): Column & SentColumn => {
     const { name, typeOid, sourceType } = column;
     if (sendsText && isNested(column) && mayChange(index)) {
       return { name, type: 'text', sourceType, sentAs: 'text' };
     }
-    const decoder = decoderAt(index);
-    const isKept = sendsNumerics && decoder === numericDecoder && isExactNumeric(sourceType);
+    const isNumeric = isPrinted(index);
+    const isKept = sendsNumerics && isNumeric && isExactNumeric(sourceType);
     const type = isKept ? 'numeric' : columnTypeOf(typeOid);
     const castTo = wider.get(nameAt(index) ?? '')?.sql;
     if (castTo !== undefined) return { name, type, sourceType, sentAs: 'binary', castTo };
-    return decoder ? { name, type, sourceType, sentAs: 'binary' } : { name, type, sourceType };
+    return isNumeric ? { name, type, sourceType, sentAs: 'binary' } : { name, type, sourceType };
   });
   const width = outputs.length;
-  const decoders = all.slice(0, width).map(({ sentAs, type }, index) => {
-    if (type === 'numeric') return keptNumeric;
-    return sentAs === 'binary' ? decoderAt(index) : null;
+  const numerics = all.slice(0, width).map(({ sentAs, type }, index): NumericForm => {
+    if (type === 'numeric') return 'binary';
+    return sentAs === 'binary' && isPrinted(index) ? 'text' : null;
   });
-  return { all, width, decoders };
+  return { all, width, numerics };
 }

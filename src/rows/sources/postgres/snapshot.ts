@@ -3,13 +3,7 @@ import { SluiceError } from '../../../foundation/domain/errors.ts';
 import type { RowBlock } from '../../../foundation/domain/row-block.ts';
 import type { KeySet, Slice, SourceRequest, SourceSnapshot } from '../source.ts';
 import { begin, type SnapshotOptions, type View } from './begin-snapshot.ts';
-import {
-  closeConnection,
-  destroyConnection,
-  nameColumns,
-  query,
-  serverVersionOf,
-} from './connection.ts';
+import { closeConnection, destroyConnection, nameColumns, query } from './connection.ts';
 import { findCulprit } from './culprit.ts';
 import { isUnderPolicy } from './errors.ts';
 import { rowSecuritySql } from './hidden-rows.ts';
@@ -101,7 +95,7 @@ async function takeSnapshot(
     const named = await nameColumns(client, described?.fields ?? [], signal);
     const found = types ? await nameColumns(client, types.fields, signal) : named;
     const changes = await findTypeChanges(client, used.columns, found, signal);
-    const planned = select(named, serverVersionOf(client), applyTypeChanges(model, changes));
+    const planned = select(named, applyTypeChanges(model, changes));
     const slices = sliceInterval(request.interval, options.sliceMs, rows);
     const isCounted = rows !== limit;
     // A name costs the server a file, and only a second connection needs it.
