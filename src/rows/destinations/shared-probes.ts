@@ -1,4 +1,5 @@
 import type { StoreTraits } from '../../foundation/domain/store-traits.ts';
+import { unlessAborted } from '../../foundation/domain/unless-aborted.ts';
 
 /** How long a result is shared: what is kept with each export is valid much longer. */
 const validMs = 10 * 60_000;
@@ -46,7 +47,13 @@ export class SharedProbes {
     const changedAt = this.#now() - changedForMs;
     const running = this.#running.get(store);
     const isNew = running !== undefined && running.beganAt > changedAt;
-    const shared = isNew ? await orAborted(running.traits, signal) : this.#read(store, changedAt);
+    // Null if that probe failed.
+    const shared = isNew
+      ? await unlessAborted(
+          running.traits.catch(() => null),
+          signal,
+        )
+      : this.#read(store, changedAt);
     if (shared) return shared;
     const own = { traits: probe(), beganAt: this.#now() };
     this.#running.set(store, own);
@@ -75,20 +82,5 @@ export class SharedProbes {
     this.#kept.set(store, kept);
     const [oldest] = this.#kept.keys();
     if (this.#kept.size > maxKept && oldest !== undefined) this.#kept.delete(oldest);
-  }
-}
-
-/** @returns null if it failed */
-async function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T | null> {
-  signal.throwIfAborted();
-  let stop = () => {};
-  const aborted = new Promise<never>((_, reject) => {
-    stop = () => reject(signal.reason);
-    signal.addEventListener('abort', stop, { once: true });
-  });
-  try {
-    return await Promise.race([work.catch(() => null), aborted]);
-  } finally {
-    signal.removeEventListener('abort', stop);
   }
 }

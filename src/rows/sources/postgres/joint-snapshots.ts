@@ -2,6 +2,7 @@ import type pg from 'pg';
 import { Grouped } from '../../../foundation/domain/grouped.ts';
 import { KeyedGroups } from '../../../foundation/domain/keyed-groups.ts';
 import { copyBlock, type RowBlock } from '../../../foundation/domain/row-block.ts';
+import { unlessAborted } from '../../../foundation/domain/unless-aborted.ts';
 import type { Slice, SourceRequest, SourceSnapshot } from '../source.ts';
 import { begin, type SnapshotOptions } from './begin-snapshot.ts';
 import { closeConnection, destroyConnection, nameColumns } from './connection.ts';
@@ -71,7 +72,7 @@ export class JointSnapshots {
     const { request, signal, server } = asked;
     const { tenantKey } = request;
     if ((this.#aloneUntil.get(tenantKey) ?? 0) > performance.now()) return null;
-    return untilAborted(this.#groups.take(JSON.stringify([tenantKey, server]), asked), signal);
+    return unlessAborted(this.#groups.take(JSON.stringify([tenantKey, server]), asked), signal);
   }
 
   /** Opens the requests of one project, whose intervals settled at the same server. */
@@ -295,19 +296,4 @@ function joinSignals(signals: readonly AbortSignal[]): {
     for (const signal of signals) signal.removeEventListener('abort', note);
   };
   return { signal: joined.signal, end };
-}
-
-/** @throws the signal's reason if it aborts first */
-async function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  signal.throwIfAborted();
-  let abort = () => {};
-  const aborted = new Promise<never>((_, reject) => {
-    abort = () => reject(signal.reason);
-    signal.addEventListener('abort', abort, { once: true });
-  });
-  try {
-    return await Promise.race([work, aborted]);
-  } finally {
-    signal.removeEventListener('abort', abort);
-  }
 }
