@@ -3,7 +3,7 @@ import { type ColumnType, epochDays, type RowBlock } from '../../../foundation/d
 import { type Bounds, exact, type Order, orders } from './bounds.ts';
 import { physicalType } from './column-types.ts';
 import type { ViewedBlock } from './column-writer.ts';
-import { type JsonNumber, readScaled } from './json-numbers.ts';
+import type { JsonNumber } from './json-numbers.ts';
 import type { OpenPage } from './page.ts';
 
 /** `epochDays` in microseconds, 946,684,800,000,000, as the two halves of an int64. */
@@ -231,28 +231,20 @@ function boolValues(): FixedValues {
   };
 }
 
-/** Values that come as JSON text. */
-export function jsonValues(number: JsonNumber): FixedValues {
-  return number.exactScale === undefined
-    ? readValues(number, number.read, number.type.width ?? 8)
-    : decimalValues(number, number.exactScale);
-}
-
 export function orderOf({ type: { physical } }: JsonNumber): Order {
   const { int32, int64 } = physicalType;
   return physical === int32 ? orders.int32 : physical === int64 ? orders.int64 : orders.fixed;
 }
 
-/** Values that a function reads one by one. */
-export function readValues(
-  number: JsonNumber,
-  read: JsonNumber['read'],
-  width: number,
-): FixedValues {
+const widthOf = ({ type: { physical, width = 8 } }: JsonNumber): number =>
+  physical === physicalType.int32 ? 4 : width;
+
+/** Values that a function reads one by one; by default from JSON text. */
+export function readValues(number: JsonNumber, read = number.read): FixedValues {
   let min: number | bigint | undefined;
   let max: number | bigint | undefined;
   return {
-    width,
+    width: widthOf(number),
     order: orderOf(number),
     put({ sink }, { block }, first, count) {
       const { bytes, offsets, lengths } = block;
@@ -284,49 +276,6 @@ export function plainOf({ write }: JsonNumber, value: number | bigint): Buffer {
   const bytes = new ByteWriter(16);
   write(bytes, value);
   return bytes.take(0);
-}
-
-/** DECIMAL of so few digits that its values are exact as numbers. */
-function decimalValues(number: JsonNumber, scale: number): FixedValues {
-  const isShort = number.type.physical === physicalType.int32;
-  let min = Number.POSITIVE_INFINITY;
-  let max = Number.NEGATIVE_INFINITY;
-  return {
-    width: isShort ? 4 : 8,
-    order: isShort ? orders.int32 : orders.int64,
-    put({ sink }, { block }, first, count) {
-      const { bytes, offsets, lengths } = block;
-      const step = block.columns.length;
-      const end = endOf(block, first, count);
-      const target = sink.view;
-      let at = sink.length;
-      let low = min;
-      let high = max;
-      for (let field = first; field < end; field += step) {
-        const length = lengths[field] as number;
-        if (length < 0) continue;
-        const from = offsets[field] as number;
-        const value = readScaled(bytes, from, from + length, scale);
-        target.setInt32(at, value, true);
-        at += 4;
-        if (!isShort) {
-          target.setInt32(at, Math.floor(value / word), true);
-          at += 4;
-        }
-        if (value < low) low = value;
-        if (value > high) high = value;
-      }
-      sink.length = at;
-      min = low;
-      max = high;
-    },
-    takeBounds() {
-      const bounds = min <= max ? exact(plainOf(number, min), plainOf(number, max)) : undefined;
-      min = Number.POSITIVE_INFINITY;
-      max = Number.NEGATIVE_INFINITY;
-      return bounds;
-    },
-  };
 }
 
 /** The writer of values of a fixed width; undefined for types of varying length. */

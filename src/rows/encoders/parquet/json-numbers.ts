@@ -11,7 +11,7 @@ export interface JsonNumber {
   read(bytes: Buffer, from: number, end: number): number | bigint;
   /** Appends a PLAIN value. */
   write(out: ByteWriter, value: number | bigint): void;
-  /** Scale of a DECIMAL whose values `readScaled` gives; absent: another type, or more digits than are exact. */
+  /** Scale of a DECIMAL whose values are exact as numbers; absent: another type, or more digits. */
   readonly exactScale?: number;
   /** Digits of a DECIMAL before the point. */
   readonly wholeDigits?: number;
@@ -21,8 +21,6 @@ const minus = 0x2d;
 const point = 0x2e;
 const zero = 0x30;
 
-/** And an int32 has nine. */
-const smallDigits = 9;
 const word = 0x1_0000_0000;
 
 export function writeInt32(out: ByteWriter, value: number | bigint): void {
@@ -64,10 +62,6 @@ export function decimalNumber(precision: number, scale: number): JsonNumber {
     wholeDigits,
     ...(precision <= exactDigits && { exactScale: scale }),
     check(bytes, from, end) {
-      const pointAt = end - scale - 1;
-      const fits = pointAt > from && pointAt - from <= wholeDigits;
-      // Most are like this: all digits after the point, and a sign only if it is no longer.
-      if (fits && areDigits(bytes, from, pointAt, end)) return undefined;
       let at = bytes[from] === minus ? from + 1 : from;
       while (bytes[at] === zero && at < end) at++;
       const start = at;
@@ -97,31 +91,14 @@ export function decimalNumber(precision: number, scale: number): JsonNumber {
   };
 }
 
-/** Whether there are digits before and after a point. */
-function areDigits(bytes: Buffer, from: number, pointAt: number, end: number): boolean {
-  if (bytes[pointAt] !== point) return false;
-  for (let at = bytes[from] === minus ? from + 1 : from; at < end; at++) {
-    if (!isDigit(bytes[at] as number) && at !== pointAt) return false;
-  }
-  return true;
-}
-
 function isDigit(byte: number): boolean {
   return byte >= zero && byte < zero + 10;
 }
 
 /** The number without its point, `scale` digits after it; of up to 15 digits. */
-export function readScaled(bytes: Buffer, from: number, end: number, scale: number): number {
+function readScaled(bytes: Buffer, from: number, end: number, scale: number): number {
   const isNegative = bytes[from] === minus;
   let at = isNegative ? from + 1 : from;
-  const pointAt = end - scale - 1;
-  if (scale > 0 && pointAt >= at && end - at <= smallDigits + 1 && bytes[pointAt] === point) {
-    // Most are like this: few digits, and as many after the point as the type has.
-    let small = 0;
-    for (; at < pointAt; at++) small = (Math.imul(small, 10) + (bytes[at] as number) - zero) | 0;
-    for (at++; at < end; at++) small = (Math.imul(small, 10) + (bytes[at] as number) - zero) | 0;
-    return isNegative ? 0 - small : small;
-  }
   let value = 0;
   for (; at < end && bytes[at] !== point; at++) value = value * 10 + (bytes[at] as number) - zero;
   const last = Math.min(end, at + 1 + scale);
