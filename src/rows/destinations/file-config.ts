@@ -223,16 +223,16 @@ export function withFileSettings(
   return {
     ...definition,
     configSchema: Type.Object({ ...own, ...fileProperties(formats) }, options),
-    validate: (config, context) => [
-      ...definition.validate(config, context),
-      ...checkFileSettings(readFileSettings(config), formats),
-      ...checkTable(
-        readFileSettings(config),
-        definition,
-        typeof config.snapshot_retention_days === 'number',
-      ),
-      ...checkDecimals(readFileSettings(config), config.decimal_columns),
-    ],
+    validate(config, context) {
+      const settings = readFileSettings(config);
+      const hasRetention = typeof config.snapshot_retention_days === 'number';
+      return [
+        ...definition.validate(config, context),
+        ...checkFileSettings(settings, formats),
+        ...checkTable(settings, definition, hasRetention),
+        ...checkDecimals(settings, config.decimal_columns),
+      ];
+    },
   };
 }
 
@@ -300,16 +300,10 @@ function checkFileSettings(
 
 function checkDecimals({ format }: FileSettings, entries: unknown): readonly Problem[] {
   if (!Array.isArray(entries) || entries.length === 0) return [];
-  const remedies = [
-    ...(format === 'Parquet'
-      ? []
-      : ['Only for Parquet. Set file_format to Parquet, or leave decimal_columns empty.']),
-  ];
   const attr = 'decimal_columns';
-  return [
-    ...remedies.map((detail): Problem => ({ attr, code: 'invalid_input', detail })),
-    ...checkDecimalEntries(entries, attr),
-  ];
+  const detail = 'Only for Parquet. Set file_format to Parquet, or leave decimal_columns empty.';
+  const found = checkDecimalEntries(entries, attr);
+  return format === 'Parquet' ? found : [{ attr, code: 'invalid_input', detail }, ...found];
 }
 
 function checkTable(
