@@ -57,7 +57,6 @@ export function destinationOf({ destinations }: Registry, type: string): Destina
   throw new SluiceError('destination.invalid_config', `unknown destination type ${type}`);
 }
 
-/** The proxies of an installation. */
 export function proxiesOf(
   config: Pick<Config, 'HTTP_PROXY' | 'HTTPS_PROXY' | 'NO_PROXY'>,
 ): ProxySettings {
@@ -65,7 +64,6 @@ export function proxiesOf(
   return { http, https, exceptions };
 }
 
-/** What this installation gives to destinations. */
 export function destinationContextOf(config: Config): DestinationContext {
   return {
     ...createOutboundAgents(

@@ -1,4 +1,3 @@
-/** One check of an installation. */
 export interface Examined {
   readonly check: string;
   readonly result: 'ok' | 'warning' | 'failed';

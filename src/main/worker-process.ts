@@ -132,7 +132,6 @@ function consume(
   });
 }
 
-/** What executes runs. */
 function openExecutor(
   foundation: Foundation,
   admission: Admission,

@@ -1,5 +1,5 @@
 import type { Command, Option } from 'commander';
-import { type CliDeps, CliError, exitCodes } from './deps.ts';
+import { type CliDeps, misused } from './deps.ts';
 
 const shells = ['bash', 'zsh', 'fish'] as const;
 type Shell = (typeof shells)[number];
@@ -12,7 +12,7 @@ export function registerCompletion(program: Command, deps: CliDeps): void {
     .argument('<shell>', 'bash, zsh or fish')
     .action((shell: string) => {
       if (!shells.includes(shell as Shell)) {
-        throw new CliError(`Use one of ${shells.join(', ')}.`, exitCodes.misused);
+        throw misused(`Use one of ${shells.join(', ')}.`);
       }
       deps.terminal.out(writers[shell as Shell](wordsOf(program)));
     });

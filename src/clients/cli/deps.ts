@@ -1,14 +1,12 @@
 import type { Environment } from '../../foundation/config/client-settings.ts';
 import type { Database } from '../../state/store/database/database.ts';
 
-/** What a command sees of the world. */
 export interface Terminal {
   /** Writes to standard output, as it is. */
   out(text: string): void;
   /** Writes to standard error, as it is. */
   err(text: string): void;
   readonly env: Environment;
-  /** Whether standard output is a terminal. */
   readonly isTerminal: boolean;
   /** Whether standard error is a terminal: only there a progress bar is drawn. */
   readonly drawsProgress: boolean;
@@ -49,7 +47,6 @@ const misuseCodes: readonly string[] = [
 export const isMisuse = ({ code }: { readonly code: string | null }): boolean =>
   code !== null && misuseCodes.includes(code);
 
-/** A failure with a message for the user. */
 export class CliError extends Error {
   override readonly name: string = 'CliError';
   readonly exitCode: number;
@@ -59,3 +56,6 @@ export class CliError extends Error {
     this.exitCode = exitCode;
   }
 }
+
+/** The command, an option or a setting is wrong, whatever the service has. */
+export const misused = (message: string): CliError => new CliError(message, exitCodes.misused);

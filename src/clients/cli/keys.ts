@@ -4,7 +4,7 @@ import type { ApiKey } from '../../state/store/tenants/api-keys.ts';
 import type { IssuedKey } from '../../service/use-cases/tenants/issue-key.ts';
 import { printRecord, printRecords } from './answer.ts';
 import { collectProjectIds, readList, readSeconds, readTime, readUuid } from './arguments.ts';
-import { type CliDeps, CliError, exitCodes } from './deps.ts';
+import { type CliDeps, CliError, misused } from './deps.ts';
 
 interface CreateOptions {
   readonly organization?: string;
@@ -117,7 +117,7 @@ function refuseBoth({
   operator = false,
 }: Pick<CreateOptions, 'organization' | 'operator'>): void {
   if ((organization === undefined) === operator) return;
-  throw new CliError('Name either --organization or --operator.', exitCodes.misused);
+  throw misused('Name either --organization or --operator.');
 }
 
 function issuedView({ apiKey, key }: IssuedKey) {

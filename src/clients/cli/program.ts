@@ -7,7 +7,7 @@ import { registerRecords } from './api/records.ts';
 import { registerRuns } from './api/runs.ts';
 import { registerTasks } from './api/tasks.ts';
 import { registerCompletion } from './completion.ts';
-import { type CliDeps, CliError, exitCodes } from './deps.ts';
+import { type CliDeps, misused } from './deps.ts';
 import { registerDoctor } from './doctor.ts';
 import { register as registerEras } from './eras.ts';
 import { register as registerErase } from './erase.ts';
@@ -90,7 +90,4 @@ function refuseEmptyValues(command: Command): void {
 }
 
 const emptyValue = (named: string, isRequired: boolean) =>
-  new CliError(
-    `${named} is empty. Enter a value${isRequired ? '' : ', or leave it out'}.`,
-    exitCodes.misused,
-  );
+  misused(`${named} is empty. Enter a value${isRequired ? '' : ', or leave it out'}.`);

@@ -12,7 +12,6 @@ export interface PluginField {
   readonly secret: boolean;
   readonly default: string | null;
   readonly hint: string | null;
-  /** The allowed values of a `choice`. */
   readonly choices: readonly string[];
 }
 

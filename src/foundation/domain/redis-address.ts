@@ -1,4 +1,3 @@
-/** The address of the Redis that has the queues. */
 export type RedisAddress =
   | { readonly kind: 'server'; readonly url: string }
   | ({ readonly kind: 'cluster' } & RedisServers)

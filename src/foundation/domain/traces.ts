@@ -8,7 +8,6 @@ export interface SpanFacts {
   readonly parent?: string | null;
 }
 
-/** A span that has begun. */
 export interface OpenSpan {
   /** Its W3C traceparent. */
   readonly traceparent: string;

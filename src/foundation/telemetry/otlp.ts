@@ -1,6 +1,5 @@
 import type { SpanAttributes, SpanFacts } from '../domain/traces.ts';
 
-/** What all spans of a process have. */
 export type Resource = Readonly<Record<string, string>>;
 
 export interface EndedSpan {

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
+import { within } from '../domain/patience.ts';
 
-/** A service that this process needs. */
 export interface Dependency {
   /** The name in `sluice_dependency_up`. */
   readonly name: 'postgres' | 'redis';
@@ -160,17 +160,13 @@ const titles = { postgres: 'PostgreSQL', redis: 'Redis' } as const;
 
 /** Null if it answers in time; else the code of its error, which names no host. */
 async function failureOf(probe: () => Promise<unknown>): Promise<string | null> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<string>((resolve) => {
-    timer = setTimeout(resolve, probePatienceMs, `no answer within ${probePatienceMs} ms`);
-  });
   const answered = Promise.resolve()
     .then(probe)
     .then(
       () => null,
       (error: unknown) => codeOf(error),
     );
-  return Promise.race([answered, late]).finally(() => clearTimeout(timer));
+  return within(probePatienceMs, answered, `no answer within ${probePatienceMs} ms`);
 }
 
 function codeOf(error: unknown): string {

@@ -1,5 +1,5 @@
 import type { StoreTraits } from '../../foundation/domain/store-traits.ts';
-import { unlessAborted } from '../../foundation/domain/unless-aborted.ts';
+import { unlessAborted } from '../../foundation/domain/patience.ts';
 
 /** How long a result is shared: what is kept with each export is valid much longer. */
 const validMs = 10 * 60_000;

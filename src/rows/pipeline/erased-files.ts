@@ -14,7 +14,6 @@ export interface FileAgain {
   readonly index: number;
   readonly of: number;
   readonly isRejected: boolean;
-  /** How many rows remain. */
   readonly rows: number;
 }
 

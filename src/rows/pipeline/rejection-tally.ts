@@ -47,7 +47,6 @@ export class RejectionTally {
     }
   }
 
-  /** Rows that a step rejected. */
   addSteps(rejected: readonly StepRejection[]): void {
     for (const { step, reason, key } of rejected) {
       this.#add(`step ${step}: ${reason}`, false, () => showKey(Object.entries(key)));

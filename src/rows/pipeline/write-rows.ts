@@ -16,7 +16,6 @@ import { describeRejections } from './rejection-tally.ts';
 import { checkColumns } from './table.ts';
 import { describeSteps, keyIndicesOf, openTransformer } from './transform-blocks.ts';
 
-/** What an attempt writes. */
 export interface Writing {
   readonly job: IntervalJob;
   readonly snapshot: SourceSnapshot;
@@ -40,7 +39,6 @@ export interface WrittenRows {
   readonly columns: readonly Column[];
   readonly made: readonly ManifestFile[];
   readonly rejectedFiles: readonly ManifestFile[];
-  /** Rows that were picked. */
   readonly readRows: number;
   readonly droppedRows: number;
   /** What the steps of the chain counted; null without a chain. */

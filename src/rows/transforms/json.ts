@@ -92,7 +92,6 @@ export class JsonObject {
     return [...changed, ...gone.map((name): Edit => [name, undefined])];
   }
 
-  /** Writes the text. */
   writeTo(sink: ByteSink): void {
     sink.write(this.text);
   }
@@ -112,7 +111,6 @@ export function textOf(value: Json): JsonText {
   return `[${value.map(textOf).join(', ')}]` as JsonText;
 }
 
-/** Writes a value as bytes. */
 export function writeJson(sink: ByteSink, value: Json): void {
   if (value instanceof JsonObject) value.writeTo(sink);
   else sink.write(textOf(value));
@@ -205,7 +203,6 @@ export function mapList(
 
 const needsEscape = /[^ !#-[\]-\ud7ff]/;
 
-/** A string as JSON. */
 export function quote(text: string): JsonText {
   return (needsEscape.test(text) ? JSON.stringify(text) : `"${text}"`) as JsonText;
 }

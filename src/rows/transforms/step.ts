@@ -28,7 +28,6 @@ export interface RowStep extends StepFacts {
   readonly from?: BuiltInStep;
 }
 
-/** A step with a built-in plugin, as data. */
 export interface BuiltInStep {
   readonly id: number;
   readonly plugin: number;

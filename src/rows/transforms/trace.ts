@@ -12,7 +12,6 @@ export interface TracedChange {
   readonly after: JsonText | null;
 }
 
-/** What one step made of one row. */
 export interface TracedStep {
   readonly step: number;
   readonly name: string;

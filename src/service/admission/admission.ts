@@ -44,7 +44,6 @@ export interface AdmissionOptions {
   readonly pressure?: Pick<CpuPressure, 'isPressed' | 'rest' | 'close'>;
 }
 
-/** A run that asks to begin. */
 export interface ComingRun {
   readonly organizationId: string;
   readonly teamId: number;

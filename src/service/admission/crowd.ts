@@ -34,7 +34,6 @@ export class Crowd {
     return false;
   }
 
-  /** The other organizations that are active. */
   companyOf(organizationId: string): readonly string[] {
     const since = this.#now() - activeMs;
     return [...this.#seen].flatMap(([id, at]) =>

@@ -50,11 +50,6 @@ const statusOfCode: Partial<Record<ProblemCode, number>> = {
   throttled: 429,
 };
 
-/** A backfill takes minutes, so an earlier retry would not help. */
-const headersOfCode: Partial<Record<ProblemCode, Record<string, string>>> = {
-  throttled: { 'retry-after': '60' },
-};
-
 const retryAfter = ({ retryAfterMs }: Throttled) => ({
   'retry-after': String(Math.max(1, Math.ceil(retryAfterMs / 1_000))),
 });
@@ -63,6 +58,6 @@ const retryAfter = ({ retryAfterMs }: Throttled) => ({
 export function toApiError(refusal: Refusal): ApiError {
   if (refusal instanceof ApiError) return refusal;
   const { code = 'error' } = refusal.problems[0] ?? {};
-  const headers = refusal instanceof Throttled ? retryAfter(refusal) : headersOfCode[code];
+  const headers = refusal instanceof Throttled ? retryAfter(refusal) : {};
   return new ApiError(statusOfCode[code] ?? 400, refusal.problems, headers);
 }

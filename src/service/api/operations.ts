@@ -115,7 +115,6 @@ export function notificationOperations(family: Family, load: Hook) {
   });
 }
 
-/** Operations on the projects of an organization. */
 export function projectOperations(family: Family) {
   return operationsOf<never>({ tag: 'Projects', family, scopes: exportScopes, ids: {} });
 }

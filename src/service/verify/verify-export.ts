@@ -33,7 +33,6 @@ export interface VerifyOptions extends ReceiptOptions {
   readonly onInterval: () => void;
 }
 
-/** Receipts per read. */
 const page = 100;
 
 /**

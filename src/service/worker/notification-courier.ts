@@ -3,6 +3,7 @@ import type {
   NotificationSender,
   TargetKind,
 } from '../../foundation/domain/notification.ts';
+import { within } from '../../foundation/domain/patience.ts';
 import {
   type ClaimedDelivery,
   claimDeliveries,
@@ -126,11 +127,6 @@ export class NotificationCourier {
     const all = [...this.#sending.values()].flatMap((sending) => [...sending]);
     if (this.#asking !== null) all.push(this.#asking);
     if (all.length === 0) return;
-    let overdue: NodeJS.Timeout | undefined;
-    const tooLong = new Promise<void>((resolve) => {
-      overdue = setTimeout(resolve, goodbyeMs);
-    });
-    await Promise.race([Promise.allSettled(all), tooLong]);
-    clearTimeout(overdue);
+    await within(goodbyeMs, Promise.allSettled(all), null);
   }
 }

@@ -1,4 +1,4 @@
-import { setTimeout as delay } from 'node:timers/promises';
+import { within } from '../../foundation/domain/patience.ts';
 import { type DataInterval, isEarlier, type Moment } from '../../foundation/domain/time.ts';
 import { describeOpen } from '../../rows/pipeline/describe-unsettled.ts';
 import type { Settlement, Source } from '../../rows/sources/source.ts';
@@ -44,7 +44,6 @@ interface Watch {
   readonly settling: Promise<Outcome>;
   /** Once it has ended. */
   outcome: Outcome | null;
-  /** Runs that are parked for it. */
   readonly runs: Set<string>;
   /** Calls that wait for it, or park a run for it. */
   calls: number;
@@ -107,7 +106,7 @@ export class Parking {
       const lastsMs = performance.now() - watch.beganAt.process;
       const patienceMs = (this.#options.quickMs ?? quickMs) - lastsMs;
       if (patienceMs > 0 && !this.#isBehind(watch)) {
-        const quick = await within(patienceMs, watch.settling);
+        const quick = await within(patienceMs, watch.settling, null);
         if (quick) return readinessOf(quick);
       }
       if (!(await this.#park(runId, needs, watch.blockers))) return 'parked';
@@ -155,7 +154,7 @@ export class Parking {
     const woken = retryUntilRecorded(async () => {
       if (runs.length > 0) await wakeRuns(db, runs, workerId, null);
     }, AbortSignal.timeout(goodbyeMs));
-    await Promise.all([woken, within(goodbyeMs, Promise.all(this.#waking))]);
+    await Promise.all([woken, within(goodbyeMs, Promise.all(this.#waking), null)]);
   }
 
   #find(source: Source, { start, end }: DataInterval, requestedAt: Moment): Watch | null {
@@ -271,15 +270,4 @@ function isElsewhere({ server }: Settlement, now: string | null | undefined): bo
 
 function readinessOf(outcome: Outcome): Readiness {
   return { settlement: outcome === inAttempt ? null : outcome };
-}
-
-/** The result, or null if there is none in time. */
-async function within<T>(ms: number, work: Promise<T>): Promise<T | null> {
-  const over = new AbortController();
-  const late = delay(ms, null, { signal: over.signal }).catch(() => null);
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    over.abort();
-  }
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { ApiError } from '../../../src/service/api/api-error.ts';
+import { Throttled } from '../../../src/foundation/domain/problem.ts';
 import { PreviewSlots } from '../../../src/service/api/insights/preview-slots.ts';
 
 /** Slots with 10 s of time. A tenth comes back; only previews move the clock. */
@@ -15,7 +15,7 @@ function slotsWithTime() {
       .use(organization, never, () => pass(ms))
       .then(
         () => 'done',
-        (error: unknown) => (error instanceof ApiError ? error.headers['retry-after'] : error),
+        (error: unknown) => (error instanceof Throttled ? error.retryAfterMs / 1_000 : error),
       );
   return { preview, pass, slots, never };
 }
@@ -26,7 +26,7 @@ describe('the time of previews', () => {
     expect(await preview('a', 9_000)).toBe('done');
     expect(await preview('a', 9_000)).toBe('done');
     // Of 10 s 18 s were used, and 0.9 s came back.
-    expect(await preview('a', 1)).toBe('72');
+    expect(await preview('a', 1)).toBe(72);
     await pass(70_000);
     expect(await preview('a', 1)).not.toBe('done');
     await pass(2_000);
@@ -53,6 +53,6 @@ describe('the time of previews', () => {
     const both = [1, 2].map(() => slots.use('a', never, () => pass(8_000)));
     const third = slots.use('a', never, async () => 'done');
     await Promise.all(both);
-    await expect(third).rejects.toThrow(ApiError);
+    await expect(third).rejects.toThrow(Throttled);
   });
 });

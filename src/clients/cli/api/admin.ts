@@ -9,7 +9,7 @@ import {
   readUuid,
   readWholeNumber,
 } from '../arguments.ts';
-import { type CliDeps, CliError, exitCodes } from '../deps.ts';
+import { type CliDeps, misused } from '../deps.ts';
 import { type ApiOptions, openApi, withApi } from './open-api.ts';
 
 interface KeyOptions extends ApiOptions {
@@ -153,7 +153,7 @@ function registerUpdate(group: Command, deps: CliDeps): void {
       ) => {
         const { freshnessMinutes: minutes, freshness } = options;
         if ((minutes === undefined) === freshness) {
-          throw new CliError('Use --freshness-minutes or --no-freshness.', exitCodes.misused);
+          throw misused('Use --freshness-minutes or --no-freshness.');
         }
         const changed = await openApi(deps, options).callAdmin('patch', '/projects/{project_id}', {
           path: { project_id: String(id) },

@@ -50,13 +50,11 @@ export interface Api {
       readonly query?: QueryOf<M, Path, AdminPrefix>;
     },
   ): Promise<AnswerOf<M, Path, AdminPrefix>>;
-  /** What the key may do, and where. */
   readMe(): Promise<Me>;
   /** The plugins that steps of the project can use. */
   readPlugins(): Promise<readonly Plugin[]>;
   /** What the service's probe says of itself; needs no key. */
   readReadiness(): Promise<Readiness>;
-  /** The OpenAPI document. */
   readDocument(): Promise<unknown>;
   /** Milliseconds since the epoch by the service's clock, as of its last answer; null before it. */
   serviceTime(): number | null;
@@ -206,6 +204,25 @@ export async function readAll<Item extends { readonly id: string | number }>(
     offset += results.length;
     if (next === null || results.length === 0) return [...items.values()];
   }
+}
+
+/** The newest items of a cursor list, at most `limit`. */
+export async function readNewest<Item>(
+  limit: number,
+  readPage: (page: { limit: number; cursor?: string }) => Promise<{
+    readonly next: string | null;
+    readonly results: readonly Item[];
+  }>,
+): Promise<readonly Item[]> {
+  const items: Item[] = [];
+  let cursor: string | null = null;
+  do {
+    const size = Math.min(1_000, limit - items.length);
+    const page = await readPage({ limit: size, ...(cursor !== null && { cursor }) });
+    items.push(...page.results);
+    cursor = page.next === null ? null : new URL(page.next).searchParams.get('cursor');
+  } while (cursor !== null && items.length < limit);
+  return items;
 }
 
 /** The path with what a person wrote in it, for messages. */

@@ -1,4 +1,4 @@
-import { type CliDeps, CliError, exitCodes } from '../deps.ts';
+import { type CliDeps, CliError, exitCodes, misused } from '../deps.ts';
 import { type Paint, paintFor, plain, plural } from '../text.ts';
 import { type Api, quoted } from './api.ts';
 import { planChain, type StepChange, sendChain, summaryOfChain } from './apply-chain.ts';
@@ -80,7 +80,6 @@ interface Plan {
   readonly steps: readonly Step[];
   readonly chain: readonly StepChange[] | null;
   readonly targets: readonly TargetChange[] | null;
-  /** The exports of the project. */
   readonly stored: readonly BatchExport[];
 }
 
@@ -158,9 +157,8 @@ function planSteps(
   options: ApplyOptions,
 ): readonly Step[] {
   if (options.prune && wanted.length === 0) {
-    throw new CliError(
+    throw misused(
       'The file has no exports, so --prune would delete all. Use `sluice exports delete`.',
-      exitCodes.misused,
     );
   }
   const { problems } = known;
@@ -182,9 +180,8 @@ function planSteps(
   });
   const names = new Set(wanted.map(({ name }) => name));
   if (options.prune && stored.length > 0 && !stored.some(({ name }) => names.has(name))) {
-    throw new CliError(
+    throw misused(
       `No export of project ${stored[0]?.team_id} is in the file, so --prune would delete all ${stored.length}. Check --project and SLUICE_KEY. If they are right, apply the file without --prune first.`,
-      exitCodes.misused,
     );
   }
   const left = options.prune ? stored.filter(({ name }) => !names.has(name)) : [];

@@ -1,4 +1,4 @@
-import { type CliDeps, CliError, exitCodes } from '../deps.ts';
+import { type CliDeps, CliError, misused } from '../deps.ts';
 import { type Cell, paintFor, plural, tableLines } from '../text.ts';
 import { type Api, quoted } from './api.ts';
 import { confirm } from './confirm.ts';
@@ -70,10 +70,7 @@ export interface StepOptions extends ApiOptions {
 /** `sluice transformations create`: a new step says whether it is enabled, so that no mask is taken for one that works. */
 export async function create(deps: CliDeps, plugin: string, options: StepOptions): Promise<void> {
   if (options.enabled === undefined && options.disabled === undefined) {
-    throw new CliError(
-      'Say whether the step changes rows from now on: --enabled or --disabled.',
-      exitCodes.misused,
-    );
+    throw misused('Say whether the step changes rows from now on: --enabled or --disabled.');
   }
   const api = openApi(deps, options);
   const pluginId = await findPlugin(api, plugin);
@@ -103,10 +100,7 @@ const at = (id: number) => ({
 export async function update(deps: CliDeps, id: number, options: StepOptions): Promise<void> {
   const body = bodyOf(deps, options);
   if (Object.keys(body).length === 0) {
-    throw new CliError(
-      'Nothing is set. Use --set, --name, --order, --enabled or --disabled.',
-      exitCodes.misused,
-    );
+    throw misused('Nothing is set. Use --set, --name, --order, --enabled or --disabled.');
   }
   const api = openApi(deps, options);
   const step = await api.call('patch', `${path}/{id}`, {
@@ -138,7 +132,7 @@ function bodyOf(
   { set = [], name, order, enabled, disabled }: StepOptions,
 ): Json {
   if (enabled && disabled) {
-    throw new CliError('Use --enabled or --disabled, not both.', exitCodes.misused);
+    throw misused('Use --enabled or --disabled, not both.');
   }
   const problems: string[] = [];
   const config = Object.fromEntries(
@@ -151,7 +145,7 @@ function bodyOf(
   const expanded = expandVariables(config, terminal.env, (field, variable) =>
     problems.push(`${field}: the environment variable ${variable} is not set.`),
   );
-  if (problems.length > 0) throw new CliError(problems.join('\n'), exitCodes.misused);
+  if (problems.length > 0) throw misused(problems.join('\n'));
   return {
     ...(set.length === 0 ? {} : { config: expanded }),
     ...(name === undefined ? {} : { name }),

@@ -1,9 +1,9 @@
 import { type Command, Option } from 'commander';
 import { deliveryStatuses } from '../../../foundation/domain/notification.ts';
 import { readUuid, readWholeNumber } from '../arguments.ts';
-import { type CliDeps, CliError, exitCodes } from '../deps.ts';
+import { type CliDeps, misused } from '../deps.ts';
 import { type Colour, count, paintFor, shortTime, tableLines } from '../text.ts';
-import type { Api } from './api.ts';
+import { type Api, readNewest } from './api.ts';
 import { type ApiOptions, openApi } from './open-api.ts';
 import { print } from './print.ts';
 import type { NotificationDelivery } from './types.ts';
@@ -19,7 +19,6 @@ interface ListOptions extends TargetOptions {
   readonly limit: number;
 }
 
-const pageSize = 1_000;
 const notFound =
   'There is no such target, or no such delivery. `sluice notifications list` lists the targets.';
 
@@ -60,28 +59,17 @@ function callOf(deps: CliDeps, options: TargetOptions): Api['call'] {
 
 async function list(deps: CliDeps, id: string, options: ListOptions): Promise<void> {
   const { status, digest, limit } = options;
-  if (limit === 0) throw new CliError('--limit must be at least 1.', exitCodes.misused);
+  if (limit === 0) throw misused('--limit must be at least 1.');
   const call = callOf(deps, options);
   const filter = { ...(status && { status }), ...(digest && { digest_id: digest }) };
-  const shown: NotificationDelivery[] = [];
-  let cursor: string | null = null;
-  do {
-    const page: {
-      readonly next: string | null;
-      readonly results: readonly NotificationDelivery[];
-    } = await call('get', one, {
+  const shown = await readNewest<NotificationDelivery>(limit, (page) =>
+    call('get', one, {
       path: { id },
-      query: {
-        ...filter,
-        limit: Math.min(pageSize, limit - shown.length),
-        ...(cursor === null ? {} : { cursor }),
-      },
+      query: { ...filter, ...page },
       notFound,
       optionOf: { status: '--status', digest_id: '--digest', limit: '--limit' },
-    });
-    shown.push(...page.results);
-    cursor = page.next === null ? null : new URL(page.next).searchParams.get('cursor');
-  } while (cursor !== null && shown.length < limit);
+    }),
+  );
   print(deps, options, shown, () => lines(deps, shown));
 }
 

@@ -1,4 +1,4 @@
-import { type CliDeps, CliError, exitCodes } from '../deps.ts';
+import { type CliDeps, misused } from '../deps.ts';
 import { type Colour, paintFor, plural, shortTime, tableLines } from '../text.ts';
 import { findExport } from './find-export.ts';
 import { type ApiOptions, openApi } from './open-api.ts';
@@ -21,7 +21,7 @@ const colours: Partial<Record<Delivery['late'][number]['outcome'], Colour>> = {
 /** `sluice delivery`: what became of the deadlines of an export, as a customer can be sent it. */
 export async function delivery(deps: CliDeps, name: string, options: Options): Promise<void> {
   const { window, target, csv } = options;
-  if (csv && options.json) throw new CliError('Use --csv or --json, not both.', exitCodes.misused);
+  if (csv && options.json) throw misused('Use --csv or --json, not both.');
   const api = openApi(deps, options);
   const { id } = await findExport(api, name);
   const query = { ...(window && { window }), ...(target !== undefined && { target }) };

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { parseDocument } from 'yaml';
 import type { Environment } from '../../../foundation/config/client-settings.ts';
-import { CliError, exitCodes, type Terminal } from '../deps.ts';
+import { CliError, misused, type Terminal } from '../deps.ts';
 import { plain } from '../text.ts';
 import { type ExportFields, findUnknownFields } from './export-fields.ts';
 import { isRecord, type Json } from './json.ts';
@@ -24,7 +24,7 @@ export async function readSpec(
   stored?: { readonly type: string },
 ): Promise<Json> {
   if (file === undefined && set.length === 0) {
-    throw new CliError('Nothing is set. Use --file or --set.', exitCodes.misused);
+    throw misused('Nothing is set. Use --file or --set.');
   }
   const read = file === undefined ? {} : await readYaml(terminal, file);
   if (!isRecord(read)) throw new CliError(`${file} must hold the fields of one export.`);
@@ -57,7 +57,7 @@ export async function readYaml(terminal: Terminal, file: string): Promise<unknow
 function setField(spec: Json, assignment: string): Json {
   const [, path, text] = /^([\w.]+)=(.*)$/s.exec(assignment) ?? [];
   if (path === undefined || text === undefined) {
-    throw new CliError(`--set takes field=value, not ${plain(assignment)}.`, exitCodes.misused);
+    throw misused(`--set takes field=value, not ${plain(assignment)}.`);
   }
   const value = parseDocument(text).toJS() as unknown;
   return withField(spec, path.split('.'), value);

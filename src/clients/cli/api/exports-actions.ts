@@ -1,5 +1,5 @@
 import { exportHealths } from '../../../foundation/domain/batch-export.ts';
-import { type CliDeps, CliError, exitCodes } from '../deps.ts';
+import { type CliDeps, CliError, misused } from '../deps.ts';
 import { cut, paintFor, plain, plural, shortTime, tableLines } from '../text.ts';
 import { type Api, quoted } from './api.ts';
 import { confirm } from './confirm.ts';
@@ -19,7 +19,7 @@ const previewPatienceMs = 90_000;
 export async function list(deps: CliDeps, options: ApiOptions & { state?: string }) {
   const { state } = options;
   if (state !== undefined && !exportHealths.includes(state as Health)) {
-    throw new CliError(`--state must be one of ${exportHealths.join(', ')}.`, exitCodes.misused);
+    throw misused(`--state must be one of ${exportHealths.join(', ')}.`);
   }
   const api = openApi(deps, options);
   const all = await listExports(api);
@@ -175,7 +175,7 @@ async function readUnsaved(
   options: SpecOptions,
 ): Promise<{ readonly id: string | null; readonly body: Json }> {
   if (name === undefined && isSaved(options)) {
-    throw new CliError('Name an export, or use --file or --set.', exitCodes.misused);
+    throw misused('Name an export, or use --file or --set.');
   }
   const found = name === undefined ? null : await findExport(api, name);
   if (isSaved(options)) return { id: found?.id ?? null, body: {} };

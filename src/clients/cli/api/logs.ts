@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { toTimestamp } from '../../../foundation/domain/time.ts';
-import { type CliDeps, CliError, exitCodes } from '../deps.ts';
+import { type CliDeps, misused } from '../deps.ts';
 import { type Colour, type Paint, paintFor, plain, shortTime } from '../text.ts';
 import type { Api } from './api.ts';
 import { findExport } from './find-export.ts';
@@ -32,7 +32,7 @@ type LogQuery = QueryOf<'get', '/batch_exports/{batch_export_id}/logs'>;
 export async function logs(deps: CliDeps, name: string, options: LogsOptions): Promise<void> {
   const { limit } = options;
   if (limit < 1 || limit > pageSize) {
-    throw new CliError(`--limit must be 1 to ${pageSize}.`, exitCodes.misused);
+    throw misused(`--limit must be 1 to ${pageSize}.`);
   }
   const api = openApi(deps, options);
   const { id } = await findExport(api, name);

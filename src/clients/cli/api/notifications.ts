@@ -5,7 +5,7 @@ import {
   webhookFormats,
 } from '../../../foundation/domain/notification.ts';
 import { readList, readWebhook } from '../arguments.ts';
-import { type CliDeps, CliError, exitCodes } from '../deps.ts';
+import { type CliDeps, CliError, misused } from '../deps.ts';
 import { paintFor, shortName, tableLines } from '../text.ts';
 import type { Api } from './api.ts';
 import { confirm } from './confirm.ts';
@@ -107,10 +107,7 @@ function settingsOf(options: SettingOptions): Readonly<Record<string, unknown>> 
   const known: readonly string[] = notificationTypes;
   const unknown = (events ?? []).filter((event) => !known.includes(event));
   if (unknown.length > 0) {
-    throw new CliError(
-      `--events: unknown ${unknown.join(', ')}. The events are ${known.join(', ')}.`,
-      exitCodes.misused,
-    );
+    throw misused(`--events: unknown ${unknown.join(', ')}. The events are ${known.join(', ')}.`);
   }
   const named = Object.entries({ url, format, recipients, events, description, digests });
   return Object.fromEntries(named.filter(([, value]) => value !== undefined));
@@ -128,7 +125,7 @@ async function change(
   body: Readonly<Record<string, unknown>>,
 ): Promise<void> {
   if (Object.keys(body).length === 0) {
-    throw new CliError('Name what to change, such as --events.', exitCodes.misused);
+    throw misused('Name what to change, such as --events.');
   }
   const changed = await targetsOf(deps, options).change(id, body);
   print(deps, options, changed, () => lines(deps, [changed]));

@@ -1,9 +1,8 @@
 import { type Command, Option } from 'commander';
 import { readClientSettings } from '../../../foundation/config/client-settings.ts';
-import { type CliDeps, CliError, exitCodes } from '../deps.ts';
+import { type CliDeps, CliError, exitCodes, misused } from '../deps.ts';
 import { type Api, connectApi } from './api.ts';
 
-/** Options of every command that calls the API. */
 export interface ApiOptions {
   readonly url?: string;
   readonly project?: string;
@@ -29,35 +28,26 @@ export function openApi({ terminal }: CliDeps, options: ApiOptions): Api {
   const settings = readClientSettings(terminal.env);
   const url = options.url ?? settings.url;
   if (url === null) {
-    throw new CliError(
+    throw misused(
       'SLUICE_URL is not set. Set it to the address of the API, such as http://127.0.0.1:8000.',
-      exitCodes.misused,
     );
   }
   if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
-    throw new CliError(
+    throw misused(
       'SLUICE_URL must be an http:// or https:// address, such as http://127.0.0.1:8000.',
-      exitCodes.misused,
     );
   }
   if (new URL(url).password !== '' || new URL(url).username !== '') {
-    throw new CliError(
-      'SLUICE_URL: remove the user and password. Put the key into SLUICE_KEY.',
-      exitCodes.misused,
-    );
+    throw misused('SLUICE_URL: remove the user and password. Put the key into SLUICE_KEY.');
   }
   const { origin, pathname } = new URL(url);
   if (/\/api\/*$/.test(pathname)) {
-    throw new CliError(
+    throw misused(
       `SLUICE_URL: remove the path ${pathname}, which the command adds. Set it to ${origin}${pathname.replace(/\/api\/*$/, '')}.`,
-      exitCodes.misused,
     );
   }
   if (settings.key === null) {
-    throw new CliError(
-      'SLUICE_KEY is not set. Set it to an API key; `sluice keys create` issues one.',
-      exitCodes.misused,
-    );
+    throw misused('SLUICE_KEY is not set. Set it to an API key; `sluice keys create` issues one.');
   }
   // A header cannot hold other characters.
   if (!/^[\x21-\x7e]+$/.test(settings.key)) {

@@ -1,5 +1,6 @@
-import { type CliDeps, CliError, exitCodes } from '../deps.ts';
+import { type CliDeps, misused } from '../deps.ts';
 import { count, paintFor, shortTime, tableLines } from '../text.ts';
+import { readNewest } from './api.ts';
 import { confirmRemoval } from './backfill.ts';
 import { runLines } from './export-text.ts';
 import { print } from './print.ts';
@@ -16,26 +17,18 @@ export async function list(
   name: string,
   options: ApiOptions & { status?: readonly string[]; limit: number },
 ) {
-  const { limit } = options;
-  if (limit === 0) throw new CliError('--limit must be at least 1.', exitCodes.misused);
+  const { status, limit } = options;
+  if (limit === 0) throw misused('--limit must be at least 1.');
   const api = openApi(deps, options);
   const { id } = await findExport(api, name);
-  const shown: Run[] = [];
-  let cursor: string | null = null;
-  do {
-    const query: RunQuery = {
-      ...(options.status && ({ status: options.status } as RunQuery)),
-      limit: Math.min(pageSize, limit - shown.length),
-      ...(cursor === null ? {} : { cursor }),
-    };
-    const page: { readonly next: string | null; readonly results: readonly Run[] } = await api.call(
-      'get',
-      '/batch_exports/{batch_export_id}/runs',
-      { path: { batch_export_id: id }, query, optionOf },
-    );
-    shown.push(...page.results);
-    cursor = page.next === null ? null : new URL(page.next).searchParams.get('cursor');
-  } while (cursor !== null && shown.length < limit);
+  const filter = status && ({ status } as RunQuery);
+  const shown = await readNewest<Run>(limit, (page) =>
+    api.call('get', '/batch_exports/{batch_export_id}/runs', {
+      path: { batch_export_id: id },
+      query: { ...filter, ...page },
+      optionOf,
+    }),
+  );
   print(deps, options, shown, () => runLines(shown, paintFor(deps.terminal)));
 }
 

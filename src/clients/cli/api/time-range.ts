@@ -1,6 +1,6 @@
 import { parseTime } from '../../../foundation/domain/parse-time.ts';
 import { toTimestamp } from '../../../foundation/domain/time.ts';
-import { CliError, exitCodes } from '../deps.ts';
+import { misused } from '../deps.ts';
 import type { Api } from './api.ts';
 
 const unitMs = { m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 } as const;
@@ -16,9 +16,8 @@ function readSpan(text: string): number | null {
 function readTime(option: string, text: string, others = ''): string {
   const parsed = parseTime(text);
   if (parsed) return parsed.timestamp;
-  throw new CliError(
+  throw misused(
     `${option}: ${text} is not a time. Use ISO 8601, such as 2024-03-01 or 2024-03-01T06:00:00Z${others}; without an offset a time is UTC.`,
-    exitCodes.misused,
   );
 }
 
@@ -45,20 +44,17 @@ export interface RangeOptions {
 export function readRange(api: Api, { from, to, last }: RangeOptions) {
   if (last === undefined) {
     if (from === undefined) {
-      throw new CliError('Name the range: --from <time>, or --last <span>.', exitCodes.misused);
+      throw misused('Name the range: --from <time>, or --last <span>.');
     }
     const end = to === undefined ? toTimestamp(minuteOf(api)) : readTime('--to', to);
     return { start_at: readTime('--from', from), end_at: end };
   }
   if (from !== undefined || to !== undefined) {
-    throw new CliError('Use --last, or --from and --to, not both.', exitCodes.misused);
+    throw misused('Use --last, or --from and --to, not both.');
   }
   const spanMs = readSpan(last);
   if (spanMs === null) {
-    throw new CliError(
-      `--last: ${last} is not a span. Use a number with m, h, d or w, such as 6h.`,
-      exitCodes.misused,
-    );
+    throw misused(`--last: ${last} is not a span. Use a number with m, h, d or w, such as 6h.`);
   }
   const end = minuteOf(api);
   return { start_at: toTimestamp(end - spanMs), end_at: toTimestamp(end) };

@@ -29,7 +29,6 @@ interface Props {
   readonly plugin: StepPlugin;
   /** Null for a new one. */
   readonly step: Step | null;
-  /** The order of a new step. */
   readonly order: number;
 }
 

@@ -11,7 +11,6 @@ interface Props {
   readonly format: (value: number) => string;
   /** What the chart says, for those who do not see it. */
   readonly label: string;
-  /** The point that is marked. */
   readonly selected: number;
   readonly onSelect: (index: number) => void;
 }

@@ -13,7 +13,6 @@ interface Props {
   readonly children: ReactNode;
 }
 
-/** Deletes a thing, after confirmation. */
 export function DeleteButton(props: Props) {
   return (
     <DialogButton

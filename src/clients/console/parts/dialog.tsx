@@ -14,7 +14,6 @@ interface ButtonProps extends ButtonHTMLAttributes<HTMLButtonElement> {
   readonly dialog: (onClose: () => void) => ReactNode;
 }
 
-/** A button that opens a dialog. */
 export function DialogButton({ dialog, ...button }: ButtonProps) {
   const [open, setOpen] = useState(false);
   return (
@@ -52,7 +51,6 @@ export function useModal(onClose: () => void) {
 interface Props {
   readonly title: string;
   readonly children: ReactNode;
-  /** The text of the button. */
   readonly verb: string;
   /** The text of the button that closes the dialog. */
   readonly dismiss?: string;

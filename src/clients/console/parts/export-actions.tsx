@@ -145,7 +145,6 @@ function LeftOut({
   );
 }
 
-/** Deletes an export, after confirmation. */
 export function DeleteExportButton({
   batchExport: { id, name },
   onDeleted,

@@ -11,7 +11,6 @@ interface Props {
   readonly missingRows: Backfill['missing_rows'];
 }
 
-/** Intervals that the table lists. */
 const shown = 10;
 
 /** Whether a backfill may remove delivered rows, so that a person is asked first. */

@@ -66,7 +66,6 @@ export function RunProblem({ run }: Props) {
 }
 
 interface DropProps extends Props {
-  /** What the error says. */
   readonly text: string;
   readonly onClose: () => void;
 }

@@ -4,7 +4,6 @@ interface Props {
   readonly label: string;
   readonly heads: readonly string[];
   readonly className?: string;
-  /** The rows. */
   readonly children: ReactNode;
 }
 

@@ -11,7 +11,6 @@ export interface HoldLimits {
   readonly snapshotMs: number;
 }
 
-/** The sessions of one snapshot. */
 export interface HeldSessions {
   readonly pids: () => readonly number[];
   /** Called once, with why the snapshot must end. */

@@ -29,13 +29,10 @@ export interface SliceOptions {
   readonly manyTies?: Set<string>;
 }
 
-/** What a slice is read with. */
 export interface SliceReading {
   readonly options: SliceOptions;
-  /** The name of the model. */
   readonly model: string;
   readonly select: SelectPlan;
-  /** Gets the keys of all rows. */
   readonly keys: KeyDigest;
 }
 
@@ -89,7 +86,6 @@ async function* copyRows(
   }
 }
 
-/** A slice that is read with others. */
 export interface JointSlice {
   readonly reading: SliceReading;
   readonly slice: Slice;

@@ -1,14 +1,13 @@
 import { setTimeout as delay, setImmediate } from 'node:timers/promises';
 import type pg from 'pg';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
-import { unlessAborted } from '../../../foundation/domain/unless-aborted.ts';
+import { unlessAborted } from '../../../foundation/domain/patience.ts';
 import { closeConnection, destroyConnection, keepsAlive } from './connection.ts';
 import { toSourceError } from './errors.ts';
 import { type Look, readLook } from './live-transactions.ts';
 import { SettleMemory } from './settle-memory.ts';
 
 export interface SharedServerOptions {
-  /** Opens the one connection. */
   readonly connect: (signal: AbortSignal) => Promise<pg.Client>;
   /** The longest pause between two looks of those that wait. */
   readonly pollMs: number;
@@ -16,7 +15,6 @@ export interface SharedServerOptions {
   readonly keepMs: number;
   /** Maximum time of one piece of work. */
   readonly patienceMs: number;
-  /** Called for each look. */
   readonly onLook: () => void;
   /** A clock in ms that never goes back, for what is remembered; default: this process's. */
   readonly now?: () => number;

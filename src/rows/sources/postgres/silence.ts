@@ -1,3 +1,4 @@
+import { within } from '../../../foundation/domain/patience.ts';
 import { type ClientOptions, newClient } from './client.ts';
 
 /** When a statement without a byte makes the client look whether the server is alive. */
@@ -46,12 +47,7 @@ async function answers(options: ClientOptions) {
     () => true,
     () => true,
   );
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<false>((resolve) => {
-    timer = setTimeout(resolve, options.connectTimeoutMs, false);
-  });
-  const isAnswered = await Promise.race([connected, late]);
-  clearTimeout(timer);
+  const isAnswered = await within(options.connectTimeoutMs, connected, false);
   (
     client as unknown as { connection: { stream: { destroy(): void } } }
   ).connection.stream.destroy();

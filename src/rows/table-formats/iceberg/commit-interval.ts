@@ -48,7 +48,6 @@ import {
   versionName,
 } from './versions.ts';
 
-/** The files that an interval has from now on. */
 export interface IntervalFiles extends TableInterval {
   readonly generation: number;
   readonly files: readonly {
@@ -57,7 +56,6 @@ export interface IntervalFiles extends TableInterval {
     readonly bytes: number;
     readonly columns: readonly ColumnMetrics[];
   }[];
-  /** The columns of the rows. */
   readonly fields: readonly TableField[];
   /**
    * Whether the version rises even if nothing changes: a commit that another worker has begun must not
@@ -109,7 +107,6 @@ interface ChangeContext {
   readonly place: TablePlace;
   readonly objects: TableObjects;
   readonly table: TableMetadata;
-  /** The version that is to be written. */
   readonly version: number;
   readonly now: Instant;
   /** Gets the keys of what is written for this try. */
@@ -326,7 +323,6 @@ function without<T extends FileFacts>(
   return some.filter((file) => !known.has(facts(file)));
 }
 
-/** What a snapshot changes in an interval. */
 interface FileChange {
   readonly removed: readonly LiveFile[];
   readonly added: readonly WantedFile[];

@@ -16,7 +16,6 @@ import { nameOf, ownerMark, type Snapshot } from './metadata.ts';
 import type { TableSchema } from './schema.ts';
 import { metadataFolder, type TableObjects, type TablePlace } from './table-objects.ts';
 
-/** An interval of the export. */
 export interface TableInterval {
   /** `<prefix>/<start>-<end>`: what the keys of its files start with. */
   readonly stem: string;
@@ -24,7 +23,6 @@ export interface TableInterval {
   readonly end: Instant;
 }
 
-/** A data file that is in the table. */
 export interface LiveFile {
   readonly path: string;
   readonly rows: number;
@@ -38,10 +36,8 @@ export interface LiveFile {
 export interface FoundInterval {
   /** All that the snapshot names, also those that only say what it has removed. */
   readonly listed: readonly ManifestInfo[];
-  /** The manifests with files. */
   readonly manifests: readonly ManifestInfo[];
   readonly near: readonly { readonly info: ManifestInfo; readonly files: readonly LiveFile[] }[];
-  /** The interval's files. */
   readonly own: readonly LiveFile[];
 }
 
@@ -89,7 +85,6 @@ export async function readManifests(
   );
 }
 
-/** The files of a manifest that are in the table. */
 export async function readFiles(
   place: TablePlace,
   objects: TableObjects,
@@ -179,7 +174,6 @@ export interface ManifestContext {
   readonly written: string[];
 }
 
-/** Writes a manifest for intervals in a range. */
 export async function writeManifest(
   context: ManifestContext,
   range: Omit<TableInterval, 'stem'>,

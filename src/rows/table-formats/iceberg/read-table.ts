@@ -14,7 +14,6 @@ export interface ReadTable {
   readonly current: ReadonlyMap<string, NamedFile>;
   /** The files of earlier snapshots alone. */
   readonly earlier: ReadonlyMap<string, NamedFile>;
-  /** What cannot be read. */
   readonly faults: readonly string[];
 }
 

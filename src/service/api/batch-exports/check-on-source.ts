@@ -1,6 +1,6 @@
 import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
 import { findDecimalFault } from '../../../foundation/domain/decimal-columns.ts';
-import { describeError, SluiceError } from '../../../foundation/domain/errors.ts';
+import { describeError, type SluiceError } from '../../../foundation/domain/errors.ts';
 import {
   type DestinationConfig,
   type FileSettings,
@@ -16,9 +16,8 @@ import { sampleIntervalOf } from '../../use-cases/exports/sample-interval.ts';
 import type { CreateExportInput } from '../../use-cases/exports/create-export.ts';
 import type { UpdateExportInput } from '../../use-cases/exports/update-export.ts';
 import { actorOf, type Reply, type Request } from '../api.ts';
-import { ApiError } from '../api-error.ts';
 import type { Deps, DescribedRequest } from '../options.ts';
-import { untilClosed } from '../until-closed.ts';
+import { lookPatiently } from '../until-closed.ts';
 import { addWarnings } from '../warnings.ts';
 import { newQuery } from './input.ts';
 
@@ -67,7 +66,6 @@ export function newRunnable(
   return { teamId, model, dslQuery, transformations, config, sampleInterval };
 }
 
-/** An export as it would be after a change. */
 export function changedRunnable(
   rules: ExportRules,
   before: BatchExport,
@@ -107,10 +105,7 @@ export async function checkOnSource(
     interval: runnable.sampleInterval,
   };
   const { organizationId } = actorOf(request);
-  const closed = untilClosed(reply);
-  const tooLong = AbortSignal.timeout(patienceMs);
-  const signal = AbortSignal.any([closed, tooLong]);
-  try {
+  const look = async (signal: AbortSignal) => {
     const describe = (what: typeof asked) =>
       describeQuery(what, (work) => previews.use(organizationId, signal, work), signal);
     const { columns, warnings } = await describe(asked);
@@ -127,20 +122,15 @@ export async function checkOnSource(
       ...describeTwins(columns.map(({ name }) => name)),
       ...describeTimes(columns, readFileSettings(config)),
     ];
-  } catch (error) {
-    closed.throwIfAborted();
-    if (tooLong.aborted) return [`${unchecked}: it took too long.`];
-    if (error instanceof ApiError && error.status === 429) {
-      return [`${unchecked}: there were too many checks and previews.`];
-    }
-    if (!(error instanceof SluiceError)) throw error;
+  };
+  return lookPatiently(reply, unchecked, look, (error) => {
     const { code, spec, detail } = error;
     const attr = code === 'query.invalid_events' ? filterOf(config) : (attributes[code] ?? null);
     if (!spec.retryable && attr !== null) {
       throw new Refusal({ code: 'invalid_input', detail: describeError(error), attr });
     }
-    return [`${unchecked}: ${code}${detail ? ` (${detail})` : ''}. ${spec.means}`];
-  }
+    return `${code}${detail ? ` (${detail})` : ''}. ${spec.means}`;
+  });
 }
 
 function refuseColumns(name: string, fault: string | null): void {
@@ -148,9 +138,6 @@ function refuseColumns(name: string, fault: string | null): void {
   const attr = `destination__config__${name}`;
   throw new Refusal({ code: 'invalid_input', detail: `${name}: ${fault}.`, attr });
 }
-
-/** A request waits for the check. */
-const patienceMs = 8_000;
 
 const unchecked = 'The query and the model were accepted without a check on the source';
 

@@ -1,4 +1,4 @@
-import { describeError, SluiceError } from '../../../foundation/domain/errors.ts';
+import { describeError } from '../../../foundation/domain/errors.ts';
 import {
   type DestinationConfig,
   readFileSettings,
@@ -6,12 +6,8 @@ import {
 import { Refusal } from '../../../foundation/domain/problem.ts';
 import { readNewDestination } from '../../use-cases/exports/unsaved.ts';
 import { actorOf, type Reply, type Request } from '../api.ts';
-import { ApiError } from '../api-error.ts';
 import type { Deps, FoundTablePlace } from '../options.ts';
-import { untilClosed } from '../until-closed.ts';
-
-/** A request waits for the look. */
-const patienceMs = 8_000;
+import { lookPatiently } from '../until-closed.ts';
 
 /**
  * Looks whether the place of a new export's table has one already. If the store cannot be asked now, the export is
@@ -37,28 +33,15 @@ export async function checkTablePlace(
   // The use case refuses it with all other faults.
   if (config === null) return [];
   const { organizationId } = actorOf(request);
-  const closed = untilClosed(reply);
-  const tooLong = AbortSignal.timeout(patienceMs);
-  const signal = AbortSignal.any([closed, tooLong]);
-  try {
+  const look = async (signal: AbortSignal) => {
     const found = await tests.use(organizationId, signal, () =>
       findTable({ teamId, model, type: destination.type, config }, signal),
     );
     if (!found) return [];
-    throw new Refusal({
-      code: 'invalid_input',
-      detail: describe(found),
-      attr: 'destination__config__prefix',
-    });
-  } catch (error) {
-    closed.throwIfAborted();
-    if (tooLong.aborted) return [`${unchecked}: it took too long.`];
-    if (error instanceof ApiError && error.status === 429) {
-      return [`${unchecked}: there were too many checks and previews.`];
-    }
-    if (!(error instanceof SluiceError)) throw error;
-    return [`${unchecked}: ${describeError(error)}`];
-  }
+    const attr = 'destination__config__prefix';
+    throw new Refusal({ code: 'invalid_input', detail: describe(found), attr });
+  };
+  return lookPatiently(reply, unchecked, look, describeError);
 }
 
 const unchecked = 'The export was accepted without a check for another Iceberg table at its prefix';

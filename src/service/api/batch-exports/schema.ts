@@ -192,7 +192,6 @@ export const BatchExport = named(
 );
 export type BatchExport = Static<typeof BatchExport>;
 
-/** Optional fields of create and update. */
 const optionalFields = {
   paused: Type.Optional(Type.Boolean()),
   last_paused_at: Type.Optional(Nullable(Time)),
@@ -282,15 +281,13 @@ export type BatchExportBodies = ReturnType<typeof batchExportBodies>;
 /** The schema of each destination in the body of create, named after its type. */
 export function destinationSchemas(destinations: readonly DestinationDefinition[]) {
   return destinations.map(({ type, configSchema }) =>
-    named(
-      type,
-      Type.Object(
-        { type: Type.Literal(type), config: closed(configSchema) },
-        {
-          additionalProperties: false,
-          description: `Files at a destination of type ${type}.`,
-        },
-      ),
+    Type.Object(
+      { type: Type.Literal(type), config: closed(configSchema) },
+      {
+        $id: type,
+        additionalProperties: false,
+        description: `Files at a destination of type ${type}.`,
+      },
     ),
   );
 }

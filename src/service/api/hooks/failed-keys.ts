@@ -1,4 +1,4 @@
-import { ApiError } from '../api-error.ts';
+import { Throttled } from '../../../foundation/domain/problem.ts';
 import { networkOf } from '../network-of.ts';
 
 /** Finds which of these hashes belong to keys that exist and have not ended, as hexadecimal text. */
@@ -6,9 +6,7 @@ export type FindKnown = (hashes: readonly Buffer[]) => Promise<ReadonlySet<strin
 
 /** An attempt to authenticate that may ask the database. */
 export interface KeyAttempt {
-  /** The key was valid. */
   succeeded(): void;
-  /** The key was not valid. */
   failed(): void;
 }
 
@@ -54,7 +52,7 @@ export class FailedKeys {
   /**
    * Call it before the database is asked about a key.
    *
-   * @throws ApiError 429 if the address is limited and the key is not known
+   * @throws Throttled if the address is limited and the key is not known
    */
   async begin(ip: string, hash: Buffer): Promise<KeyAttempt> {
     const address = networkOf(ip);
@@ -74,7 +72,7 @@ export class FailedKeys {
     };
   }
 
-  /** Counts a failure that needs no look-up. @throws ApiError 429 if the address is limited */
+  /** Counts a failure that needs no look-up. @throws Throttled if the address is limited */
   countMalformed(ip: string): void {
     const address = networkOf(ip);
     if (!this.#take(address)) throw this.#tooMany(address);
@@ -127,12 +125,11 @@ export class FailedKeys {
     if (this.#waiting.length > 0) this.#schedule();
   }
 
-  #tooMany(address: string): ApiError {
+  #tooMany(address: string): Throttled {
     const missing = Math.max(0, 1 - this.#bucketOf(address).left);
     const seconds = Math.max(1, Math.ceil((missing * 60) / this.#perMinute));
     const detail = `Too many requests of this address had an API key that is not valid. Check the key, and try again in ${seconds} ${seconds === 1 ? 'second' : 'seconds'}.`;
-    const problem = { code: 'throttled', detail, attr: null } as const;
-    return new ApiError(429, problem, { 'retry-after': String(seconds) });
+    return new Throttled(detail, seconds * 1_000);
   }
 }
 

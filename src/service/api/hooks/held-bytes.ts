@@ -1,5 +1,5 @@
 import type { Api, Request } from '../api.ts';
-import { ApiError } from '../api-error.ts';
+import { Throttled } from '../../../foundation/domain/problem.ts';
 import { networkOf } from '../network-of.ts';
 
 /** Bytes that clients make this process keep: bodies that are not complete, and answers that are not taken. */
@@ -30,7 +30,7 @@ export function boundHeldBytes(api: Api, limits: HeldLimits = usual): void {
     if (own === 0) held.delete(owner);
     else held.set(owner, own);
   };
-  /** @throws ApiError 429; one body or answer of an owner is always taken */
+  /** @throws Throttled; one body or answer of an owner is always taken */
   const hold = (request: Request, bytes: number, mayRefuse: boolean) => {
     releases.get(request)?.();
     const owner = ownerOf(request);
@@ -79,8 +79,8 @@ function announcedBytes({ headers }: Request): number {
   return announced <= maxBody ? announced : 0;
 }
 
-const tooMuch = () => {
-  const detail =
-    'Too many answers are not read yet, or too many bodies are not complete. Read the answers, send the bodies, or ask for smaller pages.';
-  return new ApiError(429, { code: 'throttled', detail, attr: null }, { 'retry-after': '5' });
-};
+const tooMuch = () =>
+  new Throttled(
+    'Too many answers are not read yet, or too many bodies are not complete. Read the answers, send the bodies, or ask for smaller pages.',
+    5_000,
+  );

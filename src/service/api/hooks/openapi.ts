@@ -1,80 +1,10 @@
 import swagger from '@fastify/swagger';
 import fastify from 'fastify';
-import { Cause, OperatorExport, Task, TaskPreview } from '../admin/causes.ts';
-import { OperatorMe } from '../admin/me.ts';
-import { ApiKey, IssuedApiKey, Organization, Project } from '../admin/schema.ts';
-import { Verification } from '../admin/verifications.ts';
 import type { Api } from '../api.ts';
-import { Backfill, BackfillPreview } from '../backfills/schema.ts';
-import { BatchExport, UnpausePreview } from '../batch-exports/schema.ts';
-import { ExportHealthCounts } from '../batch-exports/search.ts';
-import { Capabilities } from '../capabilities/routes.ts';
-import { AcceptedCoverage, Coverage, CoverageGaps } from '../coverage/schema.ts';
-import { DeliveryRecord } from '../delivery/schema.ts';
-import { Activity, DestinationTest, RowPreview, SchedulePreview } from '../insights/schema.ts';
-import { BatchExportLog } from '../logs/schema.ts';
-import { LogTail } from '../logs/tail.ts';
-import { Me } from '../me/routes.ts';
-import {
-  CreatedNotificationTarget,
-  NotificationDelivery,
-  NotificationTarget,
-  NotificationTest,
-} from '../notifications/schema.ts';
 import { webhooks } from '../notifications/webhooks.ts';
-import { ProjectOverview } from '../projects/routes.ts';
-import { RunFile } from '../runs/files.ts';
-import { BatchExportRun } from '../runs/schema.ts';
-import { ErrorBody } from '../schemas/error.ts';
-import { Throughput } from '../throughput/routes.ts';
-import { LabResult } from '../transformations/lab.ts';
-import { Plugin, RearrangedConfigs, TransformationConfig } from '../transformations/schema.ts';
+import { namedSchemas } from '../schemas/shapes.ts';
 import { madeLate } from '../validation/made-late.ts';
 import { takesIdempotencyKey } from './idempotency.ts';
-
-/** Schemas that the document defines once, by name. */
-const components = [
-  ErrorBody,
-  Me,
-  OperatorMe,
-  Capabilities,
-  BatchExportRun,
-  RunFile,
-  ExportHealthCounts,
-  BatchExport,
-  UnpausePreview,
-  ProjectOverview,
-  BatchExportLog,
-  LogTail,
-  Backfill,
-  BackfillPreview,
-  Coverage,
-  AcceptedCoverage,
-  CoverageGaps,
-  DeliveryRecord,
-  Throughput,
-  SchedulePreview,
-  DestinationTest,
-  RowPreview,
-  Activity,
-  TransformationConfig,
-  LabResult,
-  RearrangedConfigs,
-  Plugin,
-  NotificationTarget,
-  CreatedNotificationTarget,
-  NotificationDelivery,
-  NotificationTest,
-  Organization,
-  Project,
-  ApiKey,
-  IssuedApiKey,
-  Cause,
-  OperatorExport,
-  Task,
-  TaskPreview,
-  Verification,
-];
 
 /** For the document alone: the hook reads the header by itself. */
 const idempotencyHeader = {
@@ -95,7 +25,7 @@ export async function describeApi(
   shared: readonly object[],
   atOnce: boolean,
 ): Promise<void> {
-  const schemas = [...components, ...shared];
+  const schemas = [...namedSchemas, ...shared];
   for (const schema of schemas) api.addSchema(schema);
   await shareSerializers(api, schemas, atOnce);
   await api.register(swagger, {

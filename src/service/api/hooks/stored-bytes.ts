@@ -1,3 +1,4 @@
+import { Throttled } from '../../../foundation/domain/problem.ts';
 import type { Sql } from '../../../state/store/database/database.ts';
 import { countBytes } from '../../../state/store/database/counted.ts';
 import {
@@ -5,7 +6,6 @@ import {
   type StoredBytesReservation,
 } from '../../../state/store/tenants/stored-bytes.ts';
 import { type Api, callerOf, type Request } from '../api.ts';
-import { ApiError } from '../api-error.ts';
 
 /** What a change counts as at least: rows have columns of their own. */
 const bytesPerChange = 2 * 1024;
@@ -88,9 +88,8 @@ function stores({ method, routeOptions: { config } }: Request): boolean {
   return isChange && config.scope !== undefined && config.changesNothing !== true;
 }
 
-function tooMuch(leftMs: number): ApiError {
+function tooMuch(leftMs: number): Throttled {
   const seconds = Math.max(1, Math.ceil(leftMs / 1_000));
   const detail = `The changes of this organization have stored as much as they may in a day. Try again in ${seconds} seconds, or ask your operator to raise MAX_STORED_MIB_PER_DAY.`;
-  const problem = { code: 'throttled', detail, attr: null } as const;
-  return new ApiError(429, [problem], { 'retry-after': String(seconds) });
+  return new Throttled(detail, leftMs);
 }

@@ -1,10 +1,11 @@
 import { describeError, toSluiceError } from '../../../foundation/domain/errors.ts';
 import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
+import { within } from '../../../foundation/domain/patience.ts';
 import { ownStepsOf } from '../../../foundation/domain/recipe.ts';
 import type { DataInterval } from '../../../foundation/domain/time.ts';
 import type { CheckStep } from '../../../rows/destinations/destination.ts';
-import { findChain } from '../../../state/store/transformations/chains.ts';
 import { findProject } from '../../../state/store/tenants/tenants.ts';
+import { findChain } from '../../../state/store/transformations/chains.ts';
 import type { Context } from '../../use-cases/context.ts';
 import { refuseManySandboxes } from '../../use-cases/transformations/try-chain.ts';
 import { actorOf, type Reply, type Request } from '../api.ts';
@@ -36,7 +37,7 @@ export async function lookAtDestination(
   return { passed: steps.every(({ passed }) => passed), steps: [...steps] };
 }
 
-/** Reads the newest rows as they would be exported. @throws SluiceError, ApiError 429 */
+/** Reads the newest rows as they would be exported. @throws SluiceError, Throttled */
 export async function lookAtRows(deps: Deps, request: Request, reply: Reply, asked: ExportedRows) {
   const { previewRows, previews, sandboxes } = deps;
   const { organizationId } = actorOf(request);
@@ -52,7 +53,7 @@ export async function lookAtRows(deps: Deps, request: Request, reply: Reply, ask
   return { columns: [...columns], rows: rows.map((row) => [...row]) };
 }
 
-/** Compares intervals of a backfill with the source. @throws ApiError 429 */
+/** Compares intervals of a backfill with the source. @throws Throttled */
 export async function lookAtIntervals(
   { compareRows, previews }: Deps,
   request: Request,
@@ -88,23 +89,15 @@ async function testDestination(
   if (!definition || !project) {
     return [failedStep('open', `This installation does not support the type ${type}.`)];
   }
-  let timer: NodeJS.Timeout | undefined;
   try {
     const owner = { externalId: project.externalId };
     const destination = definition.open({ ...openConfig() }, options.destinationContext, owner);
-    const tooLate = new Promise<readonly CheckStep[]>((resolve) => {
-      const detail = `The destination did not answer within ${patienceMs / 1_000} seconds. Check its address and network.`;
-      const step = failedStep('answer', detail);
-      timer = setTimeout(resolve, patienceMs, [step]);
-    });
+    const detail = `The destination did not answer within ${patienceMs / 1_000} seconds. Check its address and network.`;
+    const tooLate = [failedStep('answer', detail)];
     const checks = destination.test(AbortSignal.timeout(requestsMs));
-    // A check that loses the race may still fail later.
-    checks.catch(() => {});
-    return await Promise.race([checks, tooLate]).finally(() => destination.close());
+    return await within(patienceMs, checks, tooLate).finally(() => destination.close());
   } catch (error) {
     return [failedStep('open', describeError(toSluiceError(error)))];
-  } finally {
-    clearTimeout(timer);
   }
 }
 

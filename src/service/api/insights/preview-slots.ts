@@ -1,4 +1,4 @@
-import { ApiError } from '../api-error.ts';
+import { Throttled } from '../../../foundation/domain/problem.ts';
 
 /** How much time the requests of one organization may take. */
 export interface TimeShare {
@@ -59,7 +59,7 @@ export class PreviewSlots {
   /**
    * Runs `work` in a slot; requests wait in the order of arrival. An abort ends the wait.
    *
-   * @throws ApiError 429 if too many requests wait, or the organization has used up its time; the signal's
+   * @throws Throttled if too many requests wait, or the organization has used up its time; the signal's
    *   reason if it aborts
    */
   async use<T>(organizationId: string, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
@@ -78,7 +78,7 @@ export class PreviewSlots {
     }
   }
 
-  /** @throws ApiError 429 if no time is left */
+  /** @throws Throttled if no time is left */
   #checkTime(organizationId: string): void {
     const left = this.#timeLeft(organizationId);
     if (left <= 0) throw tooLong(Math.ceil(1 - left / this.#limits.savedPerSecondMs));
@@ -142,8 +142,5 @@ const tooMany = () => throttled('Too many of these requests at the same time.', 
 const tooLong = (seconds: number) =>
   throttled('Requests of this kind by your organization took too long in sum.', seconds);
 
-function throttled(why: string, seconds: number): ApiError {
-  const detail = `${why} Try again in ${seconds} seconds.`;
-  const problem = { code: 'throttled', detail, attr: null } as const;
-  return new ApiError(429, [problem], { 'retry-after': String(seconds) });
-}
+const throttled = (why: string, seconds: number) =>
+  new Throttled(`${why} Try again in ${seconds} seconds.`, seconds * 1_000);

@@ -1,6 +1,5 @@
-import { type Problem, Refusal } from '../../../foundation/domain/problem.ts';
+import { type Problem, Refusal, Throttled } from '../../../foundation/domain/problem.ts';
 import type { Reply, Request } from '../api.ts';
-import { ApiError } from '../api-error.ts';
 import { refusalOf } from '../hooks/errors.ts';
 
 type Json = Readonly<Record<string, unknown>>;
@@ -69,12 +68,11 @@ export async function withRules<T>(
     return await check;
   } catch (error) {
     // An error of another kind is about the service, not about the body.
-    if (!(error instanceof Refusal) || error instanceof ApiError) throw error;
+    if (!(error instanceof Refusal) || error instanceof Throttled) throw error;
     throw merged(new Refusal(...examine()), error.problems);
   }
 }
 
-/** The problems that an examination returns or is refused for. */
 async function problemsOf(examine: () => Promise<readonly Problem[]>): Promise<readonly Problem[]> {
   try {
     return await examine();

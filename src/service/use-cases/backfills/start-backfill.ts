@@ -6,6 +6,7 @@ import {
   type ProblemCode,
   Refusal,
   refuseIfAny,
+  Throttled,
 } from '../../../foundation/domain/problem.ts';
 import type { DataInterval, Instant } from '../../../foundation/domain/time.ts';
 import { describeInterval } from '../../../foundation/domain/time.ts';
@@ -51,7 +52,6 @@ export interface StartedBackfill {
   readonly totalRuns: number;
 }
 
-/** Maximum intervals of one backfill. */
 const maxIntervals = 100_000;
 
 /** Maximum backfills of one project at a time. */
@@ -103,7 +103,8 @@ export async function recordBackfill(
   }
   if ((await countRunningBackfills(tx, batchExport.teamId)) >= maxRunningPerTeam) {
     const detail = `${maxRunningPerTeam} backfills of this project are running. Wait until one ends.`;
-    throw new Refusal({ code: 'throttled', detail, attr: null });
+    // A backfill takes minutes, so an earlier retry would not help.
+    throw new Throttled(detail, 60_000);
   }
   const intervals = countIntervals(timeline, range);
   const passesOver = await findPassedOverIn(tx, batchExport.id, range, request.reprocess);
@@ -162,7 +163,6 @@ export interface BackfillPreview {
   readonly skipped: number;
 }
 
-/** Maximum intervals in a preview. */
 const previewedIntervals = 1_000;
 
 /** What `startBackfill` would do; stores nothing. */

@@ -74,7 +74,6 @@ export interface LeftOut {
   /** The ranges of intervals whose ticks were missed in the pause, oldest first. */
   readonly missed: readonly DataInterval[];
   readonly missedIntervals: number;
-  /** Requested intervals without data. */
   readonly missing: MissingIntervals;
 }
 

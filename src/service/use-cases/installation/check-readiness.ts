@@ -1,3 +1,5 @@
+import { within } from '../../../foundation/domain/patience.ts';
+
 /** Time limit of a check. */
 const patienceMs = 3_000;
 
@@ -54,11 +56,8 @@ export async function checkReadiness(checks: ReadinessChecks): Promise<Readiness
 }
 
 async function faultOf(check: () => Promise<string | null>): Promise<string | null> {
-  const tooLate = new Promise<string>((resolve) => {
-    setTimeout(resolve, patienceMs, `no answer within ${patienceMs} ms`).unref();
-  });
   try {
-    return await Promise.race([check(), tooLate]);
+    return await within(patienceMs, check(), `no answer within ${patienceMs} ms`);
   } catch (error) {
     // The probe needs no key: its answer must not contain addresses or names.
     const code = error instanceof Error && 'code' in error ? ` (${String(error.code)})` : '';

@@ -35,7 +35,6 @@ export async function createProject(
   });
 }
 
-/** Everything that is wrong with a new project. */
 export function checkProject({ name, tenantKey = null }: NewProject): Problem[] {
   return [...checkName(name), ...(tenantKey === null ? [] : checkTenantKey(tenantKey))];
 }

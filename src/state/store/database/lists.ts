@@ -53,7 +53,6 @@ export function toKeysetPage<T>(
   return { results, hasNext: further, hasPrevious: position !== null };
 }
 
-/** A page of an offset list. */
 export interface PageRequest {
   readonly limit: number;
   readonly offset: number;

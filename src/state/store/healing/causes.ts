@@ -6,7 +6,6 @@ import type { Sql } from '../database/database.ts';
 import { isTime } from '../database/times.ts';
 import { isHealing, mayRun } from './healing.ts';
 
-/** What keeps intervals from their data. */
 export interface KnownCause {
   readonly id: string;
   readonly scope: CauseScope;
@@ -55,7 +54,6 @@ const holdsNothing = `(not exists (select from healing_intervals h where h.cause
 const isIdle = `(not exists (select from healing_intervals h join batch_exports e on e.id = h.export_id
                       where h.cause_id = c.id and ${mayRun} and ${isHealing}) and ${noneWaits})`;
 
-/** A failure at a place. */
 export interface PlaceFailure {
   /** Null if no project asked a source. */
   readonly teamId: number | null;
@@ -110,7 +108,6 @@ export async function deleteCauses(tx: Sql, ids: readonly string[]): Promise<rea
   return rows.map(({ id }) => id);
 }
 
-/** What a cause holds up in one export. */
 export interface HeldUp {
   readonly causeId: string;
   readonly isAnnounced: boolean;
@@ -123,7 +120,6 @@ export interface HeldUp {
   readonly since: Timestamp;
 }
 
-/** What causes hold up, by export. */
 export async function listHeldUp(tx: Sql, ids: readonly string[]): Promise<HeldUp[]> {
   return tx.query<HeldUp>(
     `select c.id as "causeId", c.announced_at is not null as "isAnnounced", p.organization_id as "organizationId", e.team_id as "teamId",
@@ -165,7 +161,6 @@ export async function hastenProbes(sql: Sql, exportId: string): Promise<void> {
   );
 }
 
-/** A cause whose probe is due. */
 export interface DueCause {
   readonly id: string;
   readonly ageMs: number;
@@ -177,7 +172,6 @@ export type PlacesAsked =
   /** A destination of the project's organization. */
   | { readonly scope: 'destination'; readonly teamId: number };
 
-/** What is known of a place that has failed. */
 export interface PlaceCause {
   readonly id: string;
   readonly scope: CauseScope;

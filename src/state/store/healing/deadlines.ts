@@ -10,7 +10,6 @@ import type { Sql } from '../database/database.ts';
 import { live } from '../runs/run-moves.ts';
 import { boundsOf, instantOf, intervalOf, isSameInterval } from '../database/times.ts';
 
-/** An export whose deadlines are to be judged. */
 export interface CheckedExport {
   readonly exportId: string;
   readonly teamId: number;
@@ -98,7 +97,6 @@ export async function readPaces(tx: Sql, exportIds: readonly string[]): Promise<
   );
 }
 
-/** A judgement of an interval that is late, or at risk. */
 export interface LateInterval {
   readonly exportId: string;
   readonly interval: DataInterval;
@@ -144,7 +142,6 @@ export async function noteLate(
   );
 }
 
-/** What a check found about an export. */
 export interface Checked {
   readonly exportId: string;
   /** Ticks up to here are judged; null: as before. */
@@ -188,7 +185,6 @@ export async function noteArrivals(tx: Sql): Promise<DeliveredLate[]> {
   );
 }
 
-/** A row of the record of deliveries. */
 export interface DeliveryRow extends OwedInterval {
   /** The code that was noted when it was late or at risk. */
   readonly lateCode: string | null;

@@ -108,7 +108,6 @@ export async function listLeftDestinations(sql: Sql, exportId: string): Promise<
   });
 }
 
-/** The version of the destination that an export has now. */
 export async function readDestinationVersion(sql: Sql, exportId: string): Promise<number | null> {
   const [row] = await sql.query<{ version: number }>(
     `select destination_version as version from batch_exports where id = $1`,
@@ -222,7 +221,6 @@ export async function findTornTicks(
   );
 }
 
-/** Pairs of current intervals that overlap. */
 export async function findOverlaps(
   sql: Sql,
   exportId: string,

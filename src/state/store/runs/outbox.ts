@@ -76,7 +76,6 @@ export interface ListLimits {
   readonly other: number;
 }
 
-/** What a dispatcher chooses by, of one moment. */
 export interface DispatchState {
   /** The turn of this moment: `dispatch` refuses a choice that another one has overtaken. */
   readonly turn: number;
@@ -91,7 +90,6 @@ export interface DispatchState {
    * descents per team, however many wait.
    */
   readonly waiting: readonly QueuedRun[];
-  /** Runs that are enqueued. */
   readonly queued: readonly QueuedRun[];
   readonly executing: readonly QueuedRun[];
 }
@@ -227,7 +225,6 @@ export async function dispatch(
   return row?.runs ?? null;
 }
 
-/** Notes that runs are enqueued again. */
 export async function markDispatched(sql: Sql, runIds: readonly string[]): Promise<EnqueuedRun[]> {
   return sql.query<EnqueuedRun>(
     `update outbox set dispatched_at = clock_timestamp(), times_enqueued = times_enqueued + 1

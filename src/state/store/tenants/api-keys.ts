@@ -53,7 +53,6 @@ export interface PresentedKey extends ApiKey {
   readonly ownsProject: boolean;
 }
 
-/** A key of an organization. */
 export interface TenantKey extends PresentedKey {
   readonly organizationId: string;
 }
