@@ -115,7 +115,7 @@ function rowsOf({ columns, rowCount, bytes, offsets, lengths }: RowBlock) {
   );
 }
 
-describe('values at random, decoded here, beside what PostgreSQL prints', () => {
+describe('numerics at random, printed here, beside what PostgreSQL prints', () => {
   it.each(declared.map((type, place) => ({ type, place })))('$type', async ({ place }) => {
     const { rows } = await client.query<{ text: string | null }>(
       `SELECT to_json(${nameOf(place)})::text AS text FROM decoded ORDER BY n`,

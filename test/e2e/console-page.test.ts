@@ -89,7 +89,7 @@ describe.skipIf(!hasBrowser)('the page, in a browser, over the whole service', (
   });
 
   test('tests the destination, and shows the next intervals', async () => {
-    await page.getByRole('button', { name: 'Test the destination' }).click();
+    await page.getByRole('button', { name: 'Test destination' }).click();
     const steps = page.locator('.steps').getByRole('listitem');
     await steps.last().waitFor();
     expect(await steps.allTextContents()).toEqual(

@@ -64,6 +64,12 @@ export function optional<T extends TSchema>(
   );
 }
 
+const flag = (preset: boolean, description: string) =>
+  Type.Optional(Type.Boolean({ description, default: preset }));
+
+const choice = <T extends string>(values: readonly T[], preset: T, description: string) =>
+  Type.Optional(Type.Enum([...values], { description, default: preset }));
+
 const eventNames = Type.Array(Type.String({ minLength: 1, maxLength: 200 }), { maxItems: 100 });
 
 // biome-ignore lint/complexity/noExcessiveLinesPerFunction: a list of settings
@@ -89,14 +95,10 @@ const fileProperties = (formats: readonly FormatChoice[]) => ({
       examples: ['events_{start}_{end}_{generation}_{part}'],
     }),
   ),
-  file_format: Type.Optional(
-    Type.Enum(
-      formats.map(({ format }) => format),
-      {
-        description: 'Format of the files.',
-        default: defaults.format,
-      },
-    ),
+  file_format: choice(
+    formats.map(({ format }) => format),
+    defaults.format,
+    'Format of the files.',
   ),
   compression: optional(
     Type.Enum([...new Set(formats.flatMap(({ compressions }) => Object.keys(compressions)))]),
@@ -113,116 +115,77 @@ const fileProperties = (formats: readonly FormatChoice[]) => ({
     `Divide the files of an interval into folders by the values of the rows, as Hive does: event=signup/day=2026-11-25/. At most ${maxPartitionFields} entries, each a column of the rows, or year, month, day or hour of a date or timestamp (UTC). The columns stay in the files. The folders are between the prefix and the names of the files; the manifest is directly below the prefix. An interval can have ${maxPartitions.toLocaleString('en')} partitions. Not possible with table_format. A change affects only new files.`,
     { examples: [['event', 'day(inserted_at)']] },
   ),
-  manifest: Type.Optional(
-    Type.Boolean({
-      description:
-        'Write a manifest after the files of an interval. It lists each file with its rows and SHA-256.',
-      default: true,
-    }),
+  manifest: flag(
+    true,
+    'Write a manifest after the files of an interval. It lists each file with its rows and SHA-256.',
   ),
-  checksum_files: Type.Optional(
-    Type.Boolean({
-      description:
-        'Write a file with the SHA-256 beside each data file, in the format of sha256sum. Its name is that of the data file with .sha256. Needs a manifest.',
-      default: defaults.checksumFiles,
-    }),
+  checksum_files: flag(
+    defaults.checksumFiles,
+    'Write a file with the SHA-256 beside each data file, in the format of sha256sum. Its name is that of the data file with .sha256. Needs a manifest.',
   ),
-  success_file: Type.Optional(
-    Type.Boolean({
-      description:
-        'After the manifest of an interval, write an empty file beside it. Its name ends in _SUCCESS instead of _manifest.json. It stays while the interval is exported again. Needs a manifest.',
-      default: defaults.successFile,
-    }),
+  success_file: flag(
+    defaults.successFile,
+    'After the manifest of an interval, write an empty file beside it. Its name ends in _SUCCESS instead of _manifest.json. It stays while the interval is exported again. Needs a manifest.',
   ),
-  latest_manifest: Type.Optional(
-    Type.Boolean({
-      description:
-        'Keep latest_manifest.json below the folders of prefix that all intervals share. It names the manifest of the newest interval that was exported, and never goes back to an earlier one. Needs a manifest, and a store that supports conditional writes.',
-      default: defaults.latestManifest,
-    }),
+  latest_manifest: flag(
+    defaults.latestManifest,
+    'Keep latest_manifest.json below the folders of prefix that all intervals share. It names the manifest of the newest interval that was exported, and never goes back to an earlier one. Needs a manifest, and a store that supports conditional writes.',
   ),
-  infinity: Type.Optional(
-    Type.Enum([...infinityChoices], {
-      description:
-        'How to write infinity and -infinity in columns of type date, timestamp and timestamptz. reject: Parquet rejects the row (see on_rejected), and JSONLines and CSV write the word. null: write null. limit: write the first or last moment of the years 1 to 9999, such as 9999-12-31. For keys, elements of arrays and bounds of ranges, reject always applies.',
-      default: defaults.infinity,
-    }),
+  infinity: choice(
+    infinityChoices,
+    defaults.infinity,
+    'How to write infinity and -infinity in columns of type date, timestamp and timestamptz. reject: Parquet rejects the row (see on_rejected), and JSONLines and CSV write the word. null: write null. limit: write the first or last moment of the years 1 to 9999, such as 9999-12-31. For keys, elements of arrays and bounds of ranges, reject always applies.',
   ),
-  csv_arrays: Type.Optional(
-    Type.Enum(['json', 'postgres'], {
-      description:
-        'How to write arrays and composites. Only for CSV, and not with transformations. json: as JSON. postgres: in the text format of PostgreSQL, such as {a,NULL} and (1,x), including lower bounds of arrays. COPY FROM can read this into columns of the same type. Key columns are always JSON.',
-      default: defaults.csvArrays,
-    }),
+  csv_arrays: choice(
+    ['json', 'postgres'],
+    defaults.csvArrays,
+    'How to write arrays and composites. Only for CSV, and not with transformations. json: as JSON. postgres: in the text format of PostgreSQL, such as {a,NULL} and (1,x), including lower bounds of arrays. COPY FROM can read this into columns of the same type. Key columns are always JSON.',
   ),
-  csv_delimiter: Type.Optional(
-    Type.Enum([...csvDelimiters], {
-      description: 'What separates the cells. Only for CSV.',
-      default: defaults.csvDelimiter,
-    }),
+  csv_delimiter: choice(
+    csvDelimiters,
+    defaults.csvDelimiter,
+    'What separates the cells. Only for CSV.',
   ),
-  csv_null: Type.Optional(
-    Type.Enum([...csvNulls], {
-      description:
-        'How to write a NULL. Only for CSV. empty: a cell without characters. An empty text is "" in quotes. \\N and NULL: this word without quotes. A text that equals the word is in quotes.',
-      default: defaults.csvNull,
-    }),
+  csv_null: choice(
+    csvNulls,
+    defaults.csvNull,
+    'How to write a NULL. Only for CSV. empty: a cell without characters. An empty text is "" in quotes. \\N and NULL: this word without quotes. A text that equals the word is in quotes.',
   ),
-  csv_bom: Type.Optional(
-    Type.Boolean({
-      description:
-        'Begin each file with a byte order mark, so that Excel reads UTF-8. Only for CSV. PostgreSQL and other readers take the mark for a part of the first column name.',
-      default: defaults.csvBom,
-    }),
+  csv_bom: flag(
+    defaults.csvBom,
+    'Begin each file with a byte order mark, so that Excel reads UTF-8. Only for CSV. PostgreSQL and other readers take the mark for a part of the first column name.',
   ),
-  csv_header: Type.Optional(
-    Type.Boolean({
-      description:
-        'Begin each file with a line of the column names. Only for CSV. Without it, the manifest has the names in the order of the cells.',
-      default: defaults.csvHeader,
-    }),
+  csv_header: flag(
+    defaults.csvHeader,
+    'Begin each file with a line of the column names. Only for CSV. Without it, the manifest has the names in the order of the cells.',
   ),
-  parquet_encodings: Type.Optional(
-    Type.Enum([...parquetEncodings], {
-      description:
-        'Encodings of the values. Only for Parquet. compatible: PLAIN and dictionaries, and data pages of version 1, which every reader knows. modern: also DELTA and BYTE_STREAM_SPLIT, and data pages of version 2. Files are 5 to 20% smaller, and some readers refuse them. The types are the same.',
-      default: defaults.parquetEncodings,
-    }),
+  parquet_encodings: choice(
+    parquetEncodings,
+    defaults.parquetEncodings,
+    'Encodings of the values. Only for Parquet. compatible: PLAIN and dictionaries, and data pages of version 1, which every reader knows. modern: also DELTA and BYTE_STREAM_SPLIT, and data pages of version 2. Files are 5 to 20% smaller, and some readers refuse them. The types are the same.',
   ),
-  time_as: Type.Optional(
-    Type.Enum([...timeForms], {
-      description:
-        'How to write columns of type time. Only for Parquet. micros: as TIME in microseconds, which Spark refuses. text: as text, such as 12:34:56.789. With table_format you cannot change it after creation.',
-      default: defaults.timeAs,
-    }),
+  time_as: choice(
+    timeForms,
+    defaults.timeAs,
+    'How to write columns of type time. Only for Parquet. micros: as TIME in microseconds, which Spark refuses. text: as text, such as 12:34:56.789. With table_format you cannot change it after creation.',
   ),
-  json_null: Type.Optional(
-    Type.Enum(['keep', 'null'], {
-      description:
-        'How to write the JSON value null in columns of type json and jsonb. keep: CSV and Parquet have the text null, which differs from an SQL NULL. JSONLines has null for both. null: write it like an SQL NULL.',
-      default: defaults.jsonNull,
-    }),
+  json_null: choice(
+    ['keep', 'null'],
+    defaults.jsonNull,
+    'How to write the JSON value null in columns of type json and jsonb. keep: CSV and Parquet have the text null, which differs from an SQL NULL. JSONLines has null for both. null: write it like an SQL NULL.',
   ),
-  replace_invalid_unicode: Type.Optional(
-    Type.Boolean({
-      description:
-        'Replace unpaired surrogates in json values, such as \\ud800, and \\u0000 with \\ufffd. PostgreSQL accepts both in json. DuckDB and other readers refuse a file with unpaired surrogates, and jsonb refuses both.',
-      default: defaults.replaceInvalidUnicode,
-    }),
+  replace_invalid_unicode: flag(
+    defaults.replaceInvalidUnicode,
+    'Replace unpaired surrogates in json values, such as \\ud800, and \\u0000 with \\ufffd. PostgreSQL accepts both in json. DuckDB and other readers refuse a file with unpaired surrogates, and jsonb refuses both.',
   ),
-  on_rejected: Type.Optional(
-    Type.Enum([...rejectedChoices], {
-      description:
-        'What to do if rows are rejected. A row is rejected if the file format cannot represent a value, or if a transformation that protects data cannot handle the row. warn: the run completes, logs a warning for each reason, and writes the rejected rows to a file that ends in _rejected.jsonl. fail: the run fails before it commits anything.',
-      default: defaults.onRejected,
-    }),
+  on_rejected: choice(
+    rejectedChoices,
+    defaults.onRejected,
+    'What to do if rows are rejected. A row is rejected if the file format cannot represent a value, or if a transformation that protects data cannot handle the row. warn: the run completes, logs a warning for each reason, and writes the rejected rows to a file that ends in _rejected.jsonl. fail: the run fails before it commits anything.',
   ),
-  csv_formula_guard: Type.Optional(
-    Type.Boolean({
-      description:
-        'Only for CSV. Put an apostrophe before each text that begins with =, +, -, @, a tab or a carriage return, so that no spreadsheet runs it as a formula. This changes the values in the files. A text that already begins with apostrophes before such a character gets one more.',
-      default: false,
-    }),
+  csv_formula_guard: flag(
+    false,
+    'Only for CSV. Put an apostrophe before each text that begins with =, +, -, @, a tab or a carriage return, so that no spreadsheet runs it as a formula. This changes the values in the files. A text that already begins with apostrophes before such a character gets one more.',
   ),
   decimal_columns: optional(
     Type.Array(Type.String({ minLength: 1, maxLength: 200 }), { maxItems: 100 }),
@@ -260,16 +223,16 @@ export function withFileSettings(
   return {
     ...definition,
     configSchema: Type.Object({ ...own, ...fileProperties(formats) }, options),
-    validate: (config, context) => [
-      ...definition.validate(config, context),
-      ...checkFileSettings(readFileSettings(config), formats),
-      ...checkTable(
-        readFileSettings(config),
-        definition,
-        typeof config.snapshot_retention_days === 'number',
-      ),
-      ...checkDecimals(readFileSettings(config), config.decimal_columns),
-    ],
+    validate(config, context) {
+      const settings = readFileSettings(config);
+      const hasRetention = typeof config.snapshot_retention_days === 'number';
+      return [
+        ...definition.validate(config, context),
+        ...checkFileSettings(settings, formats),
+        ...checkTable(settings, definition, hasRetention),
+        ...checkDecimals(settings, config.decimal_columns),
+      ];
+    },
   };
 }
 
@@ -337,16 +300,10 @@ function checkFileSettings(
 
 function checkDecimals({ format }: FileSettings, entries: unknown): readonly Problem[] {
   if (!Array.isArray(entries) || entries.length === 0) return [];
-  const remedies = [
-    ...(format === 'Parquet'
-      ? []
-      : ['Only for Parquet. Set file_format to Parquet, or leave decimal_columns empty.']),
-  ];
   const attr = 'decimal_columns';
-  return [
-    ...remedies.map((detail): Problem => ({ attr, code: 'invalid_input', detail })),
-    ...checkDecimalEntries(entries, attr),
-  ];
+  const detail = 'Only for Parquet. Set file_format to Parquet, or leave decimal_columns empty.';
+  const found = checkDecimalEntries(entries, attr);
+  return format === 'Parquet' ? found : [{ attr, code: 'invalid_input', detail }, ...found];
 }
 
 function checkTable(

@@ -1,5 +1,5 @@
-import { untilAborted } from '../../foundation/domain/patience.ts';
 import type { StoreTraits } from '../../foundation/domain/store-traits.ts';
+import { unlessAborted } from '../../foundation/domain/patience.ts';
 
 /** How long a result is shared: what is kept with each export is valid much longer. */
 const validMs = 10 * 60_000;
@@ -47,8 +47,9 @@ export class SharedProbes {
     const changedAt = this.#now() - changedForMs;
     const running = this.#running.get(store);
     const isNew = running !== undefined && running.beganAt > changedAt;
+    // Null if that probe failed.
     const shared = isNew
-      ? await untilAborted(
+      ? await unlessAborted(
           running.traits.catch(() => null),
           signal,
         )

@@ -38,7 +38,7 @@ const bytesOf = (text: string) => Buffer.from(text);
 /** 0 with so many digits after the point. */
 const zero = (scale: number) => Buffer.concat([int16(0), int16(0), int16(0), int16(scale)]);
 
-function decoderFor(limits = { textBytes: 1 << 16, maxRowBytes: 1 << 20 }) {
+function decoderWith(limits = { textBytes: 1 << 16, maxRowBytes: 1 << 20 }) {
   return new BlockDecoder([null, 'text'], limits);
 }
 
@@ -59,7 +59,7 @@ describe('BlockDecoder', () => {
   it('gives parts of bounded size if a few bytes have a long text', async () => {
     const block = blockOf(Array.from({ length: 100 }, () => zero(16_000)));
     const found: string[] = [];
-    for await (const part of decoderFor().decode(block)) {
+    for await (const part of decoderWith().decode(block)) {
       expect(part.bytes.length).toBeLessThan(block.bytes.length + (1 << 16));
       found.push(...texts(part));
     }
@@ -74,7 +74,7 @@ describe('BlockDecoder', () => {
       hidden,
     );
     const found: string[] = [];
-    for await (const part of decoderFor().decode(block)) {
+    for await (const part of decoderWith().decode(block)) {
       for (const [row, from] of part.hiddenOffsets.entries()) {
         const length = part.hiddenLengths[row] as number;
         found.push(part.bytes.toString('utf8', from, from + length));
@@ -90,7 +90,7 @@ describe('BlockDecoder', () => {
       return () => held.push(-bytes);
     };
     const small = { textBytes: 1000, maxRowBytes: 1 << 20 };
-    const parts = decoderFor(small).decode(blockOf([zero(5000), zero(5001)]), hold);
+    const parts = decoderWith(small).decode(blockOf([zero(5000), zero(5001)]), hold);
     await parts.next();
     expect(held).toEqual([5002]);
     await parts.next();
@@ -102,13 +102,16 @@ describe('BlockDecoder', () => {
   it('refuses a row with more text than a row may have, and knows its key', async () => {
     const small = { textBytes: 1000, maxRowBytes: 10_000 };
     const block = blockOf([zero(100), zero(16_000)]);
-    const failure = await decodeAll(decoderFor(small), block).catch((error) => error);
+    const failure = await decodeAll(decoderWith(small), block).catch((error) => error);
     expect(failure).toBeInstanceOf(RowTooLargeError);
     expect(failure.fields[0].toString()).toBe('key 1');
   });
 
-  it.each([6, 12])('refuses a numeric of %d bytes that has other digits', async (bytes) => {
-    const found = decodeAll(decoderFor(), blockOf([Buffer.alloc(bytes)]));
+  it.each([
+    { name: 'without all its digits', value: Buffer.alloc(6) },
+    { name: 'that is longer', value: Buffer.alloc(12) },
+  ])('refuses a numeric $name', async ({ value }) => {
+    const found = decodeAll(decoderWith(), blockOf([value]));
     await expect(found).rejects.toThrow(CopyFormatError);
   });
 });

@@ -5,6 +5,7 @@ import { useConsole } from '../console-context.ts';
 import { ConfirmDialog } from '../parts/dialog.tsx';
 import { Failure } from '../parts/notice.tsx';
 import { localTimes } from '../parts/time-text.tsx';
+import { TryDestination, TryRows, useTrial } from '../parts/try-out.tsx';
 import { hrefOf } from '../route.ts';
 import { useAction } from '../use-action.ts';
 import { type DraftState, useKeptDraft } from '../use-kept-draft.ts';
@@ -21,7 +22,6 @@ import type { PartProps } from './part-props.ts';
 import { findIncomplete, ProblemSummary } from './problem-summary.tsx';
 import { ScheduleFields } from './schedule-fields.tsx';
 import { TextField } from './text-field.tsx';
-import { TryDestination, TryRows, useTrial } from './try-out.tsx';
 import { WhatFields } from './what-fields.tsx';
 import { useSay } from '../parts/toasts.tsx';
 

@@ -5,11 +5,10 @@ import { destinationForm } from '../form/draft.ts';
 import { labelOf } from '../form/fields.ts';
 import type { DestinationForm } from '../form/openapi.ts';
 import { plural } from '../numbers.ts';
-import { DestinationTest } from '../parts/destination-test.tsx';
 import { Fact, Facts } from '../parts/facts.tsx';
 import { Failure, Loading } from '../parts/notice.tsx';
-import { RowSample } from '../parts/row-sample.tsx';
 import { IntervalText, TimeText } from '../parts/time-text.tsx';
+import { TrySavedDestination, TrySavedRows } from '../parts/try-out.tsx';
 import { days } from '../times.ts';
 import { useResource } from '../use-resource.ts';
 
@@ -45,7 +44,7 @@ export function SettingsTab({ batchExport }: { batchExport: BatchExport }) {
             <Facts>{usual.map(fact)}</Facts>
           </details>
         )}
-        {extras?.has('test') && <DestinationTest exportId={batchExport.id} />}
+        {extras?.has('test') && <TrySavedDestination exportId={batchExport.id} />}
       </div>
       <div className="card panel">
         <h2>Schedule</h2>
@@ -63,7 +62,7 @@ export function SettingsTab({ batchExport }: { batchExport: BatchExport }) {
         ) : (
           <pre className="code">{query}</pre>
         )}
-        {extras?.has('preview') && <RowSample exportId={batchExport.id} />}
+        {extras?.has('preview') && <TrySavedRows exportId={batchExport.id} />}
       </div>
       <p className="muted">
         <code>{batchExport.id}</code> · created <TimeText at={batchExport.created_at} /> · changed{' '}

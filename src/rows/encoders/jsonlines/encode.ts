@@ -226,37 +226,14 @@ function fieldWriter(type: ColumnType): FieldWriter {
       return writeBytea;
     case 'numeric':
       return writeNumericField;
-    case 'float4':
-    case 'float8':
-      return writeFloat(type);
-    case 'bool':
-    case 'int2':
-    case 'int4':
-    case 'int8':
-      return fixedWriter(type);
     default:
-      return (out, { view }, from) => {
+      return (out, { view }, from, end) => {
         out.ensure(maxFixedBytes + 2);
-        out.length = putQuoted(type, out.view, out.length, view, from);
+        const after = putShort(type, out.view, out.length, view, from, end - from);
+        // JSON has no NaN and no infinity: they become strings, as in to_json.
+        out.length = after > out.length ? after : putQuoted(type, out.view, out.length, view, from);
       };
   }
-}
-
-function fixedWriter(type: FixedType): FieldWriter {
-  return (out, { view }, from) => {
-    out.ensure(maxFixedBytes);
-    out.length = putFixed(type, out.view, out.length, view, from);
-  };
-}
-
-/** JSON has no NaN and no infinity: they become strings, as in to_json. */
-function writeFloat(type: 'float4' | 'float8'): FieldWriter {
-  return (out, { view }, from, end) => {
-    out.ensure(maxFixedBytes + 2);
-    const value = end - from === 4 ? view.getFloat32(from) : view.getFloat64(from);
-    const put = Number.isFinite(value) ? putFixed : putQuoted;
-    out.length = put(type, out.view, out.length, view, from);
-  };
 }
 
 /** Writes as to_json does: a number, or a string of what is not finite. */

@@ -1,13 +1,13 @@
 import { viewOf } from '../../../foundation/domain/byte-writer.ts';
 import type { ColumnType } from '../../../foundation/domain/row-block.ts';
 import { writeUuid } from '../text/format-integers.ts';
-import { decodeJsonString } from '../text/json-text.ts';
+import { decodeJsonString, isEscaped } from '../text/json-text.ts';
 import type { BloomFilter } from './bloom-filter.ts';
 import { type Bounds, orders } from './bounds.ts';
 import { putByteArray } from './byte-arrays.ts';
 import type { ChunkSummary, ColumnParts, ColumnWriter, ViewedBlock } from './column-writer.ts';
 import { Dictionary } from './dictionary.ts';
-import { isEscaped, quote } from './json-forms.ts';
+import { quote } from './json-forms.ts';
 import { bitWidthOf, encodeHybrid, maxHybridBytes } from './levels.ts';
 import { encoding, OpenPage, type RawPage } from './page.ts';
 import { EncodingChoice, type SizeOf } from './recoders.ts';

@@ -15,7 +15,7 @@ import { columnMetricsOf } from './column-metrics.ts';
 import { type ColumnParts, type ColumnWriter, viewBlock } from './column-writer.ts';
 import { FileLimit, limitSizes } from './file-limit.ts';
 import { FixedColumn } from './fixed-column.ts';
-import { fixedValues, jsonValues } from './fixed-values.ts';
+import { fixedValues, readValues } from './fixed-values.ts';
 import { ListColumn } from './list-column.ts';
 import { createdBy, fileFooter, magic, type RowGroup } from './metadata.ts';
 import { numericValues } from './numerics.ts';
@@ -275,7 +275,7 @@ function openColumn({ form }: ParquetColumn, index: number, parts: ColumnParts):
     case 'plain':
       return new ByteArrayColumn(index, 'plain', parts);
     case 'number':
-      return new FixedColumn(index, jsonValues(form.number), parts);
+      return new FixedColumn(index, readValues(form.number), parts);
     case 'numeric': {
       const values = numericValues(form.number);
       return new FixedColumn(index, values, parts);

@@ -231,24 +231,20 @@ function boolValues(): FixedValues {
   };
 }
 
-/** Values that come as JSON text. */
-export const jsonValues = (number: JsonNumber): FixedValues =>
-  readValues(number, number.read, number.type.width ?? 8);
-
 export function orderOf({ type: { physical } }: JsonNumber): Order {
   const { int32, int64 } = physicalType;
   return physical === int32 ? orders.int32 : physical === int64 ? orders.int64 : orders.fixed;
 }
 
-export function readValues(
-  number: JsonNumber,
-  read: JsonNumber['read'],
-  width: number,
-): FixedValues {
+const widthOf = ({ type: { physical, width = 8 } }: JsonNumber): number =>
+  physical === physicalType.int32 ? 4 : width;
+
+/** Values that a function reads one by one; by default from JSON text. */
+export function readValues(number: JsonNumber, read = number.read): FixedValues {
   let min: number | bigint | undefined;
   let max: number | bigint | undefined;
   return {
-    width,
+    width: widthOf(number),
     order: orderOf(number),
     put({ sink }, { block }, first, count) {
       const { bytes, offsets, lengths } = block;

@@ -1,7 +1,7 @@
 import type { ByteWriter } from '../../../foundation/domain/byte-writer.ts';
 import type { TimeAs } from '../../../foundation/domain/format-settings.ts';
 import { fitsDecimal } from '../../../foundation/domain/decimal-columns.ts';
-import { copyBytes, decodeJsonString } from '../text/json-text.ts';
+import { copyBytes, decodeJsonString, isEscaped } from '../text/json-text.ts';
 import { type ParquetType, parquetTypes } from './column-types.ts';
 import { decimalNumber, type JsonNumber, writeInt32, writeInt64 } from './json-numbers.ts';
 import { dateNumber, momentNumber, timeNumber } from './json-times.ts';
@@ -16,11 +16,8 @@ export interface JsonForm {
 }
 
 export const quote = 0x22;
-const backslash = 0x5c;
 const minus = 0x2d;
 const zero = 0x30;
-/** Shorter texts are faster to search by hand. */
-const shortText = 64;
 
 const localTime = /^time(\(\d\))? without time zone$/;
 
@@ -152,13 +149,6 @@ function putBytes(out: ByteWriter, bytes: Buffer, from: number, end: number): vo
   out.view.setUint32(out.length, end - from, true);
   out.length += 4;
   copyBytes(out, bytes, from, end);
-}
-
-/** Whether the content of a JSON string is not its text. */
-export function isEscaped(bytes: Buffer, from: number, end: number): boolean {
-  if (end - from > shortText) return bytes.subarray(from, end).includes(backslash);
-  for (let at = from; at < end; at++) if (bytes[at] === backslash) return true;
-  return false;
 }
 
 /** By PostgreSQL's name of the element's type, without a length. */

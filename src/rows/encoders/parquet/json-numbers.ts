@@ -11,7 +11,7 @@ export interface JsonNumber {
   read(bytes: Buffer, from: number, end: number): number | bigint;
   /** Appends a PLAIN value. */
   write(out: ByteWriter, value: number | bigint): void;
-  /** Scale of a DECIMAL whose values `readScaled` gives; absent: another type, or more digits than are exact. */
+  /** Scale of a DECIMAL whose values are exact as numbers; absent: another type, or more digits. */
   readonly exactScale?: number;
   /** Digits of a DECIMAL before the point. */
   readonly wholeDigits?: number;

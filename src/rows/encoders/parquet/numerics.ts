@@ -93,13 +93,12 @@ export function numericValues(number: JsonNumber): FixedValues {
     const { text, end } = textOf(bytes, from);
     return read(text, 0, end);
   };
+  if (exactScale === undefined || exactScale > maxScale) return readValues(number, byText);
   const isShort = type.physical === physicalType.int32;
-  const width = isShort ? 4 : (type.width ?? 8);
-  if (exactScale === undefined || exactScale > maxScale) return readValues(number, byText, width);
   let min = Number.POSITIVE_INFINITY;
   let max = Number.NEGATIVE_INFINITY;
   return {
-    width,
+    width: isShort ? 4 : 8,
     order: orderOf(number),
     put({ sink }, { block, view }, first, count) {
       const { bytes, offsets, lengths } = block;

@@ -31,19 +31,20 @@ export function findRejections(
     const reject = (row: number, reason: string): void => {
       if (!found.has(row)) found.set(row, { row, column, reason });
     };
-    const time = form.kind === 'field' ? lastHighs[form.type] : undefined;
-    if (time === undefined) checkFields(block, view, column, check, reject);
-    else checkTimes(block, view, column, time, check, reject);
+    const lastHigh = form.kind === 'field' ? lastHighs[form.type] : undefined;
+    checkFields(block, view, column, lastHigh, check, reject);
   });
   return [...found.values()].sort((one, other) => one.row - other.row);
 }
 
 type Reject = (row: number, reason: string) => void;
 
+/** @param lastHigh of a date or timestamp: nearly all are seen to be in order by their first four bytes */
 function checkFields(
   { bytes, columns, offsets, lengths, rowCount }: RowBlock,
   view: DataView,
   column: number,
+  lastHigh: number | undefined,
   check: Check,
   reject: Reject,
 ): void {
@@ -52,27 +53,10 @@ function checkFields(
     const length = lengths[field] as number;
     if (length < 0) continue;
     const at = offsets[field] as number;
-    const reason = check(bytes, at, at + length, view);
-    if (reason !== undefined) reject(row, reason);
-  }
-}
-
-/** Checks dates and timestamps, nearly all of which are seen to be in order by their first four bytes. */
-function checkTimes(
-  { bytes, columns, offsets, lengths, rowCount }: RowBlock,
-  view: DataView,
-  column: number,
-  lastHigh: number,
-  check: Check,
-  reject: Reject,
-): void {
-  const width = columns.length;
-  for (let row = 0, field = column; row < rowCount; row++, field += width) {
-    const length = lengths[field] as number;
-    if (length < 0) continue;
-    const at = offsets[field] as number;
-    const high = view.getInt32(at);
-    if (high < lastHigh && high > minusInfiniteDate) continue;
+    if (lastHigh !== undefined) {
+      const high = view.getInt32(at);
+      if (high < lastHigh && high > minusInfiniteDate) continue;
+    }
     const reason = check(bytes, at, at + length, view);
     if (reason !== undefined) reject(row, reason);
   }
@@ -131,7 +115,6 @@ function checkList({ check }: JsonForm): Check {
 
 const checkTimestamp: Check = (_bytes, at, _end, view) => {
   const high = view.getInt32(at);
-  if (high < lastMicrosHigh && high > minusInfiniteDate) return undefined;
   const low = view.getUint32(at + 4);
   if (high === minusInfiniteDate && low === 0) return '-infinity has no Parquet timestamp';
   if (high === infiniteDate && low === 0xffffffff) return 'infinity has no Parquet timestamp';

@@ -88,12 +88,12 @@ export function writeJsonbValue(out: ByteWriter, bytes: Buffer, from: number, en
 /** The decoded text of a JSON string, or the value itself if it is not a string. */
 export function decodeJsonString(bytes: Buffer, from: number, end: number): Buffer {
   if (bytes[from] !== QUOTE) return bytes.subarray(from, end);
-  if (!hasEscape(bytes, from, end)) return bytes.subarray(from + 1, end - 1);
+  if (!isEscaped(bytes, from, end)) return bytes.subarray(from + 1, end - 1);
   return Buffer.from(JSON.parse(bytes.toString('utf8', from, end)) as string);
 }
 
 /** Whether the content of a JSON string is not its text. */
-function hasEscape(bytes: Buffer, from: number, end: number): boolean {
+export function isEscaped(bytes: Buffer, from: number, end: number): boolean {
   if (end - from > SHORT_BYTES) return bytes.subarray(from, end).includes(BACKSLASH);
   for (let at = from; at < end; at += 1) if (bytes[at] === BACKSLASH) return true;
   return false;

@@ -1,6 +1,7 @@
 import type pg from 'pg';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import {
+  closeConnection,
   type ConnectionOptions,
   connect,
   destroyConnection,
@@ -42,24 +43,25 @@ export interface SnapshotOptions extends ConnectionOptions, SliceOptions {
   readonly settledAt?: () => string | null;
 }
 
-/** A connection in a transaction with its own snapshot. */
-export async function beginSnapshot(
+/**
+ * Does one piece of work in a transaction with its own snapshot.
+ *
+ * @param relation whose rows are read; null: none are
+ */
+export async function inSnapshot<T>(
   options: SnapshotOptions,
   tenantKey: string,
+  relation: ReadRelation | null,
   signal: AbortSignal,
-): Promise<pg.Client> {
-  return (await begin(options, { tenantKey }, nowhere, [], signal)).client;
-}
-
-/** As `beginSnapshot`, to read the rows of a relation. */
-export async function beginReading(
-  options: SnapshotOptions,
-  tenantKey: string,
-  relation: ReadRelation,
-  signal: AbortSignal,
-): Promise<pg.Client> {
-  const reader = { tenantKey, rowSecurity: rowSecuritySql([relation], true) };
-  return (await begin(options, reader, nowhere, [], signal)).client;
+  work: (client: pg.Client) => Promise<T>,
+): Promise<T> {
+  const rowSecurity = relation && { rowSecurity: rowSecuritySql([relation], true) };
+  const { client } = await begin(options, { tenantKey, ...rowSecurity }, nowhere, [], signal);
+  try {
+    return await work(client);
+  } finally {
+    await closeConnection(client);
+  }
 }
 
 /** The server at which an interval settled: its rows are read there, or at a standby that has them all. */
@@ -70,7 +72,8 @@ export interface SettledAt {
   readonly server: string | null;
 }
 
-const nowhere: SettledAt = { position: null, server: null };
+/** Of a snapshot that needs no settled interval. */
+export const nowhere: SettledAt = { position: null, server: null };
 
 /** Its own snapshot, or an exported one. */
 export type View = SettledAt | { readonly snapshot: string; readonly server: string };

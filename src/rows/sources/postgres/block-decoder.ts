@@ -8,11 +8,10 @@ import { CopyFormatError } from './copy-format-error.ts';
 import type { SourceBlock } from './row-blocks.ts';
 import { RowTooLargeError } from './row-skimmer.ts';
 
-/** What becomes of a column of binary numerics: its fields become their JSON text, or stay and are checked. */
-export type NumericForm = 'text' | 'kept';
-
-/** The memory of a large block, in times of its bytes. */
+/** A large row whose text is more than so many times as large as the row is refused. */
 const mostGrowth = 6;
+
+const numericHeaderBytes = 8;
 
 /** Before each field is its length, which is no longer needed. */
 const lengthBytes = 4;
@@ -24,20 +23,23 @@ interface DecoderLimits {
   readonly maxRowBytes: number;
 }
 
+/** How a column of binary numerics leaves: printed as JSON text, or as it came. Null: a column of another type. */
+export type NumericForm = 'text' | 'binary' | null;
+
 /**
- * Replaces binary numerics of blocks by their JSON text. Text that fits is written over the field, the rest
+ * Replaces binary numerics of blocks by the text that `to_json` gives. Text that fits is written over the field, the rest
  * behind the block's bytes. A few bytes can have a long text, so a block may become several.
  */
 export class BlockDecoder {
-  readonly #forms: readonly (NumericForm | null)[];
+  readonly #forms: readonly NumericForm[];
   readonly #limits: DecoderLimits;
-  /** Fields whose text does not fit, as indices of the block, and the sum of their bounds. */
+  /** Fields whose text does not fit, as indices of the block, and the bytes of their text. */
   #pending: number[] = [];
   #pendingBytes = 0;
   readonly #out: ByteWriter;
 
-  /** @param forms one per column; null for columns that are no binary numerics */
-  constructor(forms: readonly (NumericForm | null)[], limits: DecoderLimits) {
+  /** @param forms one per column */
+  constructor(forms: readonly NumericForm[], limits: DecoderLimits) {
     this.#forms = forms;
     this.#limits = limits;
     this.#out = new ByteWriter(0);
@@ -54,8 +56,8 @@ export class BlockDecoder {
     hold?: (bytes: number) => Promise<() => void>,
   ): AsyncGenerator<SourceBlock> {
     for (const [place, form] of this.#forms.entries()) {
-      if (form === 'text') this.#decodeNumerics(block, place);
-      else if (form === 'kept') this.#checkNumerics(block, place);
+      if (form === 'text') this.#printNumerics(block, place);
+      else if (form === 'binary') this.#checkNumerics(block, place);
     }
     if (this.#pending.length === 0) {
       yield block;
@@ -70,8 +72,8 @@ export class BlockDecoder {
     this.#startAnew();
   }
 
-  /** Decodes a column at a time: in these loops each value takes some 30 ns. */
-  #decodeNumerics({ bytes, offsets, lengths, rowCount }: SourceBlock, place: number): void {
+  /** Prints a column at a time: in these loops each value takes some 30 ns. */
+  #printNumerics({ bytes, offsets, lengths, rowCount }: SourceBlock, place: number): void {
     const width = this.#forms.length;
     const view = viewOf(bytes);
     for (let field = place; field < rowCount * width; field += width) {
@@ -141,21 +143,21 @@ export class BlockDecoder {
     let firstRow = 0;
     while (firstRow < block.rowCount) {
       let row = firstRow;
-      let bound = 0;
+      let textSize = 0;
       const first = next;
       for (; row < block.rowCount; row += 1) {
         const { end, bytes } = this.#measureRow(block, fields, next, (row + 1) * width);
-        if (row > firstRow && bound + bytes > textBytes) break;
-        bound += bytes;
+        if (row > firstRow && textSize + bytes > textBytes) break;
+        textSize += bytes;
         next = end;
       }
       const part = rowsOf(block, firstRow, row, width);
       const own = fields.slice(first, next).map((field) => field - firstRow * width);
       const most = block.isLarge ? block.bytes.length * mostGrowth : maxRowBytes;
-      if (bound > Math.min(most, maxRowBytes)) throw new RowTooLargeError(fieldsOf(part, width));
+      if (textSize > Math.min(most, maxRowBytes)) throw new RowTooLargeError(fieldsOf(part, width));
       // A large block has the memory for its text already: two runs that hold some and want more could wait for ever.
-      const isFree = block.isLarge || bound <= textBytes;
-      const giveBack = isFree ? undefined : await hold?.(bound);
+      const isFree = block.isLarge || textSize <= textBytes;
+      const giveBack = isFree ? undefined : await hold?.(textSize);
       try {
         yield this.#withText(part, own);
       } finally {
@@ -166,7 +168,7 @@ export class BlockDecoder {
     }
   }
 
-  /** The pending fields before `lastField`, from the one at `next` on, and the sum of their bounds. */
+  /** The pending fields before `lastField`, from the one at `next` on, and the bytes of their text. */
   #measureRow(
     { bytes, offsets }: SourceBlock,
     fields: readonly number[],
@@ -182,12 +184,10 @@ export class BlockDecoder {
   }
 }
 
-const headerBytes = 8;
-
 /** @throws CopyFormatError if the field is no numeric */
 function checkNumeric(bytes: Buffer, from: number, length: number): void {
   const digits = ((bytes[from] as number) << 8) | (bytes[from + 1] as number);
-  if (length !== headerBytes + digits * 2) {
+  if (length !== numericHeaderBytes + digits * 2) {
     throw new CopyFormatError('a numeric is not as long as it says');
   }
 }

@@ -2,18 +2,17 @@ import type pg from 'pg';
 import type { Model } from '../../../foundation/domain/model.ts';
 import { type DataInterval, toTimestamp } from '../../../foundation/domain/time.ts';
 import { describeSql, explainSql } from '../../query/select.ts';
-import { beginReading, beginSnapshot } from './begin-snapshot.ts';
+import { inSnapshot } from './begin-snapshot.ts';
 import { findRelation, hasUniqueKey, type Relation } from './catalog.ts';
 import { columnTypeOf } from './column-types.ts';
-import { closeConnection, describeColumns, query } from './connection.ts';
+import { describeColumns, query } from './connection.ts';
 import { describeForOperator, toSourceError } from './errors.ts';
 import { findRefusal } from './refusal.ts';
 import { describeIntervalColumn } from './interval-column.ts';
-import type { ModelFinding } from './model-finding.ts';
 import { planModels, readRelationOf } from './plan.ts';
 import { createPostgresSource, type PostgresSourceOptions } from './postgres-source.ts';
 import { describeTypeChange, describeTypeFault, findTypeChanges } from './schema-changes.ts';
-import { judgeTenantColumn } from './tenant-column.ts';
+import { judgeTenantColumn, type ModelFinding } from './tenant-column.ts';
 
 export interface ModelReport {
   readonly findings: readonly ModelFinding[];
@@ -59,8 +58,7 @@ export async function checkModel(
   try {
     const { addressName } = settling;
     const address = { ...options, connectionString, addressName };
-    const client = await beginSnapshot(address, tenantKey, signal);
-    try {
+    await inSnapshot(address, tenantKey, null, signal, async (client) => {
       const relation = await findRelation(client, model, signal);
       if (!relation) {
         const { schema, name } = model.relation;
@@ -78,9 +76,7 @@ export async function checkModel(
         }
         await checkIndexes(client, model, relation, tell);
       }
-    } finally {
-      await closeConnection(client);
-    }
+    });
     const isReadable = findings.every(({ severity }) => severity !== 'error');
     const source = createPostgresSource({
       ...options,
@@ -176,14 +172,10 @@ async function checkStatement(
   tell: Tell,
 ): Promise<readonly string[]> {
   const signal = new AbortController().signal;
-  const client = await beginReading(
-    { ...options, connectionString },
-    tenantKey,
-    readRelationOf(model),
-    signal,
-  );
-  try {
-    const refusal = await findRefusal(client, readRelationOf(model), signal);
+  const relation = readRelationOf(model);
+  const address = { ...options, connectionString };
+  return inSnapshot(address, tenantKey, relation, signal, async (client) => {
+    const refusal = await findRefusal(client, relation, signal);
     if (refusal) tell('error', `${refusal.detail}.`);
     const described = await describeColumns(client, describeSql(model, null), signal);
     for (const change of await findTypeChanges(client, model.columns, described, signal)) {
@@ -214,9 +206,7 @@ async function checkStatement(
       signal,
     );
     return row ? judgePlan(model, row['QUERY PLAN'][0].Plan, tell) : [];
-  } finally {
-    await closeConnection(client);
-  }
+  });
 }
 
 function judgePlan(model: Model, root: PlanNode, tell: Tell): readonly string[] {

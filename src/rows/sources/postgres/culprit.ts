@@ -1,8 +1,9 @@
 import { SluiceError } from '../../../foundation/domain/errors.ts';
+import type pg from 'pg';
 import type { SourceRequest } from '../source.ts';
-import { beginReading, beginSnapshot, type SnapshotOptions } from './begin-snapshot.ts';
+import { inSnapshot, type SnapshotOptions } from './begin-snapshot.ts';
 import { findRelation } from './catalog.ts';
-import { closeConnection, query } from './connection.ts';
+import { query } from './connection.ts';
 import { nameDeniedRight } from './denied-right.ts';
 import { serverErrorOf, showWords, toSourceError, withoutValue, wordsOf } from './errors.ts';
 import { explain } from './explain.ts';
@@ -26,7 +27,9 @@ export async function findCulprit(
 ): Promise<SluiceError> {
   const found = toSourceError(error);
   if (found.code === 'source.permission_denied') {
-    return nameRight(found, options, plan, request, signal);
+    return refine(found, options, request, signal, (client) =>
+      nameDeniedRight(found, client, plan(request).relation, signal),
+    );
   }
   if (found.code === 'source.function_failed') {
     return nameWords(found, options, request, signal);
@@ -61,9 +64,10 @@ export async function findCulprit(
     return new SluiceError('source.model_invalid', withoutValue(found.detail ?? ''), error);
   }
   const { relation } = plan(request);
-  const begin = () => beginReading(search, request.tenantKey, relation, signal);
   const sqlOf = (value: string) => plan(request).findRowSql(request.interval, value);
-  return nameFailingRow(error, sqlOf, begin, signal);
+  const read = (sql: string) =>
+    inSnapshot(search, request.tenantKey, relation, signal, (client) => query(client, sql, signal));
+  return nameFailingRow(error, sqlOf, read, signal);
 }
 
 /** The error of a tenant key that the tenant column cannot have, in the words of `sluice models check`; null if it is another one. */
@@ -77,16 +81,13 @@ async function nameTenantKey(
   const { tenantKey } = request;
   if (!quotedValues(wordsIn(error)).includes(tenantKey)) return null;
   const { model } = plan(request);
-  const client = await beginSnapshot(options, tenantKey, signal);
-  try {
+  return inSnapshot(options, tenantKey, null, signal, async (client) => {
     const relation = await findRelation(client, model, signal);
     const column = relation?.columns.get(model.tenantColumn);
     if (!column) return null;
     const { finding } = judgeTenantColumn({ name: model.tenantColumn, ...column }, [tenantKey]);
     return finding && new SluiceError('source.model_invalid', finding.detail, error);
-  } finally {
-    await closeConnection(client);
-  }
+  });
 }
 
 /** A change of a type that the request does not read is not its fault. */
@@ -122,42 +123,28 @@ const isWrittenSql = `SELECT EXISTS (SELECT FROM pg_catalog.pg_proc AS p
 async function nameWords(
   error: SluiceError,
   options: SnapshotOptions,
-  { tenantKey }: SourceRequest,
+  request: SourceRequest,
   signal: AbortSignal,
 ): Promise<SluiceError> {
   const said = serverErrorOf(error);
   if (said === null || (error.detail ?? '').includes(said.message)) return error;
-  try {
-    const client = await beginSnapshot(searchOptions(options), tenantKey, signal);
-    try {
-      const words = [said.message];
-      const [row] = await query<{ isWritten: boolean }>(client, isWrittenSql, signal, words);
-      return row?.isWritten === true ? showWords(error, said) : error;
-    } finally {
-      await closeConnection(client);
-    }
-  } catch {
-    signal.throwIfAborted();
-    return error;
-  }
+  return refine(error, options, request, signal, async (client) => {
+    const words = [said.message];
+    const [row] = await query<{ isWritten: boolean }>(client, isWrittenSql, signal, words);
+    return row?.isWritten === true ? showWords(error, said) : error;
+  });
 }
 
-async function nameRight(
+/** What a search makes of an error; the error as it is if the search fails. */
+async function refine(
   error: SluiceError,
   options: SnapshotOptions,
-  plan: PlanSelect,
-  request: SourceRequest,
+  { tenantKey }: SourceRequest,
   signal: AbortSignal,
+  search: (client: pg.Client) => Promise<SluiceError>,
 ): Promise<SluiceError> {
-  try {
-    const client = await beginSnapshot(searchOptions(options), request.tenantKey, signal);
-    try {
-      return await nameDeniedRight(error, client, plan(request).relation, signal);
-    } finally {
-      await closeConnection(client);
-    }
-  } catch {
+  return inSnapshot(searchOptions(options), tenantKey, null, signal, search).catch(() => {
     signal.throwIfAborted();
     return error;
-  }
+  });
 }

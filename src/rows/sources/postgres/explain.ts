@@ -1,7 +1,7 @@
 import type pg from 'pg';
 import { type Description, refusePartOfDay, type SourceRequest } from '../source.ts';
-import { beginReading, type SnapshotOptions } from './begin-snapshot.ts';
-import { closeConnection, describeColumns, query } from './connection.ts';
+import { inSnapshot, type SnapshotOptions } from './begin-snapshot.ts';
+import { describeColumns, query } from './connection.ts';
 import { type ReadRelation, viewedRelationsSql } from './hidden-rows.ts';
 import { describeIntervalColumn } from './interval-column.ts';
 import type { PlanSelect } from './plan.ts';
@@ -17,8 +17,7 @@ export async function explain(
   runs = false,
 ): Promise<Description> {
   const { model, describeSql, relation, used, select } = plan(request);
-  const client = await beginReading(options, request.tenantKey, relation, signal);
-  try {
+  return inSnapshot(options, request.tenantKey, relation, signal, async (client) => {
     const { describeSql: usedSql, columns } = used;
     // A query may fail because of the change of a type: the change is what to name.
     const found = await describeColumns(client, usedSql ?? describeSql, signal);
@@ -41,9 +40,7 @@ export async function explain(
         ...(await findSessionViews(client, relation, signal)),
       ],
     };
-  } finally {
-    await closeConnection(client);
-  }
+  });
 }
 
 interface ReadObject {

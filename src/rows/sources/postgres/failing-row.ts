@@ -1,7 +1,5 @@
-import type pg from 'pg';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import { refusedTime } from '../../query/time-text.ts';
-import { closeConnection, query } from './connection.ts';
 import { serverErrorOf, toSourceError, wordsOf } from './errors.ts';
 
 /** Maximum time of the search, which reads the interval's rows once more. */
@@ -24,13 +22,13 @@ const longestKey = 200;
  * one and a search finds it soon: `invalid input syntax for type integer: "abc", in the row with id 17`.
  *
  * @param sqlOf finds the keys of a row with that value; null if it cannot
- * @param begin opens a connection with `searchOptions`
+ * @param read reads the rows of an SQL with `searchOptions`
  * @throws the signal's reason if it aborts
  */
 export async function nameFailingRow(
   error: unknown,
   sqlOf: (value: string) => string | null,
-  begin: () => Promise<pg.Client>,
+  read: (sql: string) => Promise<readonly KeyRow[]>,
   signal: AbortSignal,
 ): Promise<SluiceError> {
   const found = toSourceError(error);
@@ -39,7 +37,7 @@ export async function nameFailingRow(
   const words = said === null ? (found.detail ?? '') : wordsOf(said.message);
   for (const value of quotedValues(words)) {
     const sql = sqlOf(value);
-    const key = sql === null ? null : await readKey(sql, begin, signal).catch(() => null);
+    const key = sql === null ? null : await read(sql).then(keyOf, () => null);
     signal.throwIfAborted();
     if (key === null) continue;
     return new SluiceError(found.code, `${words}, in the row with ${key}`, error);
@@ -67,21 +65,14 @@ export function quotedValues(message: string): readonly string[] {
   return [...new Set(known)].slice(0, 3);
 }
 
-async function readKey(
-  sql: string,
-  begin: () => Promise<pg.Client>,
-  signal: AbortSignal,
-): Promise<string | null> {
-  const client = await begin();
-  try {
-    const [row] = await query<Record<string, string | null>>(client, sql, signal);
-    const parts = Object.entries(row ?? {}).map(([name, text]) => {
-      const shown =
-        text !== null && text.length > longestKey ? `${text.slice(0, longestKey)}…` : text;
-      return `${name} ${shown}`;
-    });
-    return parts.length === 0 ? null : parts.join(', ');
-  } finally {
-    await closeConnection(client);
-  }
+type KeyRow = Readonly<Record<string, string | null>>;
+
+/** `id 17`; null if no row was found. */
+function keyOf([row = {}]: readonly KeyRow[]): string | null {
+  const parts = Object.entries(row).map(([name, text]) => {
+    const shown =
+      text !== null && text.length > longestKey ? `${text.slice(0, longestKey)}…` : text;
+    return `${name} ${shown}`;
+  });
+  return parts.length === 0 ? null : parts.join(', ');
 }

@@ -1,8 +1,8 @@
 import type pg from 'pg';
 import { Grouped } from '../../../foundation/domain/grouped.ts';
 import { KeyedGroups } from '../../../foundation/domain/keyed-groups.ts';
-import { untilAborted } from '../../../foundation/domain/patience.ts';
 import { copyBlock, type RowBlock } from '../../../foundation/domain/row-block.ts';
+import { unlessAborted } from '../../../foundation/domain/patience.ts';
 import type { Slice, SourceRequest, SourceSnapshot } from '../source.ts';
 import { begin, type SnapshotOptions } from './begin-snapshot.ts';
 import { closeConnection, destroyConnection, nameColumns } from './connection.ts';
@@ -72,7 +72,7 @@ export class JointSnapshots {
     const { request, signal, server } = asked;
     const { tenantKey } = request;
     if ((this.#aloneUntil.get(tenantKey) ?? 0) > performance.now()) return null;
-    return untilAborted(this.#groups.take(JSON.stringify([tenantKey, server]), asked), signal);
+    return unlessAborted(this.#groups.take(JSON.stringify([tenantKey, server]), asked), signal);
   }
 
   /** Opens the requests of one project, whose intervals settled at the same server. */

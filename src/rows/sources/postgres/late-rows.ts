@@ -2,7 +2,7 @@ import type pg from 'pg';
 import type { DataInterval } from '../../../foundation/domain/time.ts';
 import { isWrittenSince } from '../../query/written-since.ts';
 import type { EarlierExport, SecondLook, SourceRequest } from '../source.ts';
-import { begin, type SettledAt, type SnapshotOptions } from './begin-snapshot.ts';
+import { begin, nowhere, type SettledAt, type SnapshotOptions } from './begin-snapshot.ts';
 import { describeColumns, destroyConnection, query } from './connection.ts';
 import { findCulprit } from './culprit.ts';
 import { toSourceError } from './errors.ts';
@@ -53,7 +53,6 @@ export async function haveRowsChanged(
   earlier: EarlierExport,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const nowhere = { position: null, server: null };
   return withPlan(planned, nowhere, signal, async (client, select) => {
     const { interval } = planned.request;
     const { blockBytes } = planned.options;
@@ -63,6 +62,7 @@ export async function haveRowsChanged(
   });
 }
 
+/** What is read, and how it is planned. */
 interface PlannedRequest {
   readonly options: SnapshotOptions;
   readonly plan: PlanSelect;

@@ -25,9 +25,9 @@ import {
   type Selection,
 } from '../../query/select.ts';
 import type { Projection, SourceRequest } from '../source.ts';
+import type { NumericForm } from './block-decoder.ts';
 import { columnTypeOf, type DescribedColumn } from './column-types.ts';
 import type { ReadRelation } from './hidden-rows.ts';
-import type { NumericForm } from './block-decoder.ts';
 import type { WiderType } from './schema-changes.ts';
 import {
   hiddenKeysOf,
@@ -57,8 +57,8 @@ export interface SelectPlan {
   findRowSql(range: DataInterval, text: string): string | null;
   /** Null unless the request is of `columns`. */
   readonly projection: Projection | null;
-  /** What becomes of the binary numerics of each of `columns`; null: it is of another type, or sent as text. */
-  readonly numerics: readonly (NumericForm | null)[];
+  /** For each of `columns`; none for a request of keys. */
+  readonly numerics: readonly NumericForm[];
   /** The interval column. */
   readonly moment: Pick<Column, 'type' | 'sourceType'>;
   /** Columns that `copySql` sends after `columns`. */
@@ -82,6 +82,7 @@ export interface TiedPlan extends Pick<SelectPlan, 'copySql' | 'hidden'> {
   readonly fields: TieFields;
 }
 
+/** Whether the rows of a plan have all keys of the model. */
 export const showsKeys = ({ columns, keys }: Pick<SelectPlan, 'columns' | 'keys'>): boolean =>
   keys === null ? columns.length > 0 : keys.places.every((index) => index < columns.length);
 
@@ -103,6 +104,7 @@ export interface RequestPlan extends Pick<SelectPlan, 'countSql' | 'countLateSql
 /** Plans a request. Throws SluiceError `query.*` or `source.*`. */
 export type PlanSelect = (request: SourceRequest) => RequestPlan;
 
+/** Plans over these models. */
 export function planModels(models: readonly Model[]): PlanSelect {
   const readQuery = queryReader();
   return (request) => {

@@ -12,14 +12,13 @@ import type {
   SourceSnapshot,
   SourceState,
 } from '../source.ts';
-import { beginReading, type SnapshotOptions } from './begin-snapshot.ts';
+import { inSnapshot, type SnapshotOptions } from './begin-snapshot.ts';
 import type { ConnectionLimit } from './connection-limit.ts';
 import {
   type ConnectionOptions,
   closeConnection,
   connect,
   describeColumns,
-  destroyConnection,
   withAbort,
 } from './connection.ts';
 import { findCulprit } from './culprit.ts';
@@ -369,21 +368,18 @@ async function findElsewhere(
 ): Promise<readonly (readonly (string | null)[])[]> {
   if (keys.length === 0) return [];
   const { relation, describeSql, select } = plan({ ...request, select: 'keys' });
-  const client = await beginReading(options, request.tenantKey, relation, signal);
-  try {
+  const { tenantKey, interval } = request;
+  return inSnapshot(options, tenantKey, relation, signal, async (client) => {
     const described = await describeColumns(client, describeSql, signal);
     const { columns, elsewhereSql } = select(described);
     if (columns.length === 0 || !elsewhereSql) return [];
-    const text = elsewhereSql(request.interval, keys);
+    const text = elsewhereSql(interval, keys);
     const { rows } = await withAbort(client, signal, () =>
       client.query<(string | null)[]>({ text, rowMode: 'array' } satisfies pg.QueryArrayConfig),
     );
     return rows;
-  } catch (error) {
-    destroyConnection(client);
+  }).catch(async (error: unknown) => {
     signal.throwIfAborted();
     throw await findCulprit(error, options, plan, request, signal);
-  } finally {
-    destroyConnection(client);
-  }
+  });
 }

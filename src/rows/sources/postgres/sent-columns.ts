@@ -32,9 +32,6 @@ export function outputIndexOf(key: string, model: Model, query: ParsedQuery | nu
   );
 }
 
-/** Its fixed OID (`pg_type.dat`). */
-const numericOid = 1700;
-
 /** What the server says about the columns of `describeSql`. */
 interface Described {
   readonly given: readonly DescribedColumn[];
@@ -47,8 +44,11 @@ export interface SentColumns {
   /** How many of them are columns of the rows. */
   readonly width: number;
   /** By column of the rows. */
-  readonly numerics: readonly (NumericForm | null)[];
+  readonly numerics: readonly NumericForm[];
 }
+
+/** The fixed OID of numeric (`pg_type.dat`). */
+const numericOid = 1700;
 
 export function sentColumns(read: ReadRequest, { given, wider }: Described): SentColumns {
   const { request, model, query } = read;
@@ -69,25 +69,24 @@ export function sentColumns(read: ReadRequest, { given, wider }: Described): Sen
   /** Keys come as they always have: their digests are kept. */
   const isKey = (index: number) => model.keyColumns.includes(nameAt(index) ?? '');
   const mayChange = (index: number) => index < outputs.length && !isKey(index);
-  const isNumeric = (index: number): boolean =>
+  const isPrinted = (index: number) =>
     request.select !== 'keys' && mayChange(index) && described[index]?.typeOid === numericOid;
   const all = described.map((column, index): Column & SentColumn => {
     const { name, typeOid, sourceType } = column;
     if (sendsText && isNested(column) && mayChange(index)) {
       return { name, type: 'text', sourceType, sentAs: 'text' };
     }
-    const isKept = sendsNumerics && isNumeric(index) && isExactNumeric(sourceType);
+    const isNumeric = isPrinted(index);
+    const isKept = sendsNumerics && isNumeric && isExactNumeric(sourceType);
     const type = isKept ? 'numeric' : columnTypeOf(typeOid);
     const castTo = wider.get(nameAt(index) ?? '')?.sql;
     if (castTo !== undefined) return { name, type, sourceType, sentAs: 'binary', castTo };
-    return isNumeric(index)
-      ? { name, type, sourceType, sentAs: 'binary' }
-      : { name, type, sourceType };
+    return isNumeric ? { name, type, sourceType, sentAs: 'binary' } : { name, type, sourceType };
   });
   const width = outputs.length;
-  const numerics = all.slice(0, width).map(({ sentAs, type }, index): NumericForm | null => {
-    if (type === 'numeric') return 'kept';
-    return sentAs === 'binary' && isNumeric(index) ? 'text' : null;
+  const numerics = all.slice(0, width).map(({ sentAs, type }, index): NumericForm => {
+    if (type === 'numeric') return 'binary';
+    return sentAs === 'binary' && isPrinted(index) ? 'text' : null;
   });
   return { all, width, numerics };
 }

@@ -1,6 +1,7 @@
 import { setTimeout as delay, setImmediate } from 'node:timers/promises';
 import type pg from 'pg';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
+import { unlessAborted } from '../../../foundation/domain/patience.ts';
 import { closeConnection, destroyConnection, keepsAlive } from './connection.ts';
 import { toSourceError } from './errors.ts';
 import { type Look, readLook } from './live-transactions.ts';
@@ -179,14 +180,4 @@ export class SharedServer {
     const open = await client?.catch(() => null);
     if (open) await closeConnection(open);
   }
-}
-
-/** The promise's result, or the signal's reason if that comes first. */
-function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const abort = () => reject(signal.reason);
-    if (signal.aborted) abort();
-    else signal.addEventListener('abort', abort, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort));
-  });
 }

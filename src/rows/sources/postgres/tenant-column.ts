@@ -3,8 +3,14 @@ import { SluiceError } from '../../../foundation/domain/errors.ts';
 import type { DescribedColumn } from './column-types.ts';
 import { query } from './connection.ts';
 import type { ReadRelation } from './hidden-rows.ts';
-import type { ModelFinding } from './model-finding.ts';
 import { looseCollationSql } from './plain-table.ts';
+
+export interface ModelFinding {
+  /** `error`: exports of the model fail. `warning`: they are slow, or may miss rows. */
+  readonly severity: 'error' | 'warning';
+  /** What is wrong and what to do. */
+  readonly detail: string;
+}
 
 interface TenantType {
   /** What its values are, for people. */

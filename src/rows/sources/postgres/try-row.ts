@@ -2,8 +2,8 @@ import type { Model } from '../../../foundation/domain/model.ts';
 import { quoteName, quoteText } from '../../query/print.ts';
 import { relationOf } from '../../query/select.ts';
 import { anyInterval, type Source } from '../source.ts';
-import { beginReading, type SnapshotOptions } from './begin-snapshot.ts';
-import { closeConnection, query } from './connection.ts';
+import { inSnapshot, type SnapshotOptions } from './begin-snapshot.ts';
+import { query } from './connection.ts';
 import { findCulprit } from './culprit.ts';
 import { toSourceError } from './errors.ts';
 import { type PlanSelect, readRelationOf } from './plan.ts';
@@ -75,18 +75,16 @@ async function findNewestRow(
            WHERE pg_catalog.isfinite(${moment}) ${rest}) AS t`;
   const ofProject = `AND ${column(model.tenantColumn)} = ${quoteText(tenantKey)} ORDER BY ${column(model.intervalColumn)} DESC LIMIT 1`;
   const limited = { ...options, statementTimeoutMs: searchSeconds * 1_000 };
-  const client = await beginReading(limited, tenantKey, readRelationOf(model), signal);
-  try {
-    const ofAny = `AND ${column(model.tenantColumn)} IS NOT NULL LIMIT 1`;
+  const ofAny = `AND ${column(model.tenantColumn)} IS NOT NULL LIMIT 1`;
+  const relation = readRelationOf(model);
+  return inSnapshot(limited, tenantKey, relation, signal, async (client) => {
     for (const rest of ofOthers ? [ofProject, ofAny] : [ofProject]) {
       const [row] = await query<{ team: string; at: number }>(client, rowSql(rest), signal);
       if (row) return { tenantKey: row.team, at: Number(row.at) };
     }
     return null;
-  } catch (error) {
+  }).catch((error: unknown) => {
     if (toSourceError(error).code !== 'source.timeout') throw error;
     return `No row was found within ${searchSeconds} seconds, so none was read as a run reads it.`;
-  } finally {
-    await closeConnection(client);
-  }
+  });
 }

@@ -1,27 +1,9 @@
-import { useState } from 'react';
 import type { RowPreview } from '../api-types.ts';
-import { useConsole } from '../console-context.ts';
 import { formatCell } from '../numbers.ts';
-import { useAction } from '../use-action.ts';
-import { Failure } from './notice.tsx';
 
 const shown = 20;
 
-export function RowSample({ exportId }: { exportId: string }) {
-  const { client } = useConsole();
-  const [preview, setPreview] = useState<RowPreview | null>(null);
-  const look = useAction(async () => setPreview(await client.previewRows(exportId)));
-  return (
-    <div className="check">
-      <button type="button" aria-disabled={look.busy} onClick={() => void look.run()}>
-        {look.busy ? 'Loading…' : 'Preview rows'}
-      </button>
-      <Failure failure={look.failure} />
-      {preview && <Sample preview={preview} />}
-    </div>
-  );
-}
-
+/** Some rows as a table. */
 export function Sample({ preview: { columns, rows } }: { preview: RowPreview }) {
   if (rows.length === 0) {
     return (

@@ -1,0 +1,101 @@
+import { type ReactNode, useState } from 'react';
+import type { CheckStep, RowPreview } from '../api-types.ts';
+import type { ApiFailure } from '../api-call.ts';
+import { useConsole } from '../console-context.ts';
+import { useAction } from '../use-action.ts';
+import { Failure } from './notice.tsx';
+import { Sample } from './sample.tsx';
+
+interface TrialProps {
+  readonly busy: boolean;
+  /** Why there is no answer, as far as no field shows it. */
+  readonly failure: ApiFailure | null;
+  readonly onTry: () => void;
+}
+
+interface Props extends TrialProps {
+  readonly verb: string;
+  readonly busyText: string;
+  readonly help: string;
+  readonly children: ReactNode;
+}
+
+function TryOut({ verb, busyText, help, busy, failure, onTry, children }: Props) {
+  return (
+    <div className="check">
+      <button type="button" aria-disabled={busy} onClick={onTry}>
+        {busy ? busyText : verb}
+      </button>{' '}
+      <small className="muted">{help}</small>
+      <Failure failure={failure} />
+      {children}
+    </div>
+  );
+}
+
+/** Tries a destination, and shows the steps of the test as they passed or failed. */
+export function TryDestination(props: TrialProps & { steps: readonly CheckStep[] | null }) {
+  return (
+    <TryOut
+      {...props}
+      verb="Test destination"
+      busyText="Testing…"
+      help="Writes an object and removes it again. Nothing is saved."
+    >
+      <ol className="steps" aria-live="polite">
+        {props.steps?.map(({ step, passed, error, warning }) => (
+          <li key={step} className={passed ? 'passed' : 'failed'}>
+            <strong>{step}</strong> {passed ? 'passed' : 'failed'}
+            {error !== null && <p className="step-note bad-text">{error}</p>}
+            {warning !== null && <p className="step-note warn-text">{warning}</p>}
+          </li>
+        ))}
+      </ol>
+    </TryOut>
+  );
+}
+
+/** Shows a few rows as they would be exported. */
+export function TryRows(props: TrialProps & { rows: RowPreview | null }) {
+  return (
+    <TryOut
+      {...props}
+      verb="Preview rows"
+      busyText="Loading…"
+      help="Some of the newest rows. Nothing is written."
+    >
+      {props.rows && <Sample preview={props.rows} />}
+    </TryOut>
+  );
+}
+
+/** The last answer of a trial. `null` until there is one, and while the next is on its way. */
+export function useTrial<T>(ask: () => Promise<T>) {
+  const [result, setResult] = useState<T | null>(null);
+  const work = async () => {
+    setResult(null);
+    setResult(await ask());
+  };
+  return { result, work, clear: () => setResult(null) };
+}
+
+interface SavedProps {
+  readonly exportId: string;
+}
+
+/** Tries the destination of a saved export. */
+export function TrySavedDestination({ exportId }: SavedProps) {
+  const { client, may } = useConsole();
+  const { result, work } = useTrial(async () => (await client.testDestination(exportId)).steps);
+  const { run, ...state } = useAction(work);
+  if (!may('batch_export:write')) return null;
+  return <TryDestination {...state} steps={result} onTry={() => void run()} />;
+}
+
+/** Shows rows of a saved export. */
+export function TrySavedRows({ exportId }: SavedProps) {
+  const { client } = useConsole();
+  const { result, work } = useTrial(() => client.previewRows(exportId));
+  const { run, ...state } = useAction(work);
+  return <TryRows {...state} rows={result} onTry={() => void run()} />;
+}
