@@ -5,7 +5,7 @@ import { buffer } from 'node:stream/consumers';
 import type { Destination } from '../../rows/destinations/destination.ts';
 import type { ReadColumn } from '../../rows/encoders/encoder.ts';
 import { fetchFile } from '../../rows/pipeline/fetch-file.ts';
-import { keyOfRow } from '../../rows/pipeline/key-values.ts';
+import { asWritten, keyOfRow } from '../../rows/pipeline/key-values.ts';
 import {
   decodeManifest,
   entryOf,
@@ -52,6 +52,8 @@ export async function verifyFiles(
       faults.push(`${receipt.manifestKey} does not list the files that the run recorded`);
     }
   }
+  const { schema } = read && read !== 'other' ? read : made;
+  const written = asWritten(columns, schema);
   const folder = await mkdtemp(join(tmpdir(), 'sluice-verify-'));
   const path = join(folder, 'file');
   try {
@@ -72,9 +74,9 @@ export async function verifyFiles(
         if (columns.length === 0) continue;
         let rows = 0;
         const by = isRejected ? 'rejected' : { ...made, ...formatOf(read) };
-        for await (const row of readRows(path, by, columns)) {
+        for await (const row of readRows(path, by, written)) {
           rows += 1;
-          tell(keyOfRow(row, columns));
+          tell(keyOfRow(row, written));
         }
         if (rows !== entry.rows) {
           faults.push(`${entry.key} has ${rows} rows, its manifest says ${entry.rows}`);
