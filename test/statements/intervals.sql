@@ -494,9 +494,9 @@ select (select to_jsonb(r) from (select export_id as "exportId", json_build_obje
 
 -- intervals/verify-queries.ts findCommit
 -- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone, $4 double precision
--- gives isWhole boolean, isSupplement boolean, snapshot text, rowsRead bigint, isLookedAt boolean, waitsFor text
+-- gives isWhole boolean, isChanged boolean, snapshot text, rowsRead bigint, isLookedAt boolean, waitsFor text
 select r.purpose = 'whole' and r.records_total_count - r.records_dropped = c.rows + (select coalesce(sum((f ->> 'rows')::bigint), 0) from jsonb_array_elements(c.rejected_files) f) as "isWhole",
-            r.purpose = 'supplement' as "isSupplement", case r.purpose when 'whole' then r.snapshot end as snapshot,
+            r.purpose <> 'whole' as "isChanged", case r.purpose when 'whole' then r.snapshot end as snapshot,
             coalesce(r.records_total_count, 0) as "rowsRead",
             not c.settled or c.data_interval_end > now() - $4 * interval '1 hour' as "isLookedAt",
             c.late_rows_wait as "waitsFor"

@@ -37,7 +37,7 @@ export async function verifyFiles(
   receipt: Receipt,
   made: MadeBy,
   columns: readonly ReadColumn[],
-  tell: (key: string) => void,
+  tell: (key: string, generation: number) => void,
 ): Promise<readonly string[]> {
   const faults: string[] = [];
   const read =
@@ -76,7 +76,7 @@ export async function verifyFiles(
         const by = isRejected ? 'rejected' : { ...made, ...formatOf(read) };
         for await (const row of readRows(path, by, written)) {
           rows += 1;
-          tell(keyOfRow(row, written));
+          tell(keyOfRow(row, written), entry.generation);
         }
         if (rows !== entry.rows) {
           faults.push(`${entry.key} has ${rows} rows, its manifest says ${entry.rows}`);

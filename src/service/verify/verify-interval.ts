@@ -35,7 +35,7 @@ export function answersOf(
   }
   let late = 0;
   if (missing.count > 0) {
-    const isLate = doubled.count === 0 && (commit.isWhole || commit.isSupplement);
+    const isLate = doubled.count === 0 && (commit.isWhole || commit.isChanged);
     if (isLate && commit.isLookedAt && commit.waitsFor === null) {
       late = missing.count;
       remarks.push(say(missing, 'came after it was read; the next look-back adds them'));

@@ -143,9 +143,9 @@ async function differRows(
   for (const group of groupsOf(tally.differing(), receipt.rows + rowsOf(again.files))) {
     const difference = new KeyDifference(group);
     await readBoth(difference);
-    const { lost, doubled, foreign } = difference.read();
+    const { lost, doubled, shared, foreign } = difference.read();
     sums.lost += lost.length;
-    sums.foreign += doubled.length + foreign.length;
+    sums.foreign += doubled.length + shared.length + foreign.length;
   }
   return sums;
 }

@@ -71,6 +71,19 @@ const cases: readonly SourceCase[] = [
   },
   { name: 'granted', event: `${prune} ${late}`, right: count + 1, readsColumns: true },
   {
+    name: 'shared_keys',
+    view: 'create view V as select id / 2 as pair, id, team, at from T',
+    event: `delete from T where id in (4, 6, 8); ${late}`,
+    right: count + 1,
+    model: {
+      key_columns: ['pair'],
+      columns: [
+        { name: 'pair', type: 'bigint' },
+        { name: 'id', type: 'bigint' },
+      ],
+    },
+  },
+  {
     name: 'padded',
     view: `alter table T add column code char(8); update T set code = id::text; ${padded}`,
     event: `drop view V; alter table T alter code type text; ${padded}`,
@@ -96,6 +109,7 @@ const isByDay = ({ name }: SourceCase) =>
     'detached',
     'late_behind_a_view',
     'granted',
+    'shared_keys',
     'padded',
   ].includes(name);
 const tested = casesOf(

@@ -137,8 +137,8 @@ export async function readReceiptNow(
 export interface CommitFacts {
   /** One run wrote all files, and they have as many rows as it counted in its snapshot. */
   readonly isWhole: boolean;
-  /** The last run added late rows to the files. */
-  readonly isSupplement: boolean;
+  /** Since all files were written, a run has looked for late rows to add, or has erased rows. */
+  readonly isChanged: boolean;
   /** What the run saw that wrote all files; null if several did. */
   readonly snapshot: string | null;
   /** Rows that the last run counted in its snapshot. */
@@ -159,7 +159,7 @@ export async function findCommit(
   const rejected = `(select coalesce(sum((f ->> 'rows')::bigint), 0) from jsonb_array_elements(c.rejected_files) f)`;
   const [row] = await sql.query<CommitFacts>(
     `select r.purpose = 'whole' and r.records_total_count - r.records_dropped = c.rows + ${rejected} as "isWhole",
-            r.purpose = 'supplement' as "isSupplement", case r.purpose when 'whole' then r.snapshot end as snapshot,
+            r.purpose <> 'whole' as "isChanged", case r.purpose when 'whole' then r.snapshot end as snapshot,
             coalesce(r.records_total_count, 0) as "rowsRead",
             not c.settled or c.data_interval_end > now() - $4 * interval '1 hour' as "isLookedAt",
             c.late_rows_wait as "waitsFor"
@@ -167,7 +167,7 @@ export async function findCommit(
       where c.export_id = $1 and c.data_interval_start = $2 and c.data_interval_end = $3`,
     [exportId, ...boundsOf(interval), lookBackHours],
   );
-  const unknown = { isWhole: false, isSupplement: false, isLookedAt: false };
+  const unknown = { isWhole: false, isChanged: false, isLookedAt: false };
   return row ?? { ...unknown, snapshot: null, rowsRead: 0, waitsFor: null };
 }
 
