@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { DataInterval } from '../../../src/foundation/domain/time.ts';
+import { acceptIntervals } from '../../../src/state/store/intervals/coverage.ts';
 import {
   createTable,
   type DeliveredSide,
@@ -98,6 +100,13 @@ const cases: readonly SourceCase[] = [
   },
 ];
 
+/** Its late rows would have other columns than the files. */
+const retypedKey: SourceCase = {
+  name: 'retyped_key',
+  event: `alter table T alter id type numeric; ${late}`,
+  right: count,
+};
+
 /** By day those that lose rows in the most different ways, and those of the tests below. */
 const isByDay = ({ name }: SourceCase) =>
   [
@@ -133,7 +142,7 @@ async function expectDelivered(open: DeliveredSide, { name, right }: SourceCase)
 describe('delivered rows', () => {
   let open: DeliveredSide;
   beforeAll(async () => {
-    open = await openDeliveredSide(tested, { LATE_LOOKBACK_HOURS: '3' });
+    open = await openDeliveredSide([...tested, retypedKey], { LATE_LOOKBACK_HOURS: '3' });
     await open.start();
   });
   afterAll(() => open?.close());
@@ -199,6 +208,26 @@ describe('delivered rows', () => {
     );
     expect(logged).toHaveLength(1);
     expect(await open.delivered('filled')).toHaveLength(count);
+  });
+
+  it('are proven without late ones, and say so, once a person has accepted that', async () => {
+    const { name } = retypedKey;
+    const { db } = open.side;
+    await open.run(retypedKey);
+    expect(await open.untilWaits(name)).toContain('id numeric instead of id bigint');
+    expect(await open.verify(name)).toMatchObject({ breaches: 1, unproven: [] });
+    const [interval] = await db.query<DataInterval>(
+      `select (extract(epoch from data_interval_start) * 1000)::bigint as start,
+              (extract(epoch from data_interval_end) * 1000)::bigint as "end" from receipts where export_id = $1`,
+      [open.idOf(name)],
+    );
+    await acceptIntervals(db, open.idOf(name), interval ? [interval] : []);
+    expect(await open.verify(name)).toMatchObject({
+      breaches: 0,
+      unproven: [
+        expect.stringMatching(/ 1 row missing from the files: a person has accepted that: 2001$/),
+      ],
+    });
   });
 });
 
