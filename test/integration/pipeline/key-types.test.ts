@@ -102,7 +102,7 @@ describe('keys of every type', () => {
         difference.add(key, -1);
         return undefined;
       });
-      expect(difference.read()).toEqual({ lost: [], doubled: [], foreign: [] });
+      expect(difference.read()).toEqual({ lost: [], doubled: [], shared: [], foreign: [] });
 
       const second = jobAfter(job, first, { purpose: 'supplement' });
       const added = await attempt(bench, destination, second).exported;
