@@ -67,8 +67,8 @@ export function asWritten(
 }
 
 /** Whether PostgreSQL fills values with spaces, which count for nothing in a comparison. */
-export const isPadded = (sourceType: string): boolean =>
-  /^(?:character|bpchar)\b(?! varying)/.test(sourceType);
+const isPadded = (sourceType: string): boolean =>
+  /^(?:character|bpchar)(?:\(\d+\))?$/.test(sourceType);
 
 /**
  * One spelling for each value: PostgreSQL, JSON, CSV and Parquet write the same time and the same float

@@ -6,7 +6,6 @@ import { commitFiles, prepareCommit } from './commit.ts';
 import { requestOf, type SettledAttempt } from './interval-attempt.ts';
 import type { CommitIntent, CurrentReceipt, IntervalResult } from './interval-job.ts';
 import { KeySpool } from './key-spool.ts';
-import { isPadded } from './key-values.ts';
 import { findLateRows, type LateRows } from './late-rows.ts';
 import { isTombstone, type Manifest, schemaOf } from './manifest.ts';
 import { withSchema } from './missing-rows.ts';
@@ -196,7 +195,7 @@ function checkColumns(schema: Manifest['schema'] | null, columns: readonly Colum
 }
 
 /** The length of a text changes nothing in a file. Padding does. */
-function plain(type: string): string {
-  if (isPadded(type)) return 'character';
-  return /^(character varying|text|varchar)\b/.test(type) ? 'text' : type;
-}
+const plain = (type: string): string =>
+  type
+    .replace(/^(character varying|varchar)(\(\d+\))?(?=$|\[)/, 'text')
+    .replace(/^(character|bpchar)(\(\d+\))?(?=$|\[)/, 'character');
