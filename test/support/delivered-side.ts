@@ -52,6 +52,8 @@ export interface DeliveredSide {
   snapshotOf(name: string): Promise<string>;
   /** Until the interval was looked at again since `snapshot`, and what was to be done is done. */
   untilLookedBack(name: string, snapshot: string): Promise<void>;
+  /** Changes the models file: for processes that start later. */
+  changeModel(name: string, changes: Readonly<Record<string, unknown>>): Promise<void>;
   /** What `sluice verify` finds. */
   verify(name: string): Promise<VerifiedExportReport>;
   /** Until its late rows wait for a person. @returns why */
@@ -202,6 +204,10 @@ export async function openDeliveredSide(
         [idOf(name)],
       );
       return row?.snapshot ?? '';
+    },
+    async changeModel(name, changes) {
+      const changed = models.map((one) => (one.name === name ? { ...one, ...changes } : one));
+      await writeFile(file, stringify({ models: changed }));
     },
     async verify(name) {
       const choice = { batchExport: idOf(name) };

@@ -56,8 +56,7 @@ export function asWritten(
   columns: readonly ReadColumn[],
   schema: Manifest['schema'] | undefined,
 ): readonly ReadColumn[] {
-  // Any writer of the bucket may have put these bytes there.
-  const all: readonly (Manifest['schema'][number] | null)[] = Array.isArray(schema) ? schema : [];
+  const all = columnsOf(schema);
   const typeOf = (name: string) => String(all.find((one) => one?.name === name)?.type);
   return columns.map((column) => {
     const written = typeOf(column.name);
@@ -65,6 +64,26 @@ export function asWritten(
     return isText && isPadded(written) ? { ...column, sourceType: written } : column;
   });
 }
+
+/**
+ * Key columns of the source that files do not have: the model has got others since.
+ *
+ * @returns their names in words; null if there are none, or if the schema is not known
+ */
+export function describeAbsent(
+  columns: readonly ReadColumn[],
+  schema: Manifest['schema'] | undefined,
+): string | null {
+  const all = columnsOf(schema);
+  const absent = columns.filter(({ name }) => !all.some((one) => one?.name === name));
+  if (all.length === 0 || absent.length === 0) return null;
+  return `the files have no column ${absent.map(({ name }) => name).join(', ')}`;
+}
+
+/** Any writer of the bucket may have put these bytes there. */
+const columnsOf = (
+  schema: Manifest['schema'] | undefined,
+): readonly (Manifest['schema'][number] | null)[] => (Array.isArray(schema) ? schema : []);
 
 /** Whether PostgreSQL fills values with spaces, which count for nothing in a comparison. */
 const isPadded = (sourceType: string): boolean =>

@@ -5,7 +5,7 @@ import { type FormatSettings, settingsOfRecipe } from '../../foundation/domain/f
 import type { Recipe } from '../../foundation/domain/recipe.ts';
 import type { IsDropped, ReadColumn, ReadRow, RemainingFile } from '../encoders/encoder.ts';
 import { fetchFile } from './fetch-file.ts';
-import { asWritten, keyOfRow } from './key-values.ts';
+import { asWritten, describeAbsent, keyOfRow } from './key-values.ts';
 import type { ManifestFile } from './manifest.ts';
 import type { SpoolFolder } from './spool-folder.ts';
 
@@ -87,6 +87,8 @@ export async function readDeliveredKeys(
     ...files.map((entry) => ({ entry, by: made })),
     ...rejectedFiles.map((entry) => ({ entry, by: 'rejected' as const })),
   ];
+  const absent = describeAbsent(columns, recipe.schema);
+  if (all.length > 0 && absent !== null) return absent;
   for (const { entry, by } of all) {
     signal.throwIfAborted();
     const fault = await fetchFile(destination, entry, path, signal).catch((error: unknown) => {

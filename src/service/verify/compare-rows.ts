@@ -13,7 +13,7 @@ import type { Receipt } from '../../state/store/intervals/receipts.ts';
 import { type CommitFacts, findCommit } from '../../state/store/intervals/commit-facts.ts';
 import { readSourceKeys, type SourceRows } from './source-keys.ts';
 import type { VerifiedInterval } from './verified-interval.ts';
-import { verifyFiles } from './verify-files.ts';
+import { ColumnsAbsent, verifyFiles } from './verify-files.ts';
 
 /** Maximum rows that an answer names. */
 const maxNamed = 5;
@@ -202,12 +202,16 @@ async function readBoth(
 ): Promise<{ readonly source: SourceRows; readonly faults: readonly string[] }> {
   const { source, signal } = interval;
   const found = await readSourceKeys(source, request, signal, (key) => sink.add(key, 1));
-  const faults = await verifyFiles(
-    interval,
-    receipt,
-    madeBy(receipt.recipe),
-    found.columns,
-    (key, generation) => sink.add(key, -1, generation),
-  );
-  return { source: found, faults };
+  const made = madeBy(receipt.recipe);
+  const { columns } = found;
+  try {
+    const faults = await verifyFiles(interval, receipt, made, columns, (key, generation) =>
+      sink.add(key, -1, generation),
+    );
+    return { source: found, faults };
+  } catch (error) {
+    if (!(error instanceof ColumnsAbsent)) throw error;
+    const faults = await verifyFiles(interval, receipt, made, [], () => {});
+    return { source: { ...found, columns: [] }, faults };
+  }
 }

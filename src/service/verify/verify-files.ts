@@ -5,7 +5,7 @@ import { buffer } from 'node:stream/consumers';
 import type { Destination } from '../../rows/destinations/destination.ts';
 import type { ReadColumn } from '../../rows/encoders/encoder.ts';
 import { fetchFile } from '../../rows/pipeline/fetch-file.ts';
-import { asWritten, keyOfRow } from '../../rows/pipeline/key-values.ts';
+import { asWritten, describeAbsent, keyOfRow } from '../../rows/pipeline/key-values.ts';
 import {
   decodeManifest,
   entryOf,
@@ -31,6 +31,7 @@ export interface FileReading {
  * @param columns the key columns; if there are none, no row is read
  * @param tell gets the keys of the rows of every correct file
  * @returns what is wrong
+ * @throws ColumnsAbsent
  */
 export async function verifyFiles(
   { destination, readRows, signal }: FileReading,
@@ -54,6 +55,9 @@ export async function verifyFiles(
   }
   const { schema } = read && read !== 'other' ? read : made;
   const written = asWritten(columns, schema);
+  const absent = describeAbsent(columns, schema);
+  const hasFiles = receipt.files.length + receipt.rejectedFiles.length > 0;
+  if (hasFiles && isOfSource(columns) && absent !== null) throw new ColumnsAbsent(absent);
   const folder = await mkdtemp(join(tmpdir(), 'sluice-verify-'));
   const path = join(folder, 'file');
   try {
@@ -88,6 +92,13 @@ export async function verifyFiles(
   }
   return faults;
 }
+
+/** The rows of the files cannot be compared: the model has got columns since. */
+export class ColumnsAbsent extends Error {}
+
+/** An erasure asks for any column by its name. */
+const isOfSource = (columns: readonly ReadColumn[]): boolean =>
+  columns.every(({ sourceType }) => sourceType !== undefined);
 
 const formatOf = (manifest: Manifest | 'other' | null) =>
   manifest && manifest !== 'other'

@@ -231,6 +231,42 @@ describe('delivered rows', () => {
   });
 });
 
+describe('delivered rows of a model that gets a key column later', () => {
+  let open: DeliveredSide;
+  const keyed: SourceCase = { name: 'keyed', event: late, right: count };
+  beforeAll(async () => {
+    open = await openDeliveredSide([keyed], { LATE_LOOKBACK_HOURS: '3' });
+    await open.start();
+  });
+  afterAll(() => open?.close());
+
+  it('are counted, late ones wait for a person, and the interval can be made anew', async () => {
+    await open.stop();
+    const columns = ['id', 'at', 'v', 'secret'].map((name) => {
+      return { name, type: { id: 'bigint', at: 'timestamptz' }[name] ?? 'text' };
+    });
+    await open.changeModel('keyed', { key_columns: ['id', 'secret'], columns });
+    expect(await open.verify('keyed')).toMatchObject({
+      ...{ breaches: 0, failure: null },
+      leftOut: [expect.stringContaining('the rows of 1 interval were only counted')],
+    });
+    await open.start();
+    await open.run(keyed);
+    expect(await open.untilWaits('keyed')).toContain('the files have no column secret');
+    expect(await open.ended('keyed', {})).toEqual({
+      status: 'Failed',
+      error: expect.stringMatching(/^source.rows_missing: .* cannot be known: the files have no/s),
+    });
+    expect(await open.ended('keyed', { dropsMissing: true })).toMatchObject({
+      status: 'Completed',
+    });
+    expect(await open.delivered('keyed')).toHaveLength(count + 1);
+    expect(await open.verify('keyed')).toMatchObject({
+      ...{ breaches: 0, failure: null, leftOut: [] },
+    });
+  });
+});
+
 const restart = `checkpoint;`;
 /** By default, only intervals with transactions that were not seen to end are looked at again. */
 const byDefault: readonly SourceCase[] = [
