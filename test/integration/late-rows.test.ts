@@ -112,6 +112,29 @@ it('rows of an attached partition are found though their writer is older than th
   expect(await mayHaveLateRows(source, request, earlier, null, signal)).toBe(true);
 });
 
+it('a label of an enum that is renamed makes no row late', async () => {
+  await database.pool.query(`
+    create type kind as enum ('new', 'old');
+    create table labelled (id kind, team int, at timestamptz);
+    insert into labelled values ('new', 1, '2024-03-01T00:30:00Z'), ('old', 1, '2024-03-01T00:30:00Z')`);
+  const model = modelOf('labelled');
+  const columns = model.columns.map((column) => ({ ...column, sourceType: 'kind' }));
+  const source = createPostgresSource({
+    connectionString: database.url,
+    plan: planModels([{ ...model, columns }]),
+  });
+  const request = {
+    ...eventsRequest(1, '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z'),
+    model: 'labelled',
+  };
+  await untilWritersEnded(database.pool);
+  const earlier = await see(source, request);
+  await database.pool.query(`alter type kind rename value 'new' to 'open'`);
+  expect(await mayHaveLateRows(source, request, earlier, null, signal)).toBe(false);
+  await database.pool.query(`insert into labelled values ('old', 1, '2024-03-01T00:31:00Z')`);
+  expect(await mayHaveLateRows(source, request, earlier, null, signal)).toBe(true);
+});
+
 it('keys that the query does not select are read all the same, and no encoder sees them', async () => {
   await database.pool.query(`
     create table pairs (id int, part numeric, note text, team int, at timestamptz);

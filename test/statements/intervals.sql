@@ -1,3 +1,19 @@
+-- intervals/commit-facts.ts findCommit
+-- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone, $4 double precision
+-- gives isWhole boolean, isChanged boolean, snapshot text, rowsRead bigint, isLookedAt boolean, waitsFor text, isAccepted boolean
+select r.purpose = 'whole' and r.records_total_count - r.records_dropped = c.rows + (select coalesce(sum((f ->> 'rows')::bigint), 0) from jsonb_array_elements(c.rejected_files) f) as "isWhole",
+            r.purpose <> 'whole' as "isChanged", case r.purpose when 'whole' then r.snapshot end as snapshot,
+            coalesce(r.records_total_count, 0) as "rowsRead",
+            not c.settled or c.data_interval_end > now() - $4 * interval '1 hour' as "isLookedAt",
+            case when c.late_rows_wait is not null and not exists (
+  select from accepted_intervals a where a.export_id = c.export_id and a.data_interval_start = c.data_interval_start
+     and a.data_interval_end = c.data_interval_end and a.accepted_at >= c.pending_checked_at) then c.late_rows_wait end as "waitsFor",
+            c.late_rows_wait is not null and not (c.late_rows_wait is not null and not exists (
+  select from accepted_intervals a where a.export_id = c.export_id and a.data_interval_start = c.data_interval_start
+     and a.data_interval_end = c.data_interval_end and a.accepted_at >= c.pending_checked_at)) as "isAccepted"
+       from receipts c join runs r on r.id = c.run_id
+      where c.export_id = $1 and c.data_interval_start = $2 and c.data_interval_end = $3;
+
 -- intervals/coverage.ts findCoverage
 -- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone
 -- gives state text, start bigint, end bigint, before bigint, opens boolean
@@ -491,17 +507,6 @@ select (select to_jsonb(r) from (select export_id as "exportId", json_build_obje
                and data_interval_start = $2 and data_interval_end = $3) r) as receipt,
             exists (select from runs where export_id = $1 and status in ('Starting', 'Running')
                        and data_interval_start = $2 and data_interval_end = $3) as "isLive";
-
--- intervals/verify-queries.ts findCommit
--- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone, $4 double precision
--- gives isWhole boolean, isSupplement boolean, snapshot text, rowsRead bigint, isLookedAt boolean, waitsFor text
-select r.purpose = 'whole' and r.records_total_count - r.records_dropped = c.rows + (select coalesce(sum((f ->> 'rows')::bigint), 0) from jsonb_array_elements(c.rejected_files) f) as "isWhole",
-            r.purpose = 'supplement' as "isSupplement", case r.purpose when 'whole' then r.snapshot end as snapshot,
-            coalesce(r.records_total_count, 0) as "rowsRead",
-            not c.settled or c.data_interval_end > now() - $4 * interval '1 hour' as "isLookedAt",
-            c.late_rows_wait as "waitsFor"
-       from receipts c join runs r on r.id = c.run_id
-      where c.export_id = $1 and c.data_interval_start = $2 and c.data_interval_end = $3;
 
 -- intervals/verify-queries.ts findGaps
 -- takes $1 uuid

@@ -9,6 +9,8 @@ import { readConfig } from '../../src/foundation/config/config.ts';
 import type { DataInterval } from '../../src/foundation/domain/time.ts';
 import { type Foundation, openFoundation } from '../../src/main/foundation.ts';
 import type { Part } from '../../src/main/run-process.ts';
+import { verifyInstallation } from '../../src/main/verify.ts';
+import type { VerifiedExportReport } from '../../src/service/verify/verify-exports.ts';
 import { startWorker } from '../../src/main/worker-process.ts';
 import { insertRuns, type NewRun } from '../../src/state/store/runs/runs.ts';
 import { exportOfThePast, openRunSide, type RunSide } from './run-side.ts';
@@ -31,6 +33,8 @@ export interface SourceCase {
   readonly right: number;
   /** Whether the source's role may read some columns only, and no statistics of other roles. */
   readonly readsColumns?: boolean;
+  /** Other properties of the model. */
+  readonly model?: Readonly<Record<string, unknown>>;
 }
 
 /** A worker with exports of one hour to folders. */
@@ -48,6 +52,10 @@ export interface DeliveredSide {
   snapshotOf(name: string): Promise<string>;
   /** Until the interval was looked at again since `snapshot`, and what was to be done is done. */
   untilLookedBack(name: string, snapshot: string): Promise<void>;
+  /** Changes the models file: for processes that start later. */
+  changeModel(name: string, changes: Readonly<Record<string, unknown>>): Promise<void>;
+  /** What `sluice verify` finds. */
+  verify(name: string): Promise<VerifiedExportReport>;
   /** Until its late rows wait for a person. @returns why */
   untilWaits(name: string): Promise<string>;
   /** Runs the hour again. */
@@ -100,7 +108,7 @@ export async function openDeliveredSide(
     const columns = each.readsColumns ? '(id, team, at, v)' : '';
     await source.query(fill(each, `grant select ${columns} on T to ${role}`));
   }
-  const models = cases.map(({ name, view, readsColumns }) => ({
+  const models = cases.map(({ name, view, readsColumns, model }) => ({
     name,
     relation: `shop.${name}${view === undefined ? '' : '_view'}`,
     source: readsColumns ? 'READER_DATABASE_URL' : 'SHOP_DATABASE_URL',
@@ -114,6 +122,7 @@ export async function openDeliveredSide(
     ],
     // By default, the runs of a column with another type fail, and no file changes either.
     on_schema_change: 'follow',
+    ...model,
   }));
   const file = join(folder, 'models.yaml');
   await writeFile(file, stringify({ models }));
@@ -195,6 +204,17 @@ export async function openDeliveredSide(
         [idOf(name)],
       );
       return row?.snapshot ?? '';
+    },
+    async changeModel(name, changes) {
+      const changed = models.map((one) => (one.name === name ? { ...one, ...changes } : one));
+      await writeFile(file, stringify({ models: changed }));
+    },
+    async verify(name) {
+      const choice = { batchExport: idOf(name) };
+      const { results } = await verifyInstallation(config, db, side.url, choice);
+      const [result] = results;
+      if (!result) throw new Error(`${name} was not verified`);
+      return result;
     },
     async untilLookedBack(name, snapshot) {
       await until(

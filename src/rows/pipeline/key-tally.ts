@@ -6,8 +6,11 @@ export const bucketCount = 4096;
 const lanes = 4;
 
 export interface KeySink {
-  /** @param times 1 for a key of the source, -1 for one of a file */
-  add(key: string, times: 1 | -1): void;
+  /**
+   * @param times 1 for a key of the source, -1 for one of a file
+   * @param generation of the file
+   */
+  add(key: string, times: 1 | -1, generation?: number): void;
 }
 
 function digestOf(key: string): Buffer {
@@ -59,37 +62,63 @@ export function bucketsToName(
   return differing.slice(0, Math.max(1, Math.floor((most * bucketCount) / Math.max(1, keys))));
 }
 
+/** One entry per row; a row of a view may share its key with others. */
+export interface KeysThatDiffer {
+  /** In the source more often than in the files. */
+  readonly lost: readonly string[];
+  /** In the files more often than in the source, beside a first time: several commits wrote them. */
+  readonly doubled: readonly string[];
+  /** The same, but one commit wrote them: it may have read rows that share their key. */
+  readonly shared: readonly string[];
+  /** In the files and not in the source: the first time. */
+  readonly foreign: readonly string[];
+}
+
+interface Due {
+  /** How often the key is still expected; below zero it came too often. */
+  left: number;
+  inSource: boolean;
+  /** Of the first file that had it. */
+  generation: number | undefined;
+  /** Whether files of several generations have it. */
+  isRepeated: boolean;
+}
+
 /** How the files differ from the source, by the keys of some buckets. */
 export class KeyDifference implements KeySink {
   readonly #buckets: ReadonlySet<number>;
-  /** How often each key is still expected; below zero it came too often. */
-  readonly #due = new Map<string, { left: number; inSource: boolean }>();
+  readonly #due = new Map<string, Due>();
 
   constructor(buckets: readonly number[]) {
     this.#buckets = new Set(buckets);
   }
 
-  /** One entry per row; a row of a view may share its key with others. */
-  read(): {
-    readonly lost: readonly string[];
-    readonly doubled: readonly string[];
-    readonly foreign: readonly string[];
-  } {
+  read(): KeysThatDiffer {
     const lost: string[] = [];
     const doubled: string[] = [];
+    const shared: string[] = [];
     const foreign: string[] = [];
-    for (const [key, { left, inSource }] of this.#due) {
-      const kind = left > 0 ? lost : inSource ? doubled : foreign;
-      for (let row = 0; row < Math.abs(left); row += 1) kind.push(key);
+    for (const [key, { left, inSource, isRepeated }] of this.#due) {
+      if (left < 0 && !inSource) foreign.push(key);
+      const kind = left > 0 ? lost : isRepeated ? doubled : shared;
+      const rows = left < 0 && !inSource ? -left - 1 : Math.abs(left);
+      for (let row = 0; row < rows; row += 1) kind.push(key);
     }
-    return { lost, doubled, foreign };
+    return { lost, doubled, shared, foreign };
   }
 
-  add(key: string, times: 1 | -1): void {
+  add(key: string, times: 1 | -1, generation?: number): void {
     if (!this.#buckets.has(bucketOf(digestOf(key)))) return;
-    const due = this.#due.get(key) ?? { left: 0, inSource: false };
+    const due: Due = this.#due.get(key) ?? {
+      left: 0,
+      inSource: false,
+      generation,
+      isRepeated: false,
+    };
     due.left += times;
-    due.inSource ||= times === 1;
+    if (times === 1) due.inSource = true;
+    else if (due.generation === undefined) due.generation = generation;
+    else due.isRepeated ||= due.generation !== generation;
     this.#due.set(key, due);
   }
 }

@@ -19,7 +19,7 @@ export function findDelivered(
     isOurs && JSON.stringify(keysOf(manifest)) === JSON.stringify(current && keysOf(current));
   if (!isOurs || isRecorded) {
     const has = current && (current.files.length > 0 || current.rejectedFiles.length > 0);
-    return has ? current : null;
+    return has ? withSchema(current, isOurs ? manifest : null) : null;
   }
   const { files, rejected_files: rejectedFiles } = manifest;
   if (files.length === 0 && rejectedFiles.length === 0) return null;
@@ -28,6 +28,13 @@ export function findDelivered(
   const recipe = current?.recipe ? { ...current.recipe, format, compression, schema } : null;
   return { files, rejectedFiles, recipe, deliveredDigest: null };
 }
+
+/** A receipt does not say which types the columns of its files had, if the manifest does. */
+export const withSchema = <T extends Pick<CurrentReceipt, 'recipe'>>(
+  receipt: T,
+  manifest: Pick<Manifest, 'schema'> | null,
+): T =>
+  manifest ? { ...receipt, recipe: { ...receipt.recipe, schema: manifest.schema } } : receipt;
 
 const keysOf = ({ files }: { readonly files: readonly { readonly key: string }[] }) =>
   files.map(({ key }) => key);

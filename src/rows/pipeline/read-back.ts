@@ -5,7 +5,7 @@ import { type FormatSettings, settingsOfRecipe } from '../../foundation/domain/f
 import type { Recipe } from '../../foundation/domain/recipe.ts';
 import type { IsDropped, ReadColumn, ReadRow, RemainingFile } from '../encoders/encoder.ts';
 import { fetchFile } from './fetch-file.ts';
-import { keyOfRow } from './key-values.ts';
+import { asWritten, describeAbsent, keyOfRow } from './key-values.ts';
 import type { ManifestFile } from './manifest.ts';
 import type { SpoolFolder } from './spool-folder.ts';
 
@@ -69,7 +69,7 @@ const unreadable = new Set([
 /**
  * Reads the keys of all delivered rows, those of rejected rows too.
  *
- * @param columns the key columns, as the files name them
+ * @param columns the key columns, as the files name them, with the types of the source
  * @param tell gets each key; may be asked to wait
  * @returns why they are not all known; null if they are
  * @throws SluiceError `destination.*` if the destination cannot be asked now
@@ -82,10 +82,13 @@ export async function readDeliveredKeys(
 ): Promise<string | null> {
   const path = join(await folder.path(), 'delivered');
   const made = madeBy(recipe);
+  const written = asWritten(columns, recipe.schema);
   const all = [
     ...files.map((entry) => ({ entry, by: made })),
     ...rejectedFiles.map((entry) => ({ entry, by: 'rejected' as const })),
   ];
+  const absent = describeAbsent(columns, recipe.schema);
+  if (all.length > 0 && absent !== null) return absent;
   for (const { entry, by } of all) {
     signal.throwIfAborted();
     const fault = await fetchFile(destination, entry, path, signal).catch((error: unknown) => {
@@ -95,9 +98,9 @@ export async function readDeliveredKeys(
     });
     if (fault !== null) return fault;
     let rows = 0;
-    for await (const row of readRows(path, by, columns)) {
+    for await (const row of readRows(path, by, written)) {
       rows += 1;
-      const waits = tell(keyOfRow(row, columns));
+      const waits = tell(keyOfRow(row, written));
       if (waits) await waits;
     }
     if (rows !== entry.rows)

@@ -1,7 +1,7 @@
-import { type Column, type RowBlock, textOfJson } from '../../foundation/domain/row-block.ts';
+import type { Column, RowBlock } from '../../foundation/domain/row-block.ts';
 import type { FieldToJson } from '../transforms/block-row.ts';
 import type { StepRejection } from '../transforms/transform-rows.ts';
-import { canonicalKey, joinKeys } from './key-values.ts';
+import { joinKeys, keyOfJson } from './key-values.ts';
 
 interface KeyColumn {
   readonly index: number;
@@ -32,8 +32,7 @@ export class RowKeys {
         const start = offsets[field] ?? 0;
         const length = lengths[field] ?? -1;
         if (length < 0) return null;
-        const text = textOfJson(toJson(bytes, start, start + length));
-        return text === null ? null : canonicalKey(column, text);
+        return keyOfJson(column, toJson(bytes, start, start + length));
       }),
     );
   }
@@ -42,8 +41,7 @@ export class RowKeys {
     return joinKeys(
       this.#columns.map(({ column }) => {
         const json = key[column.name];
-        const text = json === undefined ? null : textOfJson(json);
-        return text === null ? null : canonicalKey(column, text);
+        return json === undefined ? null : keyOfJson(column, json);
       }),
     );
   }

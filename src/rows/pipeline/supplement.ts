@@ -8,6 +8,7 @@ import type { CommitIntent, CurrentReceipt, IntervalResult } from './interval-jo
 import { KeySpool } from './key-spool.ts';
 import { findLateRows, type LateRows } from './late-rows.ts';
 import { isTombstone, type Manifest, schemaOf } from './manifest.ts';
+import { withSchema } from './missing-rows.ts';
 import { readDeliveredKeys } from './read-back.ts';
 import { RowKeys } from './row-keys.ts';
 import { countSteps } from './transform-blocks.ts';
@@ -29,6 +30,7 @@ export async function supplementInterval(attempt: SettledAttempt): Promise<Inter
   const { job, source, signal, folder } = attempt;
   const { position, server } = attempt.settlement;
   const delivered = findDelivered(attempt);
+  const written = withSchema(delivered, attempt.found.manifest);
   const request = requestOf(job);
   const keysOnly = { ...job.request, select: 'keys' as const };
   const { columns, warnings } = await source.describe(keysOnly, signal);
@@ -42,7 +44,7 @@ export async function supplementInterval(attempt: SettledAttempt): Promise<Inter
     const fault =
       columns.length === 0
         ? 'the rows do not contain all key columns'
-        : await readDeliveredKeys(reading, delivered, columns, (key) => inFiles.add(key));
+        : await readDeliveredKeys(reading, written, columns, (key) => inFiles.add(key));
     if (fault !== null) {
       const now = await source.open(request, signal, position, server);
       open.push(now);
@@ -192,6 +194,8 @@ function checkColumns(schema: Manifest['schema'] | null, columns: readonly Colum
   );
 }
 
-/** The length of a text changes nothing in a file. */
+/** The length of a text changes nothing in a file. Padding does. */
 const plain = (type: string): string =>
-  /^(character varying|character|text|varchar|bpchar)\b/.test(type) ? 'text' : type;
+  type
+    .replace(/^(character varying|varchar)(\(\d+\))?(?=$|\[)/, 'text')
+    .replace(/^(character|bpchar)(\(\d+\))?(?=$|\[)/, 'character');

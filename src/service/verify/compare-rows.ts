@@ -3,16 +3,17 @@ import {
   bucketsToName,
   KeyDifference,
   type KeySink,
+  type KeysThatDiffer,
   KeyTally,
 } from '../../rows/pipeline/key-tally.ts';
 import { showKeys } from '../../rows/pipeline/key-values.ts';
 import { madeBy } from '../../rows/pipeline/read-back.ts';
 import type { SourceRequest } from '../../rows/sources/source.ts';
 import type { Receipt } from '../../state/store/intervals/receipts.ts';
-import { type CommitFacts, findCommit } from '../../state/store/intervals/verify-queries.ts';
+import { type CommitFacts, findCommit } from '../../state/store/intervals/commit-facts.ts';
 import { readSourceKeys, type SourceRows } from './source-keys.ts';
 import type { VerifiedInterval } from './verified-interval.ts';
-import { verifyFiles } from './verify-files.ts';
+import { ColumnsAbsent, verifyFiles } from './verify-files.ts';
 
 /** Maximum rows that an answer names. */
 const maxNamed = 5;
@@ -95,7 +96,7 @@ export async function compareRows(
     }
   }
   const keys = await interval.lookUp.find(request, source.columns, found.gone.keys);
-  return { rows: found.answer(keys, commit.isWhole), commit };
+  return { rows: found.answer(keys, commit), commit };
 }
 
 /** Rows of the files, with those that the format could not represent. */
@@ -112,8 +113,8 @@ class FirstKeys implements KeySink {
     this.#sink = sink;
   }
 
-  add(key: string, times: 1 | -1): void {
-    this.#sink.add(key, times);
+  add(key: string, times: 1 | -1, generation?: number): void {
+    this.#sink.add(key, times, generation);
     if (times === -1 && this.keys.length < maxLookedUp) this.keys.push(key);
   }
 }
@@ -132,32 +133,41 @@ export function* groupsOf(
 /** Adds up what differs in each group of buckets. */
 export class Difference {
   #missing: Rows = noRows;
-  /** In the files more often than in the source now, beside a first time. */
-  #repeated: Rows = noRows;
+  /** In the files more often than in the source now, beside a first time; several commits wrote them. */
+  #doubled: Rows = noRows;
+  /** The same, but one commit wrote them. */
+  #shared: Rows = noRows;
   /** Not in the source; its keys are those to look up. */
   gone: Rows = noRows;
 
-  add({ lost, doubled, foreign }: ReturnType<KeyDifference['read']>): void {
-    const keys = new Set(foreign);
-    const seen = new Set<string>();
-    const again = foreign.filter((key) => seen.has(key) || !seen.add(key));
+  add({ lost, doubled, shared, foreign }: KeysThatDiffer): void {
     this.#missing = joinRows(this.#missing, lost, maxNamed);
-    this.#repeated = joinRows(this.#repeated, [...doubled, ...again], maxNamed);
-    this.gone = joinRows(this.gone, [...keys], maxLookedUp);
+    this.#doubled = joinRows(this.#doubled, doubled, maxNamed);
+    this.#shared = joinRows(this.#shared, shared, maxNamed);
+    this.gone = joinRows(this.gone, foreign, maxLookedUp);
   }
 
   /**
    * @param elsewhere those of the keys of `gone` that the source has in another interval; null: not known
-   * @param isWhole rows of a view that share a key were read so often, unless another row is missing
+   * @param commit rows of a view that share a key are in one commit. But if the files are of one run, it must have written as many
+   *   rows as it read, and no other row may be missing
    */
-  answer(elsewhere: ReadonlySet<string> | null, isWhole: boolean): RowAnswers {
-    const shared = isWhole && this.#missing.count === 0 ? this.#repeated.count : 0;
+  answer(
+    elsewhere: ReadonlySet<string> | null,
+    { isWhole, isChanged }: Pick<CommitFacts, 'isWhole' | 'isChanged'>,
+  ): RowAnswers {
+    const mayShare = isChanged || (isWhole && this.#missing.count === 0);
+    const shared = mayShare ? this.#shared.count : 0;
+    const { count, keys } = this.#doubled;
+    const doubled = mayShare
+      ? this.#doubled
+      : { count: count + this.#shared.count, keys: [...keys, ...this.#shared.keys] };
     const looked = elsewhere === null ? [] : this.gone.keys;
     const moved = looked.filter((key) => elsewhere?.has(key));
     const gone = looked.filter((key) => !elsewhere?.has(key));
     return {
       missing: named(this.#missing),
-      doubled: shared > 0 ? noRows : named(this.#repeated),
+      doubled: named(doubled),
       gone: named({ count: gone.length + shared, keys: gone }),
       moved: named({ count: moved.length, keys: moved }),
       goneOrMoved: this.gone.count - looked.length,
@@ -192,12 +202,16 @@ async function readBoth(
 ): Promise<{ readonly source: SourceRows; readonly faults: readonly string[] }> {
   const { source, signal } = interval;
   const found = await readSourceKeys(source, request, signal, (key) => sink.add(key, 1));
-  const faults = await verifyFiles(
-    interval,
-    receipt,
-    madeBy(receipt.recipe),
-    found.columns,
-    (key) => sink.add(key, -1),
-  );
-  return { source: found, faults };
+  const made = madeBy(receipt.recipe);
+  const { columns } = found;
+  try {
+    const faults = await verifyFiles(interval, receipt, made, columns, (key, generation) =>
+      sink.add(key, -1, generation),
+    );
+    return { source: found, faults };
+  } catch (error) {
+    if (!(error instanceof ColumnsAbsent)) throw error;
+    const faults = await verifyFiles(interval, receipt, made, [], () => {});
+    return { source: { ...found, columns: [] }, faults };
+  }
 }

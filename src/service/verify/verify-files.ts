@@ -5,7 +5,7 @@ import { buffer } from 'node:stream/consumers';
 import type { Destination } from '../../rows/destinations/destination.ts';
 import type { ReadColumn } from '../../rows/encoders/encoder.ts';
 import { fetchFile } from '../../rows/pipeline/fetch-file.ts';
-import { keyOfRow } from '../../rows/pipeline/key-values.ts';
+import { asWritten, describeAbsent, keyOfRow } from '../../rows/pipeline/key-values.ts';
 import {
   decodeManifest,
   entryOf,
@@ -31,13 +31,14 @@ export interface FileReading {
  * @param columns the key columns; if there are none, no row is read
  * @param tell gets the keys of the rows of every correct file
  * @returns what is wrong
+ * @throws ColumnsAbsent
  */
 export async function verifyFiles(
   { destination, readRows, signal }: FileReading,
   receipt: Receipt,
   made: MadeBy,
   columns: readonly ReadColumn[],
-  tell: (key: string) => void,
+  tell: (key: string, generation: number) => void,
 ): Promise<readonly string[]> {
   const faults: string[] = [];
   const read =
@@ -52,6 +53,11 @@ export async function verifyFiles(
       faults.push(`${receipt.manifestKey} does not list the files that the run recorded`);
     }
   }
+  const { schema } = read && read !== 'other' ? read : made;
+  const written = asWritten(columns, schema);
+  const absent = describeAbsent(columns, schema);
+  const hasFiles = receipt.files.length + receipt.rejectedFiles.length > 0;
+  if (hasFiles && isOfSource(columns) && absent !== null) throw new ColumnsAbsent(absent);
   const folder = await mkdtemp(join(tmpdir(), 'sluice-verify-'));
   const path = join(folder, 'file');
   try {
@@ -72,9 +78,9 @@ export async function verifyFiles(
         if (columns.length === 0) continue;
         let rows = 0;
         const by = isRejected ? 'rejected' : { ...made, ...formatOf(read) };
-        for await (const row of readRows(path, by, columns)) {
+        for await (const row of readRows(path, by, written)) {
           rows += 1;
-          tell(keyOfRow(row, columns));
+          tell(keyOfRow(row, written), entry.generation);
         }
         if (rows !== entry.rows) {
           faults.push(`${entry.key} has ${rows} rows, its manifest says ${entry.rows}`);
@@ -86,6 +92,13 @@ export async function verifyFiles(
   }
   return faults;
 }
+
+/** The rows of the files cannot be compared: the model has got columns since. */
+export class ColumnsAbsent extends Error {}
+
+/** An erasure asks for any column by its name. */
+const isOfSource = (columns: readonly ReadColumn[]): boolean =>
+  columns.every(({ sourceType }) => sourceType !== undefined);
 
 const formatOf = (manifest: Manifest | 'other' | null) =>
   manifest && manifest !== 'other'

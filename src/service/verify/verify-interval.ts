@@ -1,6 +1,6 @@
 import { describeInterval } from '../../foundation/domain/time.ts';
 import type { Receipt } from '../../state/store/intervals/receipts.ts';
-import type { CommitFacts } from '../../state/store/intervals/verify-queries.ts';
+import type { CommitFacts } from '../../state/store/intervals/commit-facts.ts';
 import { compareRows, type RowAnswers, type Rows, requestOf } from './compare-rows.ts';
 import { breachesOf, counted, type Finding } from './finding.ts';
 import { type IntervalAnswers, noAnswers, type VerifiedInterval } from './verified-interval.ts';
@@ -34,9 +34,12 @@ export function answersOf(
     findings.push(breachesOf(receipt.exportId)('I3', say(doubled, 'doubled')));
   }
   let late = 0;
+  let unproven: string | null = null;
   if (missing.count > 0) {
-    const isLate = doubled.count === 0 && (commit.isWhole || commit.isSupplement);
-    if (isLate && commit.isLookedAt && commit.waitsFor === null) {
+    const isLate = doubled.count === 0 && (commit.isWhole || commit.isChanged);
+    if (isLate && commit.isAccepted) {
+      unproven = say(missing, 'missing from the files: a person has accepted that');
+    } else if (isLate && commit.isLookedAt && commit.waitsFor === null) {
       late = missing.count;
       remarks.push(say(missing, 'came after it was read; the next look-back adds them'));
     } else {
@@ -49,7 +52,7 @@ export function answersOf(
     remarks.push(say({ count: goneOrMoved, keys: [] }, 'gone from the source, or moved'));
   }
   const sums = { late, gone: gone.count, moved: moved.count, goneOrMoved };
-  return { ...noAnswers, ...sums, findings, remarks, onlyCounted };
+  return { ...noAnswers, ...sums, findings, remarks, unproven, onlyCounted };
 }
 
 /** @param late the commit after which they came; null: it should have delivered them */

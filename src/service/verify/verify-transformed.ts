@@ -19,7 +19,7 @@ import {
 } from './compare-rows.ts';
 import { breachesOf, counted } from './finding.ts';
 import { type IntervalAnswers, noAnswers, type VerifiedInterval } from './verified-interval.ts';
-import { verifyFiles } from './verify-files.ts';
+import { ColumnsAbsent, verifyFiles } from './verify-files.ts';
 import { answersOf } from './verify-interval.ts';
 
 /**
@@ -51,10 +51,11 @@ export async function verifyTransformed(
     if (isSameRejected && rows.lost === 0 && rows.foreign === 0) return noAnswers;
     return await judge(interval, receipt, request, again, rows);
   } catch (error) {
-    if (!(error instanceof SluiceError) || error.code !== 'transformation.invalid') throw error;
+    const isGone = error instanceof SluiceError && error.code === 'transformation.invalid';
+    if (!isGone && !(error instanceof ColumnsAbsent)) throw error;
     const compared = await compareRows(interval, request, receipt);
     if ('faults' in compared) return faultsOf(receipt, compared.faults);
-    return withUnproven(receipt, compared, describeError(error));
+    return withUnproven(receipt, compared, isGone ? describeError(error) : error.message);
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
@@ -143,9 +144,9 @@ async function differRows(
   for (const group of groupsOf(tally.differing(), receipt.rows + rowsOf(again.files))) {
     const difference = new KeyDifference(group);
     await readBoth(difference);
-    const { lost, doubled, foreign } = difference.read();
+    const { lost, doubled, shared, foreign } = difference.read();
     sums.lost += lost.length;
-    sums.foreign += doubled.length + foreign.length;
+    sums.foreign += doubled.length + shared.length + foreign.length;
   }
   return sums;
 }

@@ -5,35 +5,61 @@ import { Difference, groupsOf } from '../../../src/service/verify/compare-rows.t
 
 const buckets = [...Array(4096).keys()];
 
-/** The answers for keys of a source and of files. */
-function answer(source: readonly string[], files: readonly string[], isWhole: boolean) {
+/** The answers for keys of a source and of files: of a run, and of one that has added rows since. */
+function answer(
+  source: readonly string[],
+  files: readonly string[],
+  added: readonly string[],
+  commit: Parameters<Difference['answer']>[1],
+) {
   const found = new Difference();
   for (const group of groupsOf(buckets, 2_000_000)) {
     const difference = new KeyDifference(group);
     for (const key of source) difference.add(key, 1);
-    for (const key of files) difference.add(key, -1);
+    for (const key of files) difference.add(key, -1, 1);
+    for (const key of added) difference.add(key, -1, 2);
     found.add(difference.read());
   }
-  const { missing, doubled, gone, moved, goneOrMoved } = found.answer(new Set(['m']), isWhole);
+  const { missing, doubled, gone, moved, goneOrMoved } = found.answer(new Set(['m']), commit);
   return [missing, doubled, gone, moved].map(({ count }) => count).concat(goneOrMoved);
 }
 
+const whole = { isWhole: true, isChanged: false };
+const torn = { isWhole: false, isChanged: false };
+const changed = { isWhole: false, isChanged: true };
+
 describe('the answers for rows', () => {
   it.each([
-    ['equal rows', ['a', 'b', 'b'], ['b', 'a', 'b'], true, [0, 0, 0, 0, 0]],
-    ['a missing row', ['a', 'b'], ['a'], true, [1, 0, 0, 0, 0]],
-    ['a doubled row', ['a', 'b'], ['a', 'b', 'b'], false, [0, 1, 0, 0, 0]],
-    ['a doubled row that is gone', ['a'], ['a', 'b', 'b'], false, [0, 1, 1, 0, 0]],
-    ['a row gone, one moved', ['a'], ['a', 'g', 'm'], true, [0, 0, 1, 1, 0]],
-    ['rows of a view that shared a key', ['a'], ['a', 'a', 'b', 'b'], true, [0, 0, 3, 0, 0]],
-    ['a doubled row instead of a missing one', ['a', 'b'], ['a', 'a'], true, [1, 1, 0, 0, 0]],
-  ])('of %s', (_, source, files, isWhole, expected) => {
-    expect(answer(source, files, isWhole)).toEqual(expected);
+    ['equal rows', ['a', 'b', 'b'], ['b', 'a', 'b'], whole, [0, 0, 0, 0, 0]],
+    ['a missing row', ['a', 'b'], ['a'], whole, [1, 0, 0, 0, 0]],
+    ['a doubled row', ['a', 'b'], ['a', 'b', 'b'], torn, [0, 1, 0, 0, 0]],
+    ['a doubled row that is gone', ['a'], ['a', 'b', 'b'], torn, [0, 1, 1, 0, 0]],
+    ['a row gone, one moved', ['a'], ['a', 'g', 'm'], whole, [0, 0, 1, 1, 0]],
+    ['rows of a view that shared a key', ['a'], ['a', 'a', 'b', 'b'], whole, [0, 0, 3, 0, 0]],
+    ['a doubled row instead of a missing one', ['a', 'b'], ['a', 'a'], whole, [1, 1, 0, 0, 0]],
+  ])('of %s', (_, source, files, commit, expected) => {
+    expect(answer(source, files, [], commit)).toEqual(expected);
+  });
+
+  it.each([
+    ['one row', ['a', 'b'], ['a'], ['b'], [0, 0, 0, 0, 0]],
+    ['none, and rows shared a key', ['a'], ['a', 'a', 'b', 'b'], [], [0, 0, 3, 0, 0]],
+    [
+      'one, another came, and rows shared a key',
+      ['a', 'b', 'c'],
+      ['a', 'a'],
+      ['b'],
+      [1, 0, 1, 0, 0],
+    ],
+    ['a row that was delivered', ['a', 'b'], ['a', 'b'], ['b'], [0, 1, 0, 0, 0]],
+    ['a row that was delivered and is gone', ['a'], ['a', 'b'], ['b'], [0, 1, 1, 0, 0]],
+  ])('of files to which a run has added %s', (_, source, files, added, expected) => {
+    expect(answer(source, files, added, changed)).toEqual(expected);
   });
 
   it('name no more keys than are looked up', () => {
     const files = Array.from({ length: 5_000 }, (_, index) => `key ${index}`);
-    expect(answer([], files, true)).toEqual([0, 0, 2_000, 0, 3_000]);
+    expect(answer([], files, [], whole)).toEqual([0, 0, 2_000, 0, 3_000]);
   });
 
   it('need several passes only if the keys do not fit into memory', () => {

@@ -15,12 +15,13 @@ export async function* readJsonLines(
     const line = record.toString('utf8');
     const json = inside === null ? line : (rawProperty(line, inside) ?? '');
     const row = JSON.parse(json) as JsonObject;
-    yield columns.map(({ name }) => {
+    yield columns.map(({ name, type }) => {
       const value = row[name];
       // A row that a step rejected has only its keys.
       if (value === null || (value === undefined && inside !== null)) return null;
       if (value === undefined) throw new Error(`column not found: ${name}`);
-      return typeof value === 'string' ? value : (rawProperty(json, name) ?? '');
+      const isText = typeof value === 'string' && type !== 'json' && type !== 'jsonb';
+      return isText ? value : (rawProperty(json, name) ?? '');
     });
   }
 }

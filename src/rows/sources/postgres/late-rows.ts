@@ -14,8 +14,9 @@ import { areTablesReplaced, tablesReplaced } from './replaced-tables.ts';
 
 /**
  * Compares the keys of an interval, as a set, with those of an earlier look. If the set has changed, rows came, or rows
- * left, or both. No row came if the set has shrunk and no row of the interval was written since: by a transaction at or after
- * the snapshot's xmin (all transactions below had ended, including subtransactions). That says nothing
+ * left, or both, or keys print otherwise: a label of an enum was renamed. No row came if there are not more rows and none of the interval
+ * was written since: by a transaction at or after the snapshot's xmin (all transactions below had ended, including
+ * subtransactions). That says nothing
  *
  * - if rows do not show their writer: the relation is a view, or the role may read some of its columns only;
  * - at another start of the server: a standby that was promoted without the last transactions gives their ids out again;
@@ -40,7 +41,7 @@ export async function lookAgain(
     const isSameStart = earlier.snapshot.split('@')[1] === startedAt;
     const isCertain =
       isSameStart &&
-      now.count < earlier.count &&
+      now.count <= earlier.count &&
       (await countWrittenSince(client, select, interval, earlier, signal)) === '0' &&
       !(await mayShowOlderRows(client, earlier, signal));
     return { now, mayHaveLateRows: !isCertain };
