@@ -70,7 +70,7 @@ export function lookingAt(
       const [xmin = '', start] = earlier.snapshot.split(/:.*@/);
       const isCertain =
         start === String(source.starts) &&
-        count < earlier.count &&
+        count <= earlier.count &&
         intervalOf(source, key).written <= Number(xmin);
       return { now, mayHaveLateRows: !isCertain };
     },
