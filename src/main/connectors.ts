@@ -57,6 +57,7 @@ export function destinationOf({ destinations }: Registry, type: string): Destina
   throw new SluiceError('destination.invalid_config', `unknown destination type ${type}`);
 }
 
+/** The proxies of an installation. */
 export function proxiesOf(
   config: Pick<Config, 'HTTP_PROXY' | 'HTTPS_PROXY' | 'NO_PROXY'>,
 ): ProxySettings {
@@ -64,6 +65,7 @@ export function proxiesOf(
   return { http, https, exceptions };
 }
 
+/** What this installation gives to destinations. */
 export function destinationContextOf(config: Config): DestinationContext {
   return {
     ...createOutboundAgents(

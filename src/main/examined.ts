@@ -1,3 +1,4 @@
+/** One check of an installation. */
 export interface Examined {
   readonly check: string;
   readonly result: 'ok' | 'warning' | 'failed';

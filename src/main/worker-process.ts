@@ -132,6 +132,7 @@ function consume(
   });
 }
 
+/** What executes runs. */
 function openExecutor(
   foundation: Foundation,
   admission: Admission,

@@ -1,12 +1,14 @@
 import type { Environment } from '../../foundation/config/client-settings.ts';
 import type { Database } from '../../state/store/database/database.ts';
 
+/** What a command sees of the world. */
 export interface Terminal {
   /** Writes to standard output, as it is. */
   out(text: string): void;
   /** Writes to standard error, as it is. */
   err(text: string): void;
   readonly env: Environment;
+  /** Whether standard output is a terminal. */
   readonly isTerminal: boolean;
   /** Whether standard error is a terminal: only there a progress bar is drawn. */
   readonly drawsProgress: boolean;
@@ -47,6 +49,7 @@ const misuseCodes: readonly string[] = [
 export const isMisuse = ({ code }: { readonly code: string | null }): boolean =>
   code !== null && misuseCodes.includes(code);
 
+/** A failure with a message for the user. */
 export class CliError extends Error {
   override readonly name: string = 'CliError';
   readonly exitCode: number;

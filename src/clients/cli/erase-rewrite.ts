@@ -7,6 +7,7 @@ import type { IntervalRun, RunUnderWay } from '../../state/store/intervals/inter
 import { type CliDeps, CliError } from './deps.ts';
 import { plain, plural } from './text.ts';
 
+/** What a search found. */
 export interface Found {
   /** Intervals whose current files have the value. */
   readonly found: readonly SearchedInterval[];

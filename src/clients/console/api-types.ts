@@ -13,6 +13,7 @@ type Listed<Path extends keyof paths> = paths[Path] extends { get: { responses: 
   : never;
 
 export type Run = Schemas['BatchExportRun'];
+/** The current files of a run. */
 export type RunFiles = Listed<`${Exports}/{batch_export_id}/runs/{id}/files`>;
 export type RunStatus = Run['status'];
 export type BatchExport = Schemas['BatchExport'];
@@ -26,31 +27,42 @@ export type BackfillPreview = Schemas['BackfillPreview'];
 /** What an export needs; each has one. */
 export type Health = BatchExport['health'];
 export type HealthCounts = Schemas['ExportHealthCounts'];
+/** A project of the organization, and the health of its exports. */
 export type ProjectOverview = Schemas['ProjectOverview'];
 export type LogTail = Schemas['LogTail'];
 export type LogEntry = Schemas['BatchExportLog'];
 export type LogLevel = LogEntry['level'];
 export type RowPreview = Schemas['RowPreview'];
+/** A change of an export: who, what and when. */
 export type Activity = Schemas['Activity'];
+/** One step of a destination's own test. */
 export type CheckStep = Schemas['DestinationTest']['steps'][number];
 /** A future data interval; `hours` is 23 or 25 on a day of a clock change. */
 export type PlannedInterval = Schemas['SchedulePreview']['results'][number];
+/** What the key of the session may do. */
 export type Me = Schemas['Me'];
+/** What the key of an operator may do. */
 export type OperatorMe = Schemas['OperatorMe'];
+/** What keeps exports of all customers from their data. */
 export type Cause = Schemas['Cause'];
 export type OperatorExport = Schemas['OperatorExport'];
 export type OperatorTask = Schemas['OperatorTask'];
 export type OperatorTaskPreview = Schemas['OperatorTaskPreview'];
+/** What exports can use in this installation. */
 export type Capabilities = Schemas['Capabilities'];
 /** What one exported interval has, and how long its run took. */
 export type IntervalThroughput = Schemas['Throughput']['results'][number];
 export type Scope = Me['scopes'][number];
 /** The project's chain, and which exports apply it. */
 export type Chain = Listed<Steps>;
+/** A config of the project's transformation chain. */
 export type Step = Schemas['PipelineTransformationConfig'];
 export type Plugin = Schemas['Plugin'];
+/** Who is notified of changes. */
 export type NotificationTarget = Schemas['NotificationTarget'];
+/** What became of the deadlines of an export. */
 export type DeliveryRecord = Schemas['DeliveryRecord'];
+/** An event for one target. */
 export type Delivery = Schemas['NotificationDelivery'];
 export type NotificationTest = Schemas['NotificationTest'];
 export type PluginField = Plugin['config_schema'][number];
@@ -71,6 +83,7 @@ type BodyOf<Operation> = Operation extends {
   : never;
 export type BackfillRequest = BodyOf<paths[`${Exports}/{id}/backfill`]['post']>;
 type Targets = '/api/projects/{project_id}/notification_targets';
+/** What a request says of a target. */
 export type TargetBody = BodyOf<paths[Targets]['post']>;
 export type TargetEvent = NonNullable<TargetBody['events']>[number];
 export type CreatedTarget = Schemas['CreatedNotificationTarget'];

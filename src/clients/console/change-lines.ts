@@ -1,6 +1,7 @@
 import type { Activity } from './api-types.ts';
 import { isRecord } from './json.ts';
 
+/** One changed setting of an export, in words. */
 export interface ChangeLine {
   /** The name of the field; of the destination, that of its setting. */
   readonly field: string;

@@ -88,6 +88,7 @@ export function hasEnded({ status }: Pick<Run, 'status'>): boolean {
   return status !== 'Starting' && status !== 'Running';
 }
 
+/** Whether a run is waiting or live. */
 export function isBusy({ latest_runs }: Pick<BatchExport, 'latest_runs'>): boolean {
   return latest_runs.some((run) => !hasEnded(run));
 }

@@ -1,6 +1,7 @@
 import type { Backfill, BackfillPreview } from './api-types.ts';
 import { formatCount, plural } from './numbers.ts';
 
+/** The rows of all intervals of a preview. */
 export type Totals = BackfillPreview['totals'];
 
 /** What happens to the delivered rows of a backfill's intervals, in one or two sentences. */

@@ -14,6 +14,7 @@ export interface TargetsContext {
   readonly mayWrite: boolean;
   /** Null: these targets hear of the same exports. Otherwise a new one hears of the project, or of all projects. */
   readonly reach: TargetReach | null;
+  /** The events that these targets can ask for. */
   readonly events: readonly TargetEvent[];
   /** Shows a new secret until the reader closes it. */
   readonly showSecret: (name: string, secret: string) => void;

@@ -16,6 +16,7 @@ export interface TimeFormat {
   tick(ms: number): string;
   /** An IANA name; undefined: the reader's own zone. */
   readonly timeZone: string | undefined;
+  /** The value of a `datetime-local` input. */
   inputValue(iso: string): string;
 }
 

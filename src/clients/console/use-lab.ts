@@ -5,6 +5,7 @@ import { useConsole } from './console-context.ts';
 import { labRowsOf } from './lab-rows.ts';
 import { useAction } from './use-action.ts';
 
+/** What the operator asks the lab. */
 export interface LabDraft {
   readonly source: 'sample' | 'rows';
   readonly sample: string;

@@ -7,6 +7,7 @@ export interface Resource<T> {
   readonly data: T | null;
   /** Why the last request failed; null after a success. */
   readonly failure: ApiFailure | null;
+  /** Loads again immediately. */
   readonly reload: () => void;
 }
 

@@ -4,6 +4,7 @@ import { CreateBucketCommand, HeadBucketCommand, S3Client } from '@aws-sdk/clien
 import { tryPort } from '../../state/embedded-postgres/server-process.ts';
 import { StartError } from '../../main/wait-for-database.ts';
 
+/** An S3 for the quickstart. */
 export interface QuickstartS3 {
   readonly endpoint: string;
   readonly bucket: string;

@@ -33,6 +33,7 @@ type Shown = typeof jsonLines | typeof parquet;
 export interface QuickstartOptions {
   readonly foundation: Foundation;
   readonly config: Config;
+  /** Where the API serves. */
   readonly address: string;
   readonly s3: QuickstartS3;
   readonly tenant: QuickstartTenant;

@@ -16,6 +16,7 @@ export const clientVariables = {
 
 export type Environment = Record<string, string | undefined>;
 
+/** The environment of this process. */
 export const ownEnvironment = (): Environment => process.env;
 
 /** Reads the settings of the command line; an empty variable is not set. */

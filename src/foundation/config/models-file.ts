@@ -7,6 +7,7 @@ import { type ModelEntry, ModelsFile } from './models-schema.ts';
 import { describeSchemaFault, type SchemaFault } from './models-schema-faults.ts';
 import { findAddressFault, isPostgresAddress } from './postgres-address.ts';
 
+/** A model and the database that its rows are in. */
 export interface SourcedModel {
   readonly model: Model;
   /** Null: SOURCE_DATABASE_URL. */

@@ -1,5 +1,6 @@
 import { ModelsFile } from './models-schema.ts';
 
+/** A fault as the schema library reports it. */
 export interface SchemaFault {
   readonly keyword: string;
   readonly instancePath: string;

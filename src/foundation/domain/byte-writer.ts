@@ -38,6 +38,7 @@ export class ByteWriter {
     this.view = viewOf(grown);
   }
 
+  /** Appends one byte. */
   put(byte: number): void {
     this.ensure(1);
     this.bytes[this.length] = byte;

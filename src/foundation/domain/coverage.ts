@@ -31,6 +31,7 @@ export const coverageStates = [
 
 export type CoverageState = (typeof coverageStates)[number];
 
+/** Consecutive intervals of one state. */
 export interface CoverageRange extends DataInterval {
   readonly state: CoverageState;
 }
@@ -40,6 +41,7 @@ export interface LateRowsWait extends DataInterval {
   readonly why: string;
 }
 
+/** What heals in an export. */
 export interface Healing {
   /** Counted up to `maxMissingCounted`. */
   readonly intervals: number;

@@ -76,6 +76,7 @@ type Value<S extends Setting> =
   | (S['type'] extends 'integer' ? number : string)
   | (S['default'] extends null ? null : never);
 
+/** Their values, by their names in code. */
 export type ExportSettings = { readonly [Name in keyof Settings]: Value<Settings[Name]> };
 
 /** Their values, by their names in the API. */

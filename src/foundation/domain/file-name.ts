@@ -81,6 +81,7 @@ const boundText = String.raw`\d{8}T\d{6}Z|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`;
 
 const anyKey = new RegExp(`^((?:.*/)?[^/]*?(${boundText})[^/]*?(?:${boundText}))([^/]*)$`);
 
+/** What a key says of itself. */
 export interface KeyFacts {
   readonly stem: string;
   /** `2024-03-01T00:00:00Z`; it may be no date. */

@@ -14,7 +14,9 @@ export interface EventFilters {
 export interface FileSettings extends EventFilters, FormatSettings {
   readonly format: string;
   readonly compression: string | null;
+  /** Template of the prefix of every key. */
   readonly prefix: string;
+  /** Template of the names of the data files. */
   readonly fileName: string;
   /** A file ends once it has this many bytes; null: one file per interval. */
   readonly maxFileBytes: number | null;

@@ -14,6 +14,7 @@ export interface FormatSettings {
   readonly infinity: InfinityChoice;
   /** How CSV has arrays and composites: as JSON, or as PostgreSQL prints them, so that COPY reads them. */
   readonly csvArrays: 'json' | 'postgres';
+  /** What separates the cells of a CSV. */
   readonly csvDelimiter: CsvDelimiter;
   /** How CSV has a null; `empty` is a cell of no characters, without quotes. */
   readonly csvNull: CsvNull;
@@ -109,6 +110,7 @@ export function settingsForRecipe(settings: FormatSettings): Partial<FormatSetti
   return Object.fromEntries(changed.map((name) => [name, settings[name]]));
 }
 
+/** All settings of a recipe. */
 export function settingsOfRecipe(recipe: Partial<FormatSettings>): FormatSettings {
   const names = Object.keys(usual) as (keyof FormatSettings)[];
   const said = names.filter((name) => recipe[name] !== undefined);

@@ -11,6 +11,7 @@ const escapes: readonly (Buffer | null)[] = Array.from({ length: 256 }, (_, byte
 /** By byte: 1 if it is not written as it is. */
 export const isEscapedByte = Uint8Array.from(escapes, (escaped) => (escaped === null ? 0 : 1));
 
+/** How a byte is written for which `isEscapedByte` is 1. */
 export function escapeOf(byte: number): Buffer {
   return escapes[byte] as Buffer;
 }

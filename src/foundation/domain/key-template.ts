@@ -6,6 +6,7 @@ import { toTimestamp } from './time.ts';
  * end, `{start:year}` and so on from its start; all in UTC. There is no way to write a literal brace.
  */
 
+/** What a template is filled with. */
 export interface KeyValues {
   readonly interval: DataInterval;
   /** The model's name in the exported file's path. */

@@ -36,6 +36,7 @@ export const deliveryStatuses = [
 ] as const;
 export type DeliveryStatus = (typeof deliveryStatuses)[number];
 
+/** How a target is reached. */
 export const targetKinds = ['webhook', 'email'] as const;
 export type TargetKind = (typeof targetKinds)[number];
 

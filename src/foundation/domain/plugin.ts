@@ -12,6 +12,7 @@ export interface PluginField {
   readonly secret: boolean;
   readonly default: string | null;
   readonly hint: string | null;
+  /** The allowed values of a `choice`. */
   readonly choices: readonly string[];
 }
 

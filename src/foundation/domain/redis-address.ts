@@ -1,3 +1,4 @@
+/** The address of the Redis that has the queues. */
 export type RedisAddress =
   | { readonly kind: 'server'; readonly url: string }
   | ({ readonly kind: 'cluster' } & RedisServers)

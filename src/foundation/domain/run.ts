@@ -5,6 +5,7 @@ import type { Instant } from './time.ts';
 /** Make its interval anew, add late rows to its files, or remove a person's rows from them. */
 export const runPurposes = ['whole', 'supplement', 'erase'] as const;
 
+/** What a run does. */
 export type RunPurpose = (typeof runPurposes)[number];
 
 export const runStatuses = [

@@ -18,6 +18,7 @@ export function tenantIdentityOf(tenantKey: string): string {
   return String(sign === '-' ? -value : value);
 }
 
+/** What is wrong with a tenant key. */
 export function checkTenantKey(tenantKey: string): Problem[] {
   const refuse = (code: Problem['code'], detail: string): Problem[] => [
     { code, detail, attr: 'tenant_key' },

@@ -8,6 +8,7 @@ export interface SpanFacts {
   readonly parent?: string | null;
 }
 
+/** A span that has begun. */
 export interface OpenSpan {
   /** Its W3C traceparent. */
   readonly traceparent: string;

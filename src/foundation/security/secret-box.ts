@@ -11,6 +11,7 @@ export interface SecretBox {
   fingerprint(text: string): string;
   /** Ids of the keys, the encrypting one first. */
   readonly keyIds: readonly string[];
+  /** Id of the key that encrypted a box. */
   keyIdOf(box: Buffer): string;
 }
 

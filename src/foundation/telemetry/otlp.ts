@@ -1,5 +1,6 @@
 import type { SpanAttributes, SpanFacts } from '../domain/traces.ts';
 
+/** What all spans of a process have. */
 export type Resource = Readonly<Record<string, string>>;
 
 export interface EndedSpan {

@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import { within } from '../domain/patience.ts';
 
+/** A service that this process needs. */
 export interface Dependency {
   /** The name in `sluice_dependency_up`. */
   readonly name: 'postgres' | 'redis';

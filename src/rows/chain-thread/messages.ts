@@ -3,6 +3,7 @@ import type { StepCounters, StepErrors } from '../transforms/chain-step.ts';
 import type { BuiltInStep } from '../transforms/step.ts';
 import type { RowsShape, TransformedRows } from '../transforms/transform-rows.ts';
 
+/** What a thread is made with. */
 export interface ThreadSetup {
   readonly steps: readonly BuiltInStep[];
   readonly shape: Omit<RowsShape, 'toJson'>;

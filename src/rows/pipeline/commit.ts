@@ -137,12 +137,15 @@ export interface CompletableFiles {
   ): Promise<ReadonlyMap<string, string | null>>;
 }
 
+/** What a commit is made of. */
 export interface Commit extends Delivery {
   /** The files that the attempt has made. */
   readonly files: CompletableFiles;
   /** What the interval consists of afterwards: a supplement also names files of earlier commits. */
   readonly intent: CommitIntent;
+  /** The columns of the rows. */
   readonly columns: readonly Column[];
+  /** The manifest that is replaced. */
   readonly found: FoundManifest;
 }
 

@@ -14,6 +14,7 @@ export interface FileAgain {
   readonly index: number;
   readonly of: number;
   readonly isRejected: boolean;
+  /** How many rows remain. */
   readonly rows: number;
 }
 

@@ -84,7 +84,9 @@ export class FileSet {
   readonly #rowKeys: RowKeys | null;
   readonly #columnMetrics = new Map<string, readonly ColumnMetrics[]>();
   #open: OpenFile | null = null;
+  /** The partition that is being written. */
   #partition = '';
+  /** Files of each partition. */
   readonly #parts = new Map<string, number>();
   /** The rejected rows of all partitions: beside the manifest, so that folders of values have data files only. */
   #rejected: HashedFile | null = null;

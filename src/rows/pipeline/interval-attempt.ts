@@ -28,6 +28,7 @@ export interface IntervalAttempt extends Delivery {
   readonly found: FoundCommit;
 }
 
+/** An attempt whose interval has settled. */
 export interface SettledAttempt extends IntervalAttempt {
   readonly settlement: Settlement;
   /** The opened steps of the job's chain. */

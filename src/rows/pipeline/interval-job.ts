@@ -61,6 +61,7 @@ export interface IntervalJob {
   /** What the keys of the interval's objects are made of. */
   readonly names: KeyNames;
   readonly encoding: Encoding;
+  /** Reads delivered files. */
   readonly readRows: ReadRows;
   /** Makes delivered files again without some of their rows. */
   readonly withoutRows: WithoutRows;
@@ -112,6 +113,7 @@ export interface IntervalJob {
   readonly begunManifests: readonly string[];
 }
 
+/** The Iceberg table of an export. */
 export interface IntervalTable {
   /** `a/b`: the table's files are below it. */
   readonly folder: string;
@@ -121,6 +123,7 @@ export interface IntervalTable {
   uri(key: string): string;
 }
 
+/** A transformation chain as a run uses it. */
 export interface PinnedChain {
   readonly steps: readonly StepDefinition[];
   /** The steps as the recipe stores them. */
@@ -234,13 +237,17 @@ export interface RunPorts {
 export interface CommitIntent {
   readonly generation: number;
   readonly era: string;
+  /** Rows of the interval in the snapshot. */
   readonly totalRows: number;
+  /** Rows in the files. */
   readonly rows: number;
   readonly rejectedRows: number;
+  /** Rows that the chain dropped. */
   readonly droppedRows: number;
   /** What became of the rows in each step; missing without a chain. */
   readonly steps?: readonly StepCount[];
   readonly bytes: number;
+  /** All files of the interval. */
   readonly files: readonly CommittedFile[];
   readonly rejectedFiles: readonly CommittedFile[];
   /** Objects beside them that the manifest does not list; missing: none. */

@@ -43,6 +43,7 @@ export class LateRows {
     this.#count += 1;
   }
 
+  /** The late rows of the next block. */
   pick(block: RowBlock, keys: RowKeys): RowBlock {
     const wanted: number[] = [];
     for (let row = 0; row < block.rowCount; row += 1, this.#row += 1) {

@@ -95,6 +95,7 @@ export function namedBy(commit: {
   return commit.manifestKey === null ? files : [...files, commit.manifestKey];
 }
 
+/** What may be removed. */
 export interface RemovalRules {
   /** Whether files stay for a day: without conditional writes a late manifest could still name them. */
   readonly keepsRecent: boolean;

@@ -4,6 +4,7 @@ import { parseForeignJson } from '../../foundation/domain/foreign-json.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
 import { type DataInterval, type Instant, toTimestamp } from '../../foundation/domain/time.ts';
 
+/** One file of an interval, as the manifest lists it. */
 export interface ManifestFile {
   readonly key: string;
   /** The generation of the commit that wrote it. A reader does not know files of a later one than it has seen. */

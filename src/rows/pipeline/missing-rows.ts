@@ -90,9 +90,11 @@ export interface MissingCheck {
   readonly job: IntervalJob;
   readonly intent: CommitIntent;
   readonly delivered: DeliveredFiles;
+  /** The columns of the rows that were made. */
   readonly columns: readonly Column[];
   /** The indices of the keys among them; null if the rows do not show all keys. */
   readonly keyIndices: readonly number[] | null;
+  /** The keys of the rows that were made. */
   readonly made: KeySpool;
   readonly reading: ReadingBack;
   readonly ports: RunPorts;

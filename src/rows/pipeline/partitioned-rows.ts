@@ -38,6 +38,7 @@ export const usualPartitionLimits: PartitionLimits = {
   partitions: maxPartitions,
 };
 
+/** The rows of one partition. */
 export interface Partition {
   /** `event=signup/day=2026-11-25` */
   readonly folder: string;

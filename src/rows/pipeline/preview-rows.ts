@@ -103,6 +103,7 @@ interface ReadEnd {
 
 /** Rows as they are before a chain, for one to try it on. */
 export interface RawSample {
+  /** The columns of the model. */
   readonly columns: readonly Column[];
   readonly keyColumns: readonly string[];
   readonly fixedColumns: readonly string[];

@@ -47,6 +47,7 @@ export class RejectionTally {
     }
   }
 
+  /** Rows that a step rejected. */
   addSteps(rejected: readonly StepRejection[]): void {
     for (const { step, reason, key } of rejected) {
       this.#add(`step ${step}: ${reason}`, false, () => showKey(Object.entries(key)));

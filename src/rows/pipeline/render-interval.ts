@@ -21,6 +21,7 @@ export interface Rendering
 
 export interface RenderedInterval {
   readonly columns: readonly Column[];
+  /** Rows of the interval in the source. */
   readonly totalRows: number;
   readonly droppedRows: number;
   readonly files: readonly ManifestFile[];

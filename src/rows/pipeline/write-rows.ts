@@ -16,6 +16,7 @@ import { describeRejections } from './rejection-tally.ts';
 import { checkColumns } from './table.ts';
 import { describeSteps, keyIndicesOf, openTransformer } from './transform-blocks.ts';
 
+/** What an attempt writes. */
 export interface Writing {
   readonly job: IntervalJob;
   readonly snapshot: SourceSnapshot;
@@ -39,6 +40,7 @@ export interface WrittenRows {
   readonly columns: readonly Column[];
   readonly made: readonly ManifestFile[];
   readonly rejectedFiles: readonly ManifestFile[];
+  /** Rows that were picked. */
   readonly readRows: number;
   readonly droppedRows: number;
   /** What the steps of the chain counted; null without a chain. */

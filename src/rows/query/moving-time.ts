@@ -6,6 +6,7 @@ import type { Scope } from './translate-column.ts';
 
 const movingWord = /\b(?:now|today|tomorrow|yesterday)\b/i;
 
+/** Functions that read a literal as a time. */
 const timeFunctions: ReadonlySet<string> = new Set(
   'date_bin date_part date_trunc extract isfinite timezone to_char'.split(' '),
 );

@@ -12,6 +12,7 @@ if (Number.parseInt(process.versions.v8, 10) >= 13) {
 // The parser is WebAssembly. It is loaded here, so that callers need not care.
 await loadModule();
 
+/** Maximum characters of a query. */
 export const maxCharacters = 10_000;
 const maxTokens = 5_000;
 /**

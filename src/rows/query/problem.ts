@@ -1,5 +1,6 @@
 import type { Problem } from '../../foundation/domain/problem.ts';
 
+/** Why a query is refused, and where. */
 export interface QueryProblem extends Problem {
   /** What is refused, in the words of SQL: `JOIN`, `function pg_sleep`, `relation "users"`. */
   readonly construct: string;

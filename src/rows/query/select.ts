@@ -27,6 +27,7 @@ export interface SentColumn extends Pick<Column, 'name' | 'type'> {
   readonly castTo?: string;
 }
 
+/** The rows that a statement reads. */
 export interface Selection {
   readonly model: Model;
   /** Null: all columns of the model and every row. */

@@ -12,6 +12,7 @@ const aggregates: ReadonlySet<string> = new Set(
   ).split(' '),
 );
 
+/** A call of an allowed function. */
 export function translateCall(node: TaggedNode, translate: Translate): Expression {
   const { offset } = translate;
   const name = functionName(node.fields.funcname, offset);
@@ -35,6 +36,7 @@ export function translateCall(node: TaggedNode, translate: Translate): Expressio
   return { kind: 'call', name, arguments: args };
 }
 
+/** A cast to an allowed type. */
 export function translateCast(node: TaggedNode, translate: Translate): Expression {
   onlyFields(node, ['arg', 'typeName'], translate.offset);
   const type = readType(node.fields.typeName, translate.offset);

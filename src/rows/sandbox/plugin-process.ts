@@ -85,6 +85,7 @@ export class PluginProcess {
     return pid !== undefined && (await confine(pid, this.#limits.memoryMib));
   }
 
+  /** Whether it works on a request. */
   get isBusy(): boolean {
     return this.#pending.length > 0;
   }

@@ -2,6 +2,7 @@ import { SluiceError } from '../../foundation/domain/errors.ts';
 import type { Column, RowBlock } from '../../foundation/domain/row-block.ts';
 import type { DataInterval, Moment } from '../../foundation/domain/time.ts';
 
+/** What a run asks of a source. */
 export interface SourceRequest {
   readonly model: string;
   readonly tenantKey: string;
@@ -85,6 +86,7 @@ export interface SourceSnapshot {
   readonly typeChanges: readonly string[];
   /** The indices of the model's keys among `columns`, for those that the rows show. */
   readonly keyIndices: readonly number[];
+  /** Whether these are all keys of the model. */
   readonly showsKeys: boolean;
   /**
    * Rows of the interval in this snapshot. Null if they are `manyRows` or more, until `countRows` has counted them.
@@ -145,6 +147,7 @@ export interface KeySet {
   readonly count: number;
 }
 
+/** What an export of an interval saw. */
 export interface EarlierExport {
   readonly snapshot: string;
   /** Null if only the count was kept. */

@@ -4,6 +4,7 @@ import { RowError } from './row-error.ts';
 import type { Step, StepFacts, StepResult } from './step.ts';
 import type { Row } from './transform.ts';
 
+/** What a chain knows of the columns of its rows. */
 export interface ChainColumns {
   /** All of them: no step adds one. */
   readonly names: readonly string[];

@@ -92,6 +92,7 @@ export class JsonObject {
     return [...changed, ...gone.map((name): Edit => [name, undefined])];
   }
 
+  /** Writes the text. */
   writeTo(sink: ByteSink): void {
     sink.write(this.text);
   }
@@ -111,6 +112,7 @@ export function textOf(value: Json): JsonText {
   return `[${value.map(textOf).join(', ')}]` as JsonText;
 }
 
+/** Writes a value as bytes. */
 export function writeJson(sink: ByteSink, value: Json): void {
   if (value instanceof JsonObject) value.writeTo(sink);
   else sink.write(textOf(value));
@@ -203,6 +205,7 @@ export function mapList(
 
 const needsEscape = /[^ !#-[\]-\ud7ff]/;
 
+/** A string as JSON. */
 export function quote(text: string): JsonText {
   return (needsEscape.test(text) ? JSON.stringify(text) : `"${text}"`) as JsonText;
 }

@@ -2,6 +2,7 @@ import type { PluginConfig, PluginField } from '../../foundation/domain/plugin.t
 import { type Json, JsonObject, listOf, parseJson, stringOf } from './json.ts';
 import { field, InvalidSetting } from './transform.ts';
 
+/** Names of properties. */
 export const propertiesField: PluginField = field({
   key: 'properties',
   name: 'Properties',
@@ -9,6 +10,7 @@ export const propertiesField: PluginField = field({
   hint: 'Names, comma separated.',
 });
 
+/** The column that `properties` are in. */
 export const columnField: PluginField = field({
   key: 'column',
   name: 'Column',
@@ -22,6 +24,7 @@ export const anyColumnField: PluginField = {
   hint: 'The JSON column that holds the properties. Write * to name columns as if they were properties.',
 };
 
+/** The column that holds the name of the event. */
 export const eventColumnField: PluginField = field({
   key: 'event_column',
   name: 'Column of the event',

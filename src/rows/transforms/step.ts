@@ -28,6 +28,7 @@ export interface RowStep extends StepFacts {
   readonly from?: BuiltInStep;
 }
 
+/** A step with a built-in plugin, as data. */
 export interface BuiltInStep {
   readonly id: number;
   readonly plugin: number;

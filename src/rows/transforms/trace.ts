@@ -12,6 +12,7 @@ export interface TracedChange {
   readonly after: JsonText | null;
 }
 
+/** What one step made of one row. */
 export interface TracedStep {
   readonly step: number;
   readonly name: string;

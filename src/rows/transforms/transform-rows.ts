@@ -20,6 +20,7 @@ export interface RowOutput {
 }
 
 export interface RowsShape {
+  /** The columns of the blocks that are given. */
   readonly columns: readonly Column[];
   /** The columns of the blocks that come out. */
   readonly outputs: readonly RowOutput[];
@@ -170,6 +171,7 @@ function fieldOf({ name, column, path }: RowOutput, columns: readonly Column[]):
   return { source, name: column, path, column: text, write };
 }
 
+/** A row from its line of JSON Lines. */
 export function readRow(line: string): Row {
   const { members } = new JsonObject(trustJson(line));
   return makeRow([...members].map(([name, value]) => [name, textOf(value)]));

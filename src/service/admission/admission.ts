@@ -44,6 +44,7 @@ export interface AdmissionOptions {
   readonly pressure?: Pick<CpuPressure, 'isPressed' | 'rest' | 'close'>;
 }
 
+/** A run that asks to begin. */
 export interface ComingRun {
   readonly organizationId: string;
   readonly teamId: number;

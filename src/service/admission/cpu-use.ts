@@ -8,6 +8,7 @@ const leastPart = 8;
 const forgetEveryMs = 1_000;
 
 interface Use {
+  /** Time of processors. */
   cpuMs: number;
   /** Time in which runs were executed, counted for each run. */
   runMs: number;

@@ -34,6 +34,7 @@ export class Crowd {
     return false;
   }
 
+  /** The other organizations that are active. */
   companyOf(organizationId: string): readonly string[] {
     const since = this.#now() - activeMs;
     return [...this.#seen].flatMap(([id, at]) =>

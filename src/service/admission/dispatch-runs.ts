@@ -22,6 +22,7 @@ const enqueueAgainAfterMs = 5_000;
 /** Maximum waiting runs of one team considered by one call. */
 const candidatesPerTeam = 200;
 
+/** A run to enqueue. */
 export interface QueueEntry {
   readonly runId: string;
   /**
@@ -89,6 +90,7 @@ export async function dispatchWaiting(
   return enqueued.length;
 }
 
+/** What a dispatcher has chosen. */
 interface Turn {
   readonly enqueued: readonly EnqueuedRun[];
   readonly smallSlots: number;

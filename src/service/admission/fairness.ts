@@ -5,6 +5,7 @@ import type { QueuedRun } from '../../foundation/domain/run.ts';
 export interface DispatchLimits {
   /** Runs in flight of all projects of one organization. */
   readonly perOrganization: (organizationId: string) => number;
+  /** Runs of one project in flight. */
   readonly perProject: number;
   /** Live runs of one export in flight. */
   readonly perExport: number;

@@ -3,6 +3,7 @@ import { stepMemoryBytes } from '../../rows/sandbox/open-steps.ts';
 
 const mebibyte = 1024 ** 2;
 
+/** What the memory of a run depends on. */
 export interface RunShape {
   readonly transforms: boolean;
   /** Steps of the chain with an organization's own plugin: each has a process of its own. */

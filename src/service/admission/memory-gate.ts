@@ -15,6 +15,7 @@ interface Growing {
   readonly admit: (giveBack: () => void) => void;
 }
 
+/** A small run inside. */
 export interface SmallSlot {
   /** Call it when the run has ended. */
   leave(): void;

@@ -203,6 +203,7 @@ function provideContext(api: Api, context: Context): void {
   });
 }
 
+/** Options of the server itself. */
 function fastifyOptions({ logger, trustProxy }: ApiOptions) {
   return {
     loggerInstance: logger,

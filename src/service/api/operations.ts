@@ -115,6 +115,7 @@ export function notificationOperations(family: Family, load: Hook) {
   });
 }
 
+/** Operations on the projects of an organization. */
 export function projectOperations(family: Family) {
   return operationsOf<never>({ tag: 'Projects', family, scopes: exportScopes, ids: {} });
 }

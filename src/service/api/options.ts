@@ -72,6 +72,7 @@ export type DescribeQuery = (
   signal: AbortSignal,
 ) => Promise<DescribedRows>;
 
+/** An Iceberg table at the place that an export is to have. */
 export interface FoundTablePlace {
   /** A version of it. */
   readonly key: string;
@@ -113,6 +114,7 @@ export interface ApiOptions {
   }[];
   /** Whether some private addresses are allowed as endpoints. */
   readonly privateEndpoints: boolean;
+  /** Every model that can be exported. */
   readonly models: readonly Model[];
   readonly checkQuery: ExportRules['checkQuery'];
   readonly applyFilters: ExportRules['applyFilters'];

@@ -1,6 +1,7 @@
 import { Socket } from 'node:net';
 import nodemailer from 'nodemailer';
 
+/** The operator's mail server. */
 export interface MailServer {
   /** `smtp://user:password@host:port` or `smtps://…`. */
   readonly url: string;

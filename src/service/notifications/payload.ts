@@ -122,6 +122,7 @@ interface Facts {
   };
 }
 
+/** A notification for people. */
 export function describe(notification: Notification, publicUrl: string | null): Description {
   if (notification.type === 'digest') return describeDigest(notification, publicUrl);
   const facts: Facts = notification.facts;

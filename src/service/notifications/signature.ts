@@ -1,5 +1,6 @@
 import { createHmac } from 'node:crypto';
 
+/** What a signature covers. */
 export interface Signed {
   readonly id: string;
   /** Seconds since the epoch. */

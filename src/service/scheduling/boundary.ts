@@ -32,6 +32,7 @@ export function nominalMs(interval: Interval): number {
   }
 }
 
+/** The latest boundary at or before `instant`. */
 export function boundaryAtOrBefore(cadence: Cadence, instant: Instant): Instant {
   const step = nominalMs(cadence.interval);
   return isLocal(cadence)

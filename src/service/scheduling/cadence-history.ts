@@ -9,6 +9,7 @@ import type { CadenceEra, CadenceHistory } from '../../foundation/domain/schedul
 import type { Instant } from '../../foundation/domain/time.ts';
 import { boundaryAtOrBefore, countBoundaries, nextBoundary } from './boundary.ts';
 
+/** The era of the interval that contains `instant`. */
 export function eraAt(history: CadenceHistory, instant: Instant): CadenceEra {
   return history[eraIndexAt(history, instant)] ?? history[0];
 }
@@ -25,6 +26,7 @@ export function tickAfter(history: CadenceHistory, instant: Instant): Instant {
   return Math.min(next, endOfEra(history, index));
 }
 
+/** The latest tick at or before `instant`. */
 export function tickAtOrBefore(history: CadenceHistory, instant: Instant): Instant {
   const era = eraAt(history, instant);
   return Math.max(boundaryAtOrBefore(era.cadence, instant), startOfEra(era));

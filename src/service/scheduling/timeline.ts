@@ -66,6 +66,7 @@ export function boundAfter({ cadences, decided }: Timeline, instant: Instant): I
   return Math.min(tickAfter(cadences, instant), decided[index + 1]?.start ?? Infinity);
 }
 
+/** The latest bound at or before `instant`. */
 export function boundAtOrBefore({ cadences, decided }: Timeline, instant: Instant): Instant {
   const current = decided[indexAt(decided, instant)];
   if (current && instant < current.end) return current.start;

@@ -18,6 +18,7 @@ import {
 } from '../../state/store/intervals/verify-queries.ts';
 import type { FolderOwner } from './places.ts';
 
+/** Where strays are looked for. */
 export interface StrayPlace {
   readonly destination: Destination;
   /** Without a slash at the end; `''`: all keys. */

@@ -16,8 +16,10 @@ export interface SearchedExport {
   readonly readRows: ReadRows;
 }
 
+/** What the current files of one interval have. */
 export interface SearchedInterval {
   readonly interval: DataInterval;
+  /** Rows with the value. */
   readonly rows: number;
   /** Keys of the current files, those of rejected rows too. */
   readonly files: readonly string[];
@@ -27,6 +29,7 @@ export interface SearchedInterval {
   readonly hasColumn: boolean | null;
 }
 
+/** Receipts per read. */
 const page = 100;
 
 /**

@@ -21,6 +21,7 @@ export const remedies: Readonly<Record<Invariant, string>> = {
   I5: 'Report this with the id of the run; the files are not affected.',
 };
 
+/** An invariant that is broken. */
 export interface Finding {
   readonly invariant: Invariant;
   readonly exportId: string;

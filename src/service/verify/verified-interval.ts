@@ -9,6 +9,7 @@ import type { VerifiedExport } from '../../state/store/intervals/verify-queries.
 import type { Finding } from './finding.ts';
 import type { LookUp } from './source-keys.ts';
 
+/** What an interval is verified with. */
 export interface VerifiedInterval {
   readonly sql: Sql;
   readonly batchExport: VerifiedExport;
@@ -36,6 +37,7 @@ export interface RowSums {
 
 export const noSums: RowSums = { late: 0, gone: 0, moved: 0, goneOrMoved: 0 };
 
+/** The answers of one interval. */
 export interface IntervalAnswers extends RowSums {
   readonly findings: readonly Finding[];
   /** Which rows the source no longer has in the interval, as a sentence each. */

@@ -33,6 +33,7 @@ export interface VerifyOptions extends ReceiptOptions {
   readonly onInterval: () => void;
 }
 
+/** Receipts per read. */
 const page = 100;
 
 /**

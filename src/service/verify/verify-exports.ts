@@ -13,6 +13,7 @@ import { type PlaceOf, Places } from './places.ts';
 import { nothingVerified, type Verified } from './sums.ts';
 import { type VerifyOptions, verifyExport } from './verify-export.ts';
 
+/** What was found of one export. */
 export interface VerifiedExportReport extends Verified {
   readonly id: string;
   readonly name: string;

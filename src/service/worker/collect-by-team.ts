@@ -12,6 +12,7 @@ export const teamPatienceMs = 30_000;
 /** Teams per sweep; as many as may be served at a time. */
 const teamsPerSweep = 16;
 
+/** Places of one team per sweep. */
 const placesPerTeam = 20;
 
 /** What the sweep needs to collect what runs have left. */

@@ -41,6 +41,7 @@ export interface Connectors {
   encodingOf(
     files: Pick<FileSettings, 'format' | 'compression'> & Partial<FormatSettings>,
   ): Encoding;
+  /** Reads delivered files. */
   readonly readRows: ReadRows;
   /** Makes delivered files again without some of their rows. */
   readonly withoutRows: WithoutRows;

@@ -7,6 +7,7 @@ import type { NotificationCourier } from './notification-courier.ts';
 import type { Parking } from './parking.ts';
 import type { SampleOptions } from './run-sample-jobs.ts';
 
+/** What the jobs of a worker need. */
 export interface HandlerOptions {
   readonly producer: Producer;
   readonly executor: ExecutorOptions & { readonly guard: WorkGuard };

@@ -10,6 +10,7 @@ import { shareNext, shareNextById, skipWhileBusy } from './shared-work.ts';
 import { createSweep } from './sweep.ts';
 import { traceSends } from './trace-jobs.ts';
 
+/** What a worker does for each job. */
 export function createHandlers(options: HandlerOptions): JobHandlers {
   const { producer, executor, admission, reports } = options;
   const { context, statements } = executor;

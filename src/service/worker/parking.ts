@@ -44,6 +44,7 @@ interface Watch {
   readonly settling: Promise<Outcome>;
   /** Once it has ended. */
   outcome: Outcome | null;
+  /** Runs that are parked for it. */
   readonly runs: Set<string>;
   /** Calls that wait for it, or park a run for it. */
   calls: number;

@@ -27,6 +27,7 @@ interface Current extends IntervalPlace {
   readonly manifestKey: string | null;
 }
 
+/** What became of the files. */
 interface Removed {
   /** `failed` if nothing could be removed; `some` if files are left because of an error. */
   readonly end: 'all' | 'some' | 'failed';

@@ -8,6 +8,7 @@ export type UriOf = (type: string, config: DestinationConfig, key: string) => st
 
 const dayMs = 86_400_000;
 
+/** What says where an export's table is. */
 interface TableExport {
   readonly exportId: string;
   readonly model: string;

@@ -45,6 +45,7 @@ const abortedCode = 134;
 
 /** A program that does one job in a process of its own, by `serveJob`. */
 export interface JobProgram {
+  /** The file of the program. */
   readonly entry: string;
   /** What the program needs to open its connections and connectors. Passed unchanged. */
   readonly setup: unknown;

@@ -12,6 +12,7 @@ export const queueNames = {
 
 export type QueueName = (typeof queueNames)[keyof typeof queueNames];
 
+/** One kind of job. */
 export interface Job<Data> {
   readonly queue: QueueName;
   /**
@@ -60,17 +61,20 @@ const catalogue = {
    * little behind that of the queue.
    */
   tick: { queue: control, parse: noData, everyMs: 1_000, afterMs: 50 },
+  /** Enqueues waiting runs. */
   'dispatch-runs': { queue: control, parse: noData },
   'execute-run': { queue: runs, parse: runOf },
   'execute-small-run': { queue: smallRuns, parse: runOf },
   /** Runs that begin together, so that they share statements. */
   'execute-small-runs': { queue: smallRuns, parse: runsOf },
+  /** Creates the next runs of a backfill. */
   'advance-backfill': {
     queue: control,
     parse: (data: unknown) => ({ backfillId: idIn(data, 'backfillId') }),
   },
   /** Cleans up expired leases and abandoned uploads, and advances backfills. */
   sweep: { queue: control, parse: noData, everyMs: 5_000 },
+  /** Deletes what is older than its retention. */
   'apply-retention': { queue: control, parse: noData, everyMs: 3_600_000 },
 };
 
@@ -85,6 +89,7 @@ export type JobHandlers = {
   readonly [Name in JobName]: (data: JobData[Name]) => Promise<void>;
 };
 
+/** Every job, by name. */
 export const jobs: { readonly [Name in JobName]: Job<JobData[Name]> } = catalogue;
 
 export function isJobName(name: string): name is JobName {

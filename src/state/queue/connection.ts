@@ -12,6 +12,7 @@ import {
   type RedisUse,
 } from './redis.ts';
 
+/** Which service carries the queues. */
 export type QueueBackend =
   | { readonly kind: 'redis'; readonly address: RedisAddress }
   | { readonly kind: 'postgres'; readonly pool: Pool };

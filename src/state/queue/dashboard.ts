@@ -5,12 +5,14 @@ import type { Job, Queue } from 'bullmq';
 import type { FastifyPluginCallback } from 'fastify';
 import { idsIn, type Producer } from './producer.ts';
 
+/** What the dashboard shows of a run. */
 export interface RunOfJob {
   readonly id: string;
   /** `Acme · Orders · 00:25` */
   readonly name: string;
   readonly status: string;
   readonly error: string | null;
+  /** Its page. */
   readonly link: string;
 }
 

@@ -50,11 +50,13 @@ export interface Api {
       readonly query?: QueryOf<M, Path, AdminPrefix>;
     },
   ): Promise<AnswerOf<M, Path, AdminPrefix>>;
+  /** What the key may do, and where. */
   readMe(): Promise<Me>;
   /** The plugins that steps of the project can use. */
   readPlugins(): Promise<readonly Plugin[]>;
   /** What the service's probe says of itself; needs no key. */
   readReadiness(): Promise<Readiness>;
+  /** The OpenAPI document. */
   readDocument(): Promise<unknown>;
   /** Milliseconds since the epoch by the service's clock, as of its last answer; null before it. */
   serviceTime(): number | null;

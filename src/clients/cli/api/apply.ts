@@ -80,6 +80,7 @@ interface Plan {
   readonly steps: readonly Step[];
   readonly chain: readonly StepChange[] | null;
   readonly targets: readonly TargetChange[] | null;
+  /** The exports of the project. */
   readonly stored: readonly BatchExport[];
 }
 

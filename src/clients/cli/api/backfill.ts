@@ -31,6 +31,7 @@ const optionOf = {
   concurrency: '--concurrency',
 };
 const pollMs = 1_000;
+/** Intervals that a preview lists. */
 const shownIntervals = 10;
 
 /** `sluice backfill`: exports a range of the past, and shows how far it is. */

@@ -10,6 +10,7 @@ export interface ExportFields {
   readonly names: readonly string[];
   /** Besides these, create takes them. */
   readonly onlyCreate: readonly string[];
+  /** Fields that are times. */
   readonly times: ReadonlySet<string>;
   /** What each field with a list of choices can be. */
   readonly choices: Choices;

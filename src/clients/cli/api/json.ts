@@ -1,3 +1,4 @@
+/** An object of JSON. */
 export type Json = Readonly<Record<string, unknown>>;
 
 export function isRecord(value: unknown): value is Json {

@@ -3,6 +3,7 @@ import { readClientSettings } from '../../../foundation/config/client-settings.t
 import { type CliDeps, CliError, exitCodes, misused } from '../deps.ts';
 import { type Api, connectApi } from './api.ts';
 
+/** Options of every command that calls the API. */
 export interface ApiOptions {
   readonly url?: string;
   readonly project?: string;

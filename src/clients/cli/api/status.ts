@@ -19,11 +19,13 @@ import { listExports } from './find-export.ts';
 import { type ApiOptions, openApi } from './open-api.ts';
 import type { BatchExport, Health, Readiness } from './types.ts';
 
+/** Exports of one state that the screen names. */
 const namedExports = 8;
 
 export interface Status {
   readonly url: string;
   readonly service: Readiness;
+  /** Exports in each state. */
   readonly exports: Readonly<Record<Health, number>>;
   readonly runs: { readonly running: number; readonly waiting: number; readonly retrying: number };
   /** All that are not fine, the most urgent first. */
@@ -55,6 +57,7 @@ export async function status(
   if (options.check && !isWell) throw new CliError('Something needs attention.');
 }
 
+/** Causes on the screen. */
 const shownCauses = 20;
 
 /** Shows all customers: what is wrong is shown by its causes. */

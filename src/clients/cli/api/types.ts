@@ -54,5 +54,6 @@ export type Backfill = Schemas['Backfill'];
 export type LogEntry = Schemas['BatchExportLog'];
 export type DestinationTest = Schemas['DestinationTest'];
 export type Plugin = Schemas['Plugin'];
+/** What the key may do, and its projects. */
 export type Me = Schemas['Me'];
 export type Readiness = paths['/readyz']['get']['responses'][200]['content']['application/json'];

@@ -36,6 +36,7 @@ interface Props extends PartProps {
   readonly only?: (field: Field) => boolean;
 }
 
+/** Inputs of a part of the config. */
 export function ConfigGroup({ group, only = () => true, ...props }: Props) {
   const { description, draft, batchExport, errors, onChange } = props;
   const formats = description.installation?.file_formats ?? [];

@@ -10,6 +10,7 @@ import type { PartProps } from './part-props.ts';
 /** An endpoint is optional only for AWS: for every other store it comes first. */
 const isMore = (field: Field) => isOptional(field) && field.name !== 'endpoint_url';
 
+/** The destination's own fields, from its schema. */
 export function DestinationFields(props: PartProps & { readonly children: ReactNode }) {
   const { description, draft, batchExport, errors, onChange } = props;
   const here = description.installation;

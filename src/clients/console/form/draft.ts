@@ -5,6 +5,7 @@ import { type ConfigDraft, configOf, type Field, type FieldValues, valuesOf } fr
 import { applies, isSent } from './file-settings.ts';
 import { type ApiDescription, type DestinationForm, offered } from './openapi.ts';
 
+/** The content of the form of an export. */
 export interface Draft extends ConfigDraft {
   readonly name: string;
   readonly type: string;
@@ -23,6 +24,7 @@ export interface Draft extends ConfigDraft {
   readonly transformations: string;
 }
 
+/** The draft of a new export, or of an existing one. */
 export function draftOf(
   description: ApiDescription,
   batchExport: BatchExport | null,

@@ -14,6 +14,7 @@ interface Props {
   readonly stored: boolean;
 }
 
+/** One input of the form that a schema describes. */
 export function FieldInput(props: Props) {
   const { field, attr, error } = props;
   const isFlag = field.kind === 'flag';

@@ -24,6 +24,7 @@ export interface PropertySchema {
 
 export type FieldKind = 'text' | 'secret' | 'choice' | 'flag' | 'number' | 'time' | 'list' | 'json';
 
+/** One input of a form. */
 export interface Field {
   readonly name: string;
   readonly label: string;
@@ -43,6 +44,7 @@ export interface Field {
 /** The values of the inputs: a list has one line per item. */
 export type FieldValues = Readonly<Record<string, string | boolean>>;
 
+/** The inputs of a config that a schema describes. */
 export interface ConfigDraft {
   readonly values: FieldValues;
   /** Stored secrets that are to be removed. */

@@ -27,6 +27,7 @@ export function useFocusOnProblem<T extends HTMLElement>(
   return form;
 }
 
+/** Asks to correct the fields that have an error. */
 export function FieldsToCorrect({ count }: { count: number }) {
   if (count === 0) return null;
   return (

@@ -23,6 +23,7 @@ const last = { backfill: 'Backfill from the start' };
 
 const labels = { ...beforeConfig, ...afterConfig };
 
+/** Name, label and error of a field of the form. */
 export function fieldProps(attr: keyof typeof labels, errors: PartProps['errors']) {
   return { attr, label: labels[attr], error: errors.get(attr) };
 }

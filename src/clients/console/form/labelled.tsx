@@ -8,6 +8,7 @@ export interface LabelProps {
   readonly help?: ReactNode;
 }
 
+/** What connects an input with its label, help and error. */
 export function inputProps({ attr, error }: LabelProps) {
   return { id: attr, 'aria-invalid': error !== undefined, 'aria-describedby': `${attr}-help` };
 }
@@ -17,6 +18,7 @@ interface Props extends LabelProps {
   readonly inline?: boolean;
 }
 
+/** An input with its label, help and error. */
 export function Labelled({ attr, label, error, help, children, inline = false }: Props) {
   return (
     <div className={inline ? 'field inline' : 'field'}>

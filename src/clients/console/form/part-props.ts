@@ -2,6 +2,7 @@ import type { BatchExport } from '../api-types.ts';
 import type { Draft } from './draft.ts';
 import type { ApiDescription } from './openapi.ts';
 
+/** The properties of each part of an export's form. */
 export interface PartProps {
   readonly description: ApiDescription;
   readonly draft: Draft;

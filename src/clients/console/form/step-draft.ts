@@ -1,6 +1,7 @@
 import type { NewStep, Plugin, PluginField, Step, StepChange } from '../api-types.ts';
 import { type ConfigDraft, configOf, type Field, type FieldKind, valuesOf } from './fields.ts';
 
+/** The content of the form of a step. */
 export interface StepDraft extends ConfigDraft {
   /** Empty: the plugin's. */
   readonly name: string;
@@ -35,6 +36,7 @@ export function stepDraftOf(plugin: StepPlugin, step: Step | null): StepDraft {
   };
 }
 
+/** The inputs that a plugin's config schema describes. */
 export function fieldsOfPlugin({ config_schema }: StepPlugin): readonly Field[] {
   return config_schema.map((field) => {
     const { key, name = key, required = false, hint, choices = [] } = field;

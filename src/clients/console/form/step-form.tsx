@@ -29,6 +29,7 @@ interface Props {
   readonly plugin: StepPlugin;
   /** Null for a new one. */
   readonly step: Step | null;
+  /** The order of a new step. */
   readonly order: number;
 }
 

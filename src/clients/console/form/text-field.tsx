@@ -4,6 +4,7 @@ import { inputProps, Labelled, type LabelProps } from './labelled.tsx';
 interface Props extends LabelProps {
   readonly value: string;
   readonly onChange: (value: string) => void;
+  /** Further attributes of the input. */
   readonly input?: InputHTMLAttributes<HTMLInputElement>;
 }
 

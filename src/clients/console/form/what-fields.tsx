@@ -13,6 +13,7 @@ interface Props extends PartProps {
   readonly children: ReactNode;
 }
 
+/** The model, the query and the transformations. */
 export function WhatFields(props: Props) {
   const { description, draft, batchExport, errors, onChange, steps } = props;
   const models = description.installation?.models;

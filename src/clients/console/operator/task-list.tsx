@@ -8,9 +8,11 @@ import type { OperatorClient } from './operator-client.ts';
 
 interface ListProps {
   readonly client: OperatorClient;
+  /** Whether the key may cancel a task. */
   readonly mayWrite: boolean;
 }
 
+/** What operators have started, with its progress. */
 export function TaskList({ client, mayWrite }: ListProps) {
   const { data, failure, reload } = useResource({
     key: 'tasks',

@@ -14,6 +14,7 @@ import { readLocalInput } from '../times.ts';
 import { useAction } from '../use-action.ts';
 import { useSay } from '../parts/toasts.tsx';
 
+/** What the form begins with. */
 export interface BackfillStart {
   /** ISO 8601. */
   readonly start: string;

@@ -12,6 +12,7 @@ import { useResource } from '../use-resource.ts';
 import { BackfillForm } from './backfill-form.tsx';
 import { useSay } from '../parts/toasts.tsx';
 
+/** The backfills of an export, and the form for another. */
 export function BackfillsTab({ batchExport }: { batchExport: BatchExport }) {
   const { client, may } = useConsole();
   const { id } = batchExport;

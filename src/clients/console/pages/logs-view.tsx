@@ -86,6 +86,7 @@ function Listed({ exportId, runId, live, levels, search, offset }: ListedProps) 
   );
 }
 
+/** The log of a run that is in progress. */
 function Tail({ exportId, runId }: { exportId: string; runId: string }) {
   const { client } = useConsole();
   const { entries, failure } = useLogTail(client, exportId, runId);

@@ -7,6 +7,7 @@ import { useTitle } from '../use-title.ts';
 import { useResource } from '../use-resource.ts';
 import { ExportZone } from '../use-times.ts';
 
+/** The form of a new export. */
 export function NewExportPage() {
   const description = useDescription();
   useTitle('New export');

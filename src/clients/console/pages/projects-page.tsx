@@ -13,6 +13,7 @@ import { useTitle } from '../use-title.ts';
 
 const orderings = { health: 'Most urgent first', name: 'By name', '-id': 'Newest first' } as const;
 
+/** The organization: all its projects, with the health of their exports. */
 export function ProjectsPage() {
   const { client, me } = useConsole();
   const { query } = useQuery();

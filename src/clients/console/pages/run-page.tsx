@@ -17,6 +17,7 @@ import { useTitle } from '../use-title.ts';
 import { LogsView } from './logs-view.tsx';
 import { RunActions } from './runs-tab.tsx';
 
+/** One run and its logs. */
 export function RunPage({ exportId, runId }: { exportId: string; runId: string }) {
   const { client } = useConsole();
   const batchExport = useResource({

@@ -19,6 +19,7 @@ import { useResource } from '../use-resource.ts';
 import { useSay } from '../parts/toasts.tsx';
 import { MessageText } from '../parts/message-text.tsx';
 
+/** The runs of an export, newest first. */
 export function RunsTab({ exportId }: { exportId: string }) {
   const { client, may } = useConsole();
   const { query, setQuery } = useQuery();

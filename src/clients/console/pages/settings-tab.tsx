@@ -133,6 +133,7 @@ const fates: Readonly<Record<PlannedInterval['fate'], string>> = {
   outside_window: 'not exported: outside start and end',
 };
 
+/** The next intervals of the schedule. */
 function SchedulePreview({ batchExport }: { batchExport: BatchExport }) {
   const { client } = useConsole();
   const { id, last_updated_at } = batchExport;

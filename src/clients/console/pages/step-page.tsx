@@ -10,6 +10,7 @@ import { hrefOf } from '../route.ts';
 import { useResource } from '../use-resource.ts';
 import { useTitle } from '../use-title.ts';
 
+/** The form of an existing step. */
 export function StepPage({ stepId }: { stepId: number }) {
   const { client } = useConsole();
   const { data, failure, reload } = useResource({

@@ -11,6 +11,7 @@ interface Props {
   readonly format: (value: number) => string;
   /** What the chart says, for those who do not see it. */
   readonly label: string;
+  /** The point that is marked. */
   readonly selected: number;
   readonly onSelect: (index: number) => void;
 }

@@ -6,6 +6,7 @@ interface Props {
   readonly what: string;
 }
 
+/** A text with a button that copies it. */
 export function CopyText({ text, what }: Props) {
   const say = useSay();
   const copy = async () => {

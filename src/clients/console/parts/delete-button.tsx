@@ -13,6 +13,7 @@ interface Props {
   readonly children: ReactNode;
 }
 
+/** Deletes a thing, after confirmation. */
 export function DeleteButton(props: Props) {
   return (
     <DialogButton

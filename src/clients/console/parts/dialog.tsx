@@ -14,6 +14,7 @@ interface ButtonProps extends ButtonHTMLAttributes<HTMLButtonElement> {
   readonly dialog: (onClose: () => void) => ReactNode;
 }
 
+/** A button that opens a dialog. */
 export function DialogButton({ dialog, ...button }: ButtonProps) {
   const [open, setOpen] = useState(false);
   return (
@@ -51,6 +52,7 @@ export function useModal(onClose: () => void) {
 interface Props {
   readonly title: string;
   readonly children: ReactNode;
+  /** The text of the button. */
   readonly verb: string;
   /** The text of the button that closes the dialog. */
   readonly dismiss?: string;

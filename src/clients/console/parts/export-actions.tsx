@@ -145,6 +145,7 @@ function LeftOut({
   );
 }
 
+/** Deletes an export, after confirmation. */
 export function DeleteExportButton({
   batchExport: { id, name },
   onDeleted,

@@ -1,5 +1,6 @@
 import type { ReactNode } from 'react';
 
+/** A list of names and values. */
 export function Facts({ children }: { children: ReactNode }) {
   return <dl className="facts">{children}</dl>;
 }

@@ -11,6 +11,7 @@ interface Props {
   readonly missingRows: Backfill['missing_rows'];
 }
 
+/** Intervals that the table lists. */
 const shown = 10;
 
 /** Whether a backfill may remove delivered rows, so that a person is asked first. */

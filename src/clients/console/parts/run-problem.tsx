@@ -66,6 +66,7 @@ export function RunProblem({ run }: Props) {
 }
 
 interface DropProps extends Props {
+  /** What the error says. */
   readonly text: string;
   readonly onClose: () => void;
 }

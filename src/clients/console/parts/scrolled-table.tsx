@@ -4,6 +4,7 @@ interface Props {
   readonly label: string;
   readonly heads: readonly string[];
   readonly className?: string;
+  /** The rows. */
   readonly children: ReactNode;
 }
 

@@ -6,6 +6,7 @@ import { useModal } from './dialog.tsx';
 export const lostSecret = 'Its secret was in an answer that did not arrive. Make a new secret.';
 
 interface Props {
+  /** Whose secret it is. */
   readonly name: string;
   readonly secret: string;
   readonly onClose: () => void;

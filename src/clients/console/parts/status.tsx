@@ -14,6 +14,7 @@ const glyphs: Readonly<Record<RunStatus, string>> = {
   Cancelled: '–',
 };
 
+/** A status with its colour. */
 export function StatusBadge({ status }: { status: RunStatus }) {
   return <span className={`badge is-${status}`}>{statusLabels[status]}</span>;
 }

@@ -34,6 +34,7 @@ export function EnableButton({ step: { id, name, enabled } }: Props) {
   );
 }
 
+/** Deletes a step, after confirmation. */
 export function DeleteStepButton({ step: { id, name } }: Props) {
   const { client } = useConsole();
   const remove = () => client.deleteStep(id);

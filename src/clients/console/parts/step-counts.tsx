@@ -18,6 +18,7 @@ interface Props {
 
 const columns = ['In', 'Out', 'Dropped', 'Rejected', 'Errors', 'Time'];
 
+/** The rows of each step in some runs. */
 export function StepCounts({ counted, steps }: Props) {
   const names = new Map(steps.map(({ id, name }) => [id, name ?? `Step ${id}`]));
   return (

@@ -13,6 +13,7 @@ interface Props {
   readonly name: string;
 }
 
+/** What can be changed of a target. */
 export function TargetActions({ target, name }: Props) {
   const { targets } = useTargets();
   const say = useSay();

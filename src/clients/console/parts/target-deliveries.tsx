@@ -9,6 +9,7 @@ import { CursorPager } from './pager.tsx';
 import { TimeText } from './time-text.tsx';
 import { useSay } from './toasts.tsx';
 
+/** What was sent to a target. */
 export function Deliveries({ target }: { target: NotificationTarget }) {
   const { targets } = useTargets();
   const [cursor, setCursor] = useState<string | null>(null);

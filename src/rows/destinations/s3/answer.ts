@@ -54,6 +54,7 @@ export function checkLength(what: string, text: string | undefined): void {
   throw new SluiceError('destination.invalid_answer', detail);
 }
 
+/** The operation that a request asks for. */
 export function nameOf({ method, query = {} }: NamedRequest): string {
   const given = query['x-id'];
   if (typeof given === 'string') return given;

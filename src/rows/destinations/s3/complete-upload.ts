@@ -9,6 +9,7 @@ import { headObject, readObject } from './objects.ts';
 import { textsOf } from './store-client.ts';
 import { codeOf, completion, isOwnObject, isUnknown, partEtag } from './uploads.ts';
 
+/** An upload that is to be completed. */
 export interface WholeUpload extends CompleteOptions {
   readonly parts: readonly UploadPart[];
   /** Whether another attempt, which may still run, has the upload too. */

@@ -13,7 +13,9 @@ const maxFirstBytes = 64 * mebibyte;
 const steadyShare = 0.2;
 const doublings = 10;
 
+/** The parts of one file. */
 export interface PartPlan {
+  /** Bytes of the first part. */
   readonly bytes: number;
   readonly most: number;
   /** The store takes no parts of different sizes. */

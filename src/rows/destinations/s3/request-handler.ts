@@ -72,6 +72,7 @@ function streamOf(body: Buffer | IncomingMessage): Readable {
   return Readable.from(body.length === 0 ? [] : [body], { objectMode: false });
 }
 
+/** An answer as the store sent it. */
 export interface SentAnswer {
   readonly statusCode: number;
   readonly reason: string;

@@ -16,6 +16,7 @@ interface AccessKeys {
   readonly sessionToken?: string;
 }
 
+/** A request for one object, or for an upload of it. */
 export interface StoreRequest {
   readonly method: 'DELETE' | 'GET' | 'HEAD' | 'POST' | 'PUT';
   readonly key: string;
@@ -27,6 +28,7 @@ export interface StoreRequest {
   readonly payloadHash?: string;
 }
 
+/** A successful answer. */
 export interface StoreAnswer {
   readonly headers: Readonly<Record<string, string>>;
   /** A stream if the request was sent with `maxBodyBytes` null. */

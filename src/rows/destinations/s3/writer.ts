@@ -27,8 +27,10 @@ export interface Writing {
   readonly signal?: AbortSignal | undefined;
 }
 
+/** An upload that a writer fills. */
 export interface BegunUpload {
   readonly upload: UploadRef;
+  /** Whether its parts have a CRC32. */
   readonly checksums: boolean;
   /** Parts that an earlier attempt sent and the store has. */
   readonly known: readonly UploadPart[];

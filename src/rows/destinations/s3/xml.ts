@@ -124,6 +124,7 @@ const unstorable = /[\0\p{Cs}]/u;
 /** Keys may have control characters, which XML has as references only. */
 const mustEscape = /[&<]|[^\P{Cc}\t\n]/gu;
 
+/** For the text of an element. */
 export function escapeXml(text: string): string {
   return text.replace(mustEscape, (c) => escapes[c] ?? `&#${c.charCodeAt(0)};`);
 }

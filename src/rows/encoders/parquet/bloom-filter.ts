@@ -43,6 +43,7 @@ export class BloomFilter {
     return Math.min(maxBytes, Math.max(blockBytes, this.#count * 2));
   }
 
+  /** Adds the values from `from` on. */
   add({ bytes, length: end }: ByteWriter, from: number): void {
     shared ??= openBitSetter(maxBytes, salts, blockShift);
     // More than a page: one value is longer. No reader looks for such a key.

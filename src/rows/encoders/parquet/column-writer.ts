@@ -31,6 +31,7 @@ export interface ChunkSummary {
   readonly isAscending: boolean;
 }
 
+/** What the columns of a file are written with. */
 export interface ColumnParts {
   readonly limits: PageLimits;
   readonly spares: SparePool;

@@ -1,6 +1,7 @@
 import type { Bounds, Order } from './bounds.ts';
 import { binaryList, boolList, i32, i64, i64List, struct, structList } from './thrift.ts';
 
+/** A data page in its file. */
 export interface PageEntry {
   /** Where its header begins. */
   readonly offset: number;

@@ -29,6 +29,7 @@ export interface PageLevels {
   readonly nulls: number;
 }
 
+/** A page before compression. */
 export interface RawPage {
   /** Rows of a data page, entries of a dictionary page. */
   readonly values: number;

@@ -37,6 +37,7 @@ export function withFieldIds(
   });
 }
 
+/** The columns as Iceberg describes them. */
 export function tableFieldsOf(columns: readonly ParquetColumn[]): readonly TableField[] {
   return withFieldIds(columns).map(({ name, type: { tableType }, isList, ids }) => ({
     id: ids.field,

@@ -53,6 +53,7 @@ export class TextBounds {
     else if (toMax === 0) this.#max.isCut ||= isCut;
   }
 
+  /** Adds the texts of others. */
   addAll(others: TextBounds): void {
     if (others.#isEmpty) return;
     for (const { bytes, view, length, head, isCut } of [others.#min, others.#max]) {

@@ -58,6 +58,7 @@ const HEX_PAIRS = Uint16Array.from(
   (_, byte) => (HEX[byte >> 4] as number) | ((HEX[byte & 15] as number) << 8),
 );
 
+/** The 36 characters of a UUID. */
 export function writeUuid(target: DataView, at: number, source: DataView, from: number): number {
   writeHexWord(target, at, source.getInt32(from));
   target.setUint8(at + 8, MINUS);

@@ -107,6 +107,7 @@ function hookOf(name: string | undefined, value: Acorn.AnyNode | null | undefine
   return isFunction ? [[name, value]] : [];
 }
 
+/** The fields that a hook reads of `meta`. */
 function fieldsOf(hook: Acorn.Function, position: number): Set<string> {
   const fields = new Set<string>();
   const given = hook.params[position];

@@ -1,5 +1,6 @@
 import { viewOf } from '../../../foundation/domain/byte-writer.ts';
 
+/** The memory of a block of rows. */
 export interface BlockMemory {
   bytes: Buffer;
   view: DataView;

@@ -4,6 +4,7 @@ import type { Model } from '../../../foundation/domain/model.ts';
 import { query } from './connection.ts';
 import { looseNameSql } from './plain-table.ts';
 
+/** A relation as the catalog knows it. */
 export interface Relation {
   readonly oid: number;
   /** A table or materialized view, which can have indexes; not a view. */

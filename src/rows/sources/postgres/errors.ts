@@ -273,6 +273,7 @@ function ofFunction(found: ServerError, cause: unknown): SluiceError {
   return new SluiceError('source.function_failed', `${words}${innermostOf(where)}`, cause);
 }
 
+/** The error of a function with its own words. */
 export function showWords(error: SluiceError, { message, where }: ServerError): SluiceError {
   return new SluiceError(error.code, `${message}${innermostOf(where)}`, error);
 }

@@ -2,6 +2,7 @@ import type { Client } from 'pg';
 import { type Instant, toTimestamp } from '../../../foundation/domain/time.ts';
 import { newClient } from './client.ts';
 
+/** The table of the built-in `events` model. */
 export const eventsTableSql = `
   create table if not exists events (
     uuid uuid primary key,

@@ -11,6 +11,7 @@ export interface HoldLimits {
   readonly snapshotMs: number;
 }
 
+/** The sessions of one snapshot. */
 export interface HeldSessions {
   readonly pids: () => readonly number[];
   /** Called once, with why the snapshot must end. */

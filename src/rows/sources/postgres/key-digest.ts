@@ -95,6 +95,7 @@ export interface KeyFields {
 /** What null is hashed as: it differs from an empty text. */
 const ofNull = 0x9e3779b9;
 
+/** Sums hashes of keys. */
 export class KeyDigest {
   readonly #state: Words = new Int32Array(4);
   /** The words of the sum, the lowest first, each below 2^32. */
@@ -179,6 +180,7 @@ export class KeyDigest {
     this.#carry([sum1, sum2, sum3, sum4]);
   }
 
+  /** Adds all keys of another digest. */
   merge(other: KeyDigest): void {
     this.#carry([...other.#sums]);
     this.#count += other.#count;

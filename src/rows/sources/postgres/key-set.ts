@@ -7,6 +7,7 @@ import { KeyDigest } from './key-digest.ts';
 import type { SelectPlan } from './plan.ts';
 import { RowBlockBuilder } from './row-blocks.ts';
 
+/** The keys of an interval's rows as a set. */
 export async function readKeySet(
   client: pg.Client,
   { keys }: SelectPlan,

@@ -29,10 +29,13 @@ export interface SliceOptions {
   readonly manyTies?: Set<string>;
 }
 
+/** What a slice is read with. */
 export interface SliceReading {
   readonly options: SliceOptions;
+  /** The name of the model. */
   readonly model: string;
   readonly select: SelectPlan;
+  /** Gets the keys of all rows. */
   readonly keys: KeyDigest;
 }
 
@@ -86,6 +89,7 @@ async function* copyRows(
   }
 }
 
+/** A slice that is read with others. */
 export interface JointSlice {
   readonly reading: SliceReading;
   readonly slice: Slice;

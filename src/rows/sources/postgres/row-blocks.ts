@@ -183,6 +183,7 @@ export class RowBlockBuilder {
     return at;
   }
 
+  /** Takes the blocks that are complete. */
   take(): SourceBlock[] {
     const ready = this.#ready;
     if (ready.length > 0) this.#ready = [];

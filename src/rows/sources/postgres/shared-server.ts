@@ -8,6 +8,7 @@ import { type Look, readLook } from './live-transactions.ts';
 import { SettleMemory } from './settle-memory.ts';
 
 export interface SharedServerOptions {
+  /** Opens the one connection. */
   readonly connect: (signal: AbortSignal) => Promise<pg.Client>;
   /** The longest pause between two looks of those that wait. */
   readonly pollMs: number;
@@ -15,6 +16,7 @@ export interface SharedServerOptions {
   readonly keepMs: number;
   /** Maximum time of one piece of work. */
   readonly patienceMs: number;
+  /** Called for each look. */
   readonly onLook: () => void;
   /** A clock in ms that never goes back, for what is remembered; default: this process's. */
   readonly now?: () => number;

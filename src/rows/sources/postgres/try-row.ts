@@ -18,6 +18,7 @@ interface FoundRow {
 const searchSeconds = 8;
 
 interface TriedRow {
+  /** The name of its model. */
   readonly name: string;
   readonly tenantKey: string;
   /** Whether a row of another project is read if the project has none. */

@@ -48,6 +48,7 @@ import {
   versionName,
 } from './versions.ts';
 
+/** The files that an interval has from now on. */
 export interface IntervalFiles extends TableInterval {
   readonly generation: number;
   readonly files: readonly {
@@ -56,6 +57,7 @@ export interface IntervalFiles extends TableInterval {
     readonly bytes: number;
     readonly columns: readonly ColumnMetrics[];
   }[];
+  /** The columns of the rows. */
   readonly fields: readonly TableField[];
   /**
    * Whether the version rises even if nothing changes: a commit that another worker has begun must not
@@ -107,6 +109,7 @@ interface ChangeContext {
   readonly place: TablePlace;
   readonly objects: TableObjects;
   readonly table: TableMetadata;
+  /** The version that is to be written. */
   readonly version: number;
   readonly now: Instant;
   /** Gets the keys of what is written for this try. */
@@ -323,6 +326,7 @@ function without<T extends FileFacts>(
   return some.filter((file) => !known.has(facts(file)));
 }
 
+/** What a snapshot changes in an interval. */
 interface FileChange {
   readonly removed: readonly LiveFile[];
   readonly added: readonly WantedFile[];

@@ -2,6 +2,7 @@ import { ownNames } from './metadata.ts';
 import { metadataFolder, type TableObjects, type TablePlace } from './table-objects.ts';
 import { maxMetadataBytes } from './versions.ts';
 
+/** A table that is at a place already. */
 export interface FoundTable {
   /** A version of it. */
   readonly key: string;

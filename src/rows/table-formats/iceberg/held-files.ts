@@ -4,10 +4,12 @@ import { currentSnapshot, ownNames, schemaOf } from './metadata.ts';
 import type { TableObjects, TablePlace } from './table-objects.ts';
 import { readNewest } from './versions.ts';
 
+/** What a table has of an interval. */
 export interface TableState {
   /** The latest of its files; 0 if there is none. */
   readonly generation: number;
   readonly files: readonly LiveFile[];
+  /** The table's columns. */
   readonly fields: readonly TableField[];
 }
 

@@ -16,6 +16,7 @@ import { nameOf, ownerMark, type Snapshot } from './metadata.ts';
 import type { TableSchema } from './schema.ts';
 import { metadataFolder, type TableObjects, type TablePlace } from './table-objects.ts';
 
+/** An interval of the export. */
 export interface TableInterval {
   /** `<prefix>/<start>-<end>`: what the keys of its files start with. */
   readonly stem: string;
@@ -23,6 +24,7 @@ export interface TableInterval {
   readonly end: Instant;
 }
 
+/** A data file that is in the table. */
 export interface LiveFile {
   readonly path: string;
   readonly rows: number;
@@ -36,8 +38,10 @@ export interface LiveFile {
 export interface FoundInterval {
   /** All that the snapshot names, also those that only say what it has removed. */
   readonly listed: readonly ManifestInfo[];
+  /** The manifests with files. */
   readonly manifests: readonly ManifestInfo[];
   readonly near: readonly { readonly info: ManifestInfo; readonly files: readonly LiveFile[] }[];
+  /** The interval's files. */
   readonly own: readonly LiveFile[];
 }
 
@@ -85,6 +89,7 @@ export async function readManifests(
   );
 }
 
+/** The files of a manifest that are in the table. */
 export async function readFiles(
   place: TablePlace,
   objects: TableObjects,
@@ -174,6 +179,7 @@ export interface ManifestContext {
   readonly written: string[];
 }
 
+/** Writes a manifest for intervals in a range. */
 export async function writeManifest(
   context: ManifestContext,
   range: Omit<TableInterval, 'stem'>,

@@ -32,12 +32,14 @@ export interface ManifestEntry {
 /** What a manifest says of the columns of a file, by name: encoded maps. */
 export type FileMetrics = Readonly<Record<string, Uint8Array>>;
 
+/** A manifest, as a manifest list has it. */
 export interface ManifestInfo {
   readonly path: string;
   readonly bytes: number;
   readonly sequence: number;
   /** The lowest sequence number of its live files. */
   readonly minSequence: number;
+  /** The snapshot that wrote it. */
   readonly snapshotId: number;
   readonly added: Counts;
   readonly existing: Counts;

@@ -14,6 +14,7 @@ export interface ReadTable {
   readonly current: ReadonlyMap<string, NamedFile>;
   /** The files of earlier snapshots alone. */
   readonly earlier: ReadonlyMap<string, NamedFile>;
+  /** What cannot be read. */
   readonly faults: readonly string[];
 }
 

@@ -66,6 +66,7 @@ export function newRunnable(
   return { teamId, model, dslQuery, transformations, config, sampleInterval };
 }
 
+/** An export as it would be after a change. */
 export function changedRunnable(
   rules: ExportRules,
   before: BatchExport,

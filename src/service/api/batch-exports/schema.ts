@@ -192,6 +192,7 @@ export const BatchExport = named(
 );
 export type BatchExport = Static<typeof BatchExport>;
 
+/** Optional fields of create and update. */
 const optionalFields = {
   paused: Type.Optional(Type.Boolean()),
   last_paused_at: Type.Optional(Nullable(Time)),

@@ -6,7 +6,9 @@ export type FindKnown = (hashes: readonly Buffer[]) => Promise<ReadonlySet<strin
 
 /** An attempt to authenticate that may ask the database. */
 export interface KeyAttempt {
+  /** The key was valid. */
   succeeded(): void;
+  /** The key was not valid. */
   failed(): void;
 }
 

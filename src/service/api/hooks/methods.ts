@@ -4,6 +4,7 @@ import { ApiError } from '../api-error.ts';
 
 const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE'] as const;
 
+/** The methods of each path. */
 export type MethodTable = ReadonlyMap<string, ReadonlySet<string>>;
 
 /** Records the methods of every route that is registered later. */

@@ -11,6 +11,7 @@ const outsideLink = /<link\b[^>]*\bhref="https?:[^>]*>/gi;
 const isPage = (reply: Reply, payload: unknown): payload is string =>
   typeof payload === 'string' && String(reply.getHeader('content-type')).startsWith('text/html');
 
+/** Mounts the queue dashboard for operators. */
 export function mountQueueBoard(
   api: Api,
   access: OperatorAccess,

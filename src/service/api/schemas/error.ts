@@ -80,6 +80,7 @@ export function errors(...statuses: readonly ErrorStatus[]) {
   return only(400, 401, 403, 404, ...statuses, 429, 500, 503);
 }
 
+/** Only these error answers. */
 export function only(...statuses: readonly ErrorStatus[]) {
   const entries = statuses.map((status) => [
     status,

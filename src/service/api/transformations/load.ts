@@ -28,6 +28,7 @@ export function stepOf(request: Request): Step {
   return request.step;
 }
 
+/** The project of the path. */
 export function teamOf(request: Request): number {
   const { teamId } = reachOf(request);
   if (teamId === null) throw new Error('the path of this route names no project');

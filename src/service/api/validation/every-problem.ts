@@ -73,6 +73,7 @@ export async function withRules<T>(
   }
 }
 
+/** The problems that an examination returns or is refused for. */
 async function problemsOf(examine: () => Promise<readonly Problem[]>): Promise<readonly Problem[]> {
   try {
     return await examine();

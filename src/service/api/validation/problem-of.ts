@@ -5,6 +5,7 @@ import type { Problem, ProblemCode } from '../../../foundation/domain/problem.ts
 /** One of three letters of a field's name may be wrong, as in `event` or `evnts`. */
 const lettersPerMistake = 3;
 
+/** Maximum problems in an answer. */
 export const mostProblems = 100;
 
 /** Turns schema errors into problems with the contract's codes, one per field. */

@@ -3,6 +3,7 @@ import type { DataInterval } from '../../../foundation/domain/time.ts';
 import type { Source } from '../../../rows/sources/source.ts';
 import { type RowChoice, sourceRequestOf } from '../runs/source-request.ts';
 
+/** An interval of a backfill, and what is delivered of it. */
 export interface DeliveredInterval extends DataInterval {
   /** Rows in its current files, rejected ones included. */
   readonly deliveredRows: number;
@@ -18,6 +19,7 @@ export interface ComparedInterval extends DeliveredInterval {
   readonly wouldGo: { readonly rows: number; readonly isExact: boolean } | null;
 }
 
+/** Compares intervals with the source. */
 export interface Comparison {
   /** In the order of the request. */
   readonly intervals: readonly ComparedInterval[];

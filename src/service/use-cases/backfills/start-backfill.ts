@@ -52,6 +52,7 @@ export interface StartedBackfill {
   readonly totalRuns: number;
 }
 
+/** Maximum intervals of one backfill. */
 const maxIntervals = 100_000;
 
 /** Maximum backfills of one project at a time. */
@@ -163,6 +164,7 @@ export interface BackfillPreview {
   readonly skipped: number;
 }
 
+/** Maximum intervals in a preview. */
 const previewedIntervals = 1_000;
 
 /** What `startBackfill` would do; stores nothing. */

@@ -10,6 +10,7 @@ import type { Context } from '../context.ts';
 import { turnOfCode } from '../notifications/announce.ts';
 import { deadlineOf } from './check-deadlines.ts';
 
+/** What became of the deadline of an interval. */
 export interface JudgedInterval {
   readonly interval: DataInterval;
   readonly dueBy: Instant;

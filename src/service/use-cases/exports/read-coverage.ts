@@ -110,6 +110,7 @@ export async function findMark(sql: Sql, batchExport: BatchExport): Promise<Inst
   return batchExport.highWaterMark ?? findFirstTick(sql, batchExport.id);
 }
 
+/** What was read already. */
 interface KnownCoverage {
   readonly mark: Instant | null;
   readonly ranges: readonly CoverageRange[];

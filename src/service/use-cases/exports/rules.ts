@@ -16,6 +16,7 @@ export interface CheckedConfig {
 
 /** What connectors and query check of an export's parts. The composition root provides it. */
 export interface ExportRules {
+  /** Every model that can be exported. */
   readonly models: readonly Model[];
   readonly destinationTypes: readonly string[];
   /**

@@ -22,6 +22,7 @@ export function windowOf(startAt: Timestamp | null, endAt: Timestamp | null): Wi
   };
 }
 
+/** The intervals that an installation allows. */
 export function allowedIntervals(minIntervalMinutes: number): readonly Interval[] {
   return intervals.filter((interval) => nominalMs(interval) >= minIntervalMinutes * 60_000);
 }

@@ -74,6 +74,7 @@ export interface LeftOut {
   /** The ranges of intervals whose ticks were missed in the pause, oldest first. */
   readonly missed: readonly DataInterval[];
   readonly missedIntervals: number;
+  /** Requested intervals without data. */
   readonly missing: MissingIntervals;
 }
 

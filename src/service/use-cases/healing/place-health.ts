@@ -61,6 +61,7 @@ export class PlaceHealth {
     return mayProbe ? null : cause;
   }
 
+  /** The place has answered. */
   async noteAnswer(place: string): Promise<void> {
     const cause = this.#known.get(place);
     if (!cause) return;

@@ -82,6 +82,7 @@ export type TargetChange = {
   readonly [Field in keyof TargetInput]?: TargetInput[Field] | undefined;
 };
 
+/** Everything that is wrong with a change of a target. */
 export function checkTargetChange(
   sender: NotificationSender,
   before: NotificationTarget,

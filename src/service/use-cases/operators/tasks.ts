@@ -144,6 +144,7 @@ async function advanceOne(context: Context, asked: TaskExport): Promise<void> {
   }
 }
 
+/** What was done to an export. */
 interface Acted {
   /** What it has started. */
   readonly backfillIds: readonly string[];

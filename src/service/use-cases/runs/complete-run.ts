@@ -4,6 +4,7 @@ import type { NewLogEntry } from '../../../state/store/exports/log-entries.ts';
 import type { RunStatements } from '../../../state/store/runs/run-statements.ts';
 import type { RunResult } from '../../../state/store/runs/runs.ts';
 
+/** A recorded completion. */
 export interface Completion {
   /** Whether there are uploads or files that the run must end or remove. */
   readonly leavesFiles: boolean;

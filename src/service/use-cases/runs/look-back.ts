@@ -41,6 +41,7 @@ export interface LookBackOptions {
   readonly onError: (error: unknown, item: LookBack) => void;
   /** Whether files that a run makes at such a destination can be read again. */
   keepsFiles(type: string): boolean;
+  /** A run was created. */
   readonly onMade: () => void;
   readonly guard: WorkGuard;
   /** What earlier calls have found. */

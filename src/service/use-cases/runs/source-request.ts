@@ -9,6 +9,7 @@ export interface RowChoice extends EventFilters {
   readonly dslQuery: string | null;
 }
 
+/** The request of a run to its source. */
 export function sourceRequestOf(choice: RowChoice, interval: DataInterval): SourceRequest {
   const { model, tenantKey, dslQuery, includeEvents, excludeEvents } = choice;
   return { model, tenantKey, interval, dslQuery, includeEvents, excludeEvents };

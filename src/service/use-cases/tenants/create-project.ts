@@ -35,6 +35,7 @@ export async function createProject(
   });
 }
 
+/** Everything that is wrong with a new project. */
 export function checkProject({ name, tenantKey = null }: NewProject): Problem[] {
   return [...checkName(name), ...(tenantKey === null ? [] : checkTenantKey(tenantKey))];
 }

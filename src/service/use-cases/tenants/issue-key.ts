@@ -39,6 +39,7 @@ export async function issueKey(
   return db.transaction((tx) => storeNewKey(tx, input, 'created', keyId));
 }
 
+/** Everything that is wrong with a new key. */
 export async function checkKey(db: Sql, input: IssueKeyInput): Promise<Problem[]> {
   const { organizationId } = input;
   const known = organizationId === null ? operatorScopes : scopes;

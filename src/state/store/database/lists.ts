@@ -53,6 +53,7 @@ export function toKeysetPage<T>(
   return { results, hasNext: further, hasPrevious: position !== null };
 }
 
+/** A page of an offset list. */
 export interface PageRequest {
   readonly limit: number;
   readonly offset: number;

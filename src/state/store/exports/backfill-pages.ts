@@ -9,6 +9,7 @@ import { instantOf } from '../database/times.ts';
 
 /** A running backfill, with what its next page depends on. */
 export interface AdvancingBackfill extends Backfill {
+  /** The schedule of its export. */
   readonly schedule: Schedule;
   /** Its runs that have not ended. */
   readonly liveRuns: number;
@@ -37,6 +38,7 @@ export async function findAdvancing(
   return ids.map((id) => byId.get(id) ?? null);
 }
 
+/** A page of a backfill. */
 export interface PlannedPage {
   readonly backfillId: string;
   /** How far it was planned when the page was made; null: not yet. */

@@ -84,6 +84,7 @@ export async function listRunningBackfills(sql: Sql): Promise<string[]> {
   return rows.map((row) => row.id);
 }
 
+/** Running backfills of an export, with their ranges. */
 export async function findRunningRanges(
   tx: Sql,
   exportId: string,
@@ -139,6 +140,7 @@ export async function stopFailingBackfill(
   return rows.length === 1;
 }
 
+/** Cancels every running backfill of an export. */
 export async function cancelBackfillsOf(tx: Sql, exportId: string): Promise<void> {
   await tx.query(
     `update backfills set status = 'Cancelled', finished_at = now(), last_updated_at = now()
@@ -211,6 +213,7 @@ export async function findPassedOverIn(
   return (start) => isLive(start) || isDecided(start);
 }
 
+/** A backfill and the progress of its runs. */
 export interface BackfillWithProgress extends Backfill {
   readonly finishedRuns: number;
   readonly failedRuns: number;

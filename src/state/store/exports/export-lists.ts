@@ -122,6 +122,7 @@ const countsOf = (of: string): string =>
     .map((health) => `count(*) filter (where ${of}.health = '${health}')::int as ${health}`)
     .join(', ');
 
+/** How many exports have each health, of all in reach. */
 export async function countExportHealths(sql: Sql, reach: Reach): Promise<HealthCounts> {
   const [row] = await sql.query<HealthCounts>(
     prepared(`select ${countsOf('k')} from (

@@ -37,6 +37,7 @@ export type ExportRow = Omit<BatchExport, 'destination' | 'cadence'> & {
   offsetHour: number | null;
 };
 
+/** Columns of the export `e`. */
 export const columns = `e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",
@@ -242,6 +243,7 @@ export async function findBatchExport(
   return row ? toBatchExport(row) : null;
 }
 
+/** Whether any project has an export of the model. */
 export async function isModelExported(sql: Sql, model: string): Promise<boolean> {
   const [row] = await sql.query<{ is: boolean }>(
     'select exists (select from batch_exports where model = $1 and deleted_at is null) as is',

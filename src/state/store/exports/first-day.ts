@@ -13,6 +13,7 @@ export interface InstallationState {
   readonly reachedTargets: number;
   /** Workers that reported in the last minute. */
   readonly workers: number;
+  /** Exports that are not paused. */
   readonly activeExports: number;
 }
 

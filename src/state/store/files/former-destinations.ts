@@ -21,6 +21,7 @@ export async function retireDestination(tx: Sql, exportId: string): Promise<void
   );
 }
 
+/** A destination that an export has left. */
 export interface FormerDestination {
   readonly version: number;
   /** Without secrets. */

@@ -31,6 +31,7 @@ export async function findTeamsWithOrphans(sql: Sql, limit: number): Promise<num
   return rows.map(({ teamId }) => teamId);
 }
 
+/** A place that one sweep visits. */
 export interface OrphanedPlace extends UploadPlace {
   /** Visits since the last one that did something, including this one. */
   readonly tries: number;

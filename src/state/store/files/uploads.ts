@@ -183,6 +183,7 @@ export async function listNotedKeys(
   return rows.map((row) => row.key);
 }
 
+/** What live runs have begun at a key. */
 export interface LiveUploads {
   /** Their ids. A store gives each id once, so these may be of any export, at any place. */
   readonly ids: readonly string[];

@@ -6,6 +6,7 @@ import type { Sql } from '../database/database.ts';
 import { isTime } from '../database/times.ts';
 import { isHealing, mayRun } from './healing.ts';
 
+/** What keeps intervals from their data. */
 export interface KnownCause {
   readonly id: string;
   readonly scope: CauseScope;
@@ -54,6 +55,7 @@ const holdsNothing = `(not exists (select from healing_intervals h where h.cause
 const isIdle = `(not exists (select from healing_intervals h join batch_exports e on e.id = h.export_id
                       where h.cause_id = c.id and ${mayRun} and ${isHealing}) and ${noneWaits})`;
 
+/** A failure at a place. */
 export interface PlaceFailure {
   /** Null if no project asked a source. */
   readonly teamId: number | null;
@@ -108,6 +110,7 @@ export async function deleteCauses(tx: Sql, ids: readonly string[]): Promise<rea
   return rows.map(({ id }) => id);
 }
 
+/** What a cause holds up in one export. */
 export interface HeldUp {
   readonly causeId: string;
   readonly isAnnounced: boolean;
@@ -168,6 +171,7 @@ export async function hastenProbes(sql: Sql, exportId: string): Promise<void> {
   );
 }
 
+/** A cause whose probe is due. */
 export interface DueCause {
   readonly id: string;
   readonly ageMs: number;
@@ -179,6 +183,7 @@ export type PlacesAsked =
   /** A destination of the project's organization. */
   | { readonly scope: 'destination'; readonly teamId: number };
 
+/** What is known of a place that has failed. */
 export interface PlaceCause {
   readonly id: string;
   readonly scope: CauseScope;

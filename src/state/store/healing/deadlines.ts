@@ -10,6 +10,7 @@ import type { Sql } from '../database/database.ts';
 import { live } from '../runs/run-moves.ts';
 import { boundsOf, instantOf, intervalOf, isSameInterval } from '../database/times.ts';
 
+/** An export whose deadlines are to be judged. */
 export interface CheckedExport {
   readonly exportId: string;
   readonly teamId: number;
@@ -97,6 +98,7 @@ export async function readPaces(tx: Sql, exportIds: readonly string[]): Promise<
   );
 }
 
+/** A judgement of an interval that is late, or at risk. */
 export interface LateInterval {
   readonly exportId: string;
   readonly interval: DataInterval;
@@ -142,6 +144,7 @@ export async function noteLate(
   );
 }
 
+/** What a check found about an export. */
 export interface Checked {
   readonly exportId: string;
   /** Ticks up to here are judged; null: as before. */
@@ -185,6 +188,7 @@ export async function noteArrivals(tx: Sql): Promise<DeliveredLate[]> {
   );
 }
 
+/** A row of the record of deliveries. */
 export interface DeliveryRow extends OwedInterval {
   /** The code that was noted when it was late or at risk. */
   readonly lateCode: string | null;

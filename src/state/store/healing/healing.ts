@@ -6,6 +6,7 @@ import type { Sql } from '../database/database.ts';
 import { live } from '../runs/run-moves.ts';
 import { boundsOf, intervalOf, isSameInterval, isTime } from '../database/times.ts';
 
+/** An interval of an export. */
 export interface IntervalOfExport {
   readonly exportId: string;
   readonly interval: DataInterval;

@@ -44,6 +44,7 @@ export const conditionCodes = [
   'export.paused',
 ] as const;
 
+/** Which exports are wanted. */
 export interface CauseSearch {
   /** Part of the name of an organization or a project, or one of its ids or its tenant key; or the id of an export. */
   readonly search: string | null;
@@ -164,6 +165,7 @@ export async function listCauses(
   };
 }
 
+/** An export as an operator sees it. */
 export interface OperatorExport {
   readonly id: string;
   readonly name: string;

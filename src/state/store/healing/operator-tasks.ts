@@ -89,6 +89,7 @@ export async function findTask(sql: Sql, id: string): Promise<OperatorTask | nul
   return row ?? null;
 }
 
+/** An export whose turn it is. */
 export interface TaskExport {
   readonly taskId: string;
   readonly action: TaskAction;

@@ -194,6 +194,7 @@ export interface Holes {
   readonly healing: Healing | null;
 }
 
+/** A row of `holesColumns`. */
 export interface HolesRow {
   readonly exportId: string;
   readonly teamId: number;

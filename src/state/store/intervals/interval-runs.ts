@@ -41,6 +41,7 @@ export async function listStillUnderWay(
   );
 }
 
+/** The newest run of an interval. */
 export interface IntervalRun {
   readonly interval: DataInterval;
   readonly runId: string;

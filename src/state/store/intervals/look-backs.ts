@@ -44,6 +44,7 @@ const isDue = `$1::int > 0 and c.data_interval_end > now() - $1 * interval '1 ho
 /** Maximum intervals of one organization at a time. */
 const perOrganization = 20;
 
+/** Which look-backs to take. */
 export interface WantedLookBacks {
   /** Maximum organizations. */
   readonly limit: number;

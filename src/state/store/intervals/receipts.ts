@@ -3,6 +3,7 @@ import type { DataInterval } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 import { boundsOf, instantOf, intervalOf } from '../database/times.ts';
 
+/** One file of a current manifest. */
 export interface ReceiptFile {
   readonly key: string;
   /** The generation of the commit that wrote it. */
@@ -89,6 +90,7 @@ export async function listReceipts(
   );
 }
 
+/** A completed interval. */
 export interface CompletedInterval extends DataInterval {
   /** Rows in its files at the current destination, rejected ones included. */
   readonly rows: number;

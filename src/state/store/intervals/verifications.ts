@@ -94,6 +94,7 @@ export async function noteHandedBack(sql: Sql, lease: Lease, exportId: string): 
   );
 }
 
+/** What a verification has found of an export. */
 export interface VerificationFound {
   readonly exportId: string;
   readonly result: VerifyResult;
@@ -117,6 +118,7 @@ export async function storeVerification(
   );
 }
 
+/** The newest verification of an export. */
 export interface Verification extends VerificationFound {
   readonly name: string;
   readonly teamId: number;

@@ -108,6 +108,7 @@ export async function listLeftDestinations(sql: Sql, exportId: string): Promise<
   });
 }
 
+/** The version of the destination that an export has now. */
 export async function readDestinationVersion(sql: Sql, exportId: string): Promise<number | null> {
   const [row] = await sql.query<{ version: number }>(
     `select destination_version as version from batch_exports where id = $1`,
@@ -183,6 +184,7 @@ export async function findTornTicks(
   );
 }
 
+/** Pairs of current intervals that overlap. */
 export async function findOverlaps(
   sql: Sql,
   exportId: string,

@@ -41,6 +41,7 @@ export async function wantAddresses(
   return (row?.count ?? 0) <= maxAddresses;
 }
 
+/** Finds which of the addresses have confirmed. */
 export async function findConfirmed(
   sql: Sql,
   organizationId: string,
@@ -54,6 +55,7 @@ export async function findConfirmed(
   return new Set(rows.map(({ address }) => address));
 }
 
+/** An address that is asked for its confirmation now. */
 export interface AskedAddress {
   readonly organizationId: string;
   readonly address: string;

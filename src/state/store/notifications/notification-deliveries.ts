@@ -33,6 +33,7 @@ export interface DeliveryAttempt {
   readonly latency_ms: number;
 }
 
+/** An event for one target. */
 export interface Delivery {
   readonly id: string;
   readonly targetId: string;
@@ -223,6 +224,7 @@ export async function insertTest(
   return row ? toClaimed(row) : null;
 }
 
+/** How an attempt ended. */
 export interface AttemptEnd {
   readonly delivered: boolean;
   readonly answer: string;

@@ -8,6 +8,7 @@ import type { Sql } from '../database/database.ts';
 import type { OffsetPage, PageRequest } from '../database/lists.ts';
 import type { Reach } from '../tenants/tenants.ts';
 
+/** What a request can change of a target. */
 export interface TargetSettings {
   readonly description: string;
   /** What of a webhook's URL is shown. */
@@ -22,6 +23,7 @@ export interface TargetSettings {
   readonly secrets: Buffer | null;
 }
 
+/** Who is notified of changes. */
 export interface NotificationTarget extends TargetSettings {
   readonly id: string;
   readonly organizationId: string;

@@ -4,6 +4,7 @@ import { anyNumber, plannedOnce } from '../database/prepared.ts';
 import { isRunning } from './run-moves.ts';
 import { unheard } from '../files/uploads.ts';
 
+/** The keys that a commit may make readable. */
 export interface CommitKeys {
   readonly generation: number;
   readonly destinationVersion: number;
@@ -13,6 +14,7 @@ export interface CommitKeys {
   readonly keys: readonly string[];
 }
 
+/** A commit that begins. */
 export interface CommitRequest extends Lease, CommitKeys {
   readonly intent: unknown;
 }

@@ -83,6 +83,7 @@ export interface ClaimedRun extends Lease {
   readonly begunManifests: readonly string[];
 }
 
+/** Asks for the lease of a run. */
 export interface ClaimRequest {
   readonly runId: string;
   /** Names this claim: if its answer was lost, the claim may be repeated. */

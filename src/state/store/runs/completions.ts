@@ -12,6 +12,7 @@ import { canMove, move } from './run-moves.ts';
 import type { RunResult } from './runs.ts';
 import { boundsOf, isSameInterval } from '../database/times.ts';
 
+/** A run that has made its manifest current. */
 export interface CompletedRun {
   readonly lease: Lease;
   readonly result: RunResult;
@@ -22,6 +23,7 @@ export interface CompletedRun {
   readonly entries: readonly NewLogEntry[];
 }
 
+/** What became of it. */
 export interface CompletionOutcome {
   /** Whether the lease was held; otherwise nothing was recorded. */
   readonly isCompleted: boolean;

@@ -81,6 +81,7 @@ export interface ListLimits {
   readonly isCut: boolean;
 }
 
+/** What a dispatcher chooses by, of one moment. */
 export interface DispatchState {
   /** The turn of this moment: `dispatch` refuses a choice that another one has overtaken. */
   readonly turn: number;
@@ -94,6 +95,7 @@ export interface DispatchState {
    * room. One index descent per team, however many wait, and one more for each that is read.
    */
   readonly waiting: readonly QueuedRun[];
+  /** Runs that are enqueued. */
   readonly queued: readonly QueuedRun[];
   readonly executing: readonly QueuedRun[];
 }
@@ -272,6 +274,7 @@ export async function dispatch(
   return row?.runs ?? null;
 }
 
+/** Notes that runs are enqueued again. */
 export async function markDispatched(sql: Sql, runIds: readonly string[]): Promise<EnqueuedRun[]> {
   return sql.query<EnqueuedRun>(
     `update outbox set dispatched_at = clock_timestamp(), times_enqueued = times_enqueued + 1

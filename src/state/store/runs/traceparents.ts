@@ -1,5 +1,6 @@
 import type { Sql } from '../database/database.ts';
 
+/** Notes the span that a run was created in. */
 export async function noteTraceparent(tx: Sql, runId: string, traceparent: string): Promise<void> {
   await tx.query('update runs set traceparent = $2 where id = $1', [runId, traceparent]);
 }

@@ -53,6 +53,7 @@ export interface PresentedKey extends ApiKey {
   readonly ownsProject: boolean;
 }
 
+/** A key of an organization. */
 export interface TenantKey extends PresentedKey {
   readonly organizationId: string;
 }

@@ -2,6 +2,7 @@ import type { DestinationConfig } from '../../../foundation/domain/file-settings
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 
+/** What an offboarding deletes. */
 export interface OffboardedTenant {
   readonly organizationId: string;
   /** Null: the whole organization. */
@@ -99,6 +100,7 @@ export async function openOffboarding(
   return underWay ?? null;
 }
 
+/** An offboarding that this process works on. */
 export interface TakenOffboarding extends OffboardedTenant {
   readonly id: string;
   readonly status: OffboardingStatus;
@@ -157,6 +159,7 @@ export async function moveOffboarding(
   return rows.length === 1;
 }
 
+/** What a batch has deleted. */
 export interface DeletedBatch {
   readonly table: string;
   readonly rows: number;

@@ -117,8 +117,10 @@ const ownerTables: readonly TenantTable[] = [
   by('organizations', 't.id = $1 and $2::int is null'),
 ];
 
+/** What deletes the rows of a table. */
 export interface Deleter {
   readonly table: string;
+  /** Deletes one batch in a transaction. */
   deleteBatch(tx: Sql): Promise<DeletedBatch>;
 }
 
@@ -229,6 +231,7 @@ export async function hasOpenUploads(
   return rows.length > 0;
 }
 
+/** An export that a tenant still has. */
 export interface RemainingExport {
   readonly id: string;
   /** It was created since the tenant's exports were deleted, or has a run that has not ended. */

@@ -159,6 +159,7 @@ export function reachValue(reach: Reach): string | number {
   return reach.teamId ?? reach.organizationId;
 }
 
+/** An organization or one of its projects. */
 export interface TenantId {
   readonly organizationId: string;
   /** Null: the whole organization. */

@@ -27,6 +27,7 @@ export interface TransformationConfig {
   readonly deliveryRate: string | null;
 }
 
+/** What a request can set. */
 export type TransformationSettings = Pick<
   TransformationConfig,
   'enabled' | 'order' | 'config' | 'secrets' | 'name' | 'description' | 'matchAction' | 'deleted'
@@ -206,6 +207,7 @@ export async function insertTransformationJob(
   ]);
 }
 
+/** A job that a worker has taken. */
 export interface TakenJob {
   readonly id: string;
   readonly configId: number;
@@ -245,13 +247,16 @@ export async function deleteTransformationJob(sql: Sql, id: string): Promise<voi
   await sql.query('delete from transformation_jobs where id = $1', [id]);
 }
 
+/** Which exports of a project apply its chain. */
 export interface ChainExports {
+  /** All exports of the project. */
   readonly total: number;
   readonly applying: number;
   /** The first ones by name. */
   readonly named: readonly { readonly id: string; readonly name: string }[];
 }
 
+/** Exports that are named. */
 const namedExports = 10;
 
 export async function findChainExports(sql: Sql, teamId: number): Promise<ChainExports> {
