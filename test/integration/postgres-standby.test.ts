@@ -60,7 +60,9 @@ it('a walsender counts with its message, which may have several transactions, un
     const seen = await until(
       async () => {
         const { sessions } = await readLook(observer, never);
-        const isThere = sessions.some(({ pid, isAtWork }) => pid === rows[0]?.pid && isAtWork);
+        const isThere = sessions.some(
+          ({ pid, messageAt }) => pid === rows[0]?.pid && messageAt !== null,
+        );
         return isThere ? sessions : null;
       },
       { message: 'the walsender waits for the lock' },
