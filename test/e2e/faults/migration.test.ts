@@ -173,7 +173,7 @@ describe('a process', () => {
       });
       expect(await started.waitForExit()).toMatchObject({ code: 1 });
       expect(started.output()).toMatch(
-        /older than this build: it lacks 0001_schema\.\n +Run `sluice migrate`/,
+        /older than this build: it lacks 0001_release\.\n +Run `sluice migrate`/,
       );
       expect(started.output()).not.toContain('    at ');
     },

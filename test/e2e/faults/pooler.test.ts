@@ -174,7 +174,7 @@ describe.skipIf(!hasPgbouncer)('PgBouncer in transaction mode, before our own da
     const migrating = startBundled('clients/cli/sluice.js', ['migrate'], {
       env: { ...pooled, DATABASE_DIRECT_URL: empty.url },
     });
-    await migrating.waitForLine(/^migrated: 0001_schema/);
+    await migrating.waitForLine(/^migrated: 0001_release/);
     await empty.drop();
   });
 

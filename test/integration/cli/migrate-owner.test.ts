@@ -39,7 +39,7 @@ test('a superuser makes the role of the source, and none of the tables of the se
     1,
     `The tables of Sluice must belong to the role ${owner}. Run \`sluice migrate\` with its address in DATABASE_URL first, then this command again.\n`,
   ]);
-  expect((await runCli(['migrate'], { env })).out).toMatch(/^migrated: 0001_schema/);
+  expect((await runCli(['migrate'], { env })).out).toMatch(/^migrated: 0001_release/);
   const late = await runCli(['migrate', '--source-role'], { env: superuser });
   expect([late.code, late.out]).toEqual([0, `up to date\nsource role: ${source}\n`]);
   expect((await runCli(['organizations', 'create', '--name', 'Acme'], { env })).code).toBe(0);
@@ -58,7 +58,7 @@ test('a role that is no superuser makes the tables in a database of another one'
   await admin.query(`drop owned by ${owner} cascade`);
   await admin.end();
   // What it may not do to roles comes after the tables.
-  expect(done.out).toMatch(/^migrated: 0001_schema/);
+  expect(done.out).toMatch(/^migrated: 0001_release/);
 });
 
 test('tables that a superuser has made by mistake are named with the remedy', async () => {
@@ -69,4 +69,19 @@ test('tables that a superuser has made by mistake are named with the remedy', as
   );
   expect((await runCli(['migrate'], { env })).err).toMatch(said);
   expect((await runCli(['doctor'], { env })).out).toMatch(said);
+});
+
+test('a database of a build before the first release is refused, with the remedy', async () => {
+  const { env, superuser } = await createOwned();
+  await runCli(['migrate'], { env });
+  const admin = new pg.Client({ connectionString: superuser.DATABASE_URL });
+  await admin.connect();
+  await admin.query(`update sluice_migrations set name = '0001_schema'`);
+  await admin.end();
+  const refused = await runCli(['migrate'], { env });
+  expect([refused.code, refused.err]).toEqual([
+    1,
+    expect.stringMatching(/before release 0\.1\.0.*\n.*Create an empty database/),
+  ]);
+  expect(refused.err).not.toContain('    at ');
 });
