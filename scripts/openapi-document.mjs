@@ -1,15 +1,21 @@
 import { randomBytes } from 'node:crypto';
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
-import { buildApi } from '../dist/service/api/build-api.js';
-import { readConfig } from '../dist/foundation/config/config.js';
-import { eventsModel } from '../dist/foundation/domain/events-model.js';
-import { registry } from '../dist/main/connectors.js';
-import { policyOf } from '../dist/main/policy.js';
-import { createSecretBox } from '../dist/foundation/security/secret-box.js';
 
-/** The document of an API that serves no request: it opens no database and no queue. */
-export async function readDocument() {
+const built = (module) => import(`../dist/${module}.js`);
+
+/**
+ * The document of an API that serves no request: it opens no database and no queue.
+ *
+ * @param load imports a module by its path below `src`, without its ending
+ */
+export async function readDocument(load = built) {
+  const { buildApi } = await load('service/api/build-api');
+  const { readConfig } = await load('foundation/config/config');
+  const { eventsModel } = await load('foundation/domain/events-model');
+  const { registry } = await load('main/connectors');
+  const { policyOf } = await load('main/policy');
+  const { createSecretBox } = await load('foundation/security/secret-box');
   const unused = () => {
     throw new Error('the document needs no database, queue or source');
   };
