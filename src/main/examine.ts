@@ -8,6 +8,7 @@ import { isModelExported } from '../state/store/exports/exports.ts';
 import { readInstallationState } from '../state/store/exports/first-day.ts';
 import { listWorkSetAside } from '../state/store/files/guarded-work.ts';
 import { findHold } from '../state/store/database/eras.ts';
+import { checkServer, ServerError } from '../state/store/database/check-server.ts';
 import { checkSchema, SchemaError } from '../state/store/database/migrate.ts';
 import { listTenantKeys } from '../state/store/tenants/tenants.ts';
 import { findRefusal } from '../state/store/database/unavailable.ts';
@@ -46,7 +47,7 @@ export async function examineInstallation(
     onError: () => {},
   });
   try {
-    const database = await examineDatabase(db);
+    const database = await examineDatabase(url);
     if (database.result === 'failed') {
       // Without Redis the queue is in the same database.
       return config.REDIS_URL === null ? [database] : [database, await examineQueue(config, url)];
@@ -77,13 +78,11 @@ function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message || error.name : String(error);
 }
 
-async function examineDatabase(db: Database): Promise<Examined> {
+async function examineDatabase(url: string): Promise<Examined> {
   try {
-    const [found] = await db.query<{ version: string }>(
-      "select current_setting('server_version') as version",
-    );
-    return ok('database', `PostgreSQL ${found?.version ?? ''}`.replace(/ \(.*$/, ''));
+    return ok('database', `PostgreSQL ${await checkServer(url)}`);
   } catch (error) {
+    if (error instanceof ServerError) return failed('database', error.message);
     const refusal = findRefusal(error);
     const detail =
       refusal === null
@@ -99,13 +98,7 @@ async function examineSchema(url: string): Promise<Examined> {
     return ok('migrations', 'up to date');
   } catch (error) {
     if (!(error instanceof SchemaError)) return failed('migrations', reasonOf(error));
-    const [what = '', remedy = ''] = error.message.split('\n');
-    return failed(
-      'migrations',
-      what.startsWith('DATABASE_URL')
-        ? `${what}${remedy.slice(1)}`
-        : `${what} Run \`sluice migrate\`.`,
-    );
+    return failed('migrations', error.message);
   }
 }
 

@@ -18,6 +18,7 @@ import {
   openQueuePool,
 } from '../state/store/database/database.ts';
 import { currentEra, findHold, listEras } from '../state/store/database/eras.ts';
+import { checkServer } from '../state/store/database/check-server.ts';
 import { checkSchema } from '../state/store/database/migrate.ts';
 import { registerEncryptionKeys } from '../state/store/tenants/sealed-secrets.ts';
 import { isSameDatabase } from '../state/store/database/sessions.ts';
@@ -53,6 +54,7 @@ const endless = new AbortController().signal;
  * their users retry.
  *
  * @throws StartError if the database refuses its address
+ * @throws ServerError if the database cannot hold our tables
  * @throws PoolerError if a pooler cannot do what the configuration asks of it
  * @throws SchemaError if the schemas are not up to date and AUTO_MIGRATE is off
  */
@@ -132,6 +134,7 @@ async function prepareDatabases(
   models: readonly SourcedModel[],
   waiting: Start,
 ): Promise<void> {
+  await waitForDatabase(() => checkServer(databases.directUrl), waiting);
   await waitForDatabase(() => checkDirectUrl(databases), waiting);
   if (config.REDIS_URL === null) {
     await waitForDatabase(() => requireQueueSession(databases.directUrl), waiting);

@@ -2,6 +2,7 @@ import type { Config } from '../foundation/config/config.ts';
 import { connectQueues } from '../state/queue/connection.ts';
 import { ensureEventsTable } from '../rows/sources/index.ts';
 import { openQueuePool } from '../state/store/database/database.ts';
+import { checkServer } from '../state/store/database/check-server.ts';
 import { migrate } from '../state/store/database/migrate.ts';
 import { requireOwnSession } from '../state/store/database/sessions.ts';
 import { isSourceToo } from './source-role.ts';
@@ -19,9 +20,11 @@ export async function requireQueueSession(url: string): Promise<void> {
  *
  * @param url of PostgreSQL itself, not of a pooler
  * @returns the migrations that were run
+ * @throws ServerError if the database cannot hold our tables
  * @throws PoolerError if it leads to a pooler in transaction mode and there is something to do
  */
 export async function prepareSchemas(config: Config, url: string): Promise<readonly string[]> {
+  await checkServer(url);
   const done = await migrate(url);
   if (isSourceToo(config, url)) await ensureEventsTable(url);
   if (config.REDIS_URL === null) {

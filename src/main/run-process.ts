@@ -8,6 +8,8 @@ import { findUnknownSettings } from '../foundation/config/unknown-settings.ts';
 import { createLogger } from '../foundation/telemetry/logger.ts';
 import { PlaceHealth } from '../service/use-cases/healing/place-health.ts';
 import { checkReadiness } from '../service/use-cases/installation/check-readiness.ts';
+import { QueueSchemaError } from '../state/queue/postgres-backend.ts';
+import { ServerError } from '../state/store/database/check-server.ts';
 import { SchemaError } from '../state/store/database/migrate.ts';
 import { PoolerError } from '../state/store/database/sessions.ts';
 import { findFileRootFault } from './check-file-root.ts';
@@ -138,12 +140,25 @@ async function answerProbes(host: string, port: number | null) {
 }
 
 function isSelfExplaining(error: unknown): error is Error {
-  return [ConfigError, PoolerError, SchemaError, StartError].some((kind) => error instanceof kind);
+  return [ConfigError, PoolerError, QueueSchemaError, SchemaError, ServerError, StartError].some(
+    (kind) => error instanceof kind,
+  );
+}
+
+/** The server's own words, such as those about a statement of a migration that it refuses. Null for any other error. */
+function saidByPostgres(error: unknown): string | null {
+  if (!(error instanceof Error)) return null;
+  const { code = '', severity } = error as Error & { code?: string; severity?: string };
+  return severity !== undefined && /^[0-9A-Z]{5}$/.test(code)
+    ? `DATABASE_URL: PostgreSQL refuses a statement of the start: ${error.message} (${code}). Correct it, then start again.`
+    : null;
 }
 
 /** For standard error. A configuration fault needs no stack; other faults show theirs. */
 export function describeFault(error: unknown): string {
   if (isSelfExplaining(error)) return error.message;
+  const said = saidByPostgres(error);
+  if (said !== null) return said;
   return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }
 

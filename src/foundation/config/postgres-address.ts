@@ -1,4 +1,4 @@
-import { accessSync, constants } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { nearestName } from '../domain/nearest-name.ts';
 
 const schemes = /^postgres(ql)?:\/\//;
@@ -143,8 +143,12 @@ function findParameterFault(parameters: URLSearchParams): string | null {
   }
   for (const name of files) {
     const file = parameters.get(name);
-    if (file !== null && !isReadable(file)) {
+    const text = file === null ? '' : readText(file);
+    if (text === null) {
       return `names ${file} as ${name}, which this process cannot read: correct the path or its rights`;
+    }
+    if (file !== null && !text.includes('-----BEGIN ')) {
+      return `names ${file} as ${name}, which is no PEM file: it must contain a line such as -----BEGIN CERTIFICATE-----`;
     }
   }
   const hasOne = parameters.has('sslcert') !== parameters.has('sslkey');
@@ -153,11 +157,10 @@ function findParameterFault(parameters: URLSearchParams): string | null {
     : null;
 }
 
-function isReadable(file: string): boolean {
+function readText(file: string): string | null {
   try {
-    accessSync(file, constants.R_OK);
-    return true;
+    return readFileSync(file, 'latin1');
   } catch {
-    return false;
+    return null;
   }
 }

@@ -15,7 +15,15 @@ const mostBlockSeconds = 5;
 
 /** A part of BullMQ's backend that its types do not show. */
 interface WithConnection {
-  readonly connection: { bootstrap: () => Promise<void> };
+  readonly connection: { schema: string; bootstrap: () => Promise<void> };
+}
+
+/** The schema of the queue: the search path of each connection of its pool is this schema alone. */
+async function readSchema(sql: Pick<Pool | PoolClient, 'query'>): Promise<string> {
+  const { rows } = await sql.query(
+    `select trim('"' from current_setting('search_path')) as schema`,
+  );
+  return (rows[0] as { schema: string }).schema;
 }
 
 type AddJobs = IQueueBackend['addJobs'];
@@ -38,6 +46,7 @@ export function createBackendFactory(
     connection.bootstrap = async () => {
       for (;;) {
         try {
+          connection.schema = await readSchema(pool);
           return await look();
         } catch (error) {
           if (pool.ending) throw error;
@@ -82,17 +91,61 @@ async function addFew(
 const noEvent = 'select 0::bigint';
 
 /** A role that does not own BullMQ's functions leaves them as they are: everything works, with more statements. */
-const withoutEvents = `do $do$ begin
+const withoutEvents = (schema: string) => `do $do$ begin
   perform pg_advisory_xact_lock(hashtext('sluice:queue-events'));
-  if exists (select from pg_proc where oid = 'bullmq.publish_event(text, text, jsonb)'::regprocedure and prosrc <> '${noEvent}') then
-    create or replace function bullmq.publish_event(p_queue text, p_event text, p_data jsonb) returns bigint
+  if exists (select from pg_proc where oid = '"${schema}".publish_event(text, text, jsonb)'::regprocedure and prosrc <> '${noEvent}') then
+    create or replace function "${schema}".publish_event(p_queue text, p_event text, p_data jsonb) returns bigint
       language sql immutable as '${noEvent}';
   end if;
 exception when insufficient_privilege then null;
 end $do$`;
 
-/** Creates or migrates BullMQ's schema. Many processes may call it at once. */
+/** Tables of BullMQ whose names others have too: BullMQ would use theirs. */
+const commonNames = [
+  'job',
+  'job_log',
+  'event',
+  'meta',
+  'metrics',
+  'migration',
+  'scheduler',
+  'dedup',
+];
+
+/**
+ * Creates or migrates BullMQ's tables. Many processes may call it at once.
+ *
+ * @throws Error with the remedy, if there is no place for them
+ */
 export async function preparePostgres(client: PoolClient): Promise<void> {
-  await runMigrations(client);
-  await client.query(withoutEvents);
+  const schema = await readSchema(client);
+  const { rows } = await client.query<{ exists: boolean; role: string; taken: string | null }>(
+    `select to_regnamespace(quote_ident($1)) is not null as exists, current_user as role,
+            (select min(c.relname) from pg_class c where c.relnamespace = to_regnamespace(quote_ident($1))
+                and c.relname = any ($2) and to_regclass(format('%I.job_dependency', $1::text)) is null) as taken`,
+    [schema, commonNames],
+  );
+  const { exists = false, role = '', taken = null } = rows[0] ?? {};
+  if (taken !== null || !/^[A-Za-z_][A-Za-z0-9_$]*$/.test(schema)) {
+    const reason = taken === null ? `cannot be called ${schema}` : `has a table ${taken} already`;
+    throw new QueueSchemaError(
+      `DATABASE_URL: the schema of the queue ${reason}. ` +
+        `Run this as the owner of the database or a superuser: CREATE SCHEMA bullmq AUTHORIZATION "${role}"; or set REDIS_URL to a Redis for the queues.`,
+    );
+  }
+  await runMigrations(exists ? withoutCreation(client) : client, schema);
+  await client.query(withoutEvents(schema));
+}
+
+/** There is no schema for the tables of the queue; the message says what to do. */
+export class QueueSchemaError extends Error {
+  override readonly name = 'QueueSchemaError';
+}
+
+/** BullMQ asks to create its schema even if it exists, which a role without that right may not. */
+function withoutCreation(client: PoolClient): PoolClient {
+  return Object.assign(Object.create(client) as PoolClient, {
+    query: (text: string, values?: unknown[]) =>
+      text.startsWith('CREATE SCHEMA ') ? client.query('select') : client.query(text, values),
+  });
 }

@@ -265,7 +265,7 @@ test('a database that is unreachable, one that refuses, and one that was not mig
   const unmigrated = await doctor({ DATABASE_URL: empty.url });
   expect(unmigrated.of('migrations')).toMatchObject({
     result: 'failed',
-    detail: expect.stringMatching(/lacks 0001_release\b.*Run `sluice migrate`\.$/s),
+    detail: expect.stringMatching(/lacks 0001_release\b.*Run `sluice migrate`/),
   });
   expect(unmigrated.err).toBe('1 of 4 checks failed.\n');
 });

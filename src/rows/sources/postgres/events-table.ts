@@ -21,15 +21,15 @@ export const eventsTableSql = `
 `;
 
 /**
- * Creates the `events` table if it is missing; an existing one is left unchanged. Many processes may call
- * it at once.
+ * Creates the `events` table if it is missing and the role's search path leads to a schema in which it may; an existing one is
+ * left unchanged. Many processes may call it at once.
  */
 export async function ensureEventsTable(connectionString: string): Promise<void> {
   await withClient(connectionString, 'sluice-migrate', async (client) => {
-    const { rows } = await client.query<{ there: boolean }>(
-      `select to_regclass('events') is not null as there`,
+    const { rows } = await client.query<{ is_missing: boolean }>(
+      `select to_regclass('events') is null and has_schema_privilege(current_schema(), 'create') as is_missing`,
     );
-    if (rows[0]?.there) return;
+    if (!rows[0]?.is_missing) return;
     // Two processes that both found nothing: the second waits here.
     await client.query(`begin; select pg_advisory_xact_lock(7140551092); ${eventsTableSql} commit`);
   });

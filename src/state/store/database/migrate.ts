@@ -3,13 +3,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { runner } from 'node-pg-migrate';
 import { Client } from 'pg';
+import { chooseSchema, migrationsTable, ownPath, quoted, readSchemas } from './own-schema.ts';
 import { requireOwnSession } from './sessions.ts';
+import { ReadOnlyError } from './unavailable.ts';
 
 /** Any constant: concurrent migrations wait for each other under this advisory lock. */
 const lockId = 7_140_551_090;
 
 const migrationsDir = fileURLToPath(new URL('../../../../migrations', import.meta.url));
-const migrationsTable = 'sluice_migrations';
 
 /** A migration that waits for a table blocks all others on it, so it gives up soon and retries. */
 const lockTimeoutMs = 1_000;
@@ -25,8 +26,8 @@ export class SchemaError extends Error {
 
 const isOlder = (missing: readonly string[]) =>
   new SchemaError(
-    `The database's schema is older than this build: it lacks ${missing.join(', ')}.\n` +
-      '  Run `sluice migrate`, or start with AUTO_MIGRATE=true. A build works with a newer schema, but not with an older one.',
+    `The database's schema is older than this build: it lacks ${missing.join(', ')}. ` +
+      'Run `sluice migrate`, or start with AUTO_MIGRATE=true. A build works with a newer schema, but not with an older one.',
   );
 
 /**
@@ -52,15 +53,16 @@ export async function migrate(connectionString: string): Promise<readonly string
     await client.query(`set idle_in_transaction_session_timeout = ${abandonedMs}`);
     await client.query('select pg_advisory_lock($1)', [lockId]);
     await client.query(`set lock_timeout = ${lockTimeoutMs}`);
+    const schema = await prepareSchema(client);
     for (let tries = 1; ; tries += 1) {
       const before = await listApplied(client);
       try {
-        await runMigrations(client);
+        await runMigrations(client, schema);
         return (await listApplied(client)).filter((name) => !before.includes(name));
       } catch (error) {
         // Over a broken connection this throws what says so: the library's errors lose it.
         await client.query('rollback');
-        if (!isLockTimeout(error) || tries === maxTries) throw error;
+        if (!isLockTimeout(error) || tries === maxTries) throw refusalOf(error, schema);
       }
       await sleep(pauseMs);
     }
@@ -120,17 +122,28 @@ async function refuseTrialSchema(connectionString: string): Promise<void> {
   const applied = await withClient(connectionString, listApplied);
   if (!applied.includes('0001_schema')) return;
   throw new SchemaError(
-    'DATABASE_URL: the database was made by a build before release 0.1.0, and cannot be upgraded.\n' +
-      '  Create an empty database for this release. The quickstart: delete its data folder.',
+    'DATABASE_URL: the database was made by a build before release 0.1.0, and cannot be upgraded. ' +
+      'Create an empty database for this release. The quickstart: delete its data folder.',
   );
 }
 
-async function runMigrations(client: Client): Promise<void> {
+/** The schema of our own tables, which is the search path of the session from now on. @throws SchemaError if there can be none */
+async function prepareSchema(client: Client): Promise<string> {
+  const schemas = await readSchemas(client);
+  const chosen = schemas.own === null ? chooseSchema(schemas) : { name: schemas.own, isNew: false };
+  if ('refusal' in chosen) throw new SchemaError(`DATABASE_URL: ${chosen.refusal}`);
+  if (chosen.isNew) await client.query(`create schema if not exists ${quoted(chosen.name)}`);
+  await client.query(`set search_path = ${quoted(chosen.name)}, pg_temp`);
+  return chosen.name;
+}
+
+async function runMigrations(client: Client, schema: string): Promise<void> {
   await runner({
     dbClient: client,
     dir: migrationsDir,
     direction: 'up',
     migrationsTable,
+    migrationsSchema: schema,
     noLock: true,
     checkOrder: true,
     log: () => {},
@@ -149,13 +162,14 @@ async function listApplied(client: Client): Promise<readonly string[]> {
     if (!isRefused(error)) throw error;
     const { owner, role } = await readOwner(client);
     throw new SchemaError(
-      `DATABASE_URL: the tables of Sluice belong to the role ${owner}, and ${role} may not use them.\n` +
-        `  Log in as ${owner}. If a superuser has made them by mistake, drop the database, create it again, and run \`sluice migrate\` as ${role} first.`,
+      `DATABASE_URL: the tables of Sluice belong to the role ${owner}, and ${role} may not use them. ` +
+        `Log in as ${owner}. If a superuser has made them by mistake, drop the database, create it again, and run \`sluice migrate\` as ${role} first.`,
     );
   }
 }
 
-async function withClient<T>(
+/** Opens a connection to our own tables for `work`, and closes it afterwards. */
+export async function withClient<T>(
   connectionString: string,
   work: (client: Client) => Promise<T>,
 ): Promise<T> {
@@ -170,6 +184,7 @@ async function withClient<T>(
   client.on('error', () => {});
   await client.connect();
   try {
+    await client.query(`select set_config('search_path', ${ownPath}, false)`);
     return await work(client);
   } finally {
     await client.end();
@@ -179,6 +194,18 @@ async function withClient<T>(
 /** `insufficient_privilege` (PostgreSQL, appendix A). */
 const isRefused = (error: unknown): boolean =>
   error instanceof Error && 'code' in error && error.code === '42501';
+
+/** What is wrong with a migration that failed, if an operator can do something. The library's errors have the server's text alone. */
+function refusalOf(error: unknown, schema: string): unknown {
+  if (!(error instanceof Error)) return error;
+  if (error.message.includes('read-only transaction')) return new ReadOnlyError();
+  const [taken] = /\w+ "[^"]+" already exists/.exec(error.message) ?? [];
+  if (taken === undefined) return error;
+  return new SchemaError(
+    `DATABASE_URL: the schema ${schema} has something that is not of Sluice: ${taken}. ` +
+      'Give Sluice a schema of its own: CREATE SCHEMA sluice AUTHORIZATION <role>; ALTER ROLE <role> IN DATABASE <database> SET search_path = sluice;',
+  );
+}
 
 /** `lock_not_available` (PostgreSQL, appendix A); some errors of the library have its text alone. */
 function isLockTimeout(error: unknown): boolean {

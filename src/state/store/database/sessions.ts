@@ -1,5 +1,6 @@
 import { Client, type ClientBase } from 'pg';
 import { storeMark } from '../../../foundation/domain/store-mark.ts';
+import { ownPath, schemaOfQueue } from './own-schema.ts';
 import { StatementNames } from './prepared.ts';
 import { ReadOnlyError } from './unavailable.ts';
 
@@ -16,6 +17,7 @@ const limits: Settings = { statement_timeout: '55s', idle_in_transaction_session
  * Marks it as a session to our own tables, if no other client gets it: else a pooler would leave the mark, and the
  * settings `own`, to others.
  *
+ * @param path SQL of its search path, in such a session
  * @param writes whether a server that takes no writes is refused: after a failover the address may lead to a
  *   standby for a while. Its answers are old, and a connection to it would stay in the pool
  * @returns whether this is such a session
@@ -25,6 +27,7 @@ async function setUp(
   client: ClientBase,
   settings: Settings,
   own: Settings,
+  path: string,
   writes: boolean,
 ): Promise<boolean> {
   const { processID } = client as Opened;
@@ -35,6 +38,7 @@ async function setUp(
   const columns = [
     ...Object.entries(settings).map(set),
     ...Object.entries(own).map((each) => `case when ${isOwn} then ${set(each)} end`),
+    `case when ${isOwn} then set_config('search_path', ${path}, false) end`,
     `case when ${isOwn} then pg_advisory_lock_shared(${storeMark.join(', ')})::text end`,
   ];
   const { rows } = await client.query<{ isOwn: boolean; isReadOnly: boolean }>(
@@ -51,8 +55,8 @@ async function setUp(
  * @returns whether no other client gets this session
  */
 export async function setUpQueueSession(client: ClientBase): Promise<boolean> {
-  const settings = { timezone: 'UTC', search_path: 'bullmq' };
-  return setUp(client, settings, { synchronous_commit: 'off' }, true);
+  const path = `quote_ident(${schemaOfQueue})`;
+  return setUp(client, { timezone: 'UTC' }, { synchronous_commit: 'off' }, path, true);
 }
 
 /**
@@ -71,7 +75,7 @@ export class Sessions {
 
   /** Sets up a new connection. @param own what else it has, if no other client gets its session @throws ReadOnlyError */
   async open(client: ClientBase, own: Settings = {}): Promise<void> {
-    const isOwn = await setUp(client, output, { ...limits, ...own }, this.#writes);
+    const isOwn = await setUp(client, output, { ...limits, ...own }, ownPath, this.#writes);
     if (!isOwn) this.#isPooled = true;
     this.names.learn(isOwn);
   }
@@ -162,7 +166,7 @@ async function withClients<T>(
 export class PoolerError extends Error {
   constructor(what: string, remedy: string) {
     super(
-      `DATABASE_URL leads to a pooler in transaction mode, and ${what} need a session of their own.\n  ${remedy}`,
+      `DATABASE_URL leads to a pooler in transaction mode, and ${what} need a session of their own. ${remedy}`,
     );
     this.name = 'PoolerError';
   }

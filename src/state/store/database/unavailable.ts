@@ -49,6 +49,27 @@ export function isReadOnly(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === readOnly;
 }
 
+const noTls = 'The server does not support SSL connections';
+const unknownAuthority =
+  /^(UNABLE_TO_(VERIFY_LEAF_SIGNATURE|GET_ISSUER_CERT(_LOCALLY)?)|(SELF_SIGNED_CERT_IN_CHAIN|DEPTH_ZERO_SELF_SIGNED_CERT))$/;
+const badCertificate = /^(CERT_|ERR_TLS_|ERR_SSL_|ERR_OSSL_|HOSTNAME_MISMATCH$)/;
+
+/** Why no encrypted connection can be made until an operator changes something; null if that is not what failed. */
+function findTlsFault({ message }: Error, code: string): string | null {
+  if (message === noTls) {
+    return 'PostgreSQL offers no TLS; turn on ssl there, or remove sslmode from the address';
+  }
+  if (unknownAuthority.test(code)) {
+    return `the certificate of PostgreSQL is of an authority that this machine does not know (${message}); add sslrootcert=<path of the authority's certificate> to the address, or sslmode=no-verify to encrypt without verification`;
+  }
+  if (code === 'ERR_TLS_CERT_ALTNAME_INVALID') {
+    return `the certificate of PostgreSQL is of another host (${message.replace(/: *$/, '')}); use a name in the certificate as the host`;
+  }
+  return badCertificate.test(code)
+    ? `no encrypted connection to PostgreSQL can be made (${message})`
+    : null;
+}
+
 /** PgBouncer has one code for everything that it says itself. */
 const saidByPgbouncer = '08P01';
 const pgbouncerRefusals: readonly (readonly [RegExp, string])[] = [
@@ -72,8 +93,12 @@ export function findRefusal(error: unknown): string | null {
     return refusal === undefined ? null : `PgBouncer ${refusal} (${error.message})`;
   }
   if (code === '28P01' || code === '28000') {
-    return `PostgreSQL refuses the user or the password (${code})`;
+    const isPlain = /no encryption/.test(error.message);
+    const remedy = isPlain ? '; add sslmode=verify-full to the address' : '';
+    return `PostgreSQL refuses the login: ${error.message} (${code})${remedy}`;
   }
+  const tls = findTlsFault(error, code);
+  if (tls !== null) return tls;
   // pg's own error if the address has no password and the server requires one.
   if (error.message.startsWith('SASL')) return 'PostgreSQL requires a password';
   // Only the start of a session gives this one.

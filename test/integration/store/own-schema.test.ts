@@ -1,0 +1,170 @@
+import { randomBytes } from 'node:crypto';
+import pg from 'pg';
+import { expect, onTestFinished, test } from 'vitest';
+import { connectQueues } from '../../../src/state/queue/connection.ts';
+import { openProducer } from '../../../src/state/queue/producer.ts';
+import { openDatabase, openQueuePool } from '../../../src/state/store/database/database.ts';
+import { runCli } from '../../support/cli.ts';
+import { createEmptyDatabase } from '../../support/database.ts';
+import { until } from '../../support/until.ts';
+
+/** An empty database of an administrator, and a role that may only log in. `$role` and `$database` are their names. */
+async function createGuest(...statements: readonly string[]) {
+  const database = await createEmptyDatabase();
+  const admin = new pg.Client({ connectionString: database.url });
+  await admin.connect();
+  const name = new URL(database.url).pathname.slice(1);
+  const role = `guest_${randomBytes(6).toString('hex')}`;
+  const asAdmin = (text: string) =>
+    admin.query(text.replaceAll('$role', role).replaceAll('$database', name));
+  await asAdmin(
+    'create role $role login password $$x$$; revoke create on schema public from public',
+  );
+  for (const statement of statements) await asAdmin(statement);
+  onTestFinished(async () => {
+    await asAdmin('drop owned by $role cascade; drop role $role').catch(() => {});
+    await admin.end();
+    await database.drop();
+  });
+  const url = new URL(database.url);
+  [url.username, url.password] = [role, 'x'];
+  const env = { DATABASE_URL: url.href };
+  const tablesIn = async (schema: string) => {
+    const text = `select relname from pg_class where relnamespace = to_regnamespace(quote_ident($1)) and relkind = 'r'`;
+    const { rows } = await admin.query<{ relname: string }>(text, [schema]);
+    return rows.map(({ relname }) => relname);
+  };
+  return { env, url: url.href, role, name, asAdmin, tablesIn };
+}
+
+/** Migrates, writes and reads a table of ours, and passes a job through the queue in PostgreSQL. */
+async function expectService({ env, url }: Awaited<ReturnType<typeof createGuest>>) {
+  const migrated = await runCli(['migrate'], { env });
+  expect([migrated.code, migrated.err]).toEqual([0, '']);
+  expect((await runCli(['migrate'], { env })).out).toBe('up to date\n');
+  expect((await runCli(['organizations', 'create', '--name', 'Acme'], { env })).code).toBe(0);
+  const options = { connectionString: url, applicationName: 'test', onError: () => {} };
+  const db = openDatabase({ ...options, maxConnections: 4, writes: true });
+  const { pool, close } = openQueuePool({ ...options, maxConnections: 4 });
+  const queues = connectQueues({ kind: 'postgres', pool }, () => {});
+  const producer = openProducer(queues, () => {});
+  const taken: string[] = [];
+  const worker = queues.openWorker('sluice-runs', async ({ name }) => void taken.push(name), {});
+  worker.on('error', () => {});
+  try {
+    expect(await db.query(`select name from organizations where name = 'Acme'`)).toEqual([
+      { name: 'Acme' },
+    ]);
+    await producer.addRuns([{ runId: 'r1', deduplicationId: null }]);
+    await until(() => taken.length === 1, { message: 'the job arrives' });
+  } finally {
+    await worker.close();
+    await producer.close();
+    await close();
+    await db.close();
+  }
+}
+
+test.each([
+  ['of its name', ['create schema $role authorization $role'], '$role'],
+  ['of another name', ['create schema shipping authorization $role'], 'shipping'],
+  [
+    'on its search path, beside another one',
+    [
+      'create schema aaa authorization $role; create schema shipping authorization $role',
+      'alter role $role in database $database set search_path = shipping',
+    ],
+    'shipping',
+  ],
+  [
+    'with capitals, which the queue cannot have, beside a schema for the queue',
+    ['create schema "My-App" authorization $role; create schema bullmq authorization $role'],
+    'My-App',
+  ],
+  [
+    'and an empty search path',
+    ['create schema $role authorization $role; alter role $role set search_path = $$$$'],
+    '$role',
+  ],
+])(
+  'a role that owns a schema %s, not the database, has all tables there',
+  async (_what, statements, schema) => {
+    const guest = await createGuest(...statements);
+    await expectService(guest);
+    const own = await guest.tablesIn(schema.replace('$role', guest.role));
+    expect(own).toEqual(expect.arrayContaining(['runs', 'sluice_migrations']));
+    expect(await guest.tablesIn('public')).toEqual([]);
+    const [queue] = (await guest.tablesIn('bullmq')).length > 0 ? ['bullmq'] : [guest.role];
+    if (queue !== 'bullmq') expect(own).toContain('job');
+  },
+);
+
+test('a role that may create schemas and no tables gets schemas of its own', async () => {
+  const guest = await createGuest('grant create on database $database to $role');
+  await expectService(guest);
+  expect(await guest.tablesIn('sluice')).toContain('runs');
+  expect(await guest.tablesIn('bullmq')).toContain('job');
+});
+
+test('an owner of the database with an empty search path has its tables in public', async () => {
+  const guest = await createGuest(
+    'alter database $database owner to $role; alter database $database set search_path = $$$$',
+  );
+  await expectService(guest);
+  expect(await guest.tablesIn('public')).toContain('runs');
+});
+
+test.each([
+  [
+    'no schema',
+    [],
+    /^DATABASE_URL: the role guest_\w+ may create tables in no schema of the database \w+\. Run this there, .*: CREATE SCHEMA sluice AUTHORIZATION guest_\w+;\n$/,
+  ],
+  [
+    'two schemas, neither on its path',
+    ['create schema aaa authorization $role; create schema bbb authorization $role'],
+    /^DATABASE_URL: .* several schemas \(aaa, bbb\), .*: ALTER ROLE guest_\w+ IN DATABASE \w+ SET search_path = <schema>;\n$/,
+  ],
+  [
+    "a schema with a stranger's table",
+    ['create schema $role authorization $role; create table $role.runs (id int)'],
+    /^DATABASE_URL: the schema guest_\w+ has something that is not of Sluice: relation "runs" already exists\. .*CREATE SCHEMA sluice/,
+  ],
+  [
+    "a schema with a stranger's table that the queue has too",
+    ['create schema $role authorization $role; create table $role.meta (queue text)'],
+    /^DATABASE_URL: the schema of the queue has a table meta already\. .*CREATE SCHEMA bullmq AUTHORIZATION "guest_\w+"; or set REDIS_URL/,
+  ],
+  [
+    'a role that is read-only',
+    [
+      'create schema $role authorization $role; alter role $role set default_transaction_read_only = on',
+    ],
+    /^DATABASE_URL: the role guest_\w+ is read-only .*ALTER ROLE guest_\w+ RESET default_transaction_read_only;\n$/,
+  ],
+])('with %s: one line with the remedy', async (_what, statements, line) => {
+  const { env } = await createGuest(...statements);
+  const { code, err } = await runCli(['migrate'], { env });
+  expect(err).toMatch(line);
+  expect([code, err.trim().split('\n').length]).toEqual([1, 1]);
+});
+
+test.each(['LATIN1', 'SQL_ASCII'])(
+  'a database in %s is refused before anything is made',
+  async (encoding) => {
+    const { asAdmin, name, url } = await createGuest();
+    const other = `${name}_other`;
+    await asAdmin(
+      `create database ${other} owner $role encoding '${encoding}' locale 'C' template template0`,
+    );
+    const env = { DATABASE_URL: url.replace(/[^/]*$/, other) };
+    const { code, err } = await runCli(['migrate'], { env });
+    await asAdmin(`drop database ${other} with (force)`);
+    expect([code, err]).toEqual([
+      1,
+      expect.stringMatching(
+        `^DATABASE_URL: the encoding of the database ${other} is ${encoding}, .* CREATE DATABASE .*UTF8.*\\n$`,
+      ),
+    ]);
+  },
+);
