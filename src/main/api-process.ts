@@ -2,17 +2,20 @@ import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { readFileSettings } from '../foundation/domain/file-settings.ts';
 import type { DestinationContext } from '../rows/destinations/destination.ts';
-import { objectsOf } from '../rows/pipeline/table.ts';
 import { applyFilters } from '../rows/query/property-filters.ts';
-import { findTableAt } from '../rows/table-formats/iceberg/find-table.ts';
 import { buildApi } from '../service/api/build-api.ts';
 import type { FindTable } from '../service/api/options.ts';
 import type { Context } from '../service/use-cases/context.ts';
-import { tableOf } from '../service/worker/table-of.ts';
 import { createDashboard } from '../state/queue/dashboard.ts';
 import { findProject, findTenantKey } from '../state/store/tenants/tenants.ts';
 import { checkQueryOf, checkSourceOf } from './checks.ts';
-import { destinationContextOf, destinationOf, registry, type Registry } from './connectors.ts';
+import {
+  destinationContextOf,
+  destinationOf,
+  registry,
+  type Registry,
+  tablesOf,
+} from './connectors.ts';
 import { describeQueryOf } from './describe-query.ts';
 import type { Foundation } from './foundation.ts';
 import { openNotifications } from './notifications.ts';
@@ -110,16 +113,13 @@ function findTableOf(
   return async ({ teamId, model, type, config }, signal) => {
     // A folder with the id of the export is its own.
     if (readFileSettings(config).prefix.includes('{batch_export_id}')) return null;
-    const uriOf = (_: string, own: typeof config, key: string) =>
-      destinationOf(known, type).uri(own, key) ?? key;
-    const asked = { exportId: noId, model, destination: { type, config, secrets: null } };
-    const table = tableOf({ uriOf }, asked);
+    const table = tablesOf(known).tableOf({ exportId: noId, model, destination: { type, config } });
     const project = await findProject(db, teamId);
     if (!table || !project) return null;
     const { externalId } = project;
     const destination = destinationOf(known, type).open(config, context, { externalId });
     try {
-      const found = await findTableAt(table, objectsOf(destination, signal));
+      const found = await table.findExisting(destination, signal);
       return found && { ...found, folder: table.folder };
     } finally {
       await destination.close();

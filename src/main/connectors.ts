@@ -20,11 +20,13 @@ import {
   readRejectedRows,
 } from '../rows/encoders/index.ts';
 import { memoryBudget } from '../service/admission/memory-budget.ts';
+import { icebergTables } from '../extensions/iceberg/iceberg-table.ts';
 import { createOutboundAgents } from '../foundation/security/outbound-filter.ts';
 import type { ProxySettings } from '../foundation/security/proxy.ts';
 import type { SecretBox } from '../foundation/security/secret-box.ts';
 import { openDestinationConfig } from '../service/use-cases/exports/destination.ts';
 import type { ReadRows, WithoutRows } from '../rows/pipeline/read-back.ts';
+import type { TableFormat } from '../rows/pipeline/table-format.ts';
 import type { Connectors } from '../service/worker/connectors.ts';
 import type { SourceOf } from './models.ts';
 
@@ -110,7 +112,7 @@ export function joinConnectors(
       const used = isTried ? { ...context, requestRetry: once } : context;
       return destinationOf(known, destination.type).open(config, used, owner, traits);
     },
-    uriOf: (type, config, key) => destinationOf(known, type).uri(config, key) ?? key,
+    tableOf: tablesOf(known).tableOf,
     sourceOf,
     sourcePlaceOf: (model) => sourceOf(model).place ?? model,
     destinationPlaceOf({ exportId, destination: { type, config, secrets: sealed } }) {
@@ -156,6 +158,11 @@ export function joinConnectors(
       };
     },
   };
+}
+
+/** The one table format that exports can have. */
+export function tablesOf(known: Registry): TableFormat {
+  return icebergTables((type, config, key) => destinationOf(known, type).uri(config, key) ?? key);
 }
 
 /** How an erasure makes files again. */

@@ -23,7 +23,6 @@ import {
   verifyExports,
 } from '../service/verify/verify-exports.ts';
 import type { Connectors } from '../service/worker/connectors.ts';
-import { tableOf } from '../service/worker/table-of.ts';
 import {
   destinationContextOf,
   destinationOf,
@@ -176,7 +175,7 @@ async function openPlaces(
   return {
     destination,
     keepsFiles,
-    table: tableOf(connectors, { ...batchExport, exportId: id }),
+    table: connectors.tableOf({ ...batchExport, exportId: id }),
     latestKey: keepsFiles ? latestKeyOf(batchExport) : null,
     strayPlaces,
     formerPlaces,

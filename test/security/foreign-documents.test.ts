@@ -8,12 +8,9 @@ import { describe, expect, it } from 'vitest';
 import { readShortXml, readXml } from '../../src/rows/destinations/s3/xml.ts';
 import { parseForeignJson } from '../../src/foundation/domain/foreign-json.ts';
 import { decodeManifest } from '../../src/rows/pipeline/manifest.ts';
-import { ReadingBudget } from '../../src/rows/table-formats/iceberg/avro-read.ts';
-import {
-  decodeManifestFile,
-  decodeManifestList,
-} from '../../src/rows/table-formats/iceberg/manifests.ts';
-import { decodeMetadata } from '../../src/rows/table-formats/iceberg/metadata.ts';
+import { ReadingBudget } from '../../src/extensions/iceberg/avro-read.ts';
+import { decodeManifestFile, decodeManifestList } from '../../src/extensions/iceberg/manifests.ts';
+import { decodeMetadata } from '../../src/extensions/iceberg/metadata.ts';
 import { countLoopTurns } from '../support/loop-turns.ts';
 import { entry, listOf, long, sync } from '../support/packed-list.ts';
 
@@ -28,8 +25,8 @@ const readers: Readonly<Record<string, string>> = {
   'foundation/domain/foreign-json.ts': 'JSON of others: tested below',
   'rows/pipeline/latest-manifest.ts': 'a JSON document in a bucket: foreign-json.ts has its bounds',
   'rows/pipeline/manifest.ts': 'manifests in buckets: tested below',
-  'rows/table-formats/iceberg/avro-read.ts': 'manifests and lists of Iceberg tables: tested below',
-  'rows/table-formats/iceberg/metadata.ts': 'metadata of Iceberg tables: tested below',
+  'extensions/iceberg/avro-read.ts': 'manifests and lists of Iceberg tables: tested below',
+  'extensions/iceberg/metadata.ts': 'metadata of Iceberg tables: tested below',
   // Rows: MAX_ROW_MIB bounds their bytes.
   'rows/transforms/json.ts': 'JSON of rows in built-in steps: test/unit/transforms/hostile-rows',
   'foundation/domain/row-block.ts': 'one JSON text of a row',

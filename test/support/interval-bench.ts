@@ -1,3 +1,5 @@
+import { icebergTables } from '../../src/extensions/iceberg/iceberg-table.ts';
+import type { ExportTable } from '../../src/rows/pipeline/table-format.ts';
 import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -255,3 +257,12 @@ export async function countLines(destination: Destination): Promise<number> {
 }
 
 export const readableKeys = (destination: Destination) => keysUnder(destination, 'p/');
+
+/** The Iceberg table of an export whose files are below `p/` of a bucket. */
+export function tableBelow(bucket: string, exportId: string): ExportTable {
+  const tables = icebergTables((_, __, key) => `s3://${bucket}/${key}`);
+  const config = { prefix: 'p', table_format: 'iceberg' };
+  const table = tables.tableOf({ exportId, model: 'events', destination: { type: 'S3', config } });
+  if (!table) throw new Error('the settings ask for no table');
+  return table;
+}

@@ -1,13 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { TableField } from '../../src/foundation/domain/table-field.ts';
-import type {
-  IntervalFiles,
-  TableCommit,
-} from '../../src/rows/table-formats/iceberg/commit-interval.ts';
-import type {
-  TableObjects,
-  TablePlace,
-} from '../../src/rows/table-formats/iceberg/table-objects.ts';
+import type { IntervalFiles, TableCommit } from '../../src/extensions/iceberg/commit-interval.ts';
+import type { TableObjects, TablePlace } from '../../src/extensions/iceberg/table-objects.ts';
 
 const hourMs = 3_600_000;
 export const dayMs = 24 * hourMs;

@@ -1,6 +1,6 @@
 import { deflateRawSync } from 'node:zlib';
-import { textOf } from '../../src/rows/table-formats/iceberg/avro-schema.ts';
-import { listSchema } from '../../src/rows/table-formats/iceberg/manifests.ts';
+import { textOf } from '../../src/extensions/iceberg/avro-schema.ts';
+import { listSchema } from '../../src/extensions/iceberg/manifests.ts';
 
 /** Avro's varint of a zigzag number. */
 export function long(value: number): Buffer {

@@ -1,19 +1,16 @@
-import {
-  budgetOfCommit,
-  readManifests,
-} from '../../src/rows/table-formats/iceberg/manifest-set.ts';
+import { budgetOfCommit, readManifests } from '../../src/extensions/iceberg/manifest-set.ts';
 import {
   keptVersions,
   nameOf,
   ownNames,
   readNames,
-} from '../../src/rows/table-formats/iceberg/metadata.ts';
+} from '../../src/extensions/iceberg/metadata.ts';
 import {
   metadataFolder,
   type TableObjects,
   type TablePlace,
-} from '../../src/rows/table-formats/iceberg/table-objects.ts';
-import { readNewest } from '../../src/rows/table-formats/iceberg/versions.ts';
+} from '../../src/extensions/iceberg/table-objects.ts';
+import { readNewest } from '../../src/extensions/iceberg/versions.ts';
 
 /** Names in the metadata folder of a table that no snapshot needs, and that do not wait for their removal. */
 export async function findTableLeftovers(

@@ -7,7 +7,7 @@ import { failpoint } from '../../foundation/failpoints/failpoint.ts';
 import type { Destination, FileFacts, PutLease } from '../destinations/destination.ts';
 import { knowsFile } from './found-manifest.ts';
 import type { HashedFile } from './hashed-file.ts';
-import type { Delivery } from './interval-attempt.ts';
+import type { Delivery, FoundCommit } from './interval-attempt.ts';
 import type {
   CommitIntent,
   CommittedFile,
@@ -26,7 +26,6 @@ import {
 } from './manifest.ts';
 import { mayStat } from './may-stat.ts';
 import { putChecksums, sideFilesOf } from './side-files.ts';
-import { commitTable } from './table.ts';
 
 /** What an earlier attempt of this run has made current without recording it; null if there is nothing. */
 export function findAdoptable(job: IntervalJob, found: FoundManifest): IntervalResult | null {
@@ -146,7 +145,7 @@ export interface Commit extends Delivery {
   /** The columns of the rows. */
   readonly columns: readonly Column[];
   /** The manifest that is replaced. */
-  readonly found: FoundManifest;
+  readonly found: FoundCommit;
 }
 
 /** Makes the files readable, adds them to the export's table, then puts the manifest that names them. */
@@ -174,7 +173,7 @@ export async function commitFiles(commit: Commit): Promise<IntervalResult> {
   };
   if (key === null) return { ...committed, manifestEtag: null };
   const { columnMetrics: metrics } = files;
-  await commitTable(commit, { ...intent, metrics, columns });
+  await found.table?.commit({ ...intent, metrics, columns });
   await failpoint('before_manifest');
   // Fails if the manifest changed after we read it.
   const body = encodeManifest(buildManifest({ ...job, ...job.encoding, ...intent, columns }));

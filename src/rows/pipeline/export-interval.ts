@@ -7,7 +7,6 @@ import { failpoint } from '../../foundation/failpoints/failpoint.ts';
 import type { Destination } from '../destinations/destination.ts';
 import { withOpenSteps } from '../sandbox/open-steps.ts';
 import { refusePartOfDay, type SourceSnapshot } from '../sources/source.ts';
-import type { TableState } from '../table-formats/iceberg/held-files.ts';
 import { type Commit, commitFiles, findAdoptable, findUnchanged, prepareCommit } from './commit.ts';
 import { describeUnsettled } from './describe-unsettled.ts';
 import { eraseRows } from './erase-rows.ts';
@@ -33,7 +32,7 @@ import { checkMissing, findAllDelivered } from './missing-rows.ts';
 import { putSuccess } from './side-files.ts';
 import { SpoolFolder } from './spool-folder.ts';
 import { supplementInterval } from './supplement.ts';
-import { findTableState, isInTable } from './table.ts';
+import type { OpenTable } from './table-format.ts';
 import { allKeyIndicesOf, countSteps } from './transform-blocks.ts';
 import { endUploads, type WrittenRows, writeRows } from './write-rows.ts';
 
@@ -63,7 +62,7 @@ export async function exportInterval(
   if (adopted) return finish(given, adopted);
   if (given.isDeleted) throw new SluiceError('run.cancelled', 'the export was deleted');
   await checkLatest(destination, given, signal);
-  const table = await findTableState(destination, given, signal);
+  const table = (await given.table?.begin({ job: given, destination, ports, signal })) ?? null;
   const generation = await chooseGeneration(given, found, table, ports);
   const job = { ...given, generation };
   const attempt = { job, source, destination, ports, found: { ...found, table }, signal };
@@ -96,7 +95,7 @@ const isConflict = (error: unknown): boolean =>
 async function chooseGeneration(
   { purpose, writesManifest, current, generation, names }: IntervalJob,
   { manifest }: FoundManifest,
-  table: TableState | null,
+  table: OpenTable | null,
   ports: RunPorts,
 ): Promise<number> {
   const isInPlace = !writesManifest && current?.manifestKey === null;
@@ -161,7 +160,7 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
     signal.throwIfAborted();
     const planned = { destination, job, intent, columns, found, ports, signal };
     const unchanged = await findUnchanged(planned);
-    if (unchanged && (await isInTable(destination, job, unchanged.files, signal))) {
+    if (unchanged && ((await found.table?.hasFiles(unchanged.files)) ?? true)) {
       await endUploads(files, ports);
       ports.log('INFO', 'The rows produce the same files again, so the current files stay.');
       return unchanged;

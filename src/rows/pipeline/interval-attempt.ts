@@ -1,14 +1,15 @@
 import type { Destination } from '../destinations/destination.ts';
 import type { Settlement, Source, SourceRequest } from '../sources/source.ts';
-import type { TableState } from '../table-formats/iceberg/held-files.ts';
 import type { Step } from '../transforms/step.ts';
 import type { IntervalJob, RunPorts } from './interval-job.ts';
 import type { FoundManifest } from './manifest.ts';
 import type { SpoolFolder } from './spool-folder.ts';
+import type { OpenTable } from './table-format.ts';
 
 /** What is at the destination before the attempt. */
 export interface FoundCommit extends FoundManifest {
-  readonly table: TableState | null;
+  /** Null: the export has no table. */
+  readonly table: OpenTable | null;
 }
 
 /** What an attempt asks of the source. */

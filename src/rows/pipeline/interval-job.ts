@@ -15,6 +15,7 @@ import type { StepDefinition } from '../transforms/step.ts';
 import type { Manifest, ManifestFile } from './manifest.ts';
 import type { PartitionLimits } from './partitioned-rows.ts';
 import type { ReadRows, WithoutRows } from './read-back.ts';
+import type { ExportTable } from './table-format.ts';
 
 /** How rows become bytes. */
 export interface Encoding {
@@ -81,7 +82,7 @@ export interface IntervalJob {
   /** Where the newest interval's manifest is named; null: nowhere. */
   readonly latestKey: string | null;
   /** The table that the files belong to; null or missing: none. */
-  readonly table?: IntervalTable | null;
+  readonly table?: ExportTable | null;
   /** What rejected rows do to the run. */
   readonly onRejected: OnRejected;
   /** The generation of this attempt's lineage; no other lineage ever has it. */
@@ -111,16 +112,6 @@ export interface IntervalJob {
    * one at the key.
    */
   readonly begunManifests: readonly string[];
-}
-
-/** The Iceberg table of an export. */
-export interface IntervalTable {
-  /** `a/b`: the table's files are below it. */
-  readonly folder: string;
-  /** How long it keeps a snapshot that was replaced. */
-  readonly retentionMs: number;
-  /** The address of an object, as readers of the table use it. */
-  uri(key: string): string;
 }
 
 /** A transformation chain as a run uses it. */

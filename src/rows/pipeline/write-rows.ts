@@ -3,7 +3,6 @@ import { findDecimalFault } from '../../foundation/domain/decimal-columns.ts';
 import { SluiceError, StepFault, toSluiceError } from '../../foundation/domain/errors.ts';
 import type { Column, RowBlock } from '../../foundation/domain/row-block.ts';
 import type { SourceSnapshot } from '../sources/source.ts';
-import type { TableState } from '../table-formats/iceberg/held-files.ts';
 import type { BlockTransformer } from '../transforms/block-transformer.ts';
 import { findExcess, type StepTally } from '../transforms/chain-step.ts';
 import type { Step } from '../transforms/step.ts';
@@ -13,7 +12,7 @@ import type { KeySpool } from './key-spool.ts';
 import type { ManifestFile } from './manifest.ts';
 import { openPartitions } from './partitioned-rows.ts';
 import { describeRejections } from './rejection-tally.ts';
-import { checkColumns } from './table.ts';
+import type { OpenTable } from './table-format.ts';
 import { describeSteps, keyIndicesOf, openTransformer } from './transform-blocks.ts';
 
 /** What an attempt writes. */
@@ -24,7 +23,7 @@ export interface Writing {
   readonly steps: readonly Step[];
   readonly destination: Destination;
   readonly ports: RunPorts;
-  readonly table: TableState | null;
+  readonly table: OpenTable | null;
   /** Gets the keys of all rows that are written or rejected. */
   readonly keys?: KeySpool | null;
   /** The rows of a block that are wanted; default: all. Called for each block, in order. */
@@ -62,7 +61,7 @@ export async function writeRows<T>(
   const { columns } = transformer ?? snapshot;
   try {
     checkDecimals(job, columns);
-    checkColumns(table, job, columns);
+    table?.checkColumns(columns);
     const files = new FileSet({
       ...job,
       destination,

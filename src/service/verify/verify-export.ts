@@ -1,4 +1,4 @@
-import type { IntervalTable } from '../../rows/pipeline/interval-job.ts';
+import type { ExportTable } from '../../rows/pipeline/table-format.ts';
 import { listReceipts, type Receipt } from '../../state/store/intervals/receipts.ts';
 import {
   countMissingData,
@@ -13,14 +13,13 @@ import { findStrays, type StrayPlace } from './find-strays.ts';
 import { breachesOf, type Finding } from './finding.ts';
 import { Sums, type Verified } from './sums.ts';
 import { type ReceiptOptions, verifyReceipt } from './verify-receipt.ts';
-import { verifyTable } from './verify-table.ts';
 import { describeInterval, toTimestamp } from '../../foundation/domain/time.ts';
 import type { Destination } from '../../rows/destinations/destination.ts';
 import { findLatest } from '../../rows/pipeline/latest-manifest.ts';
 
 export interface VerifyOptions extends ReceiptOptions {
   /** The export's table; null: it has none. */
-  readonly table: IntervalTable | null;
+  readonly table: ExportTable | null;
   /** The key of the object that names the newest manifest; null: the export has none. */
   readonly latestKey: string | null;
   /** Where strays are looked for; the present place is the first. */
@@ -121,14 +120,14 @@ async function hasLater({ sql, batchExport }: VerifyOptions, newest: Receipt): P
 /** The table is ahead of the receipts while a run commits. */
 async function lookAtTable(
   options: VerifyOptions,
-  table: IntervalTable,
+  table: ExportTable,
   files: readonly Receipt['files'][number][],
   sums: Sums,
   report: (finding: Finding) => void,
 ): Promise<void> {
   const { sql, batchExport, destination } = options;
   const wasLive = await hasLiveRuns(sql, batchExport.id);
-  const faults = await verifyTable(destination, batchExport.id, table, files);
+  const faults = await table.verify(destination, files);
   if (faults.length === 0) return;
   const isWritten =
     wasLive || (await hasLiveRuns(sql, batchExport.id)) || (await hasMoreFiles(options, files));

@@ -10,7 +10,6 @@ import { appendLogEntries, type LogLevel } from '../../state/store/exports/log-e
 import { findStoreTraits } from '../../state/store/files/store-traits.ts';
 import { collectByTeam, type SweepOptions, teamPatienceMs } from './collect-by-team.ts';
 import { removeFiles } from './remove-files.ts';
-import { tableOf } from './table-of.ts';
 
 /** Removes files that the workers of their runs could not remove. */
 export async function collectFiles(options: SweepOptions): Promise<void> {
@@ -47,7 +46,7 @@ async function remove(
   const { db } = context;
   const { teamId, exportId, runId } = work;
   const traits = await findStoreTraits(db, work);
-  const current = { ...work, table: tableOf(connectors, work) };
+  const current = { ...work, table: connectors.tableOf(work) };
   const destination = connectors.openDestination(work, traits, isTried);
   try {
     const log = (level: LogLevel, message: string) =>

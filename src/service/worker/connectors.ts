@@ -8,9 +8,9 @@ import type { DestinationConfig, FileSettings } from '../../foundation/domain/fi
 import type { FormatSettings } from '../../foundation/domain/format-settings.ts';
 import type { Encoding } from '../../rows/pipeline/interval-job.ts';
 import type { ReadRows, WithoutRows } from '../../rows/pipeline/read-back.ts';
+import type { TableFormat } from '../../rows/pipeline/table-format.ts';
 import type { Source } from '../../rows/sources/source.ts';
 import type { DescribedPlace } from '../use-cases/tenants/advance-offboarding.ts';
-import type { UriOf } from './table-of.ts';
 
 /** An export's destination as stored in our tables. */
 export interface ExportDestination extends DestinationOwner {
@@ -31,7 +31,7 @@ export interface Connectors {
     traits?: StoreTraits | null,
     isTried?: boolean,
   ): Destination;
-  readonly uriOf: UriOf;
+  readonly tableOf: TableFormat['tableOf'];
   /** @throws SluiceError `source.unknown_model` */
   sourceOf(model: string): Source;
   /** The place of a destination with its credentials, to compare with those of others. @throws SluiceError if its secrets cannot be decrypted */

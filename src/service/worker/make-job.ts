@@ -5,6 +5,7 @@ import { commonFolder, renderKeyTemplate } from '../../foundation/domain/key-tem
 import { latestManifestKey, stemOf } from '../../foundation/domain/object-keys.ts';
 import type { CommitIntent, Encoding, IntervalJob } from '../../rows/pipeline/interval-job.ts';
 import type { ReadRows, WithoutRows } from '../../rows/pipeline/read-back.ts';
+import type { TableFormat } from '../../rows/pipeline/table-format.ts';
 import type { ClaimedRun } from '../../state/store/runs/claims.ts';
 import { listFormerManifests } from '../../state/store/files/leftover-files.ts';
 import type { LineageUpload } from '../../state/store/files/uploads.ts';
@@ -12,7 +13,6 @@ import type { Context } from '../use-cases/context.ts';
 import { openErased } from '../use-cases/runs/erase-intervals.ts';
 import { sourceRequestOf } from '../use-cases/runs/source-request.ts';
 import { openChain } from '../use-cases/transformations/open-chain.ts';
-import { tableOf, type UriOf } from './table-of.ts';
 
 /** What a claimed run exports, of what its claim has read. */
 export async function makeJob(
@@ -22,7 +22,7 @@ export async function makeJob(
       encodingOf(files: FileSettings): Encoding;
       readonly readRows: ReadRows;
       readonly withoutRows: WithoutRows;
-      readonly uriOf: UriOf;
+      readonly tableOf: TableFormat['tableOf'];
       /** Whether files that a run makes at such a destination can be read again. */
       keepsFiles(type: string): boolean;
     };
@@ -72,7 +72,7 @@ export async function makeJob(
     latestKey: writesManifest && keepsFiles ? latestKeyOf(run, stored) : null,
     onRejected: files.onRejected,
     // Files that were made before the export had a table are not in it.
-    table: files.tableFormat === null ? null : tableOf(options.connectors, run),
+    table: files.tableFormat === null ? null : options.connectors.tableOf(run),
     generation: run.fileGeneration,
     era: run.era,
     current,

@@ -1,9 +1,8 @@
 import type { Destination } from '../../rows/destinations/destination.ts';
 import type { SluiceError } from '../../foundation/domain/errors.ts';
 import { fencesManifests } from '../../foundation/domain/store-traits.ts';
-import type { IntervalTable } from '../../rows/pipeline/interval-job.ts';
 import { type RemovalRules, removeLeftovers } from '../../rows/pipeline/leftovers.ts';
-import { findHeldFiles } from '../../rows/pipeline/table.ts';
+import type { ExportTable } from '../../rows/pipeline/table-format.ts';
 import {
   endRemoval,
   forgetLeftoverFiles,
@@ -19,7 +18,7 @@ import type { Context } from '../use-cases/context.ts';
 /** The current commit of an interval, from our tables. */
 interface Current extends IntervalPlace {
   /** The export's table, which may need files of before; null or absent: it has none. */
-  readonly table?: IntervalTable | null;
+  readonly table?: ExportTable | null;
   readonly runId: string;
   readonly era: string;
   readonly generation: number;
@@ -55,19 +54,21 @@ export async function removeFiles(
   const noted = await listLeftoverFiles(db, current);
   if (noted.length === 0) return { end: 'all', fault: null };
   const keys = noted.map(({ key }) => key);
-  const held = await findHeldFiles(destination, current, keys, () => readNow(db), signal);
+  const { table, interval, manifestKey } = current;
+  const held =
+    table && manifestKey !== null
+      ? await table.findHeld(
+          destination,
+          { interval, manifestKey },
+          keys,
+          () => readNow(db),
+          signal,
+        )
+      : new Set<string>();
   // They stay until the snapshots that need them have expired; the sweep looks again.
   const leftovers = noted.filter(({ key }) => !held.has(key));
   if (leftovers.length === 0) return { end: 'all', fault: null };
-  const {
-    exportId,
-    interval,
-    runId,
-    era,
-    generation,
-    fileGeneration: lineage,
-    manifestKey,
-  } = current;
+  const { exportId, runId, era, generation, fileGeneration: lineage } = current;
   const commit = { exportId, runId, era, interval, generation, lineage, manifestKey };
   const keepsRecent = destination.traits !== null && !fencesManifests(destination.traits);
   const rules: RemovalRules = {

@@ -7,7 +7,6 @@ import { encoders } from '../../../src/rows/encoders/index.ts';
 import { armFailpoints, type FailpointName } from '../../../src/foundation/failpoints/failpoint.ts';
 import type { ExportedInterval } from '../../../src/rows/pipeline/export-interval.ts';
 import type { IntervalJob } from '../../../src/rows/pipeline/interval-job.ts';
-import { verifyTable } from '../../../src/service/verify/verify-table.ts';
 import { codeOf, readAll } from '../../conformance/destination-suite.ts';
 import { compressionsOf } from '../../support/compressions.ts';
 import { readByIcebird } from '../../support/icebird.ts';
@@ -15,14 +14,15 @@ import {
   attempt,
   encodingOf,
   firstJob,
-  type IntervalBench,
   jobAfter,
   manifestPath,
-  type OpenedDestination,
-  openedBy,
   openIntervalBench,
-  readableKeys,
+  openedBy,
   readManifest,
+  readableKeys,
+  tableBelow,
+  type IntervalBench,
+  type OpenedDestination,
 } from '../../support/interval-bench.ts';
 import { casesOf } from '../../support/nightly.ts';
 import { bucket } from '../../support/s3-destination.ts';
@@ -365,11 +365,7 @@ describe('an erasure', () => {
   });
 
   it('in an Iceberg table replaces the files with the rows, and keeps the entries of the others', async () => {
-    const table = {
-      folder: 'p',
-      retentionMs: 86_400_000,
-      uri: (key: string) => `s3://${bucket}/${key}`,
-    };
+    const table = tableBelow(bucket, firstJob().exportId);
     const settings = {
       file_format: 'Parquet',
       table_format: 'iceberg',
@@ -383,6 +379,6 @@ describe('an erasure', () => {
     expect(uuids(await readByIcebird(destination, 'p'))).toEqual(
       uuids(read.filter((row) => row.distinct_id !== person)),
     );
-    expect(await verifyTable(destination, job.exportId, table, result.files)).toEqual([]);
+    expect(await table.verify(destination, result.files)).toEqual([]);
   });
 });

@@ -2,7 +2,6 @@ import { readFileSync } from 'node:fs';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { armFailpoints, type FailpointName } from '../../../src/foundation/failpoints/failpoint.ts';
 import type { IntervalJob } from '../../../src/rows/pipeline/interval-job.ts';
-import { verifyTable } from '../../../src/service/verify/verify-table.ts';
 import { codeOf, readAll } from '../../conformance/destination-suite.ts';
 import { askClickHouse, hasClickHouse } from '../../support/clickhouse/ask.ts';
 import { boundsByIcebird, readByIcebird, snapshotsOf } from '../../support/icebird.ts';
@@ -16,16 +15,12 @@ import {
   openIntervalBench,
   readableKeys,
   readManifest,
+  tableBelow,
 } from '../../support/interval-bench.ts';
 import { bucket, credentials, type OpenedStore, openStore } from '../../support/s3-destination.ts';
 
 const rows = 40;
-const dayMs = 86_400_000;
-const table = {
-  folder: 'p',
-  retentionMs: 7 * dayMs,
-  uri: (key: string) => `s3://${bucket}/${key}`,
-};
+const table = tableBelow(bucket, firstJob().exportId);
 const config = { file_format: 'Parquet', compression: 'snappy' };
 let bench: IntervalBench;
 let store: OpenedStore;
@@ -61,7 +56,7 @@ async function expectRows(count: number): Promise<void> {
 /** What verify says. */
 async function faults(): Promise<readonly string[]> {
   const { files } = await readManifest(store.destination);
-  return verifyTable(store.destination, tableJob().exportId, table, files);
+  return table.verify(store.destination, files);
 }
 
 describe('an export with an Iceberg table', () => {
@@ -245,8 +240,7 @@ describe('an export with an Iceberg table', () => {
     await damage('/s_', /s_.*avro is/);
     await damage('/v1.', /v1\.metadata\.json is/);
     const wanted = [{ key: 'p/other.parquet', rows: 1, bytes: 1 }];
-    const { exportId } = tableJob();
-    const lacking = await verifyTable(store.destination, exportId, table, wanted);
+    const lacking = await table.verify(store.destination, wanted);
     expect(lacking).toHaveLength(2);
   });
 });

@@ -12,11 +12,12 @@ import {
   deliveredKeys,
   encodingOf,
   firstJob,
-  type IntervalBench,
   jobAfter,
   openIntervalBench,
-  readableKeys,
   readManifest,
+  readableKeys,
+  tableBelow,
+  type IntervalBench,
 } from '../../support/interval-bench.ts';
 import { openStore } from '../../support/s3-destination.ts';
 import type { S3Quirks } from '../../support/s3-server/quirks.ts';
@@ -220,11 +221,7 @@ describe('a supplement', () => {
     closing.push(store.close);
     await store.destination.probe(signal);
     const config = { file_format: 'Parquet', compression: 'zstd', table_format: 'iceberg' };
-    const table = {
-      folder: 'p',
-      retentionMs: 86_400_000,
-      uri: (key: string) => `s3://exports/${key}`,
-    };
+    const table = tableBelow('exports', firstJob().exportId);
     const job = firstJob({ encoding: encodingOf(config), table });
     const first = await attempt(bench, store.destination, job).exported;
     await changeSource();

@@ -1,14 +1,7 @@
+import type { FoundTable } from '../../rows/pipeline/table-format.ts';
 import { ownNames } from './metadata.ts';
 import { metadataFolder, type TableObjects, type TablePlace } from './table-objects.ts';
 import { maxMetadataBytes } from './versions.ts';
-
-/** A table that is at a place already. */
-export interface FoundTable {
-  /** A version of it. */
-  readonly key: string;
-  /** The batch export whose table it is; null: another program's. */
-  readonly owner: string | null;
-}
 
 /** The names of versions begin so: `v12`, and those of catalogs `00012-<id>`. */
 const firstLetters = ['v', '0'];

@@ -1,5 +1,5 @@
-import { SluiceError } from '../../../foundation/domain/errors.ts';
-import type { TableField, TableType } from '../../../foundation/domain/table-field.ts';
+import { SluiceError } from '../../foundation/domain/errors.ts';
+import type { TableField, TableType } from '../../foundation/domain/table-field.ts';
 
 /** A version of a table's columns. Schemas are never changed, only added. */
 export interface TableSchema {

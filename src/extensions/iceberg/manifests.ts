@@ -1,4 +1,4 @@
-import type { ColumnMetrics } from '../../../foundation/domain/column-metrics.ts';
+import type { ColumnMetrics } from '../../foundation/domain/column-metrics.ts';
 import { decodeAvro, type ReadingBudget } from './avro-read.ts';
 import {
   type AvroField,

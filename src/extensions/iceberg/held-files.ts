@@ -1,4 +1,4 @@
-import type { TableField } from '../../../foundation/domain/table-field.ts';
+import type { TableField } from '../../foundation/domain/table-field.ts';
 import { findInterval, generationIn, type LiveFile, type TableInterval } from './manifest-set.ts';
 import { currentSnapshot, ownNames, schemaOf } from './metadata.ts';
 import type { TableObjects, TablePlace } from './table-objects.ts';

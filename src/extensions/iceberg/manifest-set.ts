@@ -1,6 +1,6 @@
-import { SluiceError } from '../../../foundation/domain/errors.ts';
-import { readKey } from '../../../foundation/domain/file-name.ts';
-import type { Instant } from '../../../foundation/domain/time.ts';
+import { SluiceError } from '../../foundation/domain/errors.ts';
+import { readKey } from '../../foundation/domain/file-name.ts';
+import type { Instant } from '../../foundation/domain/time.ts';
 import { ReadingBudget } from './avro-read.ts';
 import {
   type Counts,

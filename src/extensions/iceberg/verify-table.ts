@@ -1,28 +1,20 @@
-import type { Destination } from '../../rows/destinations/destination.ts';
 import { SluiceError } from '../../foundation/domain/errors.ts';
-import type { IntervalTable } from '../../rows/pipeline/interval-job.ts';
+import type { Destination } from '../../rows/destinations/destination.ts';
 import type { ManifestFile } from '../../rows/pipeline/manifest.ts';
-import { objectsOf, tablePlace } from '../../rows/pipeline/table.ts';
-import { readTable } from '../../rows/table-formats/iceberg/read-table.ts';
+import { readTable } from './read-table.ts';
+import type { TablePlace } from './table-objects.ts';
+import { objectsOf } from './objects-of.ts';
 
 /** What the findings of one table name at most. */
 const maxNamed = 20;
 
-/**
- * I4: the export's table has exactly the current files, with their rows and bytes, and what its earlier
- * snapshots name is there.
- *
- * @param files the current files of all intervals
- * @returns what is wrong
- */
+/** Implements `ExportTable.verify`. */
 export async function verifyTable(
   destination: Destination,
-  exportId: string,
-  table: IntervalTable,
+  place: TablePlace,
   files: Iterable<Pick<ManifestFile, 'key' | 'rows' | 'bytes'>>,
 ): Promise<readonly string[]> {
-  const wanted = new Map([...files].map((file) => [table.uri(file.key), file]));
-  const place = tablePlace(exportId, table);
+  const wanted = new Map([...files].map((file) => [place.uri(file.key), file]));
   const found = await readTable(place, objectsOf(destination)).catch((error: unknown) => {
     if (error instanceof SluiceError && !error.spec.retryable) return error;
     throw error;
@@ -43,7 +35,7 @@ export async function verifyTable(
     if (!wanted.has(path))
       faults.push(`${path} is in the Iceberg table and in no current manifest`);
   }
-  const root = table.uri('');
+  const root = place.uri('');
   for (const [path, { bytes }] of found.earlier) {
     const stat = await destination.statFile(path.slice(root.length));
     if (stat?.bytes === bytes) continue;

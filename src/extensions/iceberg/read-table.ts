@@ -1,4 +1,4 @@
-import { SluiceError } from '../../../foundation/domain/errors.ts';
+import { SluiceError } from '../../foundation/domain/errors.ts';
 import { ReadingBudget } from './avro-read.ts';
 import { type LiveFile, readFiles, readManifests } from './manifest-set.ts';
 import { currentSnapshot } from './metadata.ts';

@@ -1,4 +1,4 @@
-import { SluiceError } from '../../../foundation/domain/errors.ts';
+import { SluiceError } from '../../foundation/domain/errors.ts';
 import { decodeMetadata, ownNames, type TableMetadata } from './metadata.ts';
 import { metadataFolder, type TableObjects, type TablePlace } from './table-objects.ts';
 

@@ -3,14 +3,11 @@ import {
   commitInterval,
   expireSnapshots,
   type TableCommit,
-} from '../../../src/rows/table-formats/iceberg/commit-interval.ts';
-import { findHeld } from '../../../src/rows/table-formats/iceberg/held-files.ts';
-import {
-  budgetOfCommit,
-  readManifests,
-} from '../../../src/rows/table-formats/iceberg/manifest-set.ts';
-import type { TableMetadata } from '../../../src/rows/table-formats/iceberg/metadata.ts';
-import { readTable } from '../../../src/rows/table-formats/iceberg/read-table.ts';
+} from '../../../src/extensions/iceberg/commit-interval.ts';
+import { findHeld } from '../../../src/extensions/iceberg/held-files.ts';
+import { budgetOfCommit, readManifests } from '../../../src/extensions/iceberg/manifest-set.ts';
+import type { TableMetadata } from '../../../src/extensions/iceberg/metadata.ts';
+import { readTable } from '../../../src/extensions/iceberg/read-table.ts';
 import { codeOf } from '../../conformance/destination-suite.ts';
 import {
   commitTo,

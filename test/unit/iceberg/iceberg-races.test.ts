@@ -4,9 +4,9 @@ import {
   commitInterval,
   expireSnapshots,
   type IntervalFiles,
-} from '../../../src/rows/table-formats/iceberg/commit-interval.ts';
-import { readTable } from '../../../src/rows/table-formats/iceberg/read-table.ts';
-import type { TableObjects } from '../../../src/rows/table-formats/iceberg/table-objects.ts';
+} from '../../../src/extensions/iceberg/commit-interval.ts';
+import { readTable } from '../../../src/extensions/iceberg/read-table.ts';
+import type { TableObjects } from '../../../src/extensions/iceberg/table-objects.ts';
 import { randomOf } from '../../chaos/storm/random.ts';
 import { codeOf } from '../../conformance/destination-suite.ts';
 import {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { deflateRawSync } from 'node:zlib';
-import { ByteWriter } from '../../../foundation/domain/byte-writer.ts';
+import { ByteWriter } from '../../foundation/domain/byte-writer.ts';
 import {
   type AvroMap,
   type AvroObject,

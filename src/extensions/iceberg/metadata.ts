@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
-import { parseForeignJson } from '../../../foundation/domain/foreign-json.ts';
-import type { TableField } from '../../../foundation/domain/table-field.ts';
-import type { Instant } from '../../../foundation/domain/time.ts';
+import { parseForeignJson } from '../../foundation/domain/foreign-json.ts';
+import type { TableField } from '../../foundation/domain/table-field.ts';
+import type { Instant } from '../../foundation/domain/time.ts';
 import { highestId, joinFields, type TableSchema } from './schema.ts';
 
 /** A state of the table: which files it had after a commit. */

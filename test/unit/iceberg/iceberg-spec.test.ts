@@ -1,11 +1,8 @@
 import { avroMetadata, avroRead } from 'icebird';
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { ColumnMetrics } from '../../../src/foundation/domain/column-metrics.ts';
-import { commitInterval } from '../../../src/rows/table-formats/iceberg/commit-interval.ts';
-import {
-  keptVersions,
-  type TableMetadata,
-} from '../../../src/rows/table-formats/iceberg/metadata.ts';
+import { commitInterval } from '../../../src/extensions/iceberg/commit-interval.ts';
+import { keptVersions, type TableMetadata } from '../../../src/extensions/iceberg/metadata.ts';
 import {
   commitTo,
   dayMs,

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
-import type { ColumnMetrics } from '../../../foundation/domain/column-metrics.ts';
-import { SluiceError } from '../../../foundation/domain/errors.ts';
-import type { TableField } from '../../../foundation/domain/table-field.ts';
-import type { Instant } from '../../../foundation/domain/time.ts';
-import { failpoint } from '../../../foundation/failpoints/failpoint.ts';
+import type { ColumnMetrics } from '../../foundation/domain/column-metrics.ts';
+import { SluiceError } from '../../foundation/domain/errors.ts';
+import type { TableField } from '../../foundation/domain/table-field.ts';
+import type { Instant } from '../../foundation/domain/time.ts';
+import { failpoint } from '../../foundation/failpoints/failpoint.ts';
 import {
   asExisting,
   type FoundInterval,

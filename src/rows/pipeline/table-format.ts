@@ -1,0 +1,105 @@
+import type { StoredDestination } from '../../foundation/domain/batch-export.ts';
+import type { ColumnMetrics } from '../../foundation/domain/column-metrics.ts';
+import type { Column } from '../../foundation/domain/row-block.ts';
+import type { DataInterval, Instant } from '../../foundation/domain/time.ts';
+import type { TableField } from '../../foundation/domain/table-field.ts';
+import type { KeyNames } from '../../foundation/domain/file-name.ts';
+import type { Destination, PutLease } from '../destinations/destination.ts';
+import type { ManifestFile } from './manifest.ts';
+
+/** The settings that say whether an export has a table, and where. */
+export interface TableExport {
+  readonly exportId: string;
+  readonly model: string;
+  readonly destination: Pick<StoredDestination, 'type' | 'config'>;
+}
+
+/**
+ * A table that other programs query, over the files of an export. An extension implements it. The rest of the service knows
+ * tables by this interface only, and an export without a table takes no step in it.
+ */
+export interface TableFormat {
+  /** Null if the export's settings ask for no table. */
+  tableOf(asked: TableExport): ExportTable | null;
+}
+
+/** The table of one export. Its methods throw SluiceError. */
+export interface ExportTable {
+  /** `a/b`: the table's files are below it. */
+  readonly folder: string;
+  /** Reads what the table has of the interval. Throws if this export cannot write the table. */
+  begin(attempt: TableAttempt): Promise<OpenTable>;
+  /** The files of an interval that a snapshot of the table needs, after the snapshots that are due have expired. */
+  findHeld(
+    destination: Destination,
+    commit: TableCommit,
+    keys: readonly string[],
+    readNow: () => Promise<Instant>,
+    signal: AbortSignal,
+  ): Promise<ReadonlySet<string>>;
+  /**
+   * I4: the table has exactly the current files, with their rows and bytes, and what its earlier snapshots name is there.
+   *
+   * @param files the current files of all intervals
+   * @returns what is wrong
+   */
+  verify(
+    destination: Destination,
+    files: Iterable<Pick<ManifestFile, 'key' | 'rows' | 'bytes'>>,
+  ): Promise<readonly string[]>;
+  /** The table that is at the place already; null: none. */
+  findExisting(destination: Destination, signal: AbortSignal): Promise<FoundTable | null>;
+}
+
+/** What a table needs of an attempt at an interval. */
+export interface TableAttempt {
+  readonly destination: Destination;
+  readonly job: {
+    readonly names: KeyNames;
+    readonly interval: DataInterval;
+    readonly attempt: number;
+    readonly mayBeOvertaken: boolean;
+    readonly encoding: { tableFields?(columns: readonly Column[]): readonly TableField[] };
+  };
+  readonly ports: {
+    readonly lease: PutLease;
+    readNow(): Promise<Instant>;
+    confirmLease(): Promise<void>;
+  };
+  readonly signal: AbortSignal;
+}
+
+/** A recorded commit whose replaced files are to be removed. */
+export interface TableCommit {
+  readonly interval: DataInterval;
+  readonly manifestKey: string;
+}
+
+/** A table that is at a place already. */
+export interface FoundTable {
+  /** A version of it. */
+  readonly key: string;
+  /** The batch export whose table it is; null: another program's. */
+  readonly owner: string | null;
+}
+
+/** The table during one attempt at an interval. */
+export interface OpenTable {
+  /** The latest generation among the interval's files in the table; 0 if there is none. */
+  readonly generation: number;
+  /** Before rows are read. Throws `destination.table_conflict` if the columns do not fit the table. */
+  checkColumns(columns: readonly Column[]): void;
+  /** Asks the table anew: whether it has exactly these files of the interval. */
+  hasFiles(files: readonly ManifestFile[]): Promise<boolean>;
+  /** Makes the files those of the interval. */
+  commit(made: MadeFiles): Promise<void>;
+}
+
+/** The files of a commit, which readers of the table see before the manifest names them. */
+export interface MadeFiles {
+  readonly generation: number;
+  readonly files: readonly ManifestFile[];
+  /** By key. */
+  readonly metrics: ReadonlyMap<string, readonly ColumnMetrics[]>;
+  readonly columns: readonly Column[];
+}
