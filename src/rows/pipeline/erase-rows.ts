@@ -17,6 +17,7 @@ import { keyOfRow } from './key-values.ts';
 import { entryOf, isTombstone } from './manifest.ts';
 import { type MadeBy, madeBy } from './read-back.ts';
 import { SpoolFolder } from './spool-folder.ts';
+import type { OpenTable } from './table-format.ts';
 import { leaveUploads } from './write-rows.ts';
 
 /** What an erasure makes of the files of one kind. */
@@ -188,13 +189,16 @@ async function commitRemaining(
     // Only names and PostgreSQL's types are written; the table has its columns.
     ({ name, type }): Column => ({ name, type: 'text', sourceType: type }),
   );
-  const encoding = { ...job.encoding, tableFields: () => [] };
   return ports.step('commit', async () => {
     const prepared = prepareCommit(job, intent, columns);
     await ports.confirmCommit(prepared);
-    const commit = { destination, files, intent: prepared, columns, found, ports, signal };
-    return commitFiles({ ...commit, job: { ...job, encoding } });
+    const commit = { destination, job, files, intent: prepared, columns, ports, signal };
+    return commitFiles({ ...commit, found: { ...found, table: keepColumns(found.table) } });
   });
+}
+
+function keepColumns(table: OpenTable | null): OpenTable | null {
+  return table && { ...table, commit: (made) => table.commit({ ...made, columns: [] }) };
 }
 
 /** What is current if nothing changes. */
