@@ -46,7 +46,7 @@ test('the list from tick to file is the truth', () => {
     .map((name) => parseSourceFile(name, readFileSync(path.join(source, name), 'utf8')));
   const way = wayOfTick();
   expect(findDetours(way, files)).toEqual([]);
-  // The list begins where the tick is defined and ends where the run is recorded, with a manifest written between.
+  // The list goes from the definition of the tick to the record of the run.
   expect(way.length).toBeGreaterThan(20);
   const stranger = { path: 'foundation/domain/clock.ts', byJob: false };
   const [first] = way;

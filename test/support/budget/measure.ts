@@ -43,15 +43,14 @@ export function wayOfTick(): Stop[] {
   }));
 }
 
-/** What is wrong with the list: files that do not exist, that stand in it twice, or that no earlier file leads to. */
+/** What is wrong with the list: files that do not exist, that it names twice, or that no earlier file leads to. */
 export function findDetours(way: readonly Stop[], files: readonly SourceFile[]): string[] {
   const byPath = new Map(files.map((file) => [file.path, file]));
   return way.flatMap((stop, index) => {
     const earlier = way.slice(0, index);
     const file = byPath.get(stop.path);
     if (!file) return [`${stop.path} does not exist`];
-    if (earlier.some((other) => other.path === stop.path))
-      return [`${stop.path} stands in it twice`];
+    if (earlier.some((other) => other.path === stop.path)) return [`${stop.path} is in it twice`];
     const isLinked = earlier.some((other) => {
       const neighbour = byPath.get(other.path);
       return neighbour && (imports(neighbour, file) || imports(file, neighbour));
