@@ -4,6 +4,7 @@ import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Source, SourceSnapshot } from '../../src/rows/sources/source.ts';
 import { findPostgresPrograms, startPostgresOf } from '../support/debian-postgres.ts';
+import { attempt, encodingOf, firstJob, jobAfter, openedBy } from '../support/interval-bench.ts';
 import { casesOf } from '../support/nightly.ts';
 import { caseRequest, openSourceCase, type SourceCase } from '../support/source-cases.ts';
 import { readAll } from '../support/source-tables.ts';
@@ -80,7 +81,12 @@ describe.each(casesOf([embedded], debian))('a standby of %s', (_, start) => {
     );
 
   /** Vacuum removes rows that the standby may still read, again and again while `work` goes on. */
-  async function whileVacuumed<T>(work: Promise<T>): Promise<T> {
+  async function whileVacuumed<T>(
+    work: Promise<T>,
+    change = `update shop.base set v = v || 'x' where id = 1`,
+    vacuum = 'vacuum shop.base',
+    everyMs = 100,
+  ): Promise<T> {
     let isOver = false;
     const end = () => {
       isOver = true;
@@ -88,11 +94,11 @@ describe.each(casesOf([embedded], debian))('a standby of %s', (_, start) => {
     work.then(end, end);
     await until(
       async () => {
-        await admin.query(`update shop.base set v = v || 'x' where id = 1`);
-        await admin.query('vacuum shop.base');
+        await admin.query(change);
+        await admin.query(vacuum);
         return isOver;
       },
-      { timeoutMs: 120_000, everyMs: 100 },
+      { timeoutMs: 120_000, everyMs },
     );
     return work;
   }
@@ -139,6 +145,62 @@ describe.each(casesOf([embedded], debian))('a standby of %s', (_, start) => {
     expect(await whileVacuumed(countOf(short))).toBe(100);
     expect(short.keySet()).toEqual(whole.keySet());
     expect(short.columns).toEqual(whole.columns);
+  });
+
+  test('that ends long reads of keys gets its late rows, each once', async () => {
+    await shop.create(`create table shop.kept (like shop.base including all);
+      insert into shop.kept select * from shop.base;
+      create view shop.slow_keys as
+        select case when pg_sleep(0.03)::text = '' then id end as id, team, at, v from shop.kept`);
+    const keysAt = (client: Client) =>
+      client.query('select count(*)::int as n from shop.kept').then(
+        ({ rows }) => rows[0].n as number,
+        () => 0,
+      );
+    await until(async () => (await keysAt(standby)) === 100);
+    const url = new URL(pair.standbyUrl);
+    url.username = shop.reader;
+    url.password = 'reader';
+    const relation = { relation: { schema: 'shop', name: 'slow_keys' } };
+    const slowKeys = shop.source(relation, { connectionString: url.href, primaryUrl: shop.url });
+    const { destination, close } = await openedBy.File();
+    const vacuumed = <T>(work: Promise<T>) =>
+      whileVacuumed(work, `update shop.kept set at = at where id = 1`, 'vacuum shop.kept', 1_500);
+    try {
+      const request = caseRequest();
+      const job = firstJob({ request, encoding: encodingOf({ file_format: 'JSONLines' }) });
+      const first = await attempt({ source: slowKeys }, destination, job).exported;
+      expect(first.result.rows).toBe(100);
+      await admin.query(`insert into shop.kept select 1000, team, at + interval '1 ms', v
+        from shop.kept where id = 50`);
+      await until(async () => (await keysAt(standby)) === 101);
+      const again = jobAfter(job, first, { purpose: 'supplement' });
+      const { snapshot } = first.result;
+      const earlier = { snapshot, digest: first.result.keyDigest, count: 100 };
+      // By a process that knows of no conflict yet.
+      const looks = shop.source(relation, { connectionString: url.href, primaryUrl: shop.url });
+      const looked = await vacuumed(looks.lookAgain(request, earlier, null, never));
+      expect(looked).toMatchObject({ mayHaveLateRows: true, now: { count: 101 } });
+      // The first attempt may only learn that the standby ends long reads.
+      const retried = async () => {
+        const run = () => attempt({ source: slowKeys }, destination, again).exported;
+        try {
+          return await run();
+        } catch (error) {
+          expect(error).toMatchObject({ code: 'source.recovery_conflict' });
+          return run();
+        }
+      };
+      const added = await vacuumed(retried());
+      expect(added.result).toMatchObject({ totalRows: 1, rows: 1, keyCount: 101 });
+      const third = jobAfter(again, added);
+      const nothing = await vacuumed(attempt({ source: slowKeys }, destination, third).exported);
+      expect(nothing.result).toMatchObject({ totalRows: 0, keyCount: 101 });
+      const counted = await slowKeys.open({ ...request, select: 'keys' }, never);
+      expect(await vacuumed(counted.countRows(never))).toBe(101);
+    } finally {
+      await close();
+    }
   });
 
   test('that ends every read names the two settings', async () => {

@@ -33,6 +33,8 @@ export interface Recipe extends Partial<FormatSettings> {
   readonly chain?: readonly RecipeStep[];
   /** The columns, with PostgreSQL's types, of files that have no manifest or do not name their columns. */
   readonly schema?: readonly { readonly name: string; readonly type: string }[];
+  /** SHA-256 of the columns and types that the manifest names, hexadecimal; absent: no manifest, or it is not known. */
+  readonly schemaDigest?: string;
   /** Columns, or date parts of columns, whose values are the folders of the files; absent: no folders. */
   readonly partitionBy?: readonly string[];
   /** A file ends once it has this many bytes; only with a chain. */

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type { ColumnMetrics } from '../../foundation/domain/column-metrics.ts';
 import { SluiceError } from '../../foundation/domain/errors.ts';
 import { manifestKey } from '../../foundation/domain/object-keys.ts';
+import type { Recipe } from '../../foundation/domain/recipe.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
 import { failpoint } from '../../foundation/failpoints/failpoint.ts';
 import type { Destination, FileFacts, PutLease } from '../destinations/destination.ts';
@@ -17,12 +18,14 @@ import type {
 } from './interval-job.ts';
 import {
   buildManifest,
+  digestOfSchema,
   encodeManifest,
   type FoundManifest,
   isTombstone,
   type ManifestFile,
   maxManifestBytes,
   readManifestAt,
+  schemaOf,
 } from './manifest.ts';
 import { mayStat } from './may-stat.ts';
 import { putChecksums, sideFilesOf } from './side-files.ts';
@@ -79,6 +82,7 @@ export async function findUnchanged(commit: Omit<Commit, 'files'>): Promise<Inte
   const { generation, era, manifestKey: key, manifestEtag } = current;
   return {
     ...made,
+    recipe: withSchemaDigest(made.recipe, columns),
     files,
     rejectedFiles,
     sideFiles,
@@ -203,8 +207,13 @@ export function prepareCommit(
   }
   const digest = createHash('md5').update(body).digest('hex');
   const sideFiles = sideFilesOf(job, intent);
-  return { ...intent, sideFiles, begunManifests: [digest, ...job.begunManifests] };
+  const recipe = withSchemaDigest(intent.recipe, columns);
+  return { ...intent, recipe, sideFiles, begunManifests: [digest, ...job.begunManifests] };
 }
+
+const withSchemaDigest = (recipe: Recipe, columns: readonly Column[]): Recipe => {
+  return { ...recipe, schemaDigest: digestOfSchema(schemaOf(columns)) };
+};
 
 type Completable = Pick<HashedFile, 'key' | 'complete'>;
 

@@ -1,9 +1,10 @@
 import { SluiceError } from '../../foundation/domain/errors.ts';
-import type { RowBlock } from '../../foundation/domain/row-block.ts';
+import type { Column, RowBlock } from '../../foundation/domain/row-block.ts';
 import type { SourceSnapshot } from '../sources/source.ts';
-import { digestOf, type KeySpool } from './key-spool.ts';
+import { digestOf, KeySpool } from './key-spool.ts';
 import type { RowKeys } from './row-keys.ts';
 import { textOfKeys } from './source-keys.ts';
+import type { SpoolFolder } from './spool-folder.ts';
 
 /** The sum of digests of keys, whatever their order. */
 class DigestSum {
@@ -88,6 +89,66 @@ export interface KeysCompared {
   readonly ambiguous: number;
 }
 
+async function readSourceKeys(
+  keys: SourceSnapshot,
+  seen: KeySpool,
+  without: readonly string[],
+  signal: AbortSignal,
+): Promise<void> {
+  for (const slice of keys.slices) {
+    for await (const block of keys.read(slice, signal)) {
+      for (let row = 0; row < block.rowCount; row += 1) {
+        const waits = seen.add(textOfKeys(block, row, without));
+        if (waits) await waits;
+      }
+    }
+  }
+}
+
+/**
+ * Counts the rows that seem late only because a name in their keys was changed, such as the label of an enum: beside that name
+ * they have the key of a delivered row that the source no longer has.
+ *
+ * @param renamable the key columns with such names
+ * @param readDelivered reads the delivered keys in some columns
+ */
+export async function countRenamed(
+  { keys, seen, late, inFiles, folder }: ComparedKeys,
+  renamable: readonly string[],
+  readDelivered: (into: KeySpool, columns: readonly Column[]) => Promise<string | null>,
+  signal: AbortSignal,
+): Promise<number> {
+  const gone = inFiles.count - (seen.count - late.count);
+  if (gone === 0 || renamable.length === 0) return 0;
+  const lasting = keys.columns.filter(({ name }) => !renamable.includes(name));
+  if (lasting.length === 0) return Math.min(gone, late.count);
+  const [source, files] = [
+    new KeySpool(folder, 'source-keys-without-names'),
+    new KeySpool(folder, 'delivered-keys-without-names'),
+  ];
+  try {
+    await readSourceKeys(keys, source, renamable, signal);
+    const fault = await readDelivered(files, lasting);
+    if (fault !== null) throw new SluiceError('run.late_rows_wait', fault);
+    let others = 0;
+    await source.subtract(files, () => {
+      others += 1;
+    });
+    return late.count - others;
+  } finally {
+    await Promise.all([source.close(), files.close()]);
+  }
+}
+
+interface ComparedKeys {
+  /** A snapshot of the keys. */
+  readonly keys: SourceSnapshot;
+  readonly seen: KeySpool;
+  readonly late: LateRows;
+  readonly inFiles: KeySpool;
+  readonly folder: SpoolFolder;
+}
+
 /**
  * Finds the rows of an interval that its files lack.
  *
@@ -101,14 +162,7 @@ export async function findLateRows(
   delivered: KeySpool,
   signal: AbortSignal,
 ): Promise<KeysCompared> {
-  for (const slice of keys.slices) {
-    for await (const block of keys.read(slice, signal)) {
-      for (let row = 0; row < block.rowCount; row += 1) {
-        const waits = seen.add(textOfKeys(block, row));
-        if (waits) await waits;
-      }
-    }
-  }
+  await readSourceKeys(keys, seen, [], signal);
   const late = new LateRows(seen.count);
   let ambiguous = 0;
   await seen.subtract(delivered, ({ row, digest }, isKnown) => {

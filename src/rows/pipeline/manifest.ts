@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { Destination } from '../destinations/destination.ts';
 import { SluiceError } from '../../foundation/domain/errors.ts';
 import { parseForeignJson } from '../../foundation/domain/foreign-json.ts';
@@ -81,6 +82,14 @@ export function buildManifest(facts: ManifestFacts): Manifest {
 
 export const schemaOf = (columns: readonly Column[]): Manifest['schema'] =>
   columns.map(({ name, sourceType }) => ({ name, type: sourceType }));
+
+/** A digest of what a manifest says about columns. Any writer of the bucket may have put these bytes there. */
+export function digestOfSchema(schema: unknown): string {
+  const pairs = Array.isArray(schema) ? schema.map((one) => [one?.name, one?.type]) : schema;
+  return createHash('sha256')
+    .update(JSON.stringify(pairs ?? null))
+    .digest('hex');
+}
 
 /** A file as the manifest lists it, without what only our record has. */
 export const entryOf = ({ key, generation, rows, bytes, sha256 }: ManifestFile): ManifestFile => ({

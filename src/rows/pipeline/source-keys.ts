@@ -1,10 +1,19 @@
 import { type RowBlock, textOfJson } from '../../foundation/domain/row-block.ts';
 import { canonicalKey, joinKeys } from './key-values.ts';
 
-/** The key of a row in a block of a request of keys, as `keyOfRow` reads it from a file. */
-export function textOfKeys({ columns, bytes, offsets, lengths }: RowBlock, row: number): string {
+/**
+ * The key of a row in a block of a request of keys, as `keyOfRow` reads it from a file.
+ *
+ * @param without names of columns to leave out
+ */
+export function textOfKeys(
+  { columns, bytes, offsets, lengths }: RowBlock,
+  row: number,
+  without: readonly string[] = [],
+): string {
   return joinKeys(
-    columns.map((column, index) => {
+    columns.flatMap((column, index) => {
+      if (without.includes(column.name)) return [];
       const field = row * columns.length + index;
       const start = offsets[field] ?? 0;
       const length = lengths[field] ?? -1;

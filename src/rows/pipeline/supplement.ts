@@ -6,7 +6,7 @@ import { commitFiles, prepareCommit } from './commit.ts';
 import { requestOf, type SettledAttempt } from './interval-attempt.ts';
 import type { CommitIntent, CurrentReceipt, IntervalResult } from './interval-job.ts';
 import { KeySpool } from './key-spool.ts';
-import { findLateRows, type LateRows } from './late-rows.ts';
+import { countRenamed, findLateRows, type LateRows } from './late-rows.ts';
 import { isTombstone, type Manifest, schemaOf } from './manifest.ts';
 import { withSchema } from './missing-rows.ts';
 import { readDeliveredKeys } from './read-back.ts';
@@ -33,7 +33,7 @@ export async function supplementInterval(attempt: SettledAttempt): Promise<Inter
   const written = withSchema(delivered, attempt.found.manifest);
   const request = requestOf(job);
   const keysOnly = { ...job.request, select: 'keys' as const };
-  const { columns, warnings } = await source.describe(keysOnly, signal);
+  const { columns, renamable, warnings } = await source.describe(keysOnly, signal);
   for (const warning of warnings) attempt.ports.log('WARNING', warning);
   const inFiles = new KeySpool(folder, 'delivered-keys');
   const seen = new KeySpool(folder, 'source-keys');
@@ -41,10 +41,12 @@ export async function supplementInterval(attempt: SettledAttempt): Promise<Inter
   try {
     const { destination, ports } = attempt;
     const reading = { destination, readRows: job.readRows, folder, signal };
+    const readDelivered = (into: KeySpool, wanted: readonly Column[]) =>
+      readDeliveredKeys(reading, written, wanted, (key) => into.add(key));
     const fault =
       columns.length === 0
         ? 'the rows do not contain all key columns'
-        : await readDeliveredKeys(reading, written, columns, (key) => inFiles.add(key));
+        : await readDelivered(inFiles, columns);
     if (fault !== null) {
       const now = await source.open(request, signal, position, server);
       open.push(now);
@@ -56,6 +58,13 @@ export async function supplementInterval(attempt: SettledAttempt): Promise<Inter
     if (ambiguous > 0) {
       wait(
         `${ambiguous} rows share their key with delivered rows, so it cannot be known which of them are late`,
+      );
+    }
+    const compared = { keys, seen, late, inFiles, folder };
+    const renamed = await countRenamed(compared, renamable, readDelivered, signal);
+    if (renamed > 0) {
+      wait(
+        `${renamed} rows differ from delivered rows only in ${renamable.join(', ')}. A label or another name there was probably renamed, so it cannot be known which rows are late`,
       );
     }
     const snapshot = await keys.share(request, signal);

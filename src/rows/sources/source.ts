@@ -46,6 +46,11 @@ export interface Projection {
 /** The rows of a request, before any is read. */
 export interface Description {
   readonly columns: readonly Column[];
+  /**
+   * For a request of keys, the columns whose values print names that can change without a write of the row, such as the label of an
+   * enum.
+   */
+  readonly renamable: readonly string[];
   /** What the owner of the export should know. */
   readonly warnings: readonly string[];
 }
@@ -90,7 +95,7 @@ export interface SourceSnapshot {
   readonly showsKeys: boolean;
   /**
    * Rows of the interval in this snapshot. Null if they are `manyRows` or more, until `countRows` has counted them.
-   * A request of keys always has it.
+   * A request of keys has it, unless a standby ends long reads.
    */
   readonly totalCount: number | null;
   /**
@@ -107,7 +112,9 @@ export interface SourceSnapshot {
   keySet(): KeySet | null;
   /** The keys of all rows, without the rows; not for a request of keys, or for rows in memory. */
   readKeySet(signal: AbortSignal): Promise<KeySet>;
-  /** Another request over the same state of the source; not for rows in memory. */
+  /**
+   * Another request over the same state of the source, or over later ones if a standby ends long reads; not for rows in memory.
+   */
   share(request: SourceRequest, signal: AbortSignal): Promise<SourceSnapshot>;
   /**
    * Pull-based: reads no further ahead than the consumer asks. A block may be read until the next one is

@@ -38,6 +38,11 @@ export interface RowAnswers {
   readonly missing: Rows;
   /** In the files more often than they were in the source. */
   readonly doubled: Rows;
+  /**
+   * In the files more often than in the source now, while late rows are to be added: rows of a view that shared a key may be gone,
+   * or rows may be doubled. After the next look-back they are one or the other.
+   */
+  readonly undecided: Rows;
   /** In the files and no longer in the source, or no longer selected by the export's query. */
   readonly gone: Rows;
   /** In the files; in the source they are in another interval now. */
@@ -72,7 +77,13 @@ export async function compareRows(
   const { sql, lookBackHours } = interval;
   const commit = await findCommit(sql, receipt.exportId, receipt.interval, lookBackHours);
   const delivered = deliveredRows(receipt);
-  const nothing = { missing: noRows, doubled: noRows, gone: noRows, moved: noRows };
+  const nothing = {
+    missing: noRows,
+    doubled: noRows,
+    undecided: noRows,
+    gone: noRows,
+    moved: noRows,
+  };
   if (source.columns.length === 0) {
     const less = { count: delivered - source.rows, keys: [] };
     const more = { count: source.rows - delivered, keys: [] };
@@ -154,20 +165,25 @@ export class Difference {
    */
   answer(
     elsewhere: ReadonlySet<string> | null,
-    { isWhole, isChanged }: Pick<CommitFacts, 'isWhole' | 'isChanged'>,
+    commit: Pick<CommitFacts, 'isWhole' | 'isChanged' | 'isLookedAt' | 'waitsFor'>,
   ): RowAnswers {
+    const { isWhole, isChanged } = commit;
+    const isLookedAt = commit.isLookedAt && commit.waitsFor === null;
     const mayShare = isChanged || (isWhole && this.#missing.count === 0);
+    const isUndecided = !mayShare && isWhole && isLookedAt && this.#doubled.count === 0;
     const shared = mayShare ? this.#shared.count : 0;
     const { count, keys } = this.#doubled;
-    const doubled = mayShare
-      ? this.#doubled
-      : { count: count + this.#shared.count, keys: [...keys, ...this.#shared.keys] };
+    const doubled =
+      mayShare || isUndecided
+        ? this.#doubled
+        : { count: count + this.#shared.count, keys: [...keys, ...this.#shared.keys] };
     const looked = elsewhere === null ? [] : this.gone.keys;
     const moved = looked.filter((key) => elsewhere?.has(key));
     const gone = looked.filter((key) => !elsewhere?.has(key));
     return {
       missing: named(this.#missing),
       doubled: named(doubled),
+      undecided: isUndecided ? named(this.#shared) : noRows,
       gone: named({ count: gone.length + shared, keys: gone }),
       moved: named({ count: moved.length, keys: moved }),
       goneOrMoved: this.gone.count - looked.length,

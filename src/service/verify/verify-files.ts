@@ -8,6 +8,7 @@ import { fetchFile } from '../../rows/pipeline/fetch-file.ts';
 import { asWritten, describeAbsent, keyOfRow } from '../../rows/pipeline/key-values.ts';
 import {
   decodeManifest,
+  digestOfSchema,
   entryOf,
   type Manifest,
   type ManifestFile,
@@ -51,6 +52,8 @@ export async function verifyFiles(
     else if (isAhead(read, receipt)) return [describeAhead(read, receipt)];
     else if (!listsFiles(read, receipt)) {
       faults.push(`${receipt.manifestKey} does not list the files that the run recorded`);
+    } else if (hasOtherSchema(read, receipt)) {
+      faults.push(`${receipt.manifestKey} names other columns or types than the run recorded`);
     }
   }
   const { schema } = read && read !== 'other' ? read : made;
@@ -117,6 +120,9 @@ function describeAhead(manifest: Manifest, { manifestKey, generation, era }: Rec
     'know. It was probably restored from a backup, or a copy of it is running. Run the interval again.'
   );
 }
+
+const hasOtherSchema = ({ schema }: Manifest, { recipe: { schemaDigest } }: Receipt): boolean =>
+  schemaDigest !== undefined && digestOfSchema(schema) !== schemaDigest;
 
 /** Whether a manifest names exactly the files of the receipt. */
 function listsFiles(manifest: Manifest, { files, rejectedFiles }: Receipt): boolean {

@@ -24,7 +24,7 @@ export function answersOf(
   rows: RowAnswers,
   commit: CommitFacts,
 ): IntervalAnswers {
-  const { missing, doubled, gone, moved, goneOrMoved, onlyCounted } = rows;
+  const { missing, doubled, undecided, gone, moved, goneOrMoved, onlyCounted } = rows;
   const range = describeInterval(receipt.interval);
   const say = ({ count, keys }: Rows, what: string) =>
     `${range}: ${counted(count, 'row')} ${what}${keys.length > 0 ? `: ${list(count, keys)}` : ''}`;
@@ -45,6 +45,12 @@ export function answersOf(
     } else {
       findings.push(describeMissing(receipt, isLate ? commit : null, (what) => say(missing, what)));
     }
+  }
+  if (undecided.count > 0) {
+    unproven = say(
+      undecided,
+      'more often in the files than in the source, and not all late rows are added yet. Verify again after the next look-back',
+    );
   }
   if (gone.count > 0) remarks.push(say(gone, 'gone from the source'));
   if (moved.count > 0) remarks.push(say(moved, 'moved to another interval'));

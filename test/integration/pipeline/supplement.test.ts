@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { Destination } from '../../../src/rows/destinations/destination.ts';
 import { eventsModel } from '../../../src/foundation/domain/events-model.ts';
 import type { IntervalJob, PinnedChain } from '../../../src/rows/pipeline/interval-job.ts';
+import { digestOfSchema } from '../../../src/rows/pipeline/manifest.ts';
 import { findTransform } from '../../../src/rows/transforms/index.ts';
 import { compileStep } from '../../../src/rows/transforms/step.ts';
 import { readAll } from '../../conformance/destination-suite.ts';
@@ -131,6 +132,7 @@ describe('a supplement', () => {
       if (job.writesManifest) {
         const manifest = await readManifest(destination);
         const { files } = manifest;
+        expect(result.recipe.schemaDigest).toBe(digestOfSchema(manifest.schema));
         expect(manifest).toMatchObject({ generation: 2, total_rows: wanted.length + 1 });
         expect(files.map(({ generation }) => generation)).toEqual([1, 2]);
       }

@@ -24,9 +24,10 @@ function answer(
   return [missing, doubled, gone, moved].map(({ count }) => count).concat(goneOrMoved);
 }
 
-const whole = { isWhole: true, isChanged: false };
-const torn = { isWhole: false, isChanged: false };
-const changed = { isWhole: false, isChanged: true };
+const noLook = { isLookedAt: false, waitsFor: null };
+const whole = { isWhole: true, isChanged: false, ...noLook };
+const torn = { isWhole: false, isChanged: false, ...noLook };
+const changed = { isWhole: false, isChanged: true, ...noLook };
 
 describe('the answers for rows', () => {
   it.each([
@@ -56,6 +57,29 @@ describe('the answers for rows', () => {
   ])('of files to which a run has added %s', (_, source, files, added, expected) => {
     expect(answer(source, files, added, changed)).toEqual(expected);
   });
+
+  it.each([
+    ['a look-back is due', ['a', 'a'], { ...whole, isLookedAt: true }, [0, 1]],
+    [
+      'late rows wait for a person',
+      ['a', 'a'],
+      { ...whole, isLookedAt: true, waitsFor: 'x' },
+      [1, 0],
+    ],
+    ['a run wrote more rows than it read', ['a', 'a'], { ...torn, isLookedAt: true }, [1, 0]],
+  ])(
+    'of rows that shared a key in a view, beside a late row, if %s',
+    (_, files, commit, expected) => {
+      const difference = new KeyDifference(buckets);
+      for (const key of ['a', 'late']) difference.add(key, 1);
+      for (const key of files) difference.add(key, -1, 1);
+      const found = new Difference();
+      found.add(difference.read());
+      const { missing, doubled, undecided } = found.answer(null, commit);
+      expect(missing.count).toBe(1);
+      expect([doubled.count, undecided.count]).toEqual(expected);
+    },
+  );
 
   it('name no more keys than are looked up', () => {
     const files = Array.from({ length: 5_000 }, (_, index) => `key ${index}`);

@@ -1,7 +1,9 @@
 import type pg from 'pg';
+import type { Column } from '../../../foundation/domain/row-block.ts';
 import { type Description, refusePartOfDay, type SourceRequest } from '../source.ts';
 import { inSnapshot, type SnapshotOptions } from './begin-snapshot.ts';
 import { describeColumns, query } from './connection.ts';
+import type { DescribedColumn } from './column-types.ts';
 import { type ReadRelation, viewedRelationsSql } from './hidden-rows.ts';
 import { describeIntervalColumn } from './interval-column.ts';
 import type { PlanSelect } from './plan.ts';
@@ -31,8 +33,10 @@ export async function explain(
     const { columns: shown, moment } = planned;
     refusePartOfDay(moment.type === 'date', request.interval);
     const ofMoment = describeIntervalColumn({ ...moment, name: model.intervalColumn });
+    const isKeys = request.select === 'keys';
     return {
       columns: shown,
+      renamable: isKeys ? await findRenamable(client, shown, described, signal) : [],
       warnings: [
         ...changes.map(describeTypeChange),
         ...(ofMoment === null ? [] : [ofMoment]),
@@ -41,6 +45,30 @@ export async function explain(
       ],
     };
   });
+}
+
+/** The types inside each type, down to those that an enum's labels or a composite's attributes name. */
+const renamableSql = `WITH RECURSIVE part (at, type) AS (
+    SELECT f.at, f.type FROM pg_catalog.unnest($1::oid[]) WITH ORDINALITY AS f (type, at)
+    UNION
+    SELECT part.at, inside.type FROM part
+      JOIN pg_catalog.pg_type AS y ON y.oid = part.type
+      LEFT JOIN pg_catalog.pg_range AS r ON y.oid IN (r.rngtypid, r.rngmultitypid)
+     CROSS JOIN LATERAL (VALUES (y.typelem), (y.typbasetype), (r.rngsubtype)) AS inside (type)
+     WHERE inside.type <> 0)
+  SELECT DISTINCT part.at::int AS at FROM part JOIN pg_catalog.pg_type AS y ON y.oid = part.type
+   WHERE y.typtype IN ('c', 'e') OR y.typname LIKE 'reg%' AND y.typnamespace = 'pg_catalog'::regnamespace`;
+
+/** Of key columns those whose values print names: labels of enums, attributes of composites, names of tables. */
+async function findRenamable(
+  client: pg.Client,
+  keys: readonly Column[],
+  described: readonly DescribedColumn[],
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  const types = keys.map(({ name }) => described.find((one) => one.name === name)?.typeOid ?? 0);
+  const found = await query<{ at: number }>(client, renamableSql, signal, [types]);
+  return found.flatMap(({ at }) => keys[at - 1]?.name ?? []);
 }
 
 interface ReadObject {

@@ -1,6 +1,5 @@
 import type pg from 'pg';
 import type { DataInterval } from '../../../foundation/domain/time.ts';
-import type { KeySet } from '../source.ts';
 import { withAbort } from './connection.ts';
 import { CopyReader } from './copy-reader.ts';
 import { KeyDigest } from './key-digest.ts';
@@ -8,13 +7,13 @@ import type { SelectPlan } from './plan.ts';
 import { RowBlockBuilder } from './row-blocks.ts';
 
 /** The keys of an interval's rows as a set. */
-export async function readKeySet(
+export async function readKeys(
   client: pg.Client,
   { keys }: SelectPlan,
   interval: DataInterval,
   blockBytes: number,
   signal: AbortSignal,
-): Promise<KeySet> {
+): Promise<KeyDigest> {
   const { columns, copySql } = keys ?? { columns: [], copySql: () => '' };
   const digest = new KeyDigest();
   const reader = new CopyReader([
@@ -23,7 +22,7 @@ export async function readKeySet(
   client.query(reader);
   for (;;) {
     const block = await withAbort(client, signal, () => reader.next());
-    if (!block) return { digest: digest.read(), count: digest.count };
+    if (!block) return digest;
     const { offsets, lengths } = block;
     const fields = columns.map((_, field) => ({ offsets, lengths, width: columns.length, field }));
     digest.add(block.bytes, block.rowCount, fields);

@@ -7,7 +7,7 @@ import { describeColumns, destroyConnection, query } from './connection.ts';
 import { findCulprit } from './culprit.ts';
 import { toSourceError } from './errors.ts';
 import { rowSecuritySql } from './hidden-rows.ts';
-import { readKeySet } from './key-set.ts';
+import { readKeys } from './key-set.ts';
 import type { PlanSelect, SelectPlan } from './plan.ts';
 import { findRefusal } from './refusal.ts';
 import { areTablesReplaced, tablesReplaced } from './replaced-tables.ts';
@@ -33,9 +33,9 @@ export async function lookAgain(
   return withPlan(planned, settled, signal, async (client, select, snapshot) => {
     const { interval } = planned.request;
     const { blockBytes } = planned.options;
-    const keys = await readKeySet(client, select, interval, blockBytes, signal);
-    const now = { ...keys, snapshot };
-    const isSame = keys.count === earlier.count && keys.digest === earlier.digest;
+    const keys = await readKeys(client, select, interval, blockBytes, signal);
+    const now = { count: keys.count, digest: keys.read(), snapshot };
+    const isSame = now.count === earlier.count && now.digest === earlier.digest;
     if (isSame) return { now, mayHaveLateRows: false };
     const [, startedAt] = now.snapshot.split('@');
     const isSameStart = earlier.snapshot.split('@')[1] === startedAt;
@@ -57,7 +57,7 @@ export async function haveRowsChanged(
   return withPlan(planned, nowhere, signal, async (client, select) => {
     const { interval } = planned.request;
     const { blockBytes } = planned.options;
-    const now = await readKeySet(client, select, interval, blockBytes, signal);
+    const now = await readKeys(client, select, interval, blockBytes, signal);
     if (now.count !== earlier.count) return true;
     return (await countWrittenSince(client, select, interval, earlier, signal)) !== '0';
   });

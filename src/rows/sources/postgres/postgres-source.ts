@@ -39,7 +39,7 @@ import {
   settleInterval,
 } from './settle.ts';
 import { SharedServer } from './shared-server.ts';
-import { Conflicts, openShortReads } from './short-reads.ts';
+import { Conflicts, lookInParts, openShortReads } from './short-reads.ts';
 import { openSnapshot } from './snapshot.ts';
 import { tryRow } from './try-row.ts';
 
@@ -219,7 +219,13 @@ class PostgresSource implements Source {
     server: string | null = null,
   ): Promise<SecondLook> {
     const look = { options: this.#watched, plan: this.#plan, request };
-    return lookAgain(look, earlier, { position, server }, signal);
+    const settled = { position, server };
+    return this.#inParts(
+      request,
+      signal,
+      () => lookAgain(look, earlier, settled, signal),
+      () => lookInParts({ ...look, settled }, earlier, signal),
+    );
   }
 
   hasChanged(
@@ -245,20 +251,32 @@ class PostgresSource implements Source {
     position: string | null = null,
     server: string | null = null,
   ): Promise<SourceSnapshot> {
-    const { model, select } = request;
     const settled = { position, server };
-    const short = { options: this.#reading, plan: this.#plan, request, settled };
-    const mayBeShort = select !== 'keys';
+    const reading = { options: this.#reading, plan: this.#plan, request, settled };
+    return this.#inParts(
+      request,
+      signal,
+      () => openSnapshot(this.#reading, this.#plan, request, settled, signal),
+      () => openShortReads(reading, signal),
+    );
+  }
+
+  /** Reads in parts if the server is a standby that has lately ended a whole read of the model, or ends this one. */
+  async #inParts<T>(
+    request: SourceRequest,
+    signal: AbortSignal,
+    readWhole: () => Promise<T>,
+    readParts: () => Promise<T>,
+  ): Promise<T> {
+    const { model } = request;
     try {
-      if (mayBeShort && this.#conflicts.has(model)) return await openShortReads(short, signal);
-      return await openSnapshot(this.#reading, this.#plan, request, settled, signal);
+      return await (this.#conflicts.has(model) ? readParts() : readWhole());
     } catch (error) {
       signal.throwIfAborted();
       const found = await findCulprit(error, this.#watched, this.#plan, request, signal);
       if (found.code !== 'source.recovery_conflict' || this.#conflicts.has(model)) throw found;
       this.#conflicts.note(model);
-      if (!mayBeShort) throw found;
-      return openShortReads(short, signal);
+      return readParts();
     }
   }
 

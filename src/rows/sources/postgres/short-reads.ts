@@ -1,11 +1,19 @@
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import { type Column, copyBlock, type RowBlock } from '../../../foundation/domain/row-block.ts';
 import type { DataInterval } from '../../../foundation/domain/time.ts';
-import type { KeySet, Slice, SourceRequest, SourceSnapshot } from '../source.ts';
+import type {
+  EarlierExport,
+  KeySet,
+  SecondLook,
+  Slice,
+  SourceRequest,
+  SourceSnapshot,
+} from '../source.ts';
 import type { SettledAt, SnapshotOptions } from './begin-snapshot.ts';
+import { toSourceError } from './errors.ts';
 import { KeyDigest } from './key-digest.ts';
 import type { PlanSelect } from './plan.ts';
-import { openSnapshot } from './snapshot.ts';
+import { openSnapshot, type PostgresSnapshot } from './snapshot.ts';
 
 /** How long runs of a model read in short snapshots after a conflict. */
 const rememberedMs = 3_600_000;
@@ -13,6 +21,9 @@ const rememberedMs = 3_600_000;
 const heldBytes = 2 * 2 ** 20;
 /** The first part of an interval; later parts are shorter or longer, as it goes. */
 const firstPartMs = 60_000;
+
+/** How often a part that cannot be shorter is opened. */
+const maxAttempts = 5;
 
 /** The models whose reads a standby has ended lately, because it had to replay what they still read. */
 export class Conflicts {
@@ -35,16 +46,35 @@ interface ShortReading {
   readonly settled: SettledAt;
 }
 
-/** As `openSnapshot`, in parts: for a standby that ends longer reads. Not for a request of keys. */
+/** As `openSnapshot`, in parts: for a standby that ends longer reads. */
 export async function openShortReads(
   reading: ShortReading,
   signal: AbortSignal,
 ): Promise<SourceSnapshot> {
   const { start } = reading.request.interval;
-  // Says what the rows look like, and is older than all parts.
-  const first = await openPart(reading, { start, end: start + 1 }, signal);
-  await first.close();
-  return new ShortReads(reading, first);
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      // Says what the rows look like, and is older than all parts.
+      const first = await openPart(reading, { start, end: start + 1 }, signal);
+      await first.close();
+      return new ShortReads(reading, first);
+    } catch (error) {
+      // A standby that has waited for as long as it may ends each read, however short, until it has caught up.
+      if (!isConflict(error) || attempt === maxAttempts) throw error;
+    }
+  }
+}
+
+/** As `lookAgain`, in parts. Rows of different snapshots do not show which of them came late, so only equal keys are certain. */
+export async function lookInParts(
+  reading: ShortReading,
+  earlier: EarlierExport,
+  signal: AbortSignal,
+): Promise<SecondLook> {
+  const opened = await openShortReads(reading, signal);
+  const keys = await opened.readKeySet(signal);
+  const isSame = keys.count === earlier.count && keys.digest === earlier.digest;
+  return { now: { ...keys, snapshot: opened.snapshot }, mayHaveLateRows: !isSame };
 }
 
 const openPart = (
@@ -90,45 +120,68 @@ class ShortReads implements SourceSnapshot {
     return this.#isWhole ? this.#counted : null;
   }
 
-  async countRows(): Promise<number> {
-    if (!this.#isWhole) throw new Error('each part is counted when it is read');
-    return this.#counted;
+  async countRows(signal: AbortSignal): Promise<number> {
+    if (this.#isWhole) return this.#counted;
+    const { interval, select } = this.#reading.request;
+    if (select !== 'keys') throw new Error('each part is counted when it is read');
+    let counted = 0;
+    await this.#eachPart(interval, signal, async (part) => {
+      counted += await part.countRows(signal);
+    });
+    return counted;
   }
 
   keySet(): KeySet | null {
     return this.#hasKeys ? { digest: this.#keys.read(), count: this.#keys.count } : null;
   }
 
-  readKeySet(): Promise<KeySet> {
-    throw new Error('there is no snapshot of all parts');
+  async readKeySet(signal: AbortSignal): Promise<KeySet> {
+    const { interval } = this.#reading.request;
+    const keys = new KeyDigest();
+    await this.#eachPart(interval, signal, async (part) => {
+      keys.merge(await part.readKeys(signal));
+    });
+    return { digest: keys.read(), count: keys.count };
   }
 
-  share(): Promise<SourceSnapshot> {
-    throw new Error('there is no snapshot of all parts');
+  /** Later snapshots: there is none of all parts. */
+  share(request: SourceRequest, signal: AbortSignal): Promise<SourceSnapshot> {
+    return openShortReads({ ...this.#reading, request }, signal);
   }
 
-  async *read({ start: from, end: to }: Slice, signal: AbortSignal): AsyncGenerator<RowBlock> {
-    let lengthMs = firstPartMs;
-    for (let start = from; start < to; ) {
-      const part = { start, end: Math.min(start + lengthMs, to) };
-      const partMs = part.end - part.start;
-      const isShortest = partMs <= 1;
+  async *read(slice: Slice, signal: AbortSignal): AsyncGenerator<RowBlock> {
+    for (const parts = partsOf(slice); parts.next; ) {
+      const { next } = parts;
       try {
         // Rows of one moment cannot be cut: they are passed on as they come.
-        if (isShortest) yield* this.#passOn(part, signal);
-        else yield* await this.#hold(part, signal);
-        start = part.end;
-        lengthMs = partMs * 2;
+        if (isShortest(next)) yield* this.#passOn(next, signal);
+        else yield* await this.#hold(next, signal);
+        parts.goOn();
       } catch (error) {
-        const isConflict = (error as SluiceError).code === 'source.recovery_conflict';
-        if (isShortest || !(isConflict || error === tooMany)) throw error;
-        lengthMs = Math.ceil(partMs / 2);
+        parts.shorten(error);
       }
     }
     this.#isWhole = true;
   }
 
   async close(): Promise<void> {}
+
+  /** Does `work` in a snapshot of each part, once for each that no conflict ended. */
+  async #eachPart(
+    interval: DataInterval,
+    signal: AbortSignal,
+    work: (part: PostgresSnapshot) => Promise<void>,
+  ): Promise<void> {
+    for (const parts = partsOf(interval); parts.next; ) {
+      try {
+        const part = await openPart(this.#reading, parts.next, signal);
+        await work(part).finally(() => part.close());
+        parts.goOn();
+      } catch (error) {
+        parts.shorten(error);
+      }
+    }
+  }
 
   /** The rows of a part, whose snapshot has ended. @throws `tooMany` */
   async #hold(part: DataInterval, signal: AbortSignal): Promise<readonly RowBlock[]> {
@@ -168,6 +221,42 @@ class ShortReads implements SourceSnapshot {
     }
   }
 }
+
+interface Parts {
+  /** Null after the last one. */
+  readonly next: DataInterval | null;
+  /** After the part was read. */
+  goOn(): void;
+  /** Throws the error if no shorter part could help. */
+  shorten(error: unknown): void;
+}
+
+/** Parts of an interval, which become longer or shorter, as it goes. */
+function partsOf({ start: from, end: to }: DataInterval): Parts {
+  let start = from;
+  let lengthMs = firstPartMs;
+  const next = () => ({ start, end: Math.min(start + lengthMs, to) });
+  return {
+    get next() {
+      return start < to ? next() : null;
+    },
+    goOn() {
+      const part = next();
+      start = part.end;
+      lengthMs = (part.end - part.start) * 2;
+    },
+    shorten(error) {
+      const part = next();
+      if (isShortest(part) || !(isConflict(error) || error === tooMany)) throw error;
+      lengthMs = Math.ceil((part.end - part.start) / 2);
+    },
+  };
+}
+
+const isConflict = (error: unknown): boolean =>
+  toSourceError(error).code === 'source.recovery_conflict';
+
+const isShortest = ({ start, end }: DataInterval): boolean => end - start <= 1;
 
 /** A part has more rows than may be held. */
 const tooMany = new Error('too many rows to be held');

@@ -8,7 +8,7 @@ import { findCulprit } from './culprit.ts';
 import { isUnderPolicy } from './errors.ts';
 import { rowSecuritySql } from './hidden-rows.ts';
 import { KeyDigest } from './key-digest.ts';
-import { readKeySet } from './key-set.ts';
+import { readKeys } from './key-set.ts';
 import { readKindSql } from './plain-table.ts';
 import { type PlanSelect, type SelectPlan, showsKeys } from './plan.ts';
 import { findRefusal } from './refusal.ts';
@@ -240,9 +240,15 @@ export class PostgresSnapshot implements SourceSnapshot {
   }
 
   async readKeySet(signal: AbortSignal): Promise<KeySet> {
+    const keys = await this.readKeys(signal);
+    return { digest: keys.read(), count: keys.count };
+  }
+
+  /** As `readKeySet`; keys of parts of an interval can be merged. */
+  async readKeys(signal: AbortSignal): Promise<KeyDigest> {
     const { options, select } = this.#opened;
     const client = await this.#acquire(signal);
-    const found = await readKeySet(
+    const found = await readKeys(
       client,
       select,
       this.#request.interval,
