@@ -8,7 +8,7 @@ import { createTenant } from '../support/tenants.ts';
 /** Every operation, with the largest objects that the limits allow and the largest page, and with bodies full of faults. */
 
 const mebibyte = 2 ** 20;
-/** A page ends after the row that exceeds 8 MiB. */
+/** A page ends before the row that exceeds 1 MiB. One object may be larger. */
 const maxAnswer = 10 * mebibyte;
 
 /**

@@ -59,7 +59,7 @@ with asked as materialized (
       select r.id, r.xmin = (select seen.xmin from runs seen where seen.id = r.id) as is_fresh
         from runs r where r.id = asked.id for no key update skip locked) run
     left join lateral (
-      select o.run_id as entry_id, o.available_at, o.small as was_small
+      select o.run_id as entry_id, o.available_at, o.ready, o.small as was_small
         from outbox o where o.run_id = run.id for update skip locked) entry on true), claimed as (
   update runs set status = 'Running', attempt = attempt + 1, fence = fence + 1,
          crashes = crashes + coalesce(lease_holder <> locked.holder, false)::int,
@@ -80,7 +80,7 @@ with asked as materialized (
     from locked
    where runs.id = locked.id and locked.is_fresh and runs.status not in ('Completed', 'Failed', 'FailedRetryable', 'Cancelled')
   and (status <> 'Running' or lease_expires_at is null or lease_expires_at < now() or lease_holder = locked.holder)
-  and case when locked.entry_id is null then not (select true from outbox where run_id = runs.id limit 1) is true else (locked.available_at <= clock_timestamp() or locked.available_at > clock_timestamp() + interval '65 minutes') end
+  and case when locked.entry_id is null then not (select true from outbox where run_id = runs.id limit 1) is true else locked.ready or (locked.available_at <= clock_timestamp() or locked.available_at > clock_timestamp() + interval '65 minutes') end
   returning runs.*), taken as (delete from outbox where run_id = any (array(select id from claimed))) select c.id as "runId", c.lease_holder as holder, c.fence, c.export_id as "exportId", c.team_id as "teamId", c.backfill_id as "backfillId",
        c.purpose, c.erases, c.drops_missing as "dropsMissing", c.attempt, c.generation, c.crashes, c.faults, json_build_object('start', floor(extract(epoch from c.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from c.data_interval_end) * 1000)::bigint) as interval,
        c.heals, c.probes, case when c.purpose <> 'whole' or c.heals then null
@@ -125,7 +125,7 @@ select from outbox where run_id = $1 for update;
 
 -- runs/claims.ts claimLocked, removeDue
 -- takes $1 uuid
-delete from outbox where run_id = $1 and (available_at <= clock_timestamp() or available_at > clock_timestamp() + interval '65 minutes');
+delete from outbox where run_id = $1 and (ready or (available_at <= clock_timestamp() or available_at > clock_timestamp() + interval '65 minutes'));
 
 -- runs/claims.ts lockRuns, lockRunsSql
 -- takes $1 uuid[]
@@ -436,7 +436,7 @@ select count(*)::int as n from outbox where available_at <= now();
 -- gives isFirst boolean
 update outbox set available_at = now() + $3 * interval '1 ms', ready = false, dispatched_at = null, times_enqueued = 0,
             parked_by = $2, parked_since = coalesce(parked_since, now()), settlement = $4, settled_at = null
-      where run_id = $1 and ((available_at <= clock_timestamp() or available_at > clock_timestamp() + interval '65 minutes') or parked_by = $2 and not ready)
+      where run_id = $1 and (ready or (available_at <= clock_timestamp() or available_at > clock_timestamp() + interval '65 minutes') or parked_by = $2)
       returning parked_since = now() as "isFirst";
 
 -- runs/parked-runs.ts keepParked

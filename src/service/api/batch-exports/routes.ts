@@ -20,7 +20,7 @@ import {
   updateExport,
 } from '../../use-cases/exports/update-export.ts';
 import { type Api, actorOf, batchExportOf, type Reply, type Request, reachOf } from '../api.ts';
-import { offsetEnvelope, pageOf, upToPageBytes } from '../lists/paging.ts';
+import { offsetEnvelope, pageOf, viewsOfPage } from '../lists/paging.ts';
 import { OffsetPageOf } from '../lists/schema.ts';
 import { exportOperations, type Family, organizationFamily } from '../operations.ts';
 import type { Deps } from '../options.ts';
@@ -43,7 +43,6 @@ import { countsView, ExportHealthCounts, ExportListQuery, searchOf } from './sea
 import {
   batchExportView,
   batchExportViews,
-  bytesOfView,
   createdExportView,
   unpausePreviewView,
 } from './view.ts';
@@ -115,8 +114,7 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
       const { count, results } = await (search === null
         ? listBatchExports(db, reach, page)
         : findBatchExports(db, reach, search, page));
-      const views = await batchExportViews(request.context, results);
-      const shown = upToPageBytes(views, bytesOfView);
+      const shown = await viewsOfPage(results, (some) => batchExportViews(request.context, some));
       return offsetEnvelope(request, page, { count, results: shown }, (view) => view);
     },
   );

@@ -127,23 +127,3 @@ export function healingView(holes: Holes | null | undefined): BatchExportView['h
   const turn = code && turnOf(code);
   return { intervals, since, until, code, turn, next_probe_at: nextProbeAt };
 }
-
-/** Bytes of an export in an answer, about: the store has weighed its own row, its runs come with it. */
-export function bytesOfView({
-  latest_runs,
-  dsl_query,
-  destination,
-  health_reason,
-}: BatchExportView): number {
-  const errors = latest_runs.reduce(
-    (sum, run) => sum + 600 + 3 * (run.latest_error?.length ?? 0),
-    0,
-  );
-  // The query is in the schema too, with its expressions.
-  return (
-    3 * (health_reason?.length ?? 0) +
-    errors +
-    3 * (dsl_query?.length ?? 0) +
-    Object.keys(destination.config).length * 20
-  );
-}

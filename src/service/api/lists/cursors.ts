@@ -3,7 +3,7 @@ import { Refusal } from '../../../foundation/domain/problem.ts';
 import type { KeysetPage, KeysetPosition } from '../../../state/store/database/lists.ts';
 import type { Request } from '../api.ts';
 import { isUuid } from '../validation/validator.ts';
-import { linkTo } from './paging.ts';
+import { linkTo, viewsOfPage } from './paging.ts';
 
 const timestamp = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/;
 
@@ -44,8 +44,8 @@ function decode(cursor: string): unknown {
 }
 
 /** The envelope of a cursor list. Its links keep the caller's other filters. */
-export function cursorEnvelope<T, View>(
-  request: Request,
+export async function cursorEnvelope<T, View>(
+  request: Request & { readonly query: { readonly cursor?: string } },
   ordering: string,
   page: KeysetPage<T>,
   keyOf: (item: T) => { readonly at: string; readonly id: string },
@@ -57,9 +57,16 @@ export function cursorEnvelope<T, View>(
     const text = JSON.stringify([ordering, direction, at, id]);
     return linkTo(request, { cursor: Buffer.from(text).toString('base64url') });
   };
+  // A page of large rows ends early: the rows next to the cursor stay.
+  const isBack = positionOf(request.query.cursor, ordering)?.direction === 'previous';
+  const fromCursor = isBack ? page.results.toReversed() : page.results;
+  const views = await viewsOfPage(fromCursor, (items) => items.map(view));
+  const isCut = views.length < fromCursor.length;
+  const shown = fromCursor.slice(0, views.length);
+  if (isBack) shown.reverse();
   return {
-    next: page.hasNext ? link(page.results.at(-1), 'next') : null,
-    previous: page.hasPrevious ? link(page.results[0], 'previous') : null,
-    results: page.results.map(view),
+    next: page.hasNext || (isCut && !isBack) ? link(shown.at(-1), 'next') : null,
+    previous: page.hasPrevious || (isCut && isBack) ? link(shown[0], 'previous') : null,
+    results: isBack ? views.toReversed() : views,
   };
 }

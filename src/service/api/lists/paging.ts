@@ -1,10 +1,11 @@
+import { setImmediate } from 'node:timers/promises';
 import { parseSpanBack, parseTime } from '../../../foundation/domain/parse-time.ts';
 import type { OffsetPage, PageRequest, TimeBound } from '../../../state/store/database/lists.ts';
 import type { Request } from '../api.ts';
 
 const defaultLimit = 100;
 const maxLimit = 1_000;
-const maxPageBytes = 8 * 1024 ** 2;
+const maxPageBytes = 1024 ** 2;
 
 interface PageQuery {
   readonly limit?: number | undefined;
@@ -21,20 +22,21 @@ export function clampLimit(limit: number = defaultLimit): number {
 }
 
 /** The envelope of an offset list. Its links keep the caller's other filters. */
-export function offsetEnvelope<T, View>(
+export async function offsetEnvelope<T, View>(
   request: Request,
   { limit, offset }: PageRequest,
   page: OffsetPage<T>,
-  view: (item: T) => View,
+  view: (item: T) => View | Promise<View>,
 ) {
+  const results = await viewsOfPage(page.results, (items) => Promise.all(items.map(view)));
   // A page of large rows ends early.
-  const end = offset + page.results.length;
+  const end = offset + results.length;
   const link = (start: number) => linkTo(request, { limit: String(limit), offset: String(start) });
   return {
     count: page.count,
-    next: page.results.length > 0 && end < page.count ? link(end) : null,
+    next: results.length > 0 && end < page.count ? link(end) : null,
     previous: offset > 0 ? link(Math.max(0, offset - limit)) : null,
-    results: page.results.map(view),
+    results,
   };
 }
 
@@ -56,16 +58,26 @@ export function timeBound(text: string | undefined): TimeBound | null {
   return parsed && { at: parsed.timestamp };
 }
 
+/** Items that are viewed before other requests have their turn. */
+const perSlice = 50;
+
 /**
- * The items of a page up to its size; always the first. The rest is on the next page.
- *
- * @param bytesOf what an item takes in the answer, about
+ * The views of a page, up to its size; always the first. The rest is on the next page. It makes them in slices, so that no other
+ * request waits for the whole page.
  */
-export function upToPageBytes<T>(items: readonly T[], bytesOf: (item: T) => number): readonly T[] {
+export async function viewsOfPage<T, View>(
+  items: readonly T[],
+  viewsOf: (slice: readonly T[]) => readonly View[] | Promise<readonly View[]>,
+): Promise<View[]> {
+  const views: View[] = [];
   let bytes = 0;
-  const last = items.findIndex((item) => {
-    bytes += bytesOf(item);
-    return bytes > maxPageBytes;
-  });
-  return last === -1 ? items : items.slice(0, last + 1);
+  for (let from = 0; from < items.length; from += perSlice) {
+    if (from > 0) await setImmediate();
+    for (const view of await viewsOf(items.slice(from, from + perSlice))) {
+      bytes += Buffer.byteLength(JSON.stringify(view));
+      if (bytes > maxPageBytes && views.length > 0) return views;
+      views.push(view);
+    }
+  }
+  return views;
 }

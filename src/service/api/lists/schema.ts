@@ -5,7 +5,7 @@ export const PageQuery = {
   limit: Type.Optional(
     Type.Integer({
       minimum: 1,
-      description: 'Number of results per page; 100, at most 1000. A page also ends after 8 MiB.',
+      description: 'Number of results per page; 100, at most 1000. A page also ends before 1 MiB.',
     }),
   ),
   offset: Type.Optional(Type.Integer({ minimum: 0, description: 'Index of the first result.' })),
@@ -14,7 +14,10 @@ export const PageQuery = {
 export const CursorQuery = {
   cursor: Type.Optional(Type.String({ description: 'The pagination cursor.' })),
   limit: Type.Optional(
-    Type.Integer({ minimum: 1, description: 'Number of results per page; 100, at most 1000.' }),
+    Type.Integer({
+      minimum: 1,
+      description: 'Number of results per page; 100, at most 1000. A page also ends before 1 MiB.',
+    }),
   ),
 };
 

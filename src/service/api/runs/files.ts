@@ -65,7 +65,7 @@ export async function runFilesPage(
   const views = own === null ? [] : viewsOf(own, destinations);
   const results = views.slice(page.offset, page.offset + page.limit);
   return {
-    ...offsetEnvelope(request, page, { count: views.length, results }, (view) => view),
+    ...(await offsetEnvelope(request, page, { count: views.length, results }, (view) => view)),
     manifest:
       !own || own.manifestKey === null
         ? null

@@ -82,7 +82,7 @@ export function transformationConfigRoutes(api: Api): void {
       );
       const steps = await withPlugins(request, results);
       const { results: views, plugins } = transformationConfigViews(steps);
-      const listed = offsetEnvelope(request, page, { count, results: views }, (view) => view);
+      const listed = await offsetEnvelope(request, page, { count, results: views }, (view) => view);
       const { applying, total, named } = await findChainExports(
         request.context.db,
         teamOf(request),

@@ -153,7 +153,7 @@ export const RearrangedConfigs = named(
     {
       ...shape,
       results: Type.Array(Ref(TransformationConfig), {
-        description: 'The chain in its order, up to 8 MiB. Get the list for a longer one.',
+        description: 'The chain in its order, up to 1 MiB. Get the list for a longer one.',
       }),
       ...usedPlugins,
     },

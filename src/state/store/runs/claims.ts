@@ -103,13 +103,16 @@ const locked = `locked as materialized (
       select r.id, r.xmin = (select seen.xmin from runs seen where seen.id = r.id) as is_fresh
         from runs r where r.id = asked.id for no key update skip locked) run
     left join lateral (
-      select o.run_id as entry_id, o.available_at, o.small as was_small
+      select o.run_id as entry_id, o.available_at, o.ready, o.small as was_small
         from outbox o where o.run_id = run.id for update skip locked) entry on true)`;
 
-/** SQL: whether a run of `locked` waits for an attempt that is due, or its lease is over, or is that of this very claim. */
+/**
+ * SQL: whether a run of `locked` waits for an attempt that is due, or its lease is over, or is that of this very claim. What was
+ * ready stays due if the clock is set back.
+ */
 const mayBeClaimed = `locked.is_fresh and ${hasNotEnded('runs')}
   and (status <> ${running} or lease_expires_at is null or lease_expires_at < now() or lease_holder = locked.holder)
-  and case when locked.entry_id is null then not ${isAny('from outbox where run_id = runs.id')} else ${isTime('locked.available_at')} end`;
+  and case when locked.entry_id is null then not ${isAny('from outbox where run_id = runs.id')} else locked.ready or ${isTime('locked.available_at')} end`;
 
 /**
  * An attempt continues an earlier attempt's files if that attempt never began its commit. Otherwise it begins a lineage,
@@ -233,7 +236,9 @@ const lockRunsSql = prepared(
   `select from runs where id = any ($1::uuid[]) order by id for no key update`,
 );
 const lockEntry = prepared(`select from outbox where run_id = $1 for update`);
-const removeDue = prepared(`delete from outbox where run_id = $1 and ${isTime('available_at')}`);
+const removeDue = prepared(
+  `delete from outbox where run_id = $1 and (ready or ${isTime('available_at')})`,
+);
 
 async function toClaimedRun(sql: Sql, row: Omit<ClaimRow, 'holder'>): Promise<ClaimedRun> {
   const { destinationType, destinationConfig, destinationSecrets, ...rest } = row;

@@ -21,7 +21,7 @@ export async function parkRun(
   const [row] = await sql.query<{ isFirst: boolean }>(
     `update outbox set available_at = now() + $3 * interval '1 ms', ready = false, dispatched_at = null, times_enqueued = 0,
             parked_by = $2, parked_since = coalesce(parked_since, now()), settlement = $4, settled_at = null
-      where run_id = $1 and (${isTime('available_at')} or parked_by = $2 and not ready)
+      where run_id = $1 and (ready or ${isTime('available_at')} or parked_by = $2)
       returning parked_since = now() as "isFirst"`,
     [runId, parkedBy, forMs, JSON.stringify({ blockers })],
   );
