@@ -184,7 +184,7 @@ describe('a page of a list', () => {
   });
 
   test('of transformations has each plugin once, and ends too', async () => {
-    const { client: own, path, organization } = await newTenant();
+    const { client: own, path, organization, teamId } = await newTenant();
     const config_schema = Array.from({ length: 60 }, (_, n) => ({
       key: `k${n}`,
       hint: 'h'.repeat(900),
@@ -218,6 +218,19 @@ describe('a page of a list', () => {
     expect(plugins[0]?.config_schema.length).toBeGreaterThanOrEqual(60);
     const moved = await own.patch(`${steps}/rearrange`, { orders: { [step.id]: 7 } });
     expect(moved.text.length).toBeLessThan(2 * 2 ** 20);
+    const all = await api.db.query<{ id: number }>(
+      'select id from pipeline_transformation_configs where team_id = $1',
+      [teamId],
+    );
+    const orders = Object.fromEntries(all.map(({ id }, n) => [id, 5_000 - n]));
+    expect((await own.patch(`${steps}/rearrange`, { orders })).status).toBe(200);
+    // One activity for each rearrangement, however many steps it moves.
+    const activity = await api.db.query<{ bytes: number }>(
+      `select octet_length(changes::text) as bytes from activity where team_id = $1 and action = 'moved'`,
+      [teamId],
+    );
+    expect(activity).toHaveLength(2);
+    expect(Math.max(...activity.map(({ bytes }) => bytes))).toBeLessThan(9 * 1024);
   });
 
   test('weighs what is answered, not what is stored', async () => {

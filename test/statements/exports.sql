@@ -15,7 +15,7 @@ select a.id, a.action, a.key_id as "keyId", k.name as "keyName", a.changes, a.ha
          from (select * from (
       select page.*, sum(page.size) over (order by page.id desc) - page.size as before from (select a.*, octet_length(a.changes::text) as size from activity a
       where a.subject_type = $1 and a.subject_id = $2 order by a.id desc limit $3 offset $4) as page
-    ) as weighed where before < 8388608) a left join api_keys k on k.id = a.key_id
+    ) as weighed where before < 1048576) a left join api_keys k on k.id = a.key_id
         order by a.id desc;
 
 -- exports/backfill-pages.ts findSql, findAdvancing
@@ -389,7 +389,7 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
      + coalesce(octet_length(e.query_schema::text), 0)
      + coalesce(octet_length(e.filters::text), 0) as size
         from batch_exports e where e.deleted_at is null and e.team_id = $1 order by e.created_at desc, e.id desc limit $2 offset $3) as page
-    ) as weighed where before < 8388608) e
+    ) as weighed where before < 1048576) e
       order by e.created_at desc, e.id desc;
 
 -- exports/export-lists.ts listBatchExports
@@ -410,7 +410,7 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
      + coalesce(octet_length(e.query_schema::text), 0)
      + coalesce(octet_length(e.filters::text), 0) as size
         from batch_exports e where e.deleted_at is null and e.team_id in (select id from projects where organization_id = $1) order by e.created_at desc, e.id desc limit $2 offset $3) as page
-    ) as weighed where before < 8388608) e
+    ) as weighed where before < 1048576) e
       order by e.created_at desc, e.id desc;
 
 -- exports/export-lists.ts listBatchExports, findBatchExports
@@ -443,7 +443,7 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
         select e.id, e.created_at, e.created_at as sort_key, count(*) over () as total from batch_exports e where e.deleted_at is null and e.team_id = $1) as k
        order by k.sort_key desc nulls last, k.created_at desc, k.id desc limit $2 offset $3
     ) as f join batch_exports w using (id)) as page
-    ) as weighed where before < 8388608) e order by e.sort_key desc nulls last, e.created_at desc, e.id desc;
+    ) as weighed where before < 1048576) e order by e.sort_key desc nulls last, e.created_at desc, e.id desc;
 
 -- exports/export-lists.ts findBatchExports
 -- takes $1 uuid, $2 bigint, $3 bigint
@@ -465,7 +465,7 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
         select e.id, e.created_at, e.created_at as sort_key, count(*) over () as total from batch_exports e where e.deleted_at is null and e.team_id in (select id from projects where organization_id = $1)) as k
        order by k.sort_key desc nulls last, k.created_at desc, k.id desc limit $2 offset $3
     ) as f join batch_exports w using (id)) as page
-    ) as weighed where before < 8388608) e order by e.sort_key desc nulls last, e.created_at desc, e.id desc;
+    ) as weighed where before < 1048576) e order by e.sort_key desc nulls last, e.created_at desc, e.id desc;
 
 -- exports/export-lists.ts findBatchExports
 -- takes $1 integer, $2 text[], $3 text, $4 bigint, $5 bigint
@@ -493,7 +493,7 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
   else 'fine' end = any ($2) and (e.name ilike '%' || $3 || '%' or e.id::text = lower($3))) as k
        order by k.sort_key asc nulls last, k.created_at desc, k.id desc limit $4 offset $5
     ) as f join batch_exports w using (id)) as page
-    ) as weighed where before < 8388608) e order by e.sort_key asc nulls last, e.created_at desc, e.id desc;
+    ) as weighed where before < 1048576) e order by e.sort_key asc nulls last, e.created_at desc, e.id desc;
 
 -- exports/export-lists.ts findBatchExports
 -- takes $1 integer, $2 text[], $3 text, $4 bigint, $5 bigint
@@ -521,7 +521,7 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
   else 'fine' end = any ($2) and (e.name ilike '%' || $3 || '%' or e.id::text = lower($3))) as k
        order by k.sort_key asc nulls last, k.created_at desc, k.id desc limit $4 offset $5
     ) as f join batch_exports w using (id)) as page
-    ) as weighed where before < 8388608) e order by e.sort_key asc nulls last, e.created_at desc, e.id desc;
+    ) as weighed where before < 1048576) e order by e.sort_key asc nulls last, e.created_at desc, e.id desc;
 
 -- exports/export-lists.ts findBatchExports
 -- takes $1 integer, $2 text[], $3 text, $4 bigint, $5 bigint
@@ -555,7 +555,7 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
   else 'fine' end = any ($2) and (e.name ilike '%' || $3 || '%' or e.id::text = lower($3))) as k
        order by k.sort_key asc nulls last, k.created_at desc, k.id desc limit $4 offset $5
     ) as f join batch_exports w using (id)) as page
-    ) as weighed where before < 8388608) e order by e.sort_key asc nulls last, e.created_at desc, e.id desc;
+    ) as weighed where before < 1048576) e order by e.sort_key asc nulls last, e.created_at desc, e.id desc;
 
 -- exports/export-lists.ts findBatchExports
 -- takes $1 integer, $2 text[], $3 text, $4 bigint, $5 bigint
@@ -583,7 +583,7 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
   else 'fine' end = any ($2) and (e.name ilike '%' || $3 || '%' or e.id::text = lower($3))) as k
        order by k.sort_key asc nulls last, k.created_at desc, k.id desc limit $4 offset $5
     ) as f join batch_exports w using (id)) as page
-    ) as weighed where before < 8388608) e order by e.sort_key asc nulls last, e.created_at desc, e.id desc;
+    ) as weighed where before < 1048576) e order by e.sort_key asc nulls last, e.created_at desc, e.id desc;
 
 -- exports/export-lists.ts findBatchExports
 -- takes $1 integer, $2 text[], $3 text

@@ -903,7 +903,7 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
      + coalesce(octet_length(e.query_schema::text), 0)
      + coalesce(octet_length(e.filters::text), 0) as size
         from batch_exports e where e.deleted_at is null and e.team_id = $1 order by e.created_at desc, e.id desc limit $2 offset $3) as page
-    ) as weighed where before < 8388608) e
+    ) as weighed where before < 1048576) e
       order by e.created_at desc, e.id desc;
 
 -- tenants/tenants.ts byReach
@@ -939,7 +939,7 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
      + coalesce(octet_length(e.query_schema::text), 0)
      + coalesce(octet_length(e.filters::text), 0) as size
         from batch_exports e where e.deleted_at is null and e.team_id in (select id from projects where organization_id = $1) order by e.created_at desc, e.id desc limit $2 offset $3) as page
-    ) as weighed where before < 8388608) e
+    ) as weighed where before < 1048576) e
       order by e.created_at desc, e.id desc;
 
 -- tenants/tenants.ts setDisabled

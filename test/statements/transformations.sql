@@ -74,7 +74,7 @@ select p.id, p.organization_id as "organizationId", p.name, p.description, p.url
   p.config_schema as "configSchema", p.source, p.created_at as "createdAt", p.updated_at as "updatedAt" from (select * from (
       select page.*, sum(page.size) over (order by page.id) - page.size as before from (select p.*, coalesce(octet_length(to_json(p.source)::text), 0) + octet_length(p.config_schema::text) as size
       from plugins p where p.organization_id = $1 order by p.id limit $2 offset $3) as page
-    ) as weighed where before < 8388608) p order by p.id;
+    ) as weighed where before < 1048576) p order by p.id;
 
 -- transformations/plugins.ts insertPlugin
 -- takes $1 text, $2 text, $3 text, $4 jsonb, $5 text, $6 uuid
@@ -185,7 +185,7 @@ select c.id, c.team_id as "teamId", c.plugin, c.version, c.enabled, c."order", c
           then coalesce((select octet_length(p.config_schema::text) from plugins p where p.id = c.plugin), 0) else 0 end as size
       from (select * from pipeline_transformation_configs
              where team_id = $1 and not deleted order by "order", id limit $2 offset $3) c order by c."order", c.id) as page
-    ) as weighed where before < 8388608) c order by c."order", c.id;
+    ) as weighed where before < 1048576) c order by c."order", c.id;
 
 -- transformations/transformation-configs.ts moveSteps
 -- takes $1 integer, $2 integer[], $3 integer[]

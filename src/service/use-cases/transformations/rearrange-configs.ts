@@ -70,17 +70,18 @@ function orderOfPlugin(
   return new Map([[step.id, order]]);
 }
 
+/** One activity for all steps that move: a chain may have thousands. Its subject is the first of them. */
 async function recordMoves(
   tx: Sql,
   actor: Actor,
   chain: readonly ChainStepPosition[],
   orders: ReadonlyMap<number, number>,
 ): Promise<void> {
-  for (const { id, teamId, order } of chain) {
-    const after = orders.get(id);
-    if (after === undefined || after === order) continue;
-    await recordStepActivity(tx, actor, { teamId, id }, 'moved', [
-      { field: 'order', before: order, after },
-    ]);
-  }
+  const moved = chain.filter(({ id, order }) => (orders.get(id) ?? order) !== order);
+  const [first] = moved;
+  if (!first) return;
+  const before = Object.fromEntries(moved.map(({ id, order }) => [id, order]));
+  const after = Object.fromEntries(moved.map(({ id }) => [id, orders.get(id)]));
+  const change = { field: 'order', before, after };
+  await recordStepActivity(tx, actor, first, 'moved', [change]);
 }
