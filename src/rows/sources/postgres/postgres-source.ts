@@ -220,12 +220,9 @@ class PostgresSource implements Source {
   ): Promise<SecondLook> {
     const look = { options: this.#watched, plan: this.#plan, request };
     const settled = { position, server };
-    return this.#inParts(
-      request,
-      signal,
-      () => lookAgain(look, earlier, settled, signal),
-      () => lookInParts({ ...look, settled }, earlier, signal),
-    );
+    const whole = () => lookAgain(look, earlier, settled, signal);
+    const short = () => lookInParts({ ...look, settled }, earlier, signal);
+    return this.#inParts(request, signal, whole, short);
   }
 
   hasChanged(
@@ -252,13 +249,10 @@ class PostgresSource implements Source {
     server: string | null = null,
   ): Promise<SourceSnapshot> {
     const settled = { position, server };
-    const reading = { options: this.#reading, plan: this.#plan, request, settled };
-    return this.#inParts(
-      request,
-      signal,
-      () => openSnapshot(this.#reading, this.#plan, request, settled, signal),
-      () => openShortReads(reading, signal),
-    );
+    const [options, plan] = [this.#reading, this.#plan];
+    const whole = () => openSnapshot(options, plan, request, settled, signal);
+    const short = () => openShortReads({ options, plan, request, settled }, signal);
+    return this.#inParts(request, signal, whole, short);
   }
 
   /** Reads in parts if the server is a standby that has lately ended a whole read of the model, or ends this one. */

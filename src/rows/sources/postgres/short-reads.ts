@@ -144,7 +144,7 @@ class ShortReads implements SourceSnapshot {
     return { digest: keys.read(), count: keys.count };
   }
 
-  /** Later snapshots: there is none of all parts. */
+  /** In later snapshots: each part has its own. */
   share(request: SourceRequest, signal: AbortSignal): Promise<SourceSnapshot> {
     return openShortReads({ ...this.#reading, request }, signal);
   }
