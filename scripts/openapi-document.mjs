@@ -12,7 +12,6 @@ const built = (module) => import(`../dist/${module}.js`);
 export async function readDocument(load = built) {
   const { buildApi } = await load('service/api/build-api');
   const { readConfig } = await load('foundation/config/config');
-  const { eventsModel } = await load('foundation/domain/events-model');
   const { registry } = await load('main/connectors');
   const { policyOf } = await load('main/policy');
   const { createSecretBox } = await load('foundation/security/secret-box');
@@ -28,7 +27,7 @@ export async function readDocument(load = built) {
     },
     destinations: registry.destinations,
     destinationContext: {},
-    models: [eventsModel],
+    models: [],
     checkQuery: unused,
     previewRows: unused,
     metrics: new Registry(),

@@ -1,15 +1,23 @@
 import type { Config } from '../foundation/config/config.ts';
 import { eventsModel } from '../foundation/domain/events-model.ts';
 import { checkModel, type ModelReport } from '../rows/sources/index.ts';
-import { addressNamesOf, loadModels, primaryUrlOf } from './models.ts';
+import { addressNamesOf, findOfferedModels, loadModels, primaryUrlOf } from './models.ts';
 
 export interface CheckedModel extends ModelReport {
   readonly model: string;
 }
 
-/** The models as `sluice models list` shows them; `own_source`: whether it has its own database. */
-export function listModels(config: Config) {
-  return loadModels(config).map(({ model, sourceUrl }) => ({
+/**
+ * The models as `sluice models list` shows them; `own_source`: whether it has its own database.
+ *
+ * @param findSource finds the address for models without their own database
+ */
+export async function listModels(config: Config, findSource: () => Promise<string>) {
+  const declared = loadModels(config);
+  const sourceUrl = config.MODELS_FILE === null ? null : await findSource().catch(() => null);
+  const models =
+    sourceUrl === null ? declared : await findOfferedModels(config, declared, sourceUrl);
+  return models.map(({ model, sourceUrl }) => ({
     name: model.name,
     relation: `${model.relation.schema}.${model.relation.name}`,
     tenant: model.tenantColumn,
@@ -47,26 +55,15 @@ export async function checkModels(
             ...addressNamesOf(sourced),
           })
         : { findings: [{ severity: 'error' as const, detail: `${fault}` }], plan: [] };
-    const isUnused =
+    // Models of its own do not need the table of the built-in one, and exports cannot name it then.
+    const isNotOffered =
       model === eventsModel &&
       config.MODELS_FILE !== null &&
       report.findings.some(isMissing) &&
       !(await isExported(model.name));
-    checked.push({ model: model.name, ...(isUnused ? asUnused(report) : report) });
+    if (!isNotOffered) checked.push({ model: model.name, ...report });
   }
   return checked;
-}
-
-/**
- * An installation with models of its own need not have the table of the built-in one: that it is missing is no
- * fault unless an export uses it.
- */
-function asUnused(report: ModelReport): ModelReport {
-  const { schema, name } = eventsModel.relation;
-  const detail = `The relation ${schema}.${name} of the built-in model does not exist. Exports of ${name} are refused; other models do not need it.`;
-  // Errors are of runs, and there are none.
-  const others = report.findings.filter(({ severity }) => severity !== 'error');
-  return { ...report, findings: [{ severity: 'warning', detail }, ...others] };
 }
 
 function isMissing({ detail }: ModelReport['findings'][number]): boolean {

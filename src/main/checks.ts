@@ -3,7 +3,7 @@ import type { CheckStep } from '../rows/destinations/destination.ts';
 import { describeError, SluiceError, toSluiceError } from '../foundation/domain/errors.ts';
 import type { Model } from '../foundation/domain/model.ts';
 import { describeComputed, parseQuery, schemaOf } from '../rows/query/parse-query.ts';
-import type { ExportRules } from '../service/use-cases/exports/rules.ts';
+import { type ExportRules, modelGone } from '../service/use-cases/exports/rules.ts';
 import type { SourceOf } from './models.ts';
 
 /** A source that takes longer to answer has failed its check. */
@@ -46,7 +46,7 @@ function failed(error: SluiceError): CheckStep {
 export function checkQueryOf(models: readonly Model[]): ExportRules['checkQuery'] {
   return (dslQuery, modelName, transformed) => {
     const model = models.find(({ name }) => name === modelName);
-    if (!model) throw new Error(`there is no model ${modelName}`);
+    if (!model) return { ok: false, problems: [modelGone(modelName)] };
     const parsed = parseQuery(dslQuery, model);
     if (!('ok' in parsed)) return { ok: false, problems: parsed.problems };
     const detail = transformed ? describeComputed(parsed.ok.outputs) : null;

@@ -23,7 +23,7 @@ import { checkSchema } from '../state/store/database/migrate.ts';
 import { registerEncryptionKeys } from '../state/store/tenants/sealed-secrets.ts';
 import { isSameDatabase } from '../state/store/database/sessions.ts';
 import { openSecretBox } from './encryption-keys.ts';
-import { joinSources, loadModels, type SourceOf } from './models.ts';
+import { findOfferedModels, joinSources, loadModels, type SourceOf } from './models.ts';
 import { policyOf } from './policy.ts';
 import { prepareSchemas, requireQueueSession } from './prepare-schemas.ts';
 import { watchDependencies } from './service-metrics.ts';
@@ -35,6 +35,7 @@ export interface Foundation {
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly databases: Databases;
+  /** Those that exports can name. */
   readonly models: readonly SourcedModel[];
   readonly sourceOf: SourceOf;
   readonly db: Database;
@@ -65,11 +66,12 @@ export async function openFoundation(
 ): Promise<Foundation> {
   const { logger = createLogger(config.LOG_LEVEL, { role }), signal = endless } = start;
   const waiting = { logger, signal, onWait: start.onWait ?? (() => {}) };
-  const models = loadModels(config);
+  const declared = loadModels(config);
   const databases = await openDatabases(config, (message) => logger.info(message));
   const onError = (error: Error) => logger.warn({ err: error }, 'a connection failed');
   try {
-    await prepareDatabases(config, databases, models, waiting);
+    await prepareDatabases(config, databases, declared, waiting);
+    const models = await findOfferedModels(config, declared, databases.sourceUrl);
     const secrets = await openSecretBox(config);
     const pool = {
       connectionString: databases.url,

@@ -83,6 +83,45 @@ export function joinSources(
   };
 }
 
+/** A source that takes longer counts as one that has the table. */
+const patienceMs = 5_000;
+
+/**
+ * The models that this installation offers. If it declares models, the built-in `events` is one of them only if its source has
+ * the table. A source that does not answer counts as one that has it: the checks of an export say then what is wrong.
+ *
+ * @param sourceUrl for models without their own database
+ */
+export async function findOfferedModels(
+  config: Config,
+  models: readonly SourcedModel[],
+  sourceUrl: string,
+): Promise<readonly SourcedModel[]> {
+  const builtIn = models.filter(({ model }) => model === eventsModel);
+  if (config.MODELS_FILE === null || builtIn.length === 0) return models;
+  const times = { connectTimeoutMs: patienceMs, idleTimeoutMs: 1_000 };
+  const source = joinSources(config, builtIn, sourceUrl, times)(eventsModel.name);
+  const all = { dslQuery: null, includeEvents: null, excludeEvents: null };
+  const request = { model: eventsModel.name, tenantKey: '1', interval: { start: 0, end: 1 } };
+  try {
+    await source.describe({ ...request, ...all }, AbortSignal.timeout(patienceMs));
+  } catch (error) {
+    const isMissing = error instanceof SluiceError && error.code === 'source.relation_missing';
+    if (isMissing) return models.filter(({ model }) => model !== eventsModel);
+  }
+  return models;
+}
+
+/**
+ * Whether the built-in `events` table belongs into our database if exports read from it. An installation whose models all have a
+ * database of their own reads nothing there.
+ */
+export function needsEventsTable(config: Config): boolean {
+  if (config.MODELS_FILE === null || config.SOURCE_DATABASE_URL !== null) return true;
+  const declared = loadModels(config, true).filter(({ model }) => model !== eventsModel);
+  return declared.some(({ sourceName }) => sourceName === undefined);
+}
+
 /** The settings that the addresses of a model are from. */
 export function addressNamesOf({ sourceName, primaryName }: SourcedModel) {
   return {

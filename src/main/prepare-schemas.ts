@@ -5,6 +5,7 @@ import { openQueuePool } from '../state/store/database/database.ts';
 import { checkServer } from '../state/store/database/check-server.ts';
 import { migrate } from '../state/store/database/migrate.ts';
 import { requireOwnSession } from '../state/store/database/sessions.ts';
+import { needsEventsTable } from './models.ts';
 import { isSourceToo } from './source-role.ts';
 
 /** Queues in PostgreSQL wait for jobs by LISTEN. @throws PoolerError if the address cannot do that */
@@ -26,7 +27,7 @@ export async function requireQueueSession(url: string): Promise<void> {
 export async function prepareSchemas(config: Config, url: string): Promise<readonly string[]> {
   await checkServer(url);
   const done = await migrate(url);
-  if (isSourceToo(config, url)) await ensureEventsTable(url);
+  if (isSourceToo(config, url) && needsEventsTable(config)) await ensureEventsTable(url);
   if (config.REDIS_URL === null) {
     await requireQueueSession(url);
     const queuePool = openQueuePool({

@@ -1,4 +1,5 @@
 import { faultOf } from '../foundation/domain/errors.ts';
+import { defaultModelOf } from '../foundation/domain/events-model.ts';
 import { randomUUID } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
 import { hostname } from 'node:os';
@@ -84,9 +85,10 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
     foundation.databases.sourceUrl,
     context,
   );
+  const defaultModel = defaultModelOf(foundation.models.map(({ model }) => model.name));
   const reports = reportsTo(foundation, lines);
   const handlers = createHandlers({
-    ...{ producer, executor, admission, parking, courier, sampleRows, reports },
+    ...{ producer, executor, admission, parking, courier, sampleRows, defaultModel, reports },
     verify: verifyBySchedule(foundation, stopping.signal),
   });
   const endWatch = watchBuffers();

@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type ApiUnderTest, startApiUnderTest } from '../support/api-under-test.ts';
 import { readDocument } from '../support/openapi.ts';
-import { type ReadmeCall, readReadmeCalls } from '../support/readme-calls.ts';
+import { onOrders, type ReadmeCall, readReadmeCalls } from '../support/readme-calls.ts';
 
 /**
  * The clients that two generators make of the OpenAPI document compile, and do the README's main job. Nightly:
@@ -28,6 +28,7 @@ let calls: readonly ReadmeCall[];
 
 beforeAll(async () => {
   api = await startApiUnderTest();
+  await api.shop.open();
   folder = await mkdtemp(path.join(tmpdir(), 'sluice-generated-'));
   const document = await readDocument(api.client);
   calls = await readReadmeCalls(document);
@@ -70,12 +71,13 @@ async function runJob(program: string): Promise<void> {
   const { stdout } = await run(process.execPath, [path.join(folder, 'out/program.js'), ...args]);
   const { id, backfill, runs, logs } = JSON.parse(stdout);
   const stored = await api.client.get(`${api.project}/batch_exports/${id}`);
-  expect(stored.body).toMatchObject({ name: 'Events, hourly', destination: { type: 'S3' } });
+  const made = { name: 'Events, hourly', model: 'orders', destination: { type: 'S3' } };
+  expect(stored.body).toMatchObject(made);
   expect(backfill).toMatch(/^[0-9a-f-]{36}$/);
   expect([Array.isArray(runs), Array.isArray(logs)]).toEqual([true, true]);
 }
 
-const [create, backfill] = [() => calls[0]?.json ?? '', () => calls[1]?.json ?? ''];
+const [create, backfill] = [() => onOrders(calls[0]?.json), () => calls[1]?.json ?? ''];
 
 test('openapi-typescript 7 with openapi-fetch', async () => {
   await bin('openapi-typescript', 'openapi.json', '-o', 'api.ts');

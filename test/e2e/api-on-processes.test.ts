@@ -38,8 +38,9 @@ describe.each(queues)('real processes, the queue in %s', async (queue) => {
         AWS_ENDPOINT_URL_S3: 'http://127.0.0.1:1',
       },
     });
-    const { client, databaseUrl, db } = installation;
-    callRunningService({ baseUrl: client.baseUrl, databaseUrl, db });
+    const { client, databaseUrl, db, env, shop } = installation;
+    const itsShop = { url: env.SHOP_DATABASE_URL ?? '', open: async () => shop };
+    callRunningService({ baseUrl: client.baseUrl, databaseUrl, db, shop: itsShop });
   });
   afterAll(async () => {
     callRunningService(null);

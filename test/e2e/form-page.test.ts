@@ -2,7 +2,6 @@ import { readdirSync, statSync } from 'node:fs';
 import path from 'node:path';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { systemClock } from '../../src/foundation/domain/clock.ts';
 import { type ApiClient, createApiClient } from '../support/api-client.ts';
 import { allowBriefReceipts } from '../support/brief-receipts.ts';
 import { expectToBeAccessible } from '../support/page-checks.ts';
@@ -14,9 +13,9 @@ import {
   startPage,
 } from '../support/page-under-test.ts';
 import { projectRoot } from '../support/processes.ts';
+import { fillShop, shopModelNames } from '../support/stranger-shop.ts';
 
 const exportsPath = '/api/projects/@current/batch_exports';
-const hour = 3_600_000;
 
 test('the page has at most 180 kB, compressed', () => {
   const folder = path.join(projectRoot, 'dist/console/assets');
@@ -41,7 +40,7 @@ describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
     await allowBriefReceipts(site);
     ({ page } = site);
     client = createApiClient(site.address, await site.issueKey('batch_export:write'));
-    await site.insertEvents(Math.floor(systemClock.now() / hour) * hour - hour, 1, 5);
+    await fillShop(site.shop, '1', { rows: 5 });
     await page.setViewportSize({ width: 1440, height: 900 });
     await page.goto(site.address);
     await page.getByLabel('API key').fill(await site.issueKey('batch_export:write'));
@@ -90,7 +89,9 @@ describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
     await page.keyboard.type('12');
     await page.locator('#freshness_minutes').fill('10');
     await page.getByText('Choose columns, filter, transform').click();
-    await field('Query optional').fill('select nothing from events');
+    expect(await choicesOf('Model')).toEqual([...shopModelNames, 'events']);
+    await field('Model').selectOption('orders');
+    await field('Query optional').fill('select nothing from orders');
     let answer: () => void = () => {};
     const asked = new Promise<void>((resolve) => {
       answer = resolve;
@@ -129,7 +130,7 @@ describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
   });
 
   test('tests the destination and previews the rows before anything is saved', async () => {
-    await field('Name').fill('Events to acme');
+    await field('Name').fill('Orders to acme');
     await setting('bucket_name').fill('no-such-bucket');
     await setting('region').fill('us-east-1');
     await setting('aws_secret_access_key').fill(pageCredentials.secretAccessKey);
@@ -154,10 +155,10 @@ describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
     await button('Preview rows').click();
     await problems().getByRole('listitem').getByText('Query').waitFor();
     expect(await problems().getByRole('listitem').count()).toBe(1);
-    await field('Query optional').fill('select event, distinct_id as who from events');
+    await field('Query optional').fill('select state, "Details"."Plan" as plan from orders');
     await button('Preview rows').click();
     const table = page.getByRole('region', { name: 'Preview of rows' });
-    await table.getByRole('columnheader', { name: 'who' }).waitFor();
+    await table.getByRole('columnheader', { name: 'plan' }).waitFor();
     expect(await table.getByRole('row').count()).toBe(6);
     expect(await problems().count()).toBe(0);
     await expectToBeAccessible(page);
@@ -173,7 +174,7 @@ describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
     await setting('infinity').selectOption('limit');
     await setting('on_rejected').selectOption('fail');
     await setting('replace_invalid_unicode').check();
-    await setting('exclude_events').fill('noise');
+    await setting('exclude_events').fill('new');
     // Complete and valid, but for the place: nothing is created before the person has confirmed it.
     await setting('bucket_name').fill('no-such-bucket');
     await button('Test destination').click();
@@ -186,10 +187,12 @@ describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
     expect((await client.get(exportsPath)).body.count).toBe(0);
     await setting('bucket_name').fill(pageBucket);
     await button('Create export').click();
-    await page.getByRole('heading', { name: 'Events to acme', level: 1 }).waitFor();
+    await page.getByRole('heading', { name: 'Orders to acme', level: 1 }).waitFor();
     const { results } = (await client.get(exportsPath)).body;
     expect(results).toHaveLength(1);
-    expect(results[0]).toMatchObject({ freshness_minutes: 90, start_at: null, end_at: null });
+    expect(results[0]).toMatchObject({
+      ...{ model: 'orders', freshness_minutes: 90, start_at: null, end_at: null },
+    });
     expect(results[0]?.destination.config).toMatchObject({
       file_format: 'CSV',
       compression: null,
@@ -197,7 +200,7 @@ describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
       infinity: 'limit',
       on_rejected: 'fail',
       replace_invalid_unicode: true,
-      exclude_events: ['noise'],
+      exclude_events: ['new'],
     });
     saved = String(results[0]?.id);
   });
@@ -223,10 +226,10 @@ describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
     await page.locator('.steps .failed').first().waitFor();
     await button('Save changes').click();
     await asks().getByRole('button', { name: 'Save changes anyway' }).click();
-    await page.getByText('Events to acme is changed.').waitFor();
+    await page.getByText('Orders to acme is changed.').waitFor();
     const { destination } = (await client.get(`${exportsPath}/${saved}`)).body;
     expect(destination.config).toMatchObject({ file_format: 'JSONLines', csv_arrays: 'json' });
-    expect(destination.config).toMatchObject({ infinity: 'limit', exclude_events: ['noise'] });
+    expect(destination.config).toMatchObject({ infinity: 'limit', exclude_events: ['new'] });
   });
 
   test('charts what each interval has, for the eye, the keyboard and a screen reader', async () => {

@@ -174,7 +174,7 @@ it('an error reports a role that may not read, and a database that does not answ
   ]);
 });
 
-it('the built-in model without its table is a warning beside models of the installation, unless it is exported', async () => {
+it('the built-in model without its table is no model beside those of the installation, unless it is exported', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-models-'));
   const path = join(folder, 'models.yaml');
   await writeFile(
@@ -198,10 +198,7 @@ it('the built-in model without its table is a warning beside models of the insta
     );
   const severities = (checked: Awaited<ReturnType<typeof check>>) =>
     checked.map(({ model, findings }) => [model, findings[0]?.severity]);
-  expect(severities(await check({ MODELS_FILE: path }))).toEqual([
-    ['events', 'warning'],
-    ['things', undefined],
-  ]);
+  expect(severities(await check({ MODELS_FILE: path }))).toEqual([['things', undefined]]);
   expect(severities(await check({ MODELS_FILE: path }, true))[0]).toEqual(['events', 'error']);
   expect(severities(await check({}))).toEqual([['events', 'error']]);
   await rm(folder, { recursive: true });

@@ -10,7 +10,7 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { type ApiUnderTest, startApiUnderTest } from '../support/api-under-test.ts';
 import { readDocument } from '../support/openapi.ts';
 import { projectRoot } from '../support/processes.ts';
-import { readReadmeCalls } from '../support/readme-calls.ts';
+import { onOrders, readReadmeCalls } from '../support/readme-calls.ts';
 
 const run = promisify(execFile);
 const source = path.join(projectRoot, 'client');
@@ -22,6 +22,7 @@ let packed: readonly string[];
 /** Packs the package as a release would, and installs it as a user would. */
 beforeAll(async () => {
   api = await startApiUnderTest();
+  await api.shop.open();
   folder = await mkdtemp(path.join(tmpdir(), 'sluice-client-package-'));
   const { stdout } = await run('npm', ['pack', '--json', '--pack-destination', folder], {
     cwd: source,
@@ -103,7 +104,7 @@ test('the example of its README compiles', async () => {
 test("it compiles, and does the README's main job", async () => {
   const calls = await readReadmeCalls(await readDocument(api.client));
   const program = `${head}
-    const created = await sluice.POST('/api/projects/{project_id}/batch_exports', { params: { path }, body: ${calls[0]?.json} });
+    const created = await sluice.POST('/api/projects/{project_id}/batch_exports', { params: { path }, body: ${onOrders(calls[0]?.json)} });
     if (created.error) throw new Error(created.error.detail);
     const { id } = created.data;
     const began = await sluice.POST('/api/projects/{project_id}/batch_exports/{id}/backfill', {

@@ -3,6 +3,7 @@ import type { ApiOptions } from '../../src/service/api/options.ts';
 import { type Database, openDatabase } from '../../src/state/store/database/database.ts';
 import { type ApiClient, createApiClient } from './api-client.ts';
 import { createTestDatabase } from './database.ts';
+import { planShop, type Shop } from './stranger-shop.ts';
 import { createTenant, type Tenant } from './tenants.ts';
 import { testApiOptions } from './test-api-options.ts';
 
@@ -12,6 +13,8 @@ export interface Service {
   readonly databaseUrl: string;
   /** For what a test must find or put there. */
   readonly db: Database;
+  /** The database of the models besides `events`. */
+  readonly shop: Pick<Shop, 'url' | 'open'>;
 }
 
 /** A service, and a tenant to call it with. */
@@ -47,23 +50,25 @@ export async function startApiUnderTest(
     maxConnections: 10,
     onError: () => {},
   });
-  const options = testApiOptions(db, database.url, changes);
+  const shop = planShop();
+  const options = testApiOptions(db, database.url, changes, shop.url);
   onOptions(options);
   const api = await buildApi(options);
   const baseUrl = await api.listen({ port: 0, host: '127.0.0.1' });
-  return join({ baseUrl, databaseUrl: database.url, db }, async () => {
+  return join({ baseUrl, databaseUrl: database.url, db, shop }, async () => {
     await api.close();
     await db.close();
     await database.drop();
+    await shop.drop();
   });
 }
 
 /** A second API over the same database, with some of its options changed. */
 export async function startApiBeside(
-  { db, databaseUrl, tenant }: ApiUnderTest,
+  { db, databaseUrl, shop, tenant }: ApiUnderTest,
   change: (options: ApiOptions) => Partial<ApiOptions>,
 ): Promise<{ readonly client: ApiClient; stop(): Promise<void> }> {
-  const options = testApiOptions(db, databaseUrl);
+  const options = testApiOptions(db, databaseUrl, {}, shop.url);
   const api = await buildApi({ ...options, ...change(options) });
   const baseUrl = await api.listen({ port: 0, host: '127.0.0.1' });
   return { client: createApiClient(baseUrl, tenant.key), stop: () => api.close() };

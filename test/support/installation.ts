@@ -1,4 +1,7 @@
 import { randomBytes } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { Pool } from 'pg';
 import { inject } from 'vitest';
 import { type Database, openDatabase } from '../../src/state/store/database/database.ts';
@@ -11,6 +14,7 @@ import { createRecordingClient, type Recording } from './recording-client.ts';
 import { type OwnRedisServer, startOwnRedis } from './redis.ts';
 import type { S3Quirks } from './s3-server/quirks.ts';
 import { type SpawnedS3Server, spawnS3Server } from './s3-server/spawn.ts';
+import { planShop, shopVariable, writeShopModels } from './stranger-shop.ts';
 import { createTenant, type Tenant } from './tenants.ts';
 import { until } from './until.ts';
 
@@ -45,12 +49,17 @@ export interface InstallationOptions {
   readonly foreignS3?: ForeignS3;
 }
 
-/** Sluice as it runs in production, each part a real process: API, workers, queue, database, S3. */
+/**
+ * Sluice as it runs in production, each part a real process: API, workers, queue, database, S3. Its models are those of a stranger's shop
+ * in another database, and `events` in ours.
+ */
 export interface Installation {
   readonly databaseUrl: string;
   /** For a test's own looks and rows. */
   readonly pool: Pool;
   readonly db: Database;
+  /** The database of the models besides `events`. */
+  readonly shop: Pool;
   readonly s3: SpawnedS3Server;
   readonly checksNamedKeys: boolean;
   /** Null if the queue lives in Postgres. */
@@ -110,6 +119,11 @@ export async function startInstallation(options: InstallationOptions = {}): Prom
     ? await openForeignS3(foreignS3, bucket)
     : await spawnS3Server({ buckets: [bucket], credentials, region, ...options.s3 });
   const redis = queue === 'redis' ? await startOwnRedis() : null;
+  const folder = await mkdtemp(path.join(tmpdir(), 'sluice-installation-'));
+  const planned = planShop();
+  const shop = await planned.open();
+  // Commands that run in this process read it here.
+  process.env[shopVariable] = planned.url;
   const encryptionKey = randomBytes(32).toString('base64');
   const reachedAt = options.reachedAt?.(databaseUrl) ?? databaseUrl;
   const env: Record<string, string> = {
@@ -118,6 +132,8 @@ export async function startInstallation(options: InstallationOptions = {}): Prom
     ENCRYPTION_KEYS: `test:${encryptionKey}`,
     ALLOWED_PRIVATE_ENDPOINTS: '127.0.0.1',
     LOG_LEVEL: 'debug',
+    MODELS_FILE: await writeShopModels(folder),
+    [shopVariable]: planned.url,
     ...shortTimes,
     ...options.env,
   };
@@ -183,6 +199,7 @@ export async function startInstallation(options: InstallationOptions = {}): Prom
     databaseUrl,
     pool,
     db,
+    shop,
     s3,
     checksNamedKeys,
     redis,
@@ -206,6 +223,8 @@ export async function startInstallation(options: InstallationOptions = {}): Prom
         await db.close();
         await pool.end();
         await own?.drop();
+        await planned.drop();
+        await rm(folder, { recursive: true });
         await redis?.stop();
         await s3.close();
         if (violations.length > 0) throw new Error(violations.join('\n'));

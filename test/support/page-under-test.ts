@@ -3,13 +3,15 @@ import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
+import type { Pool } from 'pg';
+import { type Browser, chromium, type Page } from 'playwright-core';
 import { type Database, openDatabase } from '../../src/state/store/database/database.ts';
 import { insertOrganization, insertProject } from '../../src/state/store/tenants/tenants.ts';
 import { issueKey } from '../../src/service/use-cases/tenants/issue-key.ts';
 import { createTestDatabase, type TestDatabase } from './database.ts';
 import { startBundled, type TestProcess } from './processes.ts';
 import { type S3Server, startS3Server } from './s3-server/server.ts';
+import { planShop, type Shop, shopVariable, writeShopModels } from './stranger-shop.ts';
 
 const executablePath = ['/usr/bin/chromium', '/usr/bin/chromium-browser'].find(existsSync);
 const flags = [
@@ -50,6 +52,8 @@ export interface PageUnderTest {
   issueOperatorKey(scopes: string): Promise<string>;
   /** Events of the project that arrived over some hours. */
   insertEvents(from: number, hours: number, rowsAnHour: number): Promise<void>;
+  /** The database of the models besides `events`. */
+  readonly shop: Pool;
   /** Of the service's database, whose events are exported. */
   readonly databaseUrl: string;
   /** A statement in the database of the service. */
@@ -62,20 +66,24 @@ export async function startPage(program = 'main/all-in-one.js'): Promise<PageUnd
   const folder = await mkdtemp(path.join(tmpdir(), 'sluice-page-'));
   const s3 = await startS3Server({ buckets: [pageBucket], credentials: pageCredentials });
   const database = await createTestDatabase();
+  const planned = planShop();
+  const shop = await planned.open();
   const sluice = startBundled(program, [], {
     env: {
       SLUICE_DATA_DIR: path.join(folder, 'data'),
       PORT: '0',
       MAX_JITTER_SECONDS: '0',
       DATABASE_URL: database.url,
+      MODELS_FILE: await writeShopModels(folder),
+      [shopVariable]: planned.url,
       SOURCE_DATABASE_URL: undefined,
       REDIS_URL: undefined,
       ENCRYPTION_KEYS: `test:${randomBytes(32).toString('base64')}`,
       ALLOWED_PRIVATE_ENDPOINTS: `127.0.0.1:${s3.port}`,
     },
   });
-  const [browser, line] = await Promise.all([
-    chromium.launch({ executablePath: executablePath ?? '', args: flags }),
+  const [{ browser, page, faults }, line] = await Promise.all([
+    openBrowser(),
     sluice.waitForLine(/^ready /, 90_000),
   ]);
   const db = openDatabase({
@@ -86,18 +94,15 @@ export async function startPage(program = 'main/all-in-one.js'): Promise<PageUnd
   });
   const { id: organizationId } = await insertOrganization(db, 'Acme');
   await insertProject(db, { organizationId, name: 'Web' });
-  const faults: string[] = [];
   const query = async (text: string, values: readonly unknown[] = []) => {
     await database.pool.query(text, [...values]);
   };
   return {
     address: line.slice('ready '.length),
     s3,
+    shop,
     databaseUrl: database.url,
-    page: await openPage(
-      await browser.newContext({ timezoneId, locale: 'en-GB', reducedMotion: 'reduce' }),
-      faults,
-    ),
+    page,
     faults,
     async issueKey(scopes) {
       const wanted = {
@@ -114,18 +119,26 @@ export async function startPage(program = 'main/all-in-one.js'): Promise<PageUnd
     },
     insertEvents: (...given) => query(insertRows, given),
     query,
-    close: () => close({ browser, sluice, s3, folder, db, database }),
+    close: () => close({ browser, sluice, s3, folder, db, database, shop: planned }),
   };
 }
 
-async function openPage(context: BrowserContext, faults: string[]): Promise<Page> {
-  const page = await context.newPage();
+/** A browser with an empty page. `faults`: errors that the page threw, and violations of its content policy. */
+export async function openBrowser(): Promise<{
+  readonly browser: Browser;
+  readonly page: Page;
+  readonly faults: readonly string[];
+}> {
+  const browser = await chromium.launch({ executablePath: executablePath ?? '', args: flags });
+  const locale = { timezoneId, locale: 'en-GB', reducedMotion: 'reduce' } as const;
+  const page = await (await browser.newContext(locale)).newPage();
+  const faults: string[] = [];
   page.setDefaultTimeout(20_000);
   page.on('pageerror', (error) => faults.push(error.message));
   page.on('console', (message) => {
     if (/Content Security Policy/i.test(message.text())) faults.push(message.text());
   });
-  return page;
+  return { browser, page, faults };
 }
 
 interface Parts {
@@ -135,15 +148,17 @@ interface Parts {
   readonly folder: string;
   readonly db: Database;
   readonly database: TestDatabase;
+  readonly shop: Shop;
 }
 
-async function close({ browser, sluice, s3, folder, db, database }: Parts): Promise<void> {
+async function close({ browser, sluice, s3, folder, db, database, shop }: Parts): Promise<void> {
   await browser.close();
   sluice.kill('SIGTERM');
   await sluice.waitForExit();
   await s3.close();
   await db.close();
   await database.drop();
+  await shop.drop();
   await rm(folder, { recursive: true, force: true });
 }
 

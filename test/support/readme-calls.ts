@@ -27,6 +27,12 @@ export async function readReadmeCalls(document: ApiDocument): Promise<readonly R
   return calls.map((call) => callOf(document, call.split('\0').slice(0, -1)));
 }
 
+/** The body of a call of the README with another model than `events`: that of the shop. */
+export function onOrders(json: string | null | undefined): string {
+  const query = 'SELECT "orderId", "Details"."Plan" AS plan FROM orders WHERE state <> \'new\'';
+  return JSON.stringify({ ...JSON.parse(json ?? '{}'), model: 'orders', dsl_query: query });
+}
+
 function callOf(document: ApiDocument, curl: readonly string[]): ReadmeCall {
   const after = (flag: string) => (curl.includes(flag) ? curl[curl.indexOf(flag) + 1] : undefined);
   const address = curl.find((argument) => argument.startsWith('http')) ?? '';

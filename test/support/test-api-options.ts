@@ -3,7 +3,6 @@ import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import type { ApiOptions } from '../../src/service/api/options.ts';
 import { readConfig } from '../../src/foundation/config/config.ts';
-import { eventsModel } from '../../src/foundation/domain/events-model.ts';
 import { checkQueryOf } from '../../src/main/checks.ts';
 import { destinationContextOf, registry } from '../../src/main/connectors.ts';
 import { loadModels } from '../../src/main/models.ts';
@@ -13,18 +12,26 @@ import { previewsOf } from '../../src/main/preview-rows.ts';
 import { applyFilters } from '../../src/rows/query/property-filters.ts';
 import type { Database } from '../../src/state/store/database/database.ts';
 import { checkReadiness } from '../../src/service/use-cases/installation/check-readiness.ts';
+import { shopModelsAt } from './stranger-shop.ts';
 import { testSecrets } from './test-secrets.ts';
 
 /** Limits that no test meets by accident. */
 export const plenty = { perMinute: 100_000, perHour: 1_000_000 };
 
-/** The options of an API in this process, everything in them real. */
+/**
+ * The options of an API in this process, everything in them real.
+ *
+ * @param shopUrl of the models besides `events`
+ */
 export function testApiOptions(
   db: Database,
   databaseUrl: string,
   changes: Partial<ApiOptions> = {},
+  shopUrl = databaseUrl,
 ): ApiOptions {
   const config = readConfig({});
+  const sourced = [...loadModels(config), ...shopModelsAt(shopUrl)];
+  const models = sourced.map(({ model }) => model);
   const context = {
     db,
     policy: policyOf(config),
@@ -37,10 +44,10 @@ export function testApiOptions(
     destinationContext: destinationContextOf(config),
     formats: registry.encoders,
     privateEndpoints: false,
-    models: [eventsModel],
-    checkQuery: checkQueryOf(changes.models ?? [eventsModel]),
+    models,
+    checkQuery: checkQueryOf(changes.models ?? models),
     applyFilters,
-    ...previewsOf(config, loadModels(config), databaseUrl, context),
+    ...previewsOf(config, sourced, databaseUrl, context),
     metrics: new Registry(),
     logger: pino({ level: 'silent' }),
     trustProxy: 0,

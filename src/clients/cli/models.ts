@@ -10,12 +10,14 @@ export function register(program: Command, deps: CliDeps): void {
 
   models
     .command('list')
-    .description('list every model, including the built-in one')
+    .description('list every model that exports can name')
     .option('--json', 'print JSON')
     .action(async ({ json }: { json?: boolean }) => {
       const { listModels } = await import('../../main/check-models.ts');
       const { readConfig } = await import('../../foundation/config/config.ts');
-      printRecords(deps, json, listModels(readConfig(deps.terminal.env)));
+      const config = readConfig(deps.terminal.env);
+      const findSource = async () => config.SOURCE_DATABASE_URL ?? (await deps.findDatabase());
+      printRecords(deps, json, await listModels(config, findSource));
     });
 
   models

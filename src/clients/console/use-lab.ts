@@ -1,7 +1,7 @@
 import { useState } from 'react';
 import type { LabRequest, Trial } from './api-types.ts';
 import { ApiFailure } from './api-call.ts';
-import { useConsole } from './console-context.ts';
+import { useConsole, useDescription } from './console-context.ts';
 import { labRowsOf } from './lab-rows.ts';
 import { useAction } from './use-action.ts';
 
@@ -10,6 +10,7 @@ export interface LabDraft {
   readonly source: 'sample' | 'rows';
   readonly sample: string;
   readonly rows: string;
+  /** Empty: the default of the installation, if it has one. */
   readonly model: string;
 }
 
@@ -30,11 +31,12 @@ export interface LabState {
 /** @param chain the chain to try, read when the lab runs */
 export function useLab(chain: () => Pick<LabRequest, 'configs' | 'stored'>): LabState {
   const { client } = useConsole();
+  const here = useDescription().data?.installation;
   const [draft, setDraft] = useState<LabDraft>({
     source: 'sample',
     sample: '5',
     rows: '',
-    model: 'events',
+    model: '',
   });
   const [trials, setTrials] = useState<readonly Trial[] | null>(null);
   const ask = async (request: LabRequest) => {
@@ -48,15 +50,20 @@ export function useLab(chain: () => Pick<LabRequest, 'configs' | 'stored'>): Lab
     setTrials(null);
     setTrials(await ask(requestOf(draft)));
   });
-  const check = async () => void (await ask({ model: draft.model, rows: [{}] }));
+  const check = async () => {
+    // Settings are checked alike for all models.
+    const model = draft.model || here?.models[0]?.name;
+    await ask({ ...(model && { model }), rows: [{}] });
+  };
   const change = (part: Partial<LabDraft>) => setDraft((last) => ({ ...last, ...part }));
   return { draft, change, run, check, busy, failure, clear, trials };
 }
 
-function requestOf({ source, sample, rows, model }: LabDraft): LabRequest {
-  if (source === 'sample') return { model, sample: Number(sample) };
+function requestOf({ source, sample, rows, model: name }: LabDraft): LabRequest {
+  const model = name === '' ? {} : { model: name };
+  if (source === 'sample') return { ...model, sample: Number(sample) };
   const read = labRowsOf(rows);
-  if (read !== null) return { model, rows: read };
+  if (read !== null) return { ...model, rows: read };
   const detail = 'Write a JSON object, a list of JSON objects, or one JSON object per line.';
   throw new ApiFailure(400, [{ code: 'invalid_input', detail, attr: 'rows' }], null);
 }

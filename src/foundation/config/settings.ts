@@ -45,7 +45,7 @@ export const settings = {
     false,
   ),
   MODELS_FILE: optionalText(
-    'Path of models.yaml. This file defines which tables and views can be exported, besides the table events; see docs/models.md.',
+    'Path of models.yaml. This file defines which tables and views can be exported. The table events needs no entry; see docs/models.md.',
   ),
   REDIS_URL: redisUrl(
     'Redis for the queues: one server, a cluster, or sentinels; see docs/scaling.md. Set maxmemory-policy noeviction in Redis. Without REDIS_URL, the queues are in DATABASE_URL.',

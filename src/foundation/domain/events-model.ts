@@ -7,7 +7,7 @@ const plain = (name: string, sourceType: string): ModelColumn => ({
   json: sourceType === 'jsonb',
 });
 
-/** The model that every installation has (contract, section 5). */
+/** The built-in model. An installation with a models file offers it only if its source has the table. */
 export const eventsModel: Model = {
   name: 'events',
   relation: { schema: 'public', name: 'events' },
@@ -28,3 +28,9 @@ export const eventsModel: Model = {
     plain('inserted_at', 'timestamp with time zone'),
   ],
 };
+
+/** The model of an export that names none: `events`, or the only one there is. Null: the export must name one. */
+export function defaultModelOf(models: readonly string[]): string | null {
+  if (models.includes(eventsModel.name)) return eventsModel.name;
+  return models.length === 1 ? (models[0] ?? null) : null;
+}

@@ -113,7 +113,8 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
   limitRequests(api, takeRequest);
   requireAccess(api, db);
   takeJsonBodies(api);
-  validateWithSchemas(api, shared, atOnce);
+  const modelNames = models.map(({ name }) => name);
+  validateWithSchemas(api, shared, modelNames, atOnce);
   limitStoredBytes(api, db, options.storedBytesPerDay);
   honourIdempotencyKeys(api);
   measureRequests(api, options.metrics);

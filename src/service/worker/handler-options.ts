@@ -15,6 +15,7 @@ export interface HandlerOptions {
   readonly parking: Pick<Parking, 'settle'>;
   readonly courier: Pick<NotificationCourier, 'collect'>;
   readonly sampleRows: SampleOptions['sampleRows'];
+  readonly defaultModel: SampleOptions['defaultModel'];
   readonly reports: WorkerReports;
   /** Verifies exports if that is due, until it is done. Never throws. */
   readonly verify: () => Promise<void>;

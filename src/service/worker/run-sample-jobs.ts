@@ -1,5 +1,4 @@
 import { SluiceError, StepFault } from '../../foundation/domain/errors.ts';
-import { eventsModel } from '../../foundation/domain/events-model.ts';
 import { ownStepsOf } from '../../foundation/domain/recipe.ts';
 import { sandboxMemory } from '../admission/memory-budget.ts';
 import type { RawSample } from '../../rows/pipeline/preview-rows.ts';
@@ -47,6 +46,8 @@ export interface SampleOptions {
     limit: number,
     signal: AbortSignal,
   ) => Promise<RawSample>;
+  /** For a project that has no export with transformations; null: nothing is sampled. */
+  readonly defaultModel: string | null;
   readonly onSampleError: (error: unknown) => void;
   readonly guard: WorkGuard;
   /** The worker's: sandboxes count in it. */
@@ -147,11 +148,12 @@ async function runSample(
 }
 
 async function applySample(
-  { context: { db }, sampleRows }: SampleOptions,
+  { context: { db }, sampleRows, defaultModel }: SampleOptions,
   teamId: number,
   opened: readonly StepDefinition[],
 ): Promise<void> {
-  const model = (await findTransformedModel(db, teamId)) ?? eventsModel.name;
+  const model = (await findTransformedModel(db, teamId)) ?? defaultModel;
+  if (model === null) return;
   const signal = AbortSignal.timeout(patienceMs);
   const sample = await sampleRows(model, teamId, sampledRows, signal);
   const { lines, columns, keyColumns, fixedColumns } = sample;

@@ -67,7 +67,7 @@ export function createSweep(options: HandlerOptions, next: NextRuns): () => Prom
 }
 
 function longDuties(options: HandlerOptions, { dispatch }: NextRuns) {
-  const { producer, executor, admission, reports, sampleRows } = options;
+  const { producer, executor, admission, reports, sampleRows, defaultModel } = options;
   const { context, guard, connectors, stopping } = executor;
   const slow = new SlowExports();
   return {
@@ -78,7 +78,7 @@ function longDuties(options: HandlerOptions, { dispatch }: NextRuns) {
       await collectFiles(executor);
     }),
     sample: sampleJobs({
-      ...{ context, guard, memory: admission.memory, sampleRows },
+      ...{ context, guard, memory: admission.memory, sampleRows, defaultModel },
       onSampleError: reports.sampleFailed,
     }),
     offboard: skipWhileBusy(() =>

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { type ApiDocument, type Operation, readDocument } from '../../support/openapi.ts';
 import { projectRoot } from '../../support/processes.ts';
-import { type ReadmeCall, readReadmeCalls } from '../../support/readme-calls.ts';
+import { onOrders, type ReadmeCall, readReadmeCalls } from '../../support/readme-calls.ts';
 
 const run = promisify(execFile);
 
@@ -97,7 +97,11 @@ test("the README's calls type-check against the generated client, and so does wh
     'export const message: string | undefined = answer3.results[0]?.message;',
     'export const next: string | null = answer3.next;',
   ];
-  expect(await compile(programOf(examples) + reads.join('\n'))).toBe('');
+  const [create, ...others] = examples;
+  const calls = [{ ...create, json: onOrders(create?.json) } as ReadmeCall, ...others];
+  for (const made of [examples, calls]) {
+    expect(await compile(programOf(made) + reads.join('\n'))).toBe('');
+  }
 });
 
 test('the generated client refuses a call that the API refuses', async () => {
@@ -107,10 +111,12 @@ test('the generated client refuses a call that the API refuses', async () => {
   expect(await compile(program)).toContain("Type 'number' is not assignable");
 });
 
-test('what the README creates is created', async () => {
+test('what the README creates is created, also of a model of the installation', async () => {
+  await api.shop.open();
   // The tenant under test has two projects, so that it must name one.
-  const answer = await api.client.send('POST', `${api.project}/batch_exports`, {
-    raw: examples[0]?.json ?? '',
-  });
-  expect(answer.status).toBe(201);
+  for (const raw of [examples[0]?.json ?? '', onOrders(examples[0]?.json)]) {
+    const answer = await api.client.send('POST', `${api.project}/batch_exports`, { raw });
+    expect(answer.status, answer.text).toBe(201);
+    expect(answer.body.model).toBe(JSON.parse(raw).model ?? 'events');
+  }
 });

@@ -7,6 +7,7 @@ import {
 } from '../../support/api-under-test.ts';
 import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
 import { allowBriefReceipts } from '../../support/brief-receipts.ts';
+import { shopModels } from '../../support/stranger-shop.ts';
 
 let api: ApiUnderTest;
 let exports: string;
@@ -159,7 +160,11 @@ describe('the capabilities', () => {
     expect(status).toBe(200);
     expect(body).toMatchObject({
       destinations: ['S3', 'NoOp'],
-      models: [{ name: 'events', event_filters: true }],
+      models: [
+        { name: 'events', event_filters: true },
+        ...shopModels.map(({ name }) => ({ name, event_filters: name === 'orders' })),
+      ],
+      default_model: 'events',
       own_credentials: false,
       private_endpoints: false,
     });

@@ -10,6 +10,7 @@ import {
   startInstallation,
 } from '../../support/installation.ts';
 import { projectRoot } from '../../support/processes.ts';
+import { fillShop } from '../../support/stranger-shop.ts';
 import { createKey } from '../../support/tenants.ts';
 
 /**
@@ -24,7 +25,7 @@ let env: Record<string, string>;
 
 beforeAll(async () => {
   installation = await startInstallation({ workers: 1 });
-  const { db, tenant, s3, client, pool } = installation;
+  const { db, tenant, s3, client, shop } = installation;
   const { key } = await createKey(db, {
     organizationId: tenant.organizationId,
     projectIds: [tenant.projectIds[0]],
@@ -40,12 +41,7 @@ beforeAll(async () => {
     AWS_ACCESS_KEY_ID: installation.secrets.get('the access key id') ?? '',
     AWS_SECRET_ACCESS_KEY: installation.secrets.get('the secret access key') ?? '',
   };
-  await pool.query(
-    `insert into events (uuid, team_id, event, distinct_id, properties, timestamp, created_at, inserted_at)
-     select md5(n::text)::uuid, $1, 'event ' || n % 3, 'user ' || n % 7, '{"plan": "free"}', at, at, at
-       from generate_series(0, 299) n, lateral (select timestamptz '2024-03-01' + n * interval '36 s' as at) t`,
-    [tenant.projectIds[0]],
-  );
+  await fillShop(shop, String(tenant.projectIds[0]), { rows: 300, hours: 3 });
   folder = await mkdtemp(path.join(tmpdir(), 'sluice-cli-'));
 });
 afterAll(async () => {

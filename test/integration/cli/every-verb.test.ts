@@ -53,7 +53,7 @@ beforeAll(async () => {
   };
   const project = `/api/projects/${tenant.projectIds[0]}`;
   for (const name of ['Kept', 'Deleted']) {
-    const body = { name, interval: 'hour', destination, deadline_minutes: 30 };
+    const body = { name, model: 'orders', interval: 'hour', destination, deadline_minutes: 30 };
     const answer = await client.post(`${project}/batch_exports`, body);
     expect(answer.status, answer.text).toBe(201);
     made.set(name, answer.body.id);
@@ -120,6 +120,7 @@ const here = (args: readonly string[], more: Partial<Row> = {}): Row => ({
   ...more,
 });
 
+const unknownOrder = '00000000-0000-4000-8000-000000000000';
 const past = ['--from', '2024-03-01', '--to', '2024-03-01T02:00'];
 const hook = ['--webhook', 'https://127.0.0.1:1/hook'];
 
@@ -130,6 +131,8 @@ const rows: Readonly<Record<string, Row>> = {
     'name=Made',
     '--set',
     'interval=day',
+    '--set',
+    'model=order_totals',
     '--set',
     'destination={type: NoOp, config: {}}',
   ]),
@@ -230,17 +233,14 @@ const rows: Readonly<Record<string, Row>> = {
   'models check': here([]),
   // The run of an interval has failed.
   verify: here([], { code: 1 }),
-  'erase find': here(['--export', '{Kept}', '--key', 'unknown user', '--column', 'distinct_id'], {
+  'erase find': here(['--export', '{Kept}', '--key', unknownOrder, '--column', 'orderId'], {
     says: true,
     lines: true,
   }),
-  'erase rewrite': here(
-    ['--export', '{Kept}', '--key', 'unknown user', '--column', 'distinct_id'],
-    {
-      says: true,
-      lines: true,
-    },
-  ),
+  'erase rewrite': here(['--export', '{Kept}', '--key', unknownOrder, '--column', 'orderId'], {
+    says: true,
+    lines: true,
+  }),
   'eras list': here([]),
   'eras accept': here([]),
   'work list': here([]),

@@ -29,6 +29,7 @@ test('organizations take turns with sample jobs, and one does not wait for a lon
       context: testApiOptions(api.db, api.databaseUrl).context,
       memory: {} as MemoryGate,
       guard: new WorkGuard(api.db, () => {}),
+      defaultModel: 'events',
       onSampleError: () => {},
       async sampleRows(_model, teamId) {
         begun.push(teamId);

@@ -113,7 +113,7 @@ describe('the API’s description', () => {
     post: { requestBody: { content: { 'application/json': { schema: { properties } } } } },
   });
 
-  test('lists the destinations, intervals, models and what else the server has', () => {
+  test('lists the destinations, intervals and what else the server has', () => {
     const document = {
       paths: {
         '/api/projects/{project_id}/batch_exports/': body({
@@ -121,7 +121,6 @@ describe('the API’s description', () => {
             oneOf: [{ properties: { type: { enum: ['S3'] }, config: schema } }],
           },
           interval: { enum: ['hour', 'day'] },
-          model: { enum: ['events'] },
         }),
         '/api/projects/{project_id}/batch_exports/{id}/test': {},
         '/api/organizations/{organization_id}/batch_exports/{id}/schedule': {},
@@ -131,7 +130,6 @@ describe('the API’s description', () => {
     expect(description.destinations.map(({ type }) => type)).toEqual(['S3']);
     expect(description.destinations[0]?.fields).toEqual(fields);
     expect(description.intervals).toEqual(['hour', 'day']);
-    expect(description.models).toEqual(['events']);
     expect([...description.extras]).toEqual(['test']);
   });
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { BatchExport } from '../../../src/clients/console/api-types.ts';
 import { checkDraft, withIncomplete } from '../../../src/clients/console/form/check-draft.ts';
-import { bodyOf, draftOf, rowsOf } from '../../../src/clients/console/form/draft.ts';
+import { bodyOf, draftOf, modelChoices, rowsOf } from '../../../src/clients/console/form/draft.ts';
 import { fieldsOf, type PropertySchema } from '../../../src/clients/console/form/fields.ts';
 import {
   applies,
@@ -37,6 +37,7 @@ const description: ApiDescription = {
   installation: {
     destinations: ['S3'],
     models: [{ name: 'events', event_filters: true }],
+    default_model: 'events',
     intervals: ['day', 'week'],
     file_formats: formats,
     own_credentials: false,
@@ -54,7 +55,6 @@ const description: ApiDescription = {
     },
   }).map((field) => ({ ...field, isLocal: field.name === 'deadline_at' })),
   intervals: ['hour', 'day', 'week'],
-  models: ['events'],
   extras: new Set(),
 };
 const fresh = draftOf(description, null, times);
@@ -144,6 +144,36 @@ test('a changed query that has the conditions of filters is sent without the fil
   });
   const without = { ...batchExport, filters: null };
   expect(bodyOf(description, changed, without, times)).not.toHaveProperty('filters');
+});
+
+describe('the model', () => {
+  const models = ['orders', 'constructor'].map((name) => ({ name, event_filters: false }));
+  const installation = { ...description.installation, models, default_model: null } as const;
+  const here = { ...description, installation } as ApiDescription;
+
+  test('is asked for if the installation has no default, and is not sent before it is chosen', () => {
+    const draft = draftOf(here, null, times);
+    expect(modelChoices(here, draft.model)).toEqual([
+      ['', 'Choose…'],
+      ['orders', 'orders'],
+      ['constructor', 'constructor'],
+    ]);
+    expect(bodyOf(here, draft, null, times)).not.toHaveProperty('model');
+    const chosen = { ...draft, model: 'constructor' };
+    expect(bodyOf(here, chosen, null, times)).toMatchObject({ model: 'constructor' });
+    expect(modelChoices(here, chosen.model).map(([name]) => name)).toEqual([
+      'orders',
+      'constructor',
+    ]);
+  });
+
+  test('of an export stays a choice after the installation has lost it', () => {
+    expect(modelChoices(here, 'gone').map(([name]) => name)).toEqual([
+      'gone',
+      'orders',
+      'constructor',
+    ]);
+  });
 });
 
 describe('problems', () => {

@@ -6,6 +6,7 @@ import { type Answer, explainAnswer, explainSilence } from './explain.ts';
 import type {
   AdminPrefix,
   AnswerOf,
+  Capabilities,
   Me,
   Method,
   PathOf,
@@ -52,6 +53,8 @@ export interface Api {
   ): Promise<AnswerOf<M, Path, AdminPrefix>>;
   /** What the key may do, and where. */
   readMe(): Promise<Me>;
+  /** What exports can use in this installation. */
+  readCapabilities(): Promise<Capabilities>;
   /** The plugins that steps of the project can use. */
   readPlugins(): Promise<readonly Plugin[]>;
   /** What the service's probe says of itself; needs no key. */
@@ -153,6 +156,7 @@ export function connectApi({ url, key, project, signal, onWait }: Connection): A
         (status) => status === 200 || status === 503,
       ) as Promise<Readiness>,
     readMe: () => read('GET', '/api/me') as Promise<Me>,
+    readCapabilities: () => read('GET', '/api/capabilities') as Promise<Capabilities>,
     async readPlugins() {
       const path = `/api/projects/${encodeURIComponent(project)}/plugins?limit=1000`;
       const page = await read('GET', path);

@@ -13,7 +13,7 @@ import {
 import { confirm } from './confirm.ts';
 import { changesOf, type Difference, differencesOf } from './differences.ts';
 import { RefusedRequest } from './explain.ts';
-import { type ExportFields, readFields } from './export-fields.ts';
+import { type ExportFields, readFieldsAndModels } from './export-fields.ts';
 import { print } from './print.ts';
 import { readExportsFile, type WantedExport } from './exports-file.ts';
 import { listExports } from './find-export.ts';
@@ -49,7 +49,7 @@ interface DoneStep extends Pick<Step, 'action' | 'name' | 'id'> {
 /** `sluice apply`: makes the exports of the project those of a file. */
 export async function apply(deps: CliDeps, options: ApplyOptions): Promise<void> {
   const api = openApi(deps, options);
-  const fields = await readFields(api);
+  const fields = await readFieldsAndModels(api);
   const plan = await planFile(deps, api, fields, options);
   if (!options.json) printPlan(deps, plan);
   if (options.dryRun) {

@@ -52,6 +52,13 @@ export async function readFields(api: Api): Promise<ExportFields> {
   };
 }
 
+/** The fields, with the models of the installation: the document has none. */
+export async function readFieldsAndModels(api: Api): Promise<ExportFields> {
+  const [fields, { models }] = await Promise.all([readFields(api), api.readCapabilities()]);
+  const names = models.map(({ name }) => name);
+  return { ...fields, choices: new Map([...fields.choices, ['model', names]]) };
+}
+
 function destinationsOf(document: unknown, schema: unknown): [string, DestinationFields][] {
   const branches = at(schema, 'oneOf');
   return (Array.isArray(branches) ? branches : []).flatMap((branch: unknown) => {

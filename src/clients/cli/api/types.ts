@@ -54,6 +54,7 @@ export type Backfill = Schemas['Backfill'];
 export type LogEntry = Schemas['BatchExportLog'];
 export type DestinationTest = Schemas['DestinationTest'];
 export type Plugin = Schemas['Plugin'];
+export type Capabilities = Schemas['Capabilities'];
 /** What the key may do, and its projects. */
 export type Me = Schemas['Me'];
 export type Readiness = paths['/readyz']['get']['responses'][200]['content']['application/json'];

@@ -18,6 +18,7 @@ export interface Draft extends ConfigDraft {
   readonly backfill: boolean;
   /** The settings that are one value. */
   readonly settings: FieldValues;
+  /** Empty: not chosen yet. */
   readonly model: string;
   readonly dslQuery: string;
   /** `yes`, `no`; empty: not decided yet. */
@@ -48,7 +49,7 @@ export function draftOf(
     endAt: local(batchExport?.end_at),
     backfill: false,
     settings: valuesOf(description.settings, { ...batchExport }),
-    model: batchExport?.model ?? here?.models[0]?.name ?? description.models[0] ?? 'events',
+    model: batchExport?.model ?? here?.default_model ?? '',
     dslQuery: batchExport?.dsl_query ?? '',
     transformations: batchExport === null ? '' : batchExport.transformations ? 'yes' : 'no',
   };
@@ -62,6 +63,16 @@ export function typesOf({ destinations }: ApiDescription): readonly string[] {
 function firstInterval({ installation }: ApiDescription): string {
   const allowed = installation?.intervals ?? ['hour'];
   return allowed.includes('hour') ? 'hour' : (allowed[0] ?? 'hour');
+}
+
+/** The models to choose from: those of this installation, and that of the draft. */
+export function modelChoices(
+  { installation }: Pick<ApiDescription, 'installation'>,
+  current: string,
+): readonly (readonly [string, string])[] {
+  const names = installation?.models.map(({ name }) => name) ?? [];
+  const all = names.includes(current) ? names : [current, ...names];
+  return all.map((name) => [name, name === '' ? 'Choose…' : name]);
 }
 
 export function destinationForm(
@@ -123,7 +134,8 @@ export function bodyOf(
     // A person who changes the query sees the conditions of the filters in it: the text alone decides.
     ...(isQueryChanged(draft, batchExport) && { filters: null }),
     transformations: draft.transformations === 'yes',
-    ...(isNew ? { model: draft.model, backfill: draft.backfill && draft.startAt !== '' } : {}),
+    ...(isNew && draft.model !== '' && { model: draft.model }),
+    ...(isNew && { backfill: draft.backfill && draft.startAt !== '' }),
   };
 }
 

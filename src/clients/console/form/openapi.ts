@@ -4,13 +4,12 @@ import { type Field, fieldsOf, type PropertySchema } from './fields.ts';
 
 /** The parts of the API's OpenAPI document that the page uses, and what this installation has of them. */
 export interface ApiDescription {
-  /** Null: not known, so all is offered. */
+  /** Null: not known, so all is offered that the document has. */
   readonly installation: Capabilities | null;
   readonly destinations: readonly DestinationForm[];
   /** The settings of an export that are one value. */
   readonly settings: readonly SettingField[];
   readonly intervals: readonly string[];
-  readonly models: readonly string[];
   /** Paths below an export that this server supports: `schedule`, `test`, `preview`. */
   readonly extras: ReadonlySet<string>;
 }
@@ -57,7 +56,6 @@ export function readDescription(
     destinations: (body.destination?.oneOf ?? []).map(destinationOf),
     settings: settingsOf(body),
     intervals: words(body.interval),
-    models: words(body.model),
     extras: new Set(
       Object.keys(paths).flatMap(
         (path) => /\/projects\/.*\/batch_exports\/\{[a-z_]+\}\/(\w+)\/?$/.exec(path)?.[1] ?? [],

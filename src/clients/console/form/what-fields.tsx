@@ -2,9 +2,8 @@ import type { ReactNode } from 'react';
 import { Choice } from './choice.tsx';
 import { CodeField } from './code-field.tsx';
 import { ConfigGroup } from './config-group.tsx';
-import { configAttr } from './draft.ts';
+import { configAttr, modelChoices } from './draft.ts';
 import { fieldProps } from './form-words.ts';
-import { offered } from './openapi.ts';
 import type { PartProps } from './part-props.ts';
 
 interface Props extends PartProps {
@@ -17,7 +16,6 @@ interface Props extends PartProps {
 export function WhatFields(props: Props) {
   const { description, draft, batchExport, errors, onChange, steps } = props;
   const models = description.installation?.models;
-  const names = models?.map(({ name }) => name);
   const hasEvents = models?.find(({ name }) => name === draft.model)?.event_filters ?? true;
   const query = fieldProps('dsl_query', errors);
   const filters = ['include_events', 'exclude_events'];
@@ -31,7 +29,7 @@ export function WhatFields(props: Props) {
       <Choice
         {...fieldProps('model', errors)}
         value={draft.model}
-        choices={offered(description.models, names, draft.model).map((model) => [model, model])}
+        choices={modelChoices(description, draft.model)}
         disabled={batchExport !== null}
         onChange={(model) => onChange({ model })}
         help={batchExport && 'It cannot change.'}
@@ -64,7 +62,7 @@ export function WhatFields(props: Props) {
             </>
           }
           value={draft.dslQuery}
-          placeholder="select event, properties.plan as plan, timestamp from events where event = 'signed_up'"
+          placeholder={`select … from "${draft.model || 'model'}" where …`}
           onChange={(dslQuery) => onChange({ dslQuery })}
           help={`One SELECT over the model: columns, properties, filters. Leave empty to export all columns of all rows.${
             batchExport?.filters

@@ -2,6 +2,7 @@ import type { FormEvent, ReactNode } from 'react';
 import { useDescription } from '../console-context.ts';
 import { Choice } from '../form/choice.tsx';
 import { CodeField } from '../form/code-field.tsx';
+import { modelChoices } from '../form/draft.ts';
 import { FieldsToCorrect, problemsOf, useFocusOnProblem } from '../form/form-problems.tsx';
 import { TextField } from '../form/text-field.tsx';
 import type { LabState } from '../use-lab.ts';
@@ -25,7 +26,9 @@ const sources = [
 export function Lab({ lab, title, shownElsewhere = [], children }: Props) {
   const { draft, change, busy, failure, trials } = lab;
   const description = useDescription();
-  const models = description.data?.models ?? [draft.model];
+  const installation = description.data?.installation ?? null;
+  const model = draft.model || (installation?.default_model ?? '');
+  const models = modelChoices({ installation }, model);
   const form = useFocusOnProblem<HTMLFormElement>(failure);
   const { byField, rest } = problemsOf(failure, ['sample', 'rows', 'model', ...shownElsewhere]);
   const elsewhere = shownElsewhere.filter((attr) => byField.has(attr)).length;
@@ -50,10 +53,10 @@ export function Lab({ lab, title, shownElsewhere = [], children }: Props) {
             <Choice
               attr="model"
               label="Model"
-              value={draft.model}
-              choices={models.map((model) => [model, model])}
+              value={model}
+              choices={models}
               error={byField.get('model')}
-              onChange={(model) => change({ model })}
+              onChange={(chosen) => change({ model: chosen })}
             />
           )}
           {draft.source === 'sample' && (

@@ -12,8 +12,11 @@ import type { BatchExportBodies } from './schema.ts';
 type CreateBody = Static<BatchExportBodies['Create']>;
 type PatchBody = Static<BatchExportBodies['Patch']>;
 
-/** The model of a request that names none. */
-export const defaultModel = 'events';
+/** The model of a new export. The validation of its body adds the default. */
+export function modelOf({ model }: { readonly model?: string | undefined }): string {
+  if (model === undefined) throw new Error('the validation left a body without a model');
+  return model;
+}
 
 /** Turns a validated body into the input of the use case; drops read-only and unknown fields. */
 export function createInput(body: CreateBody): CreateExportInput {
@@ -24,7 +27,7 @@ export function createInput(body: CreateBody): CreateExportInput {
     timezone: body.timezone,
     offsetDay: body.offset_day,
     offsetHour: body.offset_hour,
-    model: body.model ?? defaultModel,
+    model: modelOf(body),
     dslQuery: queryOf(body) ?? null,
     filters: body.filters ?? null,
     transformations: body.transformations ?? false,

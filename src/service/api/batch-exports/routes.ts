@@ -53,7 +53,6 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
   const { rules } = deps;
   const { Create, Patch, Put } = batchExportBodies(
     deps.destinations,
-    deps.models.map(({ name }) => name),
     family === organizationFamily,
   );
   const { read, write } = exportOperations(family);
@@ -61,6 +60,7 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
     standIns: {
       name: 'unnamed',
       interval: 'day',
+      model: rules.models[0]?.name,
       destination: { type: rules.destinationTypes[0], config: {} },
     },
     follow: exportFollows,

@@ -5,6 +5,7 @@ import { type Turn, turns } from '../../../foundation/domain/causes.ts';
 import { PropertyFilter } from './filter-schema.ts';
 import { BatchExportRun } from '../runs/schema.ts';
 import { Nullable, named, Ref, Time } from '../schemas/shapes.ts';
+import { namesModel } from '../validation/named-model.ts';
 import { Health } from './search.ts';
 import { settingSchemas, shownSettings } from './setting-schemas.ts';
 
@@ -147,10 +148,10 @@ export const BatchExport = named(
         {
           id: '3f0cf0b7-5a2c-4e0e-9d0e-7d3b1c9f2a11',
           team_id: 1,
-          name: 'Events to S3',
+          name: 'Orders to S3',
           destination: {
             type: 'S3',
-            config: { bucket_name: 'my-events', region: 'us-east-1', prefix: 'events/' },
+            config: { bucket_name: 'my-bucket', region: 'us-east-1', prefix: 'orders/' },
           },
           secrets: [{ name: 'aws_access_key_id', ends_with: 'MPLE' }],
           interval: 'hour',
@@ -170,7 +171,7 @@ export const BatchExport = named(
           dsl_query: null,
           filters: null,
           schema: null,
-          model: 'events',
+          model: 'orders',
           timezone: 'UTC',
           offset_day: null,
           offset_hour: null,
@@ -224,16 +225,20 @@ const Team = Type.Integer({
 const AnyTeam = Type.Unsafe<number>({ description: 'Ignored: the path names the project.' });
 
 /**
- * The bodies of create and update, for the destinations and models of this installation.
+ * The bodies of create and update, for the destinations of this installation.
  *
  * @param takesTeam whether the body of create names the project: on organization paths
  */
 export function batchExportBodies(
   destinations: readonly DestinationDefinition[],
-  models: readonly string[],
   takesTeam: boolean,
 ) {
-  const Model = Type.Optional(Type.Enum([...models], { description: 'The model to export.' }));
+  const Model = Type.Optional(
+    Type.String({
+      description:
+        'The model to export. GET /api/capabilities lists the models of the installation. Default: events, or the only model if the installation has one. It cannot change.',
+    }),
+  );
   const Destination = anyDestination(destinations);
   const create = {
     name: Name,
@@ -260,7 +265,7 @@ export function batchExportBodies(
     },
   );
   return {
-    Create: Type.Object(create),
+    Create: Type.Object(create, namesModel),
     Patch: Type.Object({
       name: Type.Optional(Name),
       destination: Type.Optional(ChangedDestination),

@@ -1,10 +1,11 @@
 import { Type } from 'typebox';
+import { defaultModelOf } from '../../../foundation/domain/events-model.ts';
 import { allowedIntervals } from '../../use-cases/exports/schedule.ts';
 import type { Api } from '../api.ts';
 import { keyOperation } from '../operations.ts';
 import type { Deps } from '../options.ts';
 import { errors } from '../schemas/error.ts';
-import { named, Ref } from '../schemas/shapes.ts';
+import { Nullable, named, Ref } from '../schemas/shapes.ts';
 
 export const Capabilities = named(
   'Capabilities',
@@ -15,10 +16,17 @@ export const Capabilities = named(
       }),
       models: Type.Array(
         Type.Object({
-          name: Type.String(),
+          name: Type.String({ description: 'The value of `model` in an export.' }),
           event_filters: Type.Boolean({
             description: 'Whether include_events and exclude_events are possible.',
           }),
+        }),
+        { description: 'Models that can be exported.' },
+      ),
+      default_model: Nullable(
+        Type.String({
+          description:
+            'The model of an export that names none: `events`, or the only model. Null: an export must name one.',
         }),
       ),
       intervals: Type.Array(Type.String(), {
@@ -45,7 +53,8 @@ export const Capabilities = named(
       examples: [
         {
           destinations: ['S3', 'NoOp'],
-          models: [{ name: 'events', event_filters: true }],
+          models: [{ name: 'orders', event_filters: false }],
+          default_model: 'orders',
           intervals: ['hour', 'day', 'week', 'every 5 minutes'],
           file_formats: [{ format: 'JSONLines', compressions: ['gzip', 'brotli', 'zstd'] }],
           own_credentials: false,
@@ -75,6 +84,7 @@ export function capabilityRoutes(api: Api, deps: Deps): void {
           name,
           event_filters: eventColumn !== null,
         })),
+        default_model: defaultModelOf(models.map(({ name }) => name)),
         intervals: [...allowedIntervals(policy.minIntervalMinutes)],
         file_formats: formats.map(({ format, compressions }) => ({
           format,

@@ -1,6 +1,7 @@
 import { notFound } from '../../../foundation/domain/problem.ts';
 import type { Api } from '../api.ts';
 import { madeLate } from '../validation/made-late.ts';
+import { knowModels } from '../validation/named-model.ts';
 import { createAjv, typedQuery } from '../validation/validator.ts';
 
 /**
@@ -8,10 +9,17 @@ import { createAjv, typedQuery } from '../validation/validator.ts';
  * A schema is compiled at the first request to its route.
  *
  * @param shared schemas that bodies refer to by `$id`
+ * @param models the names of the models of this installation
  * @param atOnce compiles before the server is ready; fails if a schema is not valid
  */
-export function validateWithSchemas(api: Api, shared: readonly object[], atOnce: boolean): void {
+export function validateWithSchemas(
+  api: Api,
+  shared: readonly object[],
+  models: readonly string[],
+  atOnce: boolean,
+): void {
   const ajv = createAjv();
+  knowModels(ajv, models);
   for (const schema of shared) ajv.addSchema(schema);
   api.setValidatorCompiler(({ schema, httpPart }) => {
     const isPath = httpPart === 'params';

@@ -15,13 +15,14 @@ import { openDestinationConfig } from '../../use-cases/exports/destination.ts';
 import { sampleIntervalOf } from '../../use-cases/exports/sample-interval.ts';
 import { type Api, batchExportOf, type Reply, type Request, reachOf } from '../api.ts';
 import { checkOnSource, type Runnable } from '../batch-exports/check-on-source.ts';
-import { defaultModel, queryOf } from '../batch-exports/input.ts';
+import { modelOf, queryOf } from '../batch-exports/input.ts';
 import { teamFor } from '../batch-exports/load.ts';
 import { BatchExport, batchExportBodies } from '../batch-exports/schema.ts';
 import { costOfTrial, exportOperations, type Family, organizationFamily } from '../operations.ts';
 import type { Deps } from '../options.ts';
 import { postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/shapes.ts';
+import { namesModel } from '../validation/named-model.ts';
 import { lookAtDestination, lookAtRows } from './look.ts';
 import { DestinationTest, RowPreview } from './schema.ts';
 
@@ -39,11 +40,7 @@ const config = { scope: 'batch_export:write', changesNothing: true, cost: costOf
 // biome-ignore lint/complexity/noExcessiveLinesPerFunction: a list of routes
 export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
   const { rules } = deps;
-  const bodies = batchExportBodies(
-    deps.destinations,
-    deps.models.map(({ name }) => name),
-    family === organizationFamily,
-  );
+  const bodies = batchExportBodies(deps.destinations, family === organizationFamily);
   const { team_id, destination, model, ...others } = bodies.Create.properties;
   const { dsl_query, hogql_query, filters, transformations } = others;
   const query = { dsl_query, hogql_query, filters, transformations };
@@ -56,8 +53,8 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
     ]),
   );
   /** A body of create or update. Only these fields matter. */
-  const bodyWith = <Looked extends TProperties>(looked: Looked) =>
-    Type.Unsafe<Static<TObject<Looked>>>(Type.Object({ ...ignored, ...looked }));
+  const bodyWith = <Looked extends TProperties>(looked: Looked, keywords = {}) =>
+    Type.Unsafe<Static<TObject<Looked>>>(Type.Object({ ...ignored, ...looked }, keywords));
   const Rows = {
     ...query,
     model,
@@ -69,14 +66,15 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
     '/test',
     {
       ...write('testNewDestination', 'Run the checks of a destination that is not saved', [], {
-        body: bodyWith({ destination, model, team_id, ...query, ...times }),
+        body: bodyWith({ destination, model, team_id, ...query, ...times }, namesModel),
         response: { 200: Ref(DestinationTest), ...postErrors() },
       }),
       config,
     },
     async (request, reply) => {
       const { body } = request;
-      const { destination: asked, model: name = defaultModel, team_id: team } = body;
+      const { destination: asked, team_id: team } = body;
+      const name = modelOf(body);
       const teamId = await teamFor(request.context.db, reachOf(request), team);
       const { type } = asked;
       const [whole, dslQuery] = withAllProblems(
@@ -134,7 +132,7 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
     '/preview',
     {
       ...write('previewNewRows', 'Preview rows of an export that is not saved', [], {
-        body: bodyWith({ ...Rows, team_id }),
+        body: bodyWith({ ...Rows, team_id }, namesModel),
         response: { 200: Ref(RowPreview), ...postErrors() },
       }),
       config,
@@ -142,7 +140,7 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
     async (request, reply) => {
       const { body } = request;
       const teamId = await teamFor(request.context.db, reachOf(request), body.team_id);
-      const newModel = body.model ?? defaultModel;
+      const newModel = modelOf(body);
       const noQuery = { model: newModel, dslQuery: null, filters: null };
       const asked = {
         teamId,
@@ -162,7 +160,7 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
     '/query',
     {
       ...write('retrieveNewQuery', 'Retrieve the query that an export would have', [], {
-        body: bodyWith({ model, ...query, team_id }),
+        body: bodyWith({ model, ...query, team_id }, namesModel),
         response: {
           200: Type.Object({ dsl_query: BatchExport.properties.dsl_query }),
           ...postErrors(),
@@ -171,7 +169,7 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
       config: { scope: 'batch_export:write', changesNothing: true },
     },
     async ({ body }) => {
-      const newModel = body.model ?? defaultModel;
+      const newModel = modelOf(body);
       const noQuery = { model: newModel, dslQuery: null, filters: null };
       const dslQuery = readQuery(rules, noQuery, body);
       const { transformations: isTransformed = false } = body;

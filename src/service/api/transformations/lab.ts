@@ -15,6 +15,7 @@ import {
   trialSteps,
   tryChain,
 } from '../../use-cases/transformations/try-chain.ts';
+import { modelOf } from '../batch-exports/input.ts';
 import { type Api, actorOf, callerOf, type Request } from '../api.ts';
 import { permissionDenied } from '../api-error.ts';
 import { costOfTrial, projectFamily, transformationOperations } from '../operations.ts';
@@ -22,13 +23,14 @@ import type { Deps } from '../options.ts';
 import { postErrors } from '../schemas/error.ts';
 import { Nullable, named, Ref } from '../schemas/shapes.ts';
 import { untilClosed } from '../until-closed.ts';
+import { namesModel } from '../validation/named-model.ts';
 import { readConfig } from './input.ts';
 import { teamOf } from './load.ts';
 
 const Row = Type.Unsafe<Record<string, unknown>>({ type: 'object', additionalProperties: true });
 const Value = Type.Unsafe<unknown>({});
 
-const LabRequest = Type.Object({
+const labFields = {
   stored: Type.Optional(Type.Boolean({ description: "Use the project's enabled chain." })),
   configs: Type.Optional(
     Type.Array(
@@ -51,8 +53,14 @@ const LabRequest = Type.Object({
   sample: Type.Optional(
     Type.Integer({ minimum: 1, maximum: 100, description: 'Number of the newest rows to use.' }),
   ),
-  model: Type.Optional(Type.String({ maxLength: 200, description: 'Default: events.' })),
-});
+  model: Type.Optional(
+    Type.String({
+      description:
+        'The model that the rows are of. Default: events, or the only model if the installation has one.',
+    }),
+  ),
+};
+const LabRequest = Type.Object(labFields, namesModel);
 
 export const LabResult = named(
   'TransformationLabResult',
@@ -154,19 +162,16 @@ async function stepsOf(
 async function rowsOf(
   request: Request,
   { models, previews, sampleRows }: Deps,
-  { rows, sample, model: name = 'events' }: Static<typeof LabRequest>,
+  { rows, sample, ...body }: Static<typeof LabRequest>,
   signal: AbortSignal,
 ): Promise<TrialRows> {
-  const model = models.find((candidate) => candidate.name === name);
-  if (!model) {
-    const names = models.map((known) => known.name).join(', ');
-    const detail = `There is no model ${name}. Use one of: ${names}.`;
-    throw new Refusal({ code: 'invalid_choice', detail, attr: 'model' });
-  }
   if ((rows === undefined) === (sample === undefined)) {
     const detail = 'Send rows, or sample with a number of rows.';
     throw new Refusal({ code: 'invalid_input', detail, attr: 'rows' });
   }
+  const name = modelOf(body);
+  const model = models.find((candidate) => candidate.name === name);
+  if (!model) throw new Error(`the validation accepted ${name} as a model`);
   if (rows !== undefined) return givenRows(rows, model);
   if (!allows(callerOf(request).scopes, 'batch_export:read')) {
     throw permissionDenied('To sample rows the API key needs the scope batch_export:read.');

@@ -80,6 +80,8 @@ function describe(error: ErrorObject, value: unknown): [ProblemCode, string] {
       return ['incorrect_type', `Expected ${typeName(params.type)}${range && ` ${range}`}.`];
     case 'enum':
       return ['invalid_choice', `Must be one of ${params.allowedValues.join(', ')}.`];
+    case 'x-names-model':
+      return [params.code, params.detail];
     case 'const':
       return ['invalid_choice', `Must be ${JSON.stringify(params.allowedValue)}.`];
     case 'anyOf':

@@ -1,6 +1,6 @@
 import type { Problem } from '../../../foundation/domain/problem.ts';
 import type { PropertyFilter } from '../../../foundation/domain/property-filter.ts';
-import type { ExportRules } from './rules.ts';
+import { type ExportRules, modelGone } from './rules.ts';
 
 /** What a request says about the rows of an export; undefined: nothing. */
 interface Asked {
@@ -29,7 +29,7 @@ export function changeFilters(
   const isNone = filters === undefined || filters === null || filters.length === 0;
   if (isNone && before.filters === null) return kept;
   const model = models.find(({ name }) => name === before.model);
-  if (!model) throw new Error(`there is no model ${before.model}`);
+  if (!model) return { ...kept, problems: [modelGone(before.model)] };
   const after = filters === undefined ? before.filters : isNone ? null : filters;
   const isNew = given !== undefined && given !== before.dslQuery;
   if (isNew && after === null) return { dslQuery, filters: null, problems: [] };

@@ -57,6 +57,13 @@ export interface ExportRules {
     | { readonly ok: false; readonly problems: readonly Problem[] };
 }
 
+/** Why an export has no query to check: its model was removed from the models file after it was created. */
+export const modelGone = (name: string): Problem => ({
+  code: 'invalid_input',
+  detail: `This installation no longer has the model ${name}. Ask your operator to add it to MODELS_FILE again, or create an export of another model.`,
+  attr: 'model',
+});
+
 /** Refuses PostgreSQL's form of arrays for rows that go through a chain, whose steps read JSON. */
 export function checkCsvArrays(
   transformations: boolean,
