@@ -48,7 +48,6 @@ beforeAll(async () => {
   installation = await startInstallation({
     queue: testedQueues().at(-1) ?? 'postgres',
     workers: 1,
-    programs: 'build',
     env: {
       SOURCE_DATABASE_URL: shop.url,
       SHOP_DATABASE_URL: shop.url,

@@ -38,7 +38,13 @@ export type ParseResult =
  */
 export function parseQuery(text: string, model: Model): ParseResult {
   const parsed = parseSql(text);
-  if ('problem' in parsed) return { problems: [parsed.problem] };
+  const quoted = quoteNameIfNeeded(model.name);
+  /** If the name of the model is a word of SQL, the query is something else without quotes. */
+  const hinted = (problem: QueryProblem): QueryProblem =>
+    quoted === model.name || text.includes(quoted)
+      ? problem
+      : { ...problem, detail: `${problem.detail} Write the model as ${quoted}.` };
+  if ('problem' in parsed) return { problems: [hinted(parsed.problem)] };
   const refused: RefusedPart[] = [];
   const attempt = <T>(read: () => T): T | null => {
     if (refused.length >= maxProblems) return null;
@@ -57,7 +63,7 @@ export function parseQuery(text: string, model: Model): ParseResult {
   const [first, ...others] = refused.map(({ construct, offset, message }) =>
     problemAt(construct, positionAt(text, offset), message),
   );
-  if (first) return { problems: [first, ...others] };
+  if (first) return { problems: [hinted(first), ...others] };
   if (!query) throw new Error('A query was neither read nor refused.');
   return { ok: query };
 }

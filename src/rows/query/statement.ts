@@ -1,6 +1,7 @@
 import type { Model } from '../../foundation/domain/model.ts';
 import { type Fields, firstOffset, listOf, onlyFields, untag, wordsFor } from './nodes.ts';
 import type { Tokens } from './parser.ts';
+import { quoteNameIfNeeded } from './print.ts';
 import { RefusedPart } from './problem.ts';
 import type { Scope } from './translate-column.ts';
 
@@ -113,7 +114,7 @@ function readFrom(fromClause: unknown, tokens: Tokens, model: Model): Scope {
   const { relname, inh, relpersistence, alias } = relation.fields;
   if (inh !== true) throw refuseAt('ONLY', 'ONLY', first, tokens);
   if (relname !== model.name || relpersistence !== 'p') {
-    const message = `This export can read only ${model.name}.`;
+    const message = `This export can read only ${quoteNameIfNeeded(model.name)}.`;
     throw new RefusedPart(`relation "${String(relname)}"`, offset, message);
   }
   return { model, qualifier: alias === undefined ? model.name : readAlias(alias, model, offset) };

@@ -1,6 +1,7 @@
 import type { Model } from '../../foundation/domain/model.ts';
 import type { Expression } from './expression.ts';
 import { namesIn, onlyFields, type TaggedNode } from './nodes.ts';
+import { quoteNameIfNeeded } from './print.ts';
 import { RefusedPart } from './problem.ts';
 
 /** What names can mean in one query. */
@@ -70,7 +71,7 @@ function refuseColumn(name: string, offset: number, { model, qualifier }: Scope)
     const message = 'is not supported: name the columns.';
     return new RefusedPart(`whole-row reference ${name}`, offset, message);
   }
-  const names = model.columns.map((column) => column.name).join(', ');
+  const names = model.columns.map((column) => quoteNameIfNeeded(column.name)).join(', ');
   return new RefusedPart(
     `column "${name}"`,
     offset,

@@ -76,3 +76,18 @@ test.each([
     detail,
   ]);
 });
+
+test.each([
+  ['orders', 'SELECT orderTotal FROM orders', '"orderId", "orderTotal", id.'],
+  ['user', 'SELECT id FROM user', 'Write the model as "user".'],
+  ['order', 'SELECT id FROM order', 'Write the model as "order".'],
+  ['constructor', 'SELECT id FROM "Constructor"', 'This export can read only constructor.'],
+])('says how names of the model %s are written', (name, query, detail) => {
+  const columns = ['orderId', 'orderTotal', 'id'].map((column) => {
+    return { name: column, expression: null, sourceType: 'text', json: false };
+  });
+  const result = parseQuery(query, { ...eventsModel, name, columns });
+  expect('problems' in result && result.problems[0].detail).toMatch(
+    new RegExp(`${detail.replace('.', '\\.')}$`),
+  );
+});
