@@ -7,6 +7,7 @@ import {
 } from '../../support/api-under-test.ts';
 import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
 import { allowBriefReceipts } from '../../support/brief-receipts.ts';
+import { checkQueryOf } from '../../../src/main/checks.ts';
 import { shopModels } from '../../support/stranger-shop.ts';
 
 let api: ApiUnderTest;
@@ -175,6 +176,46 @@ describe('the capabilities', () => {
         { format: 'Parquet', compressions: expect.arrayContaining(['snappy']) },
       ]),
     );
+  });
+
+  test('have the only model as the default, and none among several without events', async () => {
+    const besideWith = (...names: string[]) =>
+      startApiBeside(api, ({ models: all }) => {
+        const models = all.filter(({ name }) => names.includes(name));
+        return { models, checkQuery: checkQueryOf(models) };
+      });
+    const only = await besideWith('user');
+    const { default_model: preset } = (await only.client.get('/api/capabilities')).body;
+    expect(preset).toBe('user');
+    const made = await only.client.post(exports, exportBody());
+    expect(made).toMatchObject({ status: 201, body: { model: 'user' } });
+
+    const others = await besideWith('orders', 'line_items');
+    const refused = await others.client.post(exports, exportBody({ interval: 'x' }));
+    const attrs = refused.body.errors.map(({ attr }) => attr);
+    expect(attrs.toSorted()).toEqual(['interval', 'model']);
+    expect(refused.body.errors.find(({ attr }) => attr === 'model')).toMatchObject({
+      code: 'required',
+      detail: 'Name the model to export: orders, line_items.',
+    });
+    const near = await others.client.post(exports, exportBody({ model: 'ordres' }));
+    expect(near.body).toMatchObject({
+      ...{ code: 'invalid_choice', attr: 'model' },
+      detail: 'Must be one of orders, line_items. Did you mean orders?',
+    });
+    // The model of an export may be gone.
+    const path = `${exports}/${made.body.id}`;
+    expect((await others.client.patch(path, { name: 'Renamed' })).status).toBe(200);
+    for (const change of [
+      { dsl_query: 'SELECT 1 AS one FROM "user"' },
+      { filters: [{ key: 'a', value: 'b' }] },
+    ]) {
+      const { status, body } = await others.client.patch(path, change);
+      expect({ status, attr: body.attr }).toEqual({ status: 400, attr: 'model' });
+      expect(body.detail).toContain('no longer has the model user');
+    }
+    await only.stop();
+    await others.stop();
   });
 
   test('follow its settings', async () => {
