@@ -176,7 +176,7 @@ test('export and apply know every model, and exports of each deliver all rows', 
     expect({ ...run, model }).toMatchObject({ status: 'Completed', rows: shopRows });
   }
   const verify = startSluice('clients/cli/sluice.js', ['verify', '--json'], { env });
-  expect((await verify.waitForExit()).code, verify.output()).toBe(0);
+  expect((await verify.waitForExit(120_000)).code, verify.output()).toBe(0);
   expect(JSON.parse(verify.output())).toMatchObject({
     rows: offeredNames.length * shopRows,
     findings: [],

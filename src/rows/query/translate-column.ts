@@ -1,7 +1,6 @@
 import type { Model } from '../../foundation/domain/model.ts';
 import type { Expression } from './expression.ts';
 import { namesIn, onlyFields, type TaggedNode } from './nodes.ts';
-import { quoteNameIfNeeded } from './print.ts';
 import { RefusedPart } from './problem.ts';
 
 /** What names can mean in one query. */
@@ -63,6 +62,10 @@ function withoutQualifier(names: readonly string[], scope: Scope): readonly stri
   return !isColumn && names[0] === scope.qualifier ? names.slice(1) : names;
 }
 
+/** A name in quotes if PostgreSQL would fold its case or could not read it. */
+const asWritten = (name: string): string =>
+  /^[a-z_][a-z0-9_$]*$/.test(name) ? name : `"${name.replaceAll('"', '""')}"`;
+
 function refuseColumn(name: string, offset: number, { model, qualifier }: Scope): RefusedPart {
   if (systemColumns.has(name)) {
     return new RefusedPart(`system column ${name}`, offset, 'is not supported.');
@@ -71,7 +74,7 @@ function refuseColumn(name: string, offset: number, { model, qualifier }: Scope)
     const message = 'is not supported: name the columns.';
     return new RefusedPart(`whole-row reference ${name}`, offset, message);
   }
-  const names = model.columns.map((column) => quoteNameIfNeeded(column.name)).join(', ');
+  const names = model.columns.map((column) => asWritten(column.name)).join(', ');
   return new RefusedPart(
     `column "${name}"`,
     offset,
