@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { ColumnType } from '../../src/foundation/domain/row-block.ts';
+import type { ReadRow } from '../../src/rows/encoders/encoder.ts';
 import { encoders, openEncoder } from '../../src/rows/encoders/index.ts';
 import { readRowsBy, registry } from '../../src/main/connectors.ts';
 import { columnsOf, rowBlock, type TestRow } from '../support/row-blocks.ts';
@@ -35,10 +36,10 @@ async function readBack(
   types: Readonly<Record<string, ColumnType>>,
   bytes: Buffer,
   csvFormulaGuard: boolean,
-): Promise<readonly (readonly (string | null)[])[]> {
+): Promise<readonly ReadRow[]> {
   const path = join(folder, 'file.csv');
   await writeFile(path, bytes);
-  const rows: (readonly (string | null)[])[] = [];
+  const rows: ReadRow[] = [];
   const made = { format: 'CSV', compression: null, csvFormulaGuard };
   for await (const row of readRows(path, made, columnsOf(types))) rows.push(row);
   return rows;

@@ -23,6 +23,8 @@ interface Options {
 
 interface Searched extends Found {
   readonly searchedIntervals: number;
+  /** Rejected rows that lack the column. */
+  readonly keyOnlyRows: number;
 }
 
 /** `sluice erase …`: finds the rows of a person in current files, and makes these files again without them. */
@@ -46,6 +48,8 @@ export function register(program: Command, deps: CliDeps): void {
       withSearch(deps, options, async (search, wanted) => {
         const found = await find(deps, options, search, wanted, null);
         summarize(deps, options, wanted, found);
+        const { keyOnlyRows: left } = found;
+        if (left > 0) deps.terminal.err(`${describeKeyOnly(left, wanted)}\n`);
         if (found.doubtful.length > 0) throw new CliError(describeDoubts(found.doubtful));
       }),
     );
@@ -109,12 +113,14 @@ async function find(
   const lacking: SearchedInterval[] = [];
   const files = new Set<string>();
   let searchedIntervals = 0;
+  let keyOnlyRows = 0;
   let hasColumn = false;
   // No interval ends at or before its start.
   const last = after === undefined ? null : { start: after, end: after };
   for await (const searched of search.find(wanted, last, only)) {
     deps.terminal.signal.throwIfAborted();
     searchedIntervals += 1;
+    keyOnlyRows += searched.keyOnlyRows;
     if (searched.rows > 0) found.push(searched);
     // A whole export may have millions.
     if (only !== null) for (const key of searched.files) files.add(key);
@@ -124,7 +130,8 @@ async function find(
       continue;
     }
     if (searched.doubt !== null) doubtful.push(searched.interval);
-    if (searched.rows === 0 && searched.doubt === null) continue;
+    const isSilent = searched.rows === 0 && searched.keyOnlyRows === 0;
+    if (isSilent && searched.doubt === null) continue;
     deps.print(json ? JSON.stringify(viewOf(searched)) : lineOf(searched));
   }
   // The query can have changed: a column that other intervals have is in none of their rows. Otherwise its name is a typing error.
@@ -139,19 +146,25 @@ async function find(
     doubtful.push(searched.interval);
     deps.print(json ? JSON.stringify(viewOf(searched)) : lineOf(searched));
   }
-  return { doubtful, found, files, searchedIntervals };
+  return { doubtful, found, files, searchedIntervals, keyOnlyRows };
 }
 
-function viewOf({ interval, rows, files, doubt }: SearchedInterval) {
+function viewOf({ interval, rows, keyOnlyRows, files, doubt }: SearchedInterval) {
   const { start, end } = interval;
-  return { start: toTimestamp(start), end: toTimestamp(end), rows, files, doubt };
+  const bounds = { start: toTimestamp(start), end: toTimestamp(end) };
+  return { ...bounds, rows, not_searched_rows: keyOnlyRows, files, doubt };
 }
 
-function lineOf({ interval, rows, files, doubt }: SearchedInterval): string {
+function lineOf({ interval, rows, keyOnlyRows, files, doubt }: SearchedInterval): string {
   const range = describeInterval(interval);
   const has = `${range}: ${plural(rows, 'row')} in ${plural(files.length, 'file')}`;
-  return plain(doubt === null ? has : `${range}: NOT SURE: ${doubt}`);
+  const left = keyOnlyRows === 0 ? '' : `, ${plural(keyOnlyRows, 'rejected row')} NOT SEARCHED`;
+  return plain(doubt === null ? `${has}${left}` : `${range}: NOT SURE: ${doubt}`);
 }
+
+/** A rejected row of which only the key is stored cannot be found by another column. */
+const describeKeyOnly = (rows: number, { column }: ErasedValue): string =>
+  `Not searched: ${plural(rows, 'rejected row')}, of which the files have the key and not ${plain(column)}. Search for the key of the person's rows too.`;
 
 /** Says what was searched too: no row found in the wrong column is not a person who is in no file. */
 function summarize(
@@ -186,6 +199,7 @@ async function rewrite(
   db: Database,
 ): Promise<void> {
   const { json = false, timeout, after = null } = options;
+  let keyOnlyRows = 0;
   const rewritten = await rewriteFound({
     destination: search.destination,
     secrets: search.secrets,
@@ -199,13 +213,17 @@ async function rewrite(
     since: after,
     async find(only) {
       const found = await find(deps, options, search, wanted, only);
-      if (only === null) summarize(deps, options, wanted, found);
+      if (only === null) {
+        summarize(deps, options, wanted, found);
+        ({ keyOnlyRows } = found);
+      }
       return found;
     },
   });
   const { countDeletedAgain } = await import('../../state/store/files/unfinished-commits.ts');
   const deletedAgain = await countDeletedAgain(db, options.export);
-  const proof = describeProof(rewritten, after, search.hasMoved, deletedAgain);
+  const left = keyOnlyRows === 0 ? [] : [describeKeyOnly(keyOnlyRows, wanted)];
+  const proof = [describeProof(rewritten, after, search.hasMoved, deletedAgain), ...left].join(' ');
   const { doubtful, unrecorded, intervals } = rewritten;
   if (!json) {
     for (const interval of intervals) deps.print(`Rewritten: ${describeInterval(interval)}`);

@@ -62,8 +62,11 @@ export interface FormatOptions extends Partial<FormatSettings> {
 /** A column that is read back, with the type of the exported rows. */
 export type ReadColumn = Pick<Column, 'name' | 'type'> & Partial<Pick<Column, 'sourceType'>>;
 
-/** The values of one row, in the order of the requested columns. */
-export type ReadRow = readonly (string | null)[];
+/**
+ * The values of one row, in the order of the requested columns. Undefined: the row does not have the column, because a
+ * step rejected it and the file has only its key.
+ */
+export type ReadRow = readonly (string | null | undefined)[];
 
 export interface CompressionFacts {
   /** The end of the extension: `.gz`; empty if the file is compressed inside. */

@@ -11,11 +11,19 @@ export function joinKeys(keys: readonly (string | null)[]): string {
   return keys.map((key) => key ?? nullKey).join('\0');
 }
 
-/** The key of one row of a file, from the values of its key columns. */
+/** Files do not have the columns that are asked for: their rows cannot be compared by these. */
+export class ColumnsAbsent extends Error {}
+
+/**
+ * The key of one row of a file, from the values of its key columns.
+ *
+ * @throws ColumnsAbsent if the row does not have one of them: an absent value is no null
+ */
 export function keyOfRow(row: ReadRow, columns: readonly ReadColumn[]): string {
   return joinKeys(
     columns.map((column, at) => {
-      const text = row[at] ?? null;
+      const text = row[at];
+      if (text === undefined) throw new ColumnsAbsent(`rejected rows have no ${column.name}`);
       return text === null ? null : canonicalKey(column, text);
     }),
   );

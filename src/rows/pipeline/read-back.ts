@@ -5,7 +5,7 @@ import { type FormatSettings, settingsOfRecipe } from '../../foundation/domain/f
 import type { Recipe } from '../../foundation/domain/recipe.ts';
 import type { IsDropped, ReadColumn, ReadRow, RemainingFile } from '../encoders/encoder.ts';
 import { fetchFile } from './fetch-file.ts';
-import { asWritten, describeAbsent, keyOfRow } from './key-values.ts';
+import { asWritten, ColumnsAbsent, describeAbsent, keyOfRow } from './key-values.ts';
 import type { ManifestFile } from './manifest.ts';
 import type { SpoolFolder } from './spool-folder.ts';
 
@@ -98,10 +98,15 @@ export async function readDeliveredKeys(
     });
     if (fault !== null) return fault;
     let rows = 0;
-    for await (const row of readRows(path, by, written)) {
-      rows += 1;
-      const waits = tell(keyOfRow(row, written));
-      if (waits) await waits;
+    try {
+      for await (const row of readRows(path, by, written)) {
+        rows += 1;
+        const waits = tell(keyOfRow(row, written));
+        if (waits) await waits;
+      }
+    } catch (error) {
+      if (error instanceof ColumnsAbsent) return `${entry.key}: ${error.message}`;
+      throw error;
     }
     if (rows !== entry.rows)
       return `${entry.key} has ${rows} rows, its manifest says ${entry.rows}`;

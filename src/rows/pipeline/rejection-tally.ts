@@ -84,8 +84,8 @@ interface Key {
   readonly toJson: FieldToJson;
 }
 
-/** @param members names and their values as JSON */
-function showKey(members: readonly (readonly [string, string])[]): string {
+/** The key of a row for a log. @param members names and their values as JSON */
+export function showKey(members: readonly (readonly [string, string])[]): string {
   if (members.length === 0) return 'a row whose key is not selected';
   const shown = `{${members.map(([name, json]) => `${JSON.stringify(name)}:${json}`).join(',')}}`;
   return shown.length > maxKey ? `${shown.slice(0, maxKey)}…` : shown;

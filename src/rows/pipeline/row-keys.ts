@@ -41,7 +41,8 @@ export class RowKeys {
     return joinKeys(
       this.#columns.map(({ column }) => {
         const json = key[column.name];
-        return json === undefined ? null : keyOfJson(column, json);
+        if (json === undefined) throw new Error(`a rejection has no key ${column.name}`);
+        return keyOfJson(column, json);
       }),
     );
   }

@@ -9,6 +9,7 @@ import {
 import type { StepTally } from '../transforms/chain-step.ts';
 import type { Step } from '../transforms/step.ts';
 import { type RowsShape, RowTransformer } from '../transforms/transform-rows.ts';
+import { showKey } from './rejection-tally.ts';
 
 /** What decides where a chain works. */
 export interface ThreadChoice {
@@ -100,7 +101,7 @@ export function describeSteps(steps: readonly StepTally[]): readonly {
       { level: 'INFO' as const, message },
       ...errors.map(({ reason, rows: count, firstKey }) => ({
         level: 'WARNING' as const,
-        message: `Step ${id} (${name}): ${count} rows ${fate}. ${reason} The first: ${JSON.stringify(firstKey)}`,
+        message: `Step ${id} (${name}): ${count} rows ${fate}. ${reason} The first: ${showKey(Object.entries(firstKey))}`,
       })),
     ];
   });

@@ -14,7 +14,7 @@ export interface ChainColumns {
   readonly misfit?: (column: string, value: Json) => string | null;
 }
 
-/** The key of a row: columns and their values. */
+/** The key of a row: columns, as the files name them, and their values. */
 export type RowKey = Readonly<Record<string, JsonText>>;
 
 /** Errors of one kind in one step, and the key of the first row that had one. */

@@ -66,14 +66,24 @@ export class Chain {
   readonly #stretches: readonly Stretch[];
   readonly #inThread: readonly InThread[] | null;
   readonly #keyColumns: readonly string[];
+  readonly #shownAs: (keyColumn: string) => readonly string[];
   #rows = 0;
 
-  /** @param keyColumns what names a row in logs and among the rejected */
-  constructor(steps: readonly Step[], columns: ChainColumns, keyColumns: readonly string[]) {
+  /**
+   * @param keyColumns what names a row in logs and among the rejected
+   * @param shownAs under which names the files have a key column; default: under its own
+   */
+  constructor(
+    steps: readonly Step[],
+    columns: ChainColumns,
+    keyColumns: readonly string[],
+    shownAs: (keyColumn: string) => readonly string[] = (name) => [name],
+  ) {
     this.steps = steps.map((step) => new ChainStep(step, columns));
     this.#stretches = stretchesOf(this.steps);
     this.#inThread = inThreadOnly(this.#stretches);
     this.#keyColumns = keyColumns;
+    this.#shownAs = shownAs;
   }
 
   /**
@@ -241,7 +251,10 @@ export class Chain {
   }
 
   #keyOf(row: Row): RowKey {
-    const entries = this.#keyColumns.map((name) => [name, textOf(row.get(name) ?? jsonNull)]);
+    const entries = this.#keyColumns.flatMap((column) => {
+      const text = textOf(row.get(column) ?? jsonNull);
+      return this.#shownAs(column).map((name) => [name, text] as const);
+    });
     return Object.fromEntries(entries);
   }
 }

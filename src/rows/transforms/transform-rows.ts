@@ -24,7 +24,7 @@ export interface RowsShape {
   readonly columns: readonly Column[];
   /** The columns of the blocks that come out. */
   readonly outputs: readonly RowOutput[];
-  /** What names a row in logs and among the rejected. */
+  /** The columns that name a row in logs and among the rejected: there under the names of their outputs. */
   readonly keyColumns: readonly string[];
   /** No step changes them. */
   readonly fixedColumns: readonly string[];
@@ -32,7 +32,7 @@ export interface RowsShape {
   readonly toJson: (column: Column) => FieldToJson;
 }
 
-/** A row that a step rejected: all that is left of it. */
+/** A row that a step rejected: all that is left of it. A key column that no output shows is not in it. */
 export interface StepRejection {
   readonly step: string;
   readonly reason: string;
@@ -62,7 +62,9 @@ export class RowTransformer {
   constructor(steps: readonly Step[], shape: RowsShape, signal: AbortSignal | null = null) {
     this.#signal = signal;
     const { columns, outputs, keyColumns, fixedColumns, toJson } = shape;
-    this.#chain = new Chain(steps, chainColumnsOf(columns, fixedColumns), keyColumns);
+    const shownAs = (key: string) =>
+      outputs.filter(({ column, path }) => column === key && path.length === 0).map(nameOf);
+    this.#chain = new Chain(steps, chainColumnsOf(columns, fixedColumns), keyColumns, shownAs);
     this.#given = new BlockColumns(columns, toJson);
     this.#fields = outputs.map((output) => fieldOf(output, columns));
     this.columns = this.#fields.map(({ column }) => column);
@@ -148,6 +150,8 @@ function isKept(given: BlockRow, row: Row, column: number, name: string): boolea
 }
 
 function nothing(): void {}
+
+const nameOf = ({ name }: RowOutput): string => name;
 
 interface Field {
   /** Its index in the blocks that are given. */

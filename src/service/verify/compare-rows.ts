@@ -6,14 +6,14 @@ import {
   type KeysThatDiffer,
   KeyTally,
 } from '../../rows/pipeline/key-tally.ts';
-import { showKeys } from '../../rows/pipeline/key-values.ts';
+import { ColumnsAbsent, showKeys } from '../../rows/pipeline/key-values.ts';
 import { madeBy } from '../../rows/pipeline/read-back.ts';
 import type { SourceRequest } from '../../rows/sources/source.ts';
 import type { Receipt } from '../../state/store/intervals/receipts.ts';
 import { type CommitFacts, findCommit } from '../../state/store/intervals/commit-facts.ts';
 import { readSourceKeys, type SourceRows } from './source-keys.ts';
 import type { VerifiedInterval } from './verified-interval.ts';
-import { ColumnsAbsent, verifyFiles } from './verify-files.ts';
+import { verifyFiles } from './verify-files.ts';
 
 /** Maximum rows that an answer names. */
 const maxNamed = 5;

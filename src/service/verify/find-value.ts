@@ -21,6 +21,8 @@ export interface SearchedInterval {
   readonly interval: DataInterval;
   /** Rows with the value. */
   readonly rows: number;
+  /** Rejected rows of which the files have only the key, and so not the column. */
+  readonly keyOnlyRows: number;
   /** Keys of the current files, those of rejected rows too. */
   readonly files: readonly string[];
   /** Why the answer is not sure; null if it is. */
@@ -91,25 +93,29 @@ async function searchInterval(
   const files = [...receipt.files, ...receipt.rejectedFiles].map(({ key }) => key);
   if (receipt.destinationVersion !== batchExport.destinationVersion) {
     const doubt = 'its files are at a place that the export has left, and are not read';
-    return { interval, rows: 0, files, doubt, hasColumn: null };
+    return { interval, rows: 0, keyOnlyRows: 0, files, doubt, hasColumn: null };
   }
   const same = joinKeys([value]);
   let rows = 0;
+  let keyOnlyRows = 0;
   const see = (key: string) => {
     if (key === same) rows += 1;
   };
+  const passOver = () => {
+    keyOnlyRows += 1;
+  };
   const made = madeBy(receipt.recipe);
   const columns = [{ name: column, type: 'text' as const }];
-  const [fault] = await verifyFiles({ destination, readRows }, receipt, made, columns, see).catch(
-    (error: unknown) => {
-      // The store cannot be read: then no other interval can.
-      if (error instanceof SluiceError) throw error;
-      return [error instanceof Error ? error.message : String(error)];
-    },
-  );
+  const reading = verifyFiles({ destination, readRows }, receipt, made, columns, see, passOver);
+  const [fault] = await reading.catch((error: unknown) => {
+    // The store cannot be read: then no other interval can.
+    if (error instanceof SluiceError) throw error;
+    return [error instanceof Error ? error.message : String(error)];
+  });
   if (fault !== undefined) {
     const hasColumn = columnIsMissing.test(fault) ? false : null;
-    return { interval, rows: 0, files, doubt: fault, hasColumn };
+    return { interval, rows: 0, keyOnlyRows: 0, files, doubt: fault, hasColumn };
   }
-  return { interval, rows, files, doubt: null, hasColumn: receipt.rows > 0 ? true : null };
+  const hasColumn = receipt.rows > 0 ? true : null;
+  return { interval, rows, keyOnlyRows, files, doubt: null, hasColumn };
 }

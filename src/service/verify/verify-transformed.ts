@@ -5,7 +5,7 @@ import { describeError, SluiceError } from '../../foundation/domain/errors.ts';
 import type { Recipe } from '../../foundation/domain/recipe.ts';
 import { describeInterval } from '../../foundation/domain/time.ts';
 import { KeyDifference, type KeySink, KeyTally } from '../../rows/pipeline/key-tally.ts';
-import { joinKeys, keyOfRow } from '../../rows/pipeline/key-values.ts';
+import { ColumnsAbsent, joinKeys, keyOfRow } from '../../rows/pipeline/key-values.ts';
 import { madeBy } from '../../rows/pipeline/read-back.ts';
 import type { RenderedInterval } from '../../rows/pipeline/render-interval.ts';
 import type { SourceRequest } from '../../rows/sources/source.ts';
@@ -19,7 +19,7 @@ import {
 } from './compare-rows.ts';
 import { breachesOf, counted } from './finding.ts';
 import { type IntervalAnswers, noAnswers, type VerifiedInterval } from './verified-interval.ts';
-import { ColumnsAbsent, verifyFiles } from './verify-files.ts';
+import { verifyFiles } from './verify-files.ts';
 import { answersOf } from './verify-interval.ts';
 
 /**

@@ -25,7 +25,11 @@ export async function* readCsv(
     isFirst = false;
     if (indices) {
       const fields = fieldsOf(line);
-      yield indices.map((index, at) => unguard(fields[index] ?? null, isText[at]));
+      yield indices.map((index, at) => {
+        const field = fields[index];
+        if (field === undefined) throw new Error(`a record has only ${fields.length} fields`);
+        return unguard(field, isText[at]);
+      });
     } else {
       indices = indicesIn(fieldsOf(line));
     }

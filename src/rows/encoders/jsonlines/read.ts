@@ -16,9 +16,10 @@ export async function* readJsonLines(
     const json = inside === null ? line : (rawProperty(line, inside) ?? '');
     const row = JSON.parse(json) as JsonObject;
     yield columns.map(({ name, type }) => {
-      const value = row[name];
+      const value = Object.hasOwn(row, name) ? row[name] : undefined;
+      if (value === null) return null;
       // A row that a step rejected has only its keys.
-      if (value === null || (value === undefined && inside !== null)) return null;
+      if (value === undefined && inside !== null) return undefined;
       if (value === undefined) throw new Error(`column not found: ${name}`);
       const isText = typeof value === 'string' && type !== 'json' && type !== 'jsonb';
       return isText ? value : (rawProperty(json, name) ?? '');
