@@ -363,7 +363,7 @@ describe('a role', () => {
   it('is asked for again if a proxy answers in place of STS', async () => {
     const sts = await startSts(() => ({ status: 403, xml: '<html><body>Forbidden</body></html>' }));
     const { destination } = await start({ config: role, context: { stsEndpoint: sts.endpoint } });
-    expect(await codeOf(destination.readFile('a'))).toBe('destination.unavailable');
+    expect(await codeOf(destination.readFile('a'))).toBe('destination.not_a_store');
     expect(sts.calls).toHaveLength(5);
   });
 

@@ -25,6 +25,8 @@ interface Searched extends Found {
   readonly searchedIntervals: number;
   /** Rejected rows that lack the column. */
   readonly keyOnlyRows: number;
+  /** Current files in folders that are named after the value. */
+  readonly namedAfter: readonly string[];
 }
 
 /** `sluice erase …`: finds the rows of a person in current files, and makes these files again without them. */
@@ -48,8 +50,7 @@ export function register(program: Command, deps: CliDeps): void {
       withSearch(deps, options, async (search, wanted) => {
         const found = await find(deps, options, search, wanted, null);
         summarize(deps, options, wanted, found);
-        const { keyOnlyRows: left } = found;
-        if (left > 0) deps.terminal.err(`${describeKeyOnly(left, wanted)}\n`);
+        for (const line of describeLeft(found, wanted)) deps.terminal.err(`${line}\n`);
         if (found.doubtful.length > 0) throw new CliError(describeDoubts(found.doubtful));
       }),
     );
@@ -114,6 +115,7 @@ async function find(
   const files = new Set<string>();
   let searchedIntervals = 0;
   let keyOnlyRows = 0;
+  const namedAfter: string[] = [];
   let hasColumn = false;
   // No interval ends at or before its start.
   const last = after === undefined ? null : { start: after, end: after };
@@ -121,6 +123,7 @@ async function find(
     deps.terminal.signal.throwIfAborted();
     searchedIntervals += 1;
     keyOnlyRows += searched.keyOnlyRows;
+    namedAfter.push(...searched.namedAfter);
     if (searched.rows > 0) found.push(searched);
     // A whole export may have millions.
     if (only !== null) for (const key of searched.files) files.add(key);
@@ -146,7 +149,7 @@ async function find(
     doubtful.push(searched.interval);
     deps.print(json ? JSON.stringify(viewOf(searched)) : lineOf(searched));
   }
-  return { doubtful, found, files, searchedIntervals, keyOnlyRows };
+  return { doubtful, found, files, searchedIntervals, keyOnlyRows, namedAfter };
 }
 
 function viewOf({ interval, rows, keyOnlyRows, files, doubt }: SearchedInterval) {
@@ -162,9 +165,24 @@ function lineOf({ interval, rows, keyOnlyRows, files, doubt }: SearchedInterval)
   return plain(doubt === null ? `${has}${left}` : `${range}: NOT SURE: ${doubt}`);
 }
 
-/** A rejected row of which only the key is stored cannot be found by another column. */
-const describeKeyOnly = (rows: number, { column }: ErasedValue): string =>
-  `Not searched: ${plural(rows, 'rejected row')}, of which the files have the key and not ${plain(column)}. Search for the key of the person's rows too.`;
+/** What a search by a column does not reach: rejected rows of which only the key is stored, and names of folders. */
+function describeLeft(
+  { keyOnlyRows, namedAfter }: Pick<Searched, 'keyOnlyRows' | 'namedAfter'>,
+  { column }: ErasedValue,
+): readonly string[] {
+  const lines: string[] = [];
+  if (keyOnlyRows > 0) {
+    lines.push(
+      `Not searched: ${plural(keyOnlyRows, 'rejected row')}, of which the files have the key and not ${plain(column)}. Search for the key of the person's rows too.`,
+    );
+  }
+  if (namedAfter.length > 0) {
+    lines.push(
+      `The folder of ${plural(namedAfter.length, 'current file')} is named after the value, such as ${plain(namedAfter[0] ?? '')}.`,
+    );
+  }
+  return lines;
+}
 
 /** Says what was searched too: no row found in the wrong column is not a person who is in no file. */
 function summarize(
@@ -199,7 +217,7 @@ async function rewrite(
   db: Database,
 ): Promise<void> {
   const { json = false, timeout, after = null } = options;
-  let keyOnlyRows = 0;
+  let first: Pick<Searched, 'keyOnlyRows' | 'namedAfter'> = { keyOnlyRows: 0, namedAfter: [] };
   const rewritten = await rewriteFound({
     destination: search.destination,
     secrets: search.secrets,
@@ -215,14 +233,22 @@ async function rewrite(
       const found = await find(deps, options, search, wanted, only);
       if (only === null) {
         summarize(deps, options, wanted, found);
-        ({ keyOnlyRows } = found);
+        first = found;
       }
       return found;
     },
   });
   const { countDeletedAgain } = await import('../../state/store/files/unfinished-commits.ts');
   const deletedAgain = await countDeletedAgain(db, options.export);
-  const left = keyOnlyRows === 0 ? [] : [describeKeyOnly(keyOnlyRows, wanted)];
+  const namedAfter: string[] = [];
+  for (const key of first.namedAfter) {
+    if ((await search.destination.statFile(key, deps.terminal.signal)) !== null)
+      namedAfter.push(key);
+  }
+  const left = [...describeLeft({ ...first, namedAfter }, wanted)];
+  const { countQuotes } = await import('../../state/store/exports/quoted-values.ts');
+  const quotes = await countQuotes(db, options.export, wanted.value);
+  if (quotes > 0) left.push(describeQuotes(quotes));
   const proof = [describeProof(rewritten, after, search.hasMoved, deletedAgain), ...left].join(' ');
   const { doubtful, unrecorded, intervals } = rewritten;
   if (!json) {
@@ -269,6 +295,9 @@ function describeProof(
     ...(hasMoved ? ['Not searched: files at places that the export has left.'] : []),
   ].join(' ');
 }
+
+const describeQuotes = (quotes: number): string =>
+  `The value is quoted in ${plural(quotes, 'text')} of logs and errors of runs. Sluice deletes logs after LOG_RETENTION_DAYS.`;
 
 const describeDoubts = (intervals: readonly DataInterval[]): string =>
   `${plural(intervals.length, 'interval')} could not be searched: see the lines above.`;

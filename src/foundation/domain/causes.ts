@@ -23,6 +23,7 @@ const ofPlaces: Partial<Record<ErrorCode, CauseKind>> = {
   'destination.throttled': certain('destination'),
   'destination.stalled': certain('destination'),
   'destination.invalid_answer': certain('destination'),
+  'destination.not_a_store': certain('destination'),
   'destination.invalid_credentials': certain('destination'),
   'destination.expired_credentials': certain('destination'),
   'destination.bucket_not_found': certain('destination'),

@@ -60,6 +60,10 @@ export const errorCatalogue = {
     'The credentials are not allowed to use the KMS key.',
     'Allow the credentials to use the KMS key or correct kms_key_id, then retry the run.',
   ),
+  'destination.not_a_store': customer(
+    'What answers is not the store: a proxy, a gateway, a login page or a console.',
+    'Change what is named above, then retry the run.',
+  ),
   'destination.endpoint_forbidden': customer(
     'The endpoint resolves to an address that is not allowed.',
     'Use a public endpoint, or ask your operator to add it to ALLOWED_PRIVATE_ENDPOINTS.',
@@ -103,42 +107,42 @@ export const errorCatalogue = {
   'destination.unavailable': transient(
     'destination',
     'The destination is unavailable.',
-    'No action needed: Sluice retries automatically.',
+    'If it persists, check that the destination works and that the workers can reach it.',
   ),
   'destination.throttled': transient(
     'destination',
     'The destination limits the request rate.',
-    'No action needed: Sluice retries automatically. If it persists, raise the limits of the destination.',
+    'If it persists, raise the limits of the destination.',
   ),
   'destination.stalled': transient(
     'destination',
     'The destination stopped accepting data.',
-    'No action needed: Sluice retries automatically.',
+    'If it persists, check the destination, and the network between it and the workers.',
   ),
   'destination.invalid_answer': transient(
     'destination',
     'The destination sent a response that is too long or not valid.',
-    'Check that endpoint_url is the address of an S3-compatible store. Sluice retries automatically.',
+    'Check that endpoint_url is the address of an S3-compatible store.',
   ),
   'destination.conflict': transient(
     'destination',
     'Another writer changed the file at the same time.',
-    'No action needed: Sluice retries automatically. Make sure that nothing else writes to this prefix.',
+    'Make sure that nothing else writes to this prefix.',
   ),
   'destination.upload_lost': transient(
     'destination',
     'The destination no longer knows the upload.',
-    'No action needed: Sluice retries automatically, from the start of the file.',
+    'If it persists, check whether a rule of the bucket, or another program, ends uploads.',
   ),
   'destination.invalid_parts': transient(
     'destination',
     'The destination refused the number or the size of the parts of an upload.',
-    'Sluice retries with other parts. If it persists, set max_file_size_mb of the export, so that each file has fewer parts.',
+    'Set max_file_size_mb of the export, so that each file has fewer parts.',
   ),
   'destination.proxy_refused': transient(
     'destination',
     'The proxy of this installation refused the connection.',
-    'Ask your operator to check HTTP_PROXY, HTTPS_PROXY and NO_PROXY, and what the proxy allows. Sluice retries automatically.',
+    'Ask your operator to check HTTP_PROXY, HTTPS_PROXY and NO_PROXY, and what the proxy allows.',
   ),
   'query.invalid': customer(
     'The query is not valid.',
@@ -174,22 +178,22 @@ export const errorCatalogue = {
   'source.recovery_conflict': transient(
     'source',
     'The standby ended the statement because it had to replay changes of its primary.',
-    'Sluice retries automatically. If it persists, set hot_standby_feedback to on or raise max_standby_streaming_delay on the standby.',
+    'If it persists, set hot_standby_feedback to on or raise max_standby_streaming_delay on the standby.',
   ),
   'source.lock_released': transient(
     'source',
     'The run gave up the table that it was reading, because it held the table or its snapshot for too long.',
-    'No action needed: Sluice retries automatically. If it persists, use a faster destination, or raise SOURCE_LOCK_WAIT_SECONDS or MAX_SNAPSHOT_HOURS.',
+    'If it persists, use a faster destination, or raise SOURCE_LOCK_WAIT_SECONDS or MAX_SNAPSHOT_HOURS.',
   ),
   'source.out_of_resources': transient(
     'source',
     'The source database has reached a limit.',
-    'Sluice retries automatically. If it persists, raise the limit that is named above, or end sessions of others.',
+    'Raise the limit that is named above, or end sessions of others.',
   ),
   'source.failed': transient(
     'source',
     'The source database reported an error.',
-    'Sluice retries automatically. If it persists, ask your operator to look for the code named above in the logs of Sluice and of the database.',
+    'If it persists, ask your operator to look for the code named above in the logs of Sluice and of the database.',
   ),
   'source.relation_missing': customer(
     'The relation or column does not exist in the source database.',
@@ -202,17 +206,17 @@ export const errorCatalogue = {
   'source.unavailable': transient(
     'source',
     'The source database is unavailable.',
-    'No action needed: Sluice retries automatically.',
+    'If it persists, check that the source database works and that the workers can reach it.',
   ),
   'source.timeout': transient(
     'source',
     'The source database took too long.',
-    'No action needed: Sluice retries automatically. If it persists, add an index on the interval column.',
+    'If it persists, add an index on the interval column.',
   ),
   'source.count_mismatch': transient(
     'source',
     'The number of rows read differs from the number of rows counted.',
-    'No action needed: Sluice retries automatically. If it persists, report it with the run id.',
+    'If it persists, report it with the run id.',
   ),
   'source.unsupported': {
     fault: 'source',
@@ -223,7 +227,7 @@ export const errorCatalogue = {
   'source.standby': transient(
     'source',
     'The source database is a standby. A standby cannot show that an interval is complete.',
-    'Ask your operator to set settle_url of the model or SOURCE_PRIMARY_URL. Sluice retries automatically.',
+    'Ask your operator to set settle_url of the model or SOURCE_PRIMARY_URL.',
   ),
   'source.unknown_model': customer(
     'The model is not defined in this installation.',
@@ -244,12 +248,12 @@ export const errorCatalogue = {
   'transformation.sandbox_ended': transient(
     'internal',
     'The process of a plugin did not start, or another program ended it.',
-    'No action needed: Sluice retries automatically. If it persists, report it with the run id.',
+    'If it persists, report it with the run id.',
   ),
   'transformation.thread_ended': transient(
     'internal',
     'The thread that applies the transformation chain ended or did not answer.',
-    'No action needed: Sluice retries automatically. If it persists, report it with the run id.',
+    'If it persists, report it with the run id.',
   ),
   'transformation.needs_memory': {
     fault: 'internal',
@@ -288,7 +292,7 @@ export const errorCatalogue = {
   'run.lease_lost': transient(
     'internal',
     'Another worker took over the run.',
-    'No action needed: the other worker continues the run.',
+    'The other worker continues the run.',
   ),
   'run.cancelled': {
     fault: 'customer',
@@ -299,7 +303,7 @@ export const errorCatalogue = {
   'run.released': transient(
     'internal',
     'The worker was shut down.',
-    'No action needed: another worker continues the run.',
+    'Another worker continues the run.',
   ),
   'secrets.undecryptable': {
     fault: 'internal',
@@ -311,17 +315,17 @@ export const errorCatalogue = {
   'internal.database_unavailable': transient(
     'internal',
     "Sluice's own database was unavailable.",
-    'No action needed: Sluice retries automatically.',
+    "If it persists, ask your operator to check Sluice's database.",
   ),
   'internal.disk_full': transient(
     'internal',
     'The temporary folder of the worker has no space left.',
-    'Ask your operator for more space in the temporary folder of workers. Sluice retries automatically.',
+    'Ask your operator for more space in the temporary folder of workers.',
   ),
   'internal.unexpected': transient(
     'internal',
     'An unexpected error happened.',
-    'No action needed: Sluice retries automatically. If it persists, report it with the run id.',
+    'If it persists, report it with the run id.',
   ),
 } as const satisfies Record<string, ErrorSpec>;
 
@@ -387,9 +391,12 @@ export function toSluiceError(error: unknown): SluiceError {
 /** A store may say much; an answer holds thousands of these texts. */
 const maxDetail = 1_000;
 
-/** The text of `latest_error`: `code: what happened and what to do`. */
-export function describeError(error: SluiceError, remedy: string = error.spec.remedy): string {
-  const { means } = error.spec;
+/**
+ * The text of `latest_error`: `code: what happened and what to do`. It says nothing of what Sluice does next, because
+ * that depends on the run: whoever shows the text adds it.
+ */
+export function describeError(error: SluiceError): string {
+  const { means, remedy } = error.spec;
   const detail = error.detail ? ` (${cutText(error.detail, maxDetail)})` : '';
   return `${error.code}: ${means}${detail} ${remedy}`;
 }

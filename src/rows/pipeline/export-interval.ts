@@ -168,7 +168,7 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
     if (keys) {
       const keyIndices = allKeyIndicesOf(snapshot);
       const reading = { destination, readRows: job.readRows, folder, signal };
-      const check = { job, intent, columns, keyIndices, made: keys, reading, ports };
+      const check = { job, intent, columns, keyIndices, made: keys, source, reading, ports };
       for (const files of delivered) await checkMissing({ ...check, delivered: files });
     }
     return await ports.step('commit', async () => {

@@ -1,8 +1,9 @@
 import type { Destination } from '../destinations/destination.ts';
-import { SluiceError } from '../../foundation/domain/errors.ts';
+import { describeError, SluiceError } from '../../foundation/domain/errors.ts';
 import type { Recipe } from '../../foundation/domain/recipe.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
 import type { ReadColumn } from '../encoders/encoder.ts';
+import type { IntervalSource } from './interval-attempt.ts';
 import type { CommitIntent, CurrentReceipt, IntervalJob, RunPorts } from './interval-job.ts';
 import { KeySpool } from './key-spool.ts';
 import { showKeys } from './key-values.ts';
@@ -96,6 +97,7 @@ export interface MissingCheck {
   readonly keyIndices: readonly number[] | null;
   /** The keys of the rows that were made. */
   readonly made: KeySpool;
+  readonly source: Pick<IntervalSource, 'describe'>;
   readonly reading: ReadingBack;
   readonly ports: RunPorts;
 }
@@ -129,11 +131,11 @@ type Missing =
   | { readonly missing: null; readonly why: string };
 
 async function findMissing(check: MissingCheck): Promise<Missing> {
-  const { delivered, columns, keyIndices, made, reading } = check;
+  const { delivered, made, reading } = check;
   const { recipe } = delivered;
-  if (keyIndices === null) return unknown('the rows do not contain all key columns');
   if (recipe === null) return unknown('the record of how the files were made is lost');
-  const keyColumns: readonly ReadColumn[] = keyIndices.flatMap((place) => columns[place] ?? []);
+  const keyColumns = await keyColumnsIn(check, recipe);
+  if (typeof keyColumns === 'string') return unknown(keyColumns);
   const files = { ...delivered, recipe };
   const keys = new KeySpool(reading.folder, 'delivered-keys');
   try {
@@ -150,6 +152,30 @@ async function findMissing(check: MissingCheck): Promise<Missing> {
   } finally {
     await keys.close();
   }
+}
+
+/**
+ * The key columns under the names that delivered files have for them: their query may have named them otherwise than the
+ * query of now, and even have given these names to other columns.
+ *
+ * @returns why they are not known, or they
+ */
+async function keyColumnsIn(
+  { job, columns, keyIndices, source, reading }: MissingCheck,
+  { dslQuery }: Recipe,
+): Promise<readonly ReadColumn[] | string> {
+  if (keyIndices === null) return 'the rows do not contain all key columns';
+  if (dslQuery === job.request.dslQuery) return keyIndices.flatMap((place) => columns[place] ?? []);
+  const request = { ...job.request, dslQuery, select: 'keys' as const };
+  const described = await source.describe(request, reading.signal).catch((error: unknown) => {
+    if (error instanceof SluiceError && !error.spec.retryable) return describeError(error);
+    throw error;
+  });
+  if (typeof described === 'string')
+    return `the query of the files cannot be read now: ${described}`;
+  return described.columns.length > 0
+    ? described.columns
+    : 'the files do not contain all key columns';
 }
 
 const unknown = (why: string): Missing => ({ missing: null, why });

@@ -20,10 +20,23 @@ export function partitionFolder({ name, part }: PartitionField, json: string | n
   const value = text === null || part === null ? text : cutDate(text, part);
   const head = `${escapeValue(name)}=`;
   if (value === null || value === '') return `${head}${defaultPartition}`;
+  return folderOf(head, value);
+}
+
+function folderOf(head: string, value: string): string {
   const escaped = escapeValue(value);
   if (Buffer.byteLength(head) + Buffer.byteLength(escaped) <= maxFolderBytes) return head + escaped;
   const digest = createHash('sha256').update(value).digest('hex').slice(0, 32);
   return `${head}${shorten(escaped)}-${digest}`;
+}
+
+/** Whether a key has a folder that is named after a value, of whatever column. */
+export function isNamedAfter(key: string, value: string): boolean {
+  const folders = key.split('/').slice(0, -1);
+  return folders.some((folder) => {
+    const head = folder.slice(0, folder.indexOf('=') + 1);
+    return value !== '' && head !== '' && folder === folderOf(head, value);
+  });
 }
 
 /** `2026-11-25` of `2026-11-25T13:00:00.000000Z`; infinity stays, and so does `BC`. */

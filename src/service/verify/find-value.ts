@@ -3,6 +3,7 @@ import type { ErasedValue } from '../../foundation/domain/erased-value.ts';
 import { SluiceError } from '../../foundation/domain/errors.ts';
 import type { DataInterval } from '../../foundation/domain/time.ts';
 import { joinKeys } from '../../rows/pipeline/key-values.ts';
+import { isNamedAfter } from '../../rows/pipeline/partition-folder.ts';
 import { madeBy, type ReadRows } from '../../rows/pipeline/read-back.ts';
 import type { Sql } from '../../state/store/database/database.ts';
 import { listReceipts, type Receipt } from '../../state/store/intervals/receipts.ts';
@@ -23,6 +24,8 @@ export interface SearchedInterval {
   readonly rows: number;
   /** Rejected rows of which the files have only the key, and so not the column. */
   readonly keyOnlyRows: number;
+  /** Keys of current files in a folder of `partition_by` that is named after the value. */
+  readonly namedAfter: readonly string[];
   /** Keys of the current files, those of rejected rows too. */
   readonly files: readonly string[];
   /** Why the answer is not sure; null if it is. */
@@ -91,9 +94,10 @@ async function searchInterval(
 ): Promise<SearchedInterval> {
   const { interval } = receipt;
   const files = [...receipt.files, ...receipt.rejectedFiles].map(({ key }) => key);
+  const namedAfter = files.filter((key) => isNamedAfter(key, value));
   if (receipt.destinationVersion !== batchExport.destinationVersion) {
     const doubt = 'its files are at a place that the export has left, and are not read';
-    return { interval, rows: 0, keyOnlyRows: 0, files, doubt, hasColumn: null };
+    return { interval, rows: 0, keyOnlyRows: 0, namedAfter, files, doubt, hasColumn: null };
   }
   const same = joinKeys([value]);
   let rows = 0;
@@ -114,8 +118,8 @@ async function searchInterval(
   });
   if (fault !== undefined) {
     const hasColumn = columnIsMissing.test(fault) ? false : null;
-    return { interval, rows: 0, keyOnlyRows: 0, files, doubt: fault, hasColumn };
+    return { interval, rows: 0, keyOnlyRows: 0, namedAfter, files, doubt: fault, hasColumn };
   }
   const hasColumn = receipt.rows > 0 ? true : null;
-  return { interval, rows, keyOnlyRows, files, doubt: null, hasColumn };
+  return { interval, rows, keyOnlyRows, namedAfter, files, doubt: null, hasColumn };
 }

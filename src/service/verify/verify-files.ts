@@ -5,7 +5,12 @@ import { buffer } from 'node:stream/consumers';
 import type { Destination } from '../../rows/destinations/destination.ts';
 import type { ReadColumn } from '../../rows/encoders/encoder.ts';
 import { fetchFile } from '../../rows/pipeline/fetch-file.ts';
-import { asWritten, ColumnsAbsent, describeAbsent, keyOfRow } from '../../rows/pipeline/key-values.ts';
+import {
+  asWritten,
+  ColumnsAbsent,
+  describeAbsent,
+  keyOfRow,
+} from '../../rows/pipeline/key-values.ts';
 import {
   decodeManifest,
   digestOfSchema,

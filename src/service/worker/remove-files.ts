@@ -118,7 +118,7 @@ function describeLeft(fault: SluiceError, files: number): string {
   const denied = fault.code === 'destination.access_denied';
   const remedy = denied
     ? 'Grant the credentials permission to read and delete objects below the prefix.'
-    : 'No action needed: Sluice retries automatically.';
+    : `Sluice tries again by itself. ${fault.spec.remedy}`;
   return `${files} replaced files could not be removed (${fault.message}); a reader that lists the prefix sees them beside the current ones. ${remedy}`;
 }
 

@@ -131,7 +131,7 @@ describe('a transient error does not end a run', () => {
       [
         'a page of a proxy',
         { foreignAnswer: { status: 403, body: '<html>Forbidden</html>' } },
-        /WARNING Attempt 1 failed\. .* \(HTTP 403 with/,
+        /WARNING Attempt 1 failed .* \(HTTP 403 with/,
       ],
     ],
     [

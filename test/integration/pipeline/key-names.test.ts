@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { encoders } from '../../../src/rows/encoders/index.ts';
@@ -64,7 +65,10 @@ const stepsByName = {
   drop: { plugin: 2, config: { events: 'unwanted' } },
   rename: { plugin: 4, config: { names: '{"email": "mail"}' } },
   mask: { plugin: 10, config: { properties: 'email' } },
-  reject: { plugin: 9, config: { types: '{"n": "number"}', on_error: 'reject', max_error_share: '1' } },
+  reject: {
+    plugin: 9,
+    config: { types: '{"n": "number"}', on_error: 'reject', max_error_share: '1' },
+  },
 } as const;
 type StepName = keyof typeof stepsByName;
 
@@ -88,7 +92,10 @@ const selected: fc.Arbitrary<readonly Selected[]> = fc
   );
 
 const formats = encoders.flatMap((definition) =>
-  compressionsOf(definition).map((compression) => ({ file_format: definition.format, compression })),
+  compressionsOf(definition).map((compression) => ({
+    file_format: definition.format,
+    compression,
+  })),
 );
 
 const given = fc.record({
@@ -219,6 +226,47 @@ describe('names of key columns', () => {
         config: { file_format, compression: null },
         writesManifest: true,
       });
+    },
+  );
+
+  it.each(['JSONLines', 'CSV', 'Parquet'])(
+    'are read in %s by the query that made the files, if another query exchanges the names',
+    async (file_format) => {
+      await query('truncate events');
+      await addRows(5, good);
+      // Read by the wrong column, the delivered rows would be those that the source has later.
+      const later = randomUUID();
+      const { rows } = await query(
+        `update events set person_id = case when uuid = (select min(uuid::text)::uuid from events)
+           then $1::uuid else uuid end returning uuid`,
+        [later],
+      );
+      const [gone] = rows.map(({ uuid }) => uuid).toSorted();
+      const { destination, close } = await openedBy.File();
+      try {
+        const { request } = firstJob();
+        const encoding = encodingOf({ file_format });
+        const dslQuery = 'SELECT uuid AS a, person_id AS b FROM events';
+        const job = firstJob({ request: { ...request, dslQuery }, encoding, dropsMissing: false });
+        const first = await attempt(bench, destination, job).exported;
+        const exchanged = { ...request, dslQuery: 'SELECT person_id AS a, uuid AS b FROM events' };
+        const remake = (changes: Partial<IntervalJob> = {}) =>
+          attempt(bench, destination, jobAfter(job, first, { request: exchanged, ...changes }))
+            .exported;
+        await query('delete from events where uuid = $1', [gone]);
+        await query(
+          `insert into events (uuid, team_id, event, inserted_at) values ($1, 1, 'other', '2024-03-01T00:40:00Z')`,
+          [later],
+        );
+        expect(await codeOf(remake())).toBe('source.rows_missing');
+        await query(
+          `insert into events (uuid, team_id, event, inserted_at) values ($1, 1, 'again', '2024-03-01T00:40:00Z')`,
+          [gone],
+        );
+        expect((await remake()).result.rows).toBe(6);
+      } finally {
+        await close();
+      }
     },
   );
 });

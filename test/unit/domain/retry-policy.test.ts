@@ -80,3 +80,10 @@ it('asks a place once for all exports if every attempt there fails: an outage, a
     expect(causeKindOf(code), code).toEqual({ scope: 'destination', isCertain: true });
   }
 });
+
+it('no remedy says what Sluice does next: that depends on the run', () => {
+  const promises = (Object.keys(errorCatalogue) as ErrorCode[]).filter((code) =>
+    /no action needed|automatically|by itself|retries/i.test(errorCatalogue[code].remedy),
+  );
+  expect(promises).toEqual([]);
+});

@@ -14,7 +14,14 @@ import {
   unrecorded,
 } from '../destination.ts';
 import { toDestinationError, withOurErrors } from './errors.ts';
-import { findFolder, hiddenPrefix, ignore, openForRead, splitKey } from './folders.ts';
+import {
+  findFolder,
+  removeEmptyPartitions,
+  hiddenPrefix,
+  ignore,
+  openForRead,
+  splitKey,
+} from './folders.ts';
 import { commitManifest, fileTag, tagOf } from './manifest.ts';
 import { readOwner } from './owners.ts';
 import { createWriter, removeFile, removeHidden, resumeWriter } from './writer.ts';
@@ -74,7 +81,12 @@ export function openFileDestination(
       if (folder !== null) yield* listFiles(folder, prefix);
     },
     async deleteFiles(keys) {
-      for (const key of keys) await at(key, (_path, folder, name) => removeFile(folder, name));
+      for (const key of keys) {
+        await at(key, async (_path, folder, name) => {
+          await removeFile(folder, name);
+          await removeEmptyPartitions(folder);
+        });
+      }
     },
     test: () => {
       const marker = `${hiddenPrefix}test-${randomUUID()}`;

@@ -1,6 +1,6 @@
 import { constants } from 'node:fs';
-import { type FileHandle, lstat, mkdir, open, realpath } from 'node:fs/promises';
-import { join } from 'node:path';
+import { type FileHandle, lstat, mkdir, open, realpath, rmdir } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import { systemCode } from './errors.ts';
 
@@ -49,6 +49,17 @@ export async function findFolder(
     }
   }
   return path;
+}
+
+/** Removes folders such as `user_id=42` that have no file any more: their names are values of rows that are gone. */
+export async function removeEmptyPartitions(folder: string): Promise<void> {
+  for (let path = folder; basename(path).includes('='); path = dirname(path)) {
+    const isEmpty = await rmdir(path).then(
+      () => true,
+      () => false,
+    );
+    if (!isEmpty) return;
+  }
 }
 
 /** Makes a rename or a new name in the folder survive a power cut. */

@@ -37,13 +37,30 @@ export async function createWriter(
 ): Promise<FileWriter> {
   const { key } = made;
   const upload = { key, uploadId: randomUUID() };
-  const folder = await findFolder(root, [...folders, ...splitKey(key).folders], true);
-  const path = join(folder ?? root, hiddenName(upload));
-  const flags = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | constants.O_NOFOLLOW;
   await journal.started(upload, true);
-  const handle = await withOurErrors(() => open(path, flags, 0o644));
-  const file = { upload, made, folder: folder ?? root, path, handle, syncBytes, journal };
-  return new LocalFileWriter(file);
+  const all = [...folders, ...splitKey(key).folders];
+  const { folder, handle } = await withOurErrors(() => openHidden(root, all, hiddenName(upload)));
+  const path = join(folder, hiddenName(upload));
+  return new LocalFileWriter({ upload, made, folder, path, handle, syncBytes, journal });
+}
+
+const newFile = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | constants.O_NOFOLLOW;
+
+/** Another run may remove the folder while it is empty: then it is made again. */
+async function openHidden(
+  root: string,
+  folders: readonly string[],
+  name: string,
+  tries = 3,
+): Promise<{ readonly folder: string; readonly handle: FileHandle }> {
+  try {
+    const folder = await findFolder(root, folders, true);
+    if (folder !== null) return { folder, handle: await open(join(folder, name), newFile, 0o644) };
+  } catch (error) {
+    if (systemCode(error) !== 'ENOENT') throw error;
+  }
+  if (tries > 1) return openHidden(root, folders, name, tries - 1);
+  throw new SluiceError('destination.unavailable', 'the folder is removed again and again');
 }
 
 /**

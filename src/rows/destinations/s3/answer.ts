@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import { collectBody } from './collect-body.ts';
+import { isForeignBody, notAStore, recogniseStranger, strangerOf } from './not-the-store.ts';
 import { printXml, readXml } from './xml.ts';
 
 /** The longest answers in XML are lists: see `keysPerPage`. */
@@ -8,6 +9,8 @@ export const maxXmlBytes = 1024 * 1024;
 
 /** The parts of a request that say which one it is. */
 interface NamedRequest {
+  readonly protocol: string;
+  readonly hostname: string;
   readonly method: string;
   readonly path: string;
   readonly query?: Record<string, string | readonly string[] | null>;
@@ -18,7 +21,7 @@ interface NamedRequest {
  * SDK parses a document of few elements without anything that takes its parser long.
  *
  * @throws SluiceError `destination.invalid_answer` if there are more than `maxBytes`, and the connection
- *   ends; `destination.unavailable` if XML is expected and the body is not XML
+ *   ends; `destination.unavailable` if XML is expected and the body is not XML; `destination.not_a_store` if it is a page, or JSON
  */
 export async function readAnswer(
   response: IncomingMessage,
@@ -33,9 +36,15 @@ export async function readAnswer(
     cutOff: (cause) => cause,
   });
   if (maxBytes !== maxXmlBytes || body.length === 0) return body;
-  const document = await readXml(body.toString('utf8'));
-  if (document !== null) return Buffer.from(printXml(document));
+  const text = body.toString('utf8');
+  const document = await readXml(text);
+  const answer = strangerOf(response, request, text);
+  const isForeign = document?.name === 'html' || (document === null && isForeignBody(answer));
   // What a store says of a put is in its headers.
+  if (isForeign && response.headers.etag === undefined) {
+    throw notAStore(`${recogniseStranger(answer)}`);
+  }
+  if (document !== null) return Buffer.from(printXml(document));
   if (request.method === 'PUT' || request.method === 'DELETE') return Buffer.alloc(0);
   const detail = `HTTP ${response.statusCode}, but the answer to ${nameOf(request)} is not XML`;
   throw new SluiceError('destination.unavailable', detail);

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { setImmediate } from 'node:timers/promises';
 import {
   describeError,
   type ErrorCode,
@@ -18,7 +19,9 @@ import type { S3Connection } from './client.ts';
 import { isUnreached } from './errors.ts';
 import { deleteObjects, headObject } from './objects.ts';
 import { createWriter } from './open-writer.ts';
+import { PartDigest } from './part-digest.ts';
 import { probeStore } from './probe.ts';
+import { abortUpload, createUpload, signsParts, uploadPart } from './uploads.ts';
 
 /** The part of the config that an error is about; other errors belong to the current step. */
 const stepOfCode: Partial<Record<ErrorCode, string>> = {
@@ -61,7 +64,16 @@ export async function checkDestination(
     steps.push(passedStep('address'), passedStep('credentials'), passedStep('bucket', warning));
     await check('write', () => writeMarker(hurried, key, context));
     current = 'conditional_write';
-    steps.push(...traitSteps(await probeStore(patient, folder, signal)));
+    const traits = await probeStore(patient, folder, signal);
+    current = 'write';
+    const slow = await sendPart({ ...hurried, traits }, key, context.partBytes, signal);
+    steps.splice(
+      steps.findIndex(({ step }) => step === 'write'),
+      1,
+      passedStep('write', slow),
+    );
+    current = 'delete';
+    steps.push(...traitSteps(traits));
     if (connection.encryption.ServerSideEncryption !== undefined) {
       await check('encryption', () => findEncryption(hurried, key));
     }
@@ -140,6 +152,44 @@ async function writeMarker(
   }
   return null;
 }
+
+/** Time for the part: of the test's time enough is left for its other steps. */
+const partMs = 10_000;
+
+/**
+ * Sends one part as long as those of a run, which a proxy before the store may refuse for its size, and aborts its upload.
+ *
+ * @returns a warning if there was not enough time
+ */
+async function sendPart(
+  connection: S3Connection,
+  key: string,
+  bytes: number,
+  signal: AbortSignal,
+): Promise<string | null> {
+  const soon = AbortSignal.any([signal, AbortSignal.timeout(partMs)]);
+  const options = { key, contentType: 'text/plain' };
+  const { upload, checksums } = await createUpload(connection, options, soon);
+  const sha256 = signsParts(connection, checksums);
+  const digest = new PartDigest({ crc32: checksums, sha256, md5: !checksums });
+  const part = Buffer.alloc(bytes);
+  try {
+    for (let at = 0; at < bytes; at += digestBytes) {
+      digest.update(part.subarray(at, at + digestBytes));
+      await setImmediate();
+    }
+    await uploadPart(connection, upload, 1, part, digest.end(), soon);
+    return null;
+  } catch (error) {
+    if (signal.aborted || !soon.aborted) throw error;
+    return `A part of ${bytes} bytes, as runs send them, took longer than ${partMs / 1_000} seconds, so the test cannot say whether the store takes it.`;
+  } finally {
+    await abortUpload(connection, upload).catch(() => {});
+  }
+}
+
+/** The digest of a whole part would keep other requests waiting. */
+const digestBytes = 256 * 1024;
 
 /**
  * One step per kind of trait. Something that the store does not support is a warning, not a failure.

@@ -238,7 +238,7 @@ function assumeRole(
 
 /** If STS denies access, the role or its trust policy must be fixed, not the bucket. */
 function roleError(error: SluiceError): SluiceError {
-  if (error.spec.retryable) return error;
+  if (error.spec.retryable || error.code === mayBeOnce) return error;
   const detail = `cannot assume the role: ${error.detail ?? error.code}`;
   return new SluiceError('destination.invalid_credentials', detail, error);
 }
@@ -253,6 +253,9 @@ const transient = new Set([
   'destination.throttled',
   'destination.stalled',
 ]);
+
+/** A proxy may send one page among ten thousand answers: it is final only if it comes each time. */
+const mayBeOnce = 'destination.not_a_store';
 
 /**
  * Sends a request until it succeeds, its error is not transient, or the policy is exhausted.
@@ -271,8 +274,11 @@ async function retryRequest<T>(
       return await send();
     } catch (caught) {
       const error = toDestinationError(caught, hidden);
-      const decision = decideRetry(error, attempt, policy, Math.random());
-      if (decision.outcome !== 'retry' || !transient.has(error.code) || signal.aborted) throw error;
+      const isOnce = error.code === mayBeOnce;
+      const judged = isOnce ? new SluiceError('destination.unavailable') : error;
+      const decision = decideRetry(judged, attempt, policy, Math.random());
+      if (decision.outcome !== 'retry' || !transient.has(judged.code) || signal.aborted)
+        throw error;
       await wait(decision.delayMs, undefined, { signal }).catch(() => {
         throw error;
       });

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { collectBody } from './collect-body.ts';
+import { type Asked, recogniseStranger, strangerOf } from './not-the-store.ts';
 import { StalledError } from './stall-watch.ts';
 import { printXml, readShortXml, textsBelow, type XmlElement } from './xml.ts';
 
@@ -20,12 +21,14 @@ export class UnreadAnswer extends Error {
   readonly operation: string | null;
   readonly location: string | undefined;
   readonly region: string | undefined;
+  /** Who answered instead of the store, and what to change; null if that is not known. */
+  readonly stranger: string | null;
 
   constructor(
     status: number,
     what: string,
     whole: boolean,
-    { toHead = false, operation = null, location, region }: UnreadFacts = {},
+    { toHead = false, operation = null, location, region, stranger = null }: UnreadFacts = {},
   ) {
     super(`HTTP ${status} ${what}`);
     this.name = 'UnreadAnswer';
@@ -35,10 +38,12 @@ export class UnreadAnswer extends Error {
     this.operation = operation;
     this.location = location;
     this.region = region;
+    this.stranger = stranger;
   }
 }
 
 interface UnreadFacts {
+  readonly stranger?: string | null;
   readonly toHead?: boolean;
   readonly operation?: string | null;
   readonly location?: string | undefined;
@@ -54,14 +59,17 @@ interface UnreadFacts {
  */
 export async function readErrorAnswer(
   response: IncomingMessage,
-  method: string,
+  request: Asked & { readonly method: string },
   operation: string | null = null,
 ): Promise<Buffer> {
   const status = response.statusCode ?? 0;
   const { location, 'x-amz-bucket-region': named } = response.headers;
   const region = typeof named === 'string' ? named : undefined;
   const facts = { operation, location, region };
-  if (method === 'HEAD') {
+  const strangerWith = (body: string) =>
+    region === undefined ? recogniseStranger(strangerOf(response, request, body)) : null;
+  const type = response.headers['content-type']?.split(';')[0] ?? 'no content type';
+  if (request.method === 'HEAD') {
     response.resume();
     throw new UnreadAnswer(status, 'to a HEAD, which has no body', true, {
       ...facts,
@@ -70,18 +78,27 @@ export async function readErrorAnswer(
   }
   const body = await collectBody(response, maxBodyBytes, {
     tooLong: () =>
-      new UnreadAnswer(status, `with a body of more than ${maxBodyBytes} bytes`, false),
+      new UnreadAnswer(status, `with a body of more than ${maxBodyBytes} bytes`, false, {
+        ...facts,
+        // A page may be long.
+        stranger: /html/i.test(type) ? strangerWith('<html>') : null,
+      }),
     cutOff: (cause, bytes) =>
       cause instanceof StalledError
         ? cause
         : new UnreadAnswer(status, `with a body that was cut off after ${bytes} bytes`, false),
   });
-  if (body.length === 0) throw new UnreadAnswer(status, 'without a body', true, facts);
-  const document = readShortXml(body.toString('utf8'));
+  if (body.length === 0) {
+    throw new UnreadAnswer(status, 'without a body', true, {
+      ...facts,
+      stranger: strangerWith(''),
+    });
+  }
+  const text = body.toString('utf8');
+  const document = readShortXml(text);
   if (document === null || codeIn(document) === null) {
-    const type = response.headers['content-type']?.split(';')[0] ?? 'no content type';
     const what = `with a body (${type}) that is no error document of S3`;
-    throw new UnreadAnswer(status, what, true, facts);
+    throw new UnreadAnswer(status, what, true, { ...facts, stranger: strangerWith(text) });
   }
   // The SDK may parse it again.
   return Buffer.from(printXml(document));

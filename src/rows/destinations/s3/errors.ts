@@ -16,8 +16,6 @@ const tlsFaults = new Set([
   'CERT_NOT_YET_VALID',
   'CERT_REVOKED',
   'DEPTH_ZERO_SELF_SIGNED_CERT',
-  'ERR_SSL_PACKET_LENGTH_TOO_LONG',
-  'ERR_SSL_WRONG_VERSION_NUMBER',
   'ERR_TLS_CERT_ALTNAME_INVALID',
   'SELF_SIGNED_CERT_IN_CHAIN',
   'UNABLE_TO_GET_ISSUER_CERT',
@@ -51,11 +49,13 @@ export function toDestinationError(error: unknown, hidden: Hidden = nothingHidde
 function unreadError(unread: UnreadAnswer): SluiceError {
   const { status, whole, location, region, operation } = unread;
   const message = clean(unread.message, nothingHidden);
+  const stranger = unread.stranger && clean(unread.stranger, nothingHidden, longestAdvice);
   const facts: Facts = {
     ...{ name: 'UnreadAnswer', status, message, operation, region, location },
     ...{ systemCode: undefined, requestId: undefined, saidByStore: false },
   };
   const cause = new StoreError(facts, message);
+  if (stranger) return new SluiceError('destination.not_a_store', stranger, cause);
   if (redirects.has(status) && whole) {
     const { code, advice = '' } = judgeRefusal(facts) ?? { code: 'destination.wrong_region' };
     return new SluiceError(code, clean(`${message}. ${advice}`, nothingHidden), cause);
@@ -175,6 +175,7 @@ function textOf(value: unknown): string | undefined {
 /** If the connection broke within the answer, the status is not enough. */
 function judge(facts: Facts): Verdict {
   const { systemCode } = facts;
+  if (isPlainPort(facts)) return { code: 'destination.not_a_store', advice: plainPort };
   const said = systemCode === undefined ? facts : { ...facts, status: undefined };
   const verdict = judgeRefusal(said);
   if (verdict) return verdict;
@@ -183,6 +184,14 @@ function judge(facts: Facts): Verdict {
   }
   return { code: 'destination.certificate_refused', field: 'endpoint_url' };
 }
+
+/** What a server without TLS answers is no record of TLS. */
+const isPlainPort = ({ systemCode = '', message }: Facts): boolean =>
+  /^ERR_SSL_(?:WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG|HTTP_REQUEST)$/.test(systemCode) ||
+  (systemCode === 'EPROTO' && /wrong version number|packet length too long/i.test(message));
+
+const plainPort =
+  'The port does not speak TLS. Set endpoint_url to the port of the store that does, or to an address that begins with http://';
 
 function describe({ code, advice }: Verdict, facts: Facts, hidden: Hidden): string {
   const { name, systemCode, status, message, saidByStore } = facts;
@@ -245,12 +254,18 @@ function withKey(code: ErrorCode, detail: string, { keyId }: Hidden): string {
   return detail.includes(end) ? detail : `${detail.replace(/\.$/, '')}; access key ${end}`;
 }
 
+/** What was recognised, an address of the store, and our own words. */
+const longestAdvice = 600;
+
 /** A store's text is not trusted: one line, limited in length, without credentials. */
-function clean(text: string, { keyId, secrets }: Hidden): string {
+function clean(text: string, { keyId, secrets }: Hidden, longest = 300): string {
   let result = text;
   for (const secret of secrets) {
     if (isHidden(secret)) result = result.replaceAll(secret, '[hidden]');
   }
   if (keyId !== null && isHidden(keyId)) result = result.replaceAll(keyId, endOf(keyId));
-  return oneLine(result.replace(/\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\b/g, endOf), 300).trim();
+  return oneLine(
+    result.replace(/\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\b/g, endOf),
+    longest,
+  ).trim();
 }

@@ -7,6 +7,7 @@ import { callDeadline } from './call-deadline.ts';
 import { expectedOwner, type S3Connection } from './client.ts';
 import { AnsweredError, UnreadAnswer } from './error-answer.ts';
 import { StoreError, toDestinationError } from './errors.ts';
+import { notAStore, usualAdvice } from './not-the-store.ts';
 import { compareKeys, keyOf, keysPerPage, nextOf, readPages } from './pages.ts';
 import type { SendOptions } from './request-handler.ts';
 import type { StoreAnswer, StoreRequest } from './store-client.ts';
@@ -24,21 +25,19 @@ export async function readObject(
   { signal = neverAborted, maxBytes }: ReadOptions = {},
 ): Promise<OpenObject | null> {
   const found = await connection
-    .request(
-      (client, send) => client.send(getObject(key), limitBody(send, maxBytes ?? null)),
-      signal,
-    )
+    .request(async (client, send) => {
+      const answer = await client.send(getObject(key), limitBody(send, maxBytes ?? null));
+      const { etag } = answer.headers;
+      if (etag) return { ...answer, etag };
+      // A store sends a tag with each object. A page that a proxy sends instead must not be read as one.
+      leaveBody(answer.body);
+      throw notAStore(`HTTP 200 without an ETag for ${key}. ${usualAdvice}`);
+    }, signal)
     .catch((error: unknown) => nullIfMissing(connection, key, error, signal));
   if (found === null) return null;
-  const { etag } = found.headers;
-  if (!etag) {
-    // A store sends a tag with each object. A page that a proxy sends instead must not be read as one.
-    leaveBody(found.body);
-    throw new SluiceError('destination.unavailable', `HTTP 200 without an ETag for ${key}`);
-  }
   return {
     body: Buffer.isBuffer(found.body) ? bodyOf(found.body) : withOurErrors(found.body),
-    etag,
+    etag: found.etag,
     modifiedAt: timeOf(found.headers),
   };
 }

@@ -5,6 +5,7 @@ import type { ManifestTag, PutLease } from '../destination.ts';
 import { objectHeaders, type S3Connection } from './client.ts';
 import { conditionHeaders, type PutCondition } from './conditions.ts';
 import { isNotImplemented, refusesChecksums } from './errors.ts';
+import { notAStore, usualAdvice } from './not-the-store.ts';
 import type { StoreRequest } from './store-client.ts';
 
 /** What the store named. */
@@ -34,7 +35,7 @@ export interface WholeObject extends Pick<StoreRequest, 'key' | 'payloadHash'> {
  * The lease is looked at with the connection open, right before the first byte: name lookup, handshakes and waits
  * between tries may take long, and a process may freeze in each.
  *
- * @throws SluiceError `destination.unavailable` if the answer names no tag, as a page of a proxy does not;
+ * @throws SluiceError `destination.not_a_store` if the answer names no tag, as a page of a proxy does not;
  *   `run.lease_lost`
  */
 export async function putObject(
@@ -65,10 +66,7 @@ export async function putObject(
           { ...send, beforeSend: checkLease },
         );
         if (headers.etag) return { etag: headers.etag };
-        throw new SluiceError(
-          'destination.unavailable',
-          `HTTP 200 without an ETag to the put of ${object.key}`,
-        );
+        throw notAStore(`HTTP 200 without an ETag to the put of ${object.key}. ${usualAdvice}`);
       },
       signal,
       policy,

@@ -12,6 +12,7 @@ import { SluiceError } from '../../../foundation/domain/errors.ts';
 import type { DestinationContext, OwnedRequest } from '../destination.ts';
 import { checkLength, maxXmlBytes, nameOf, readAnswer } from './answer.ts';
 import { AnsweredError, readErrorAnswer } from './error-answer.ts';
+import { explainSilence, isSilentClose } from './silent-close.ts';
 import { queryString } from './query-string.ts';
 import { StalledError, type StallLimits, watchForStall } from './stall-watch.ts';
 
@@ -125,7 +126,10 @@ export function sendRequest(
     outgoing.once('close', () => signal?.removeEventListener('abort', onAbort));
     // Stays attached: after the response the reader gets the error, and it must not end the process
     // here.
-    outgoing.on('error', reject);
+    outgoing.on('error', (error) => {
+      if (!isSilentClose(error, outgoing, request) || signal?.aborted) return reject(error);
+      explainSilence(error, request, limits, tenant).then(reject);
+    });
     limitInformational(outgoing, request);
     outgoing.once('response', (response) => {
       const statusCode = response.statusCode ?? 0;
@@ -143,7 +147,7 @@ export function sendRequest(
       }
       if (!isSuccess) {
         if (givenUp) response.destroy();
-        else readErrorAnswer(response, request.method, nameOf(request)).then(answer, reject);
+        else readErrorAnswer(response, request, nameOf(request)).then(answer, reject);
       } else if (maxBodyBytes === null) answer(response);
       else {
         const hear = (body: Buffer) => {

@@ -7,6 +7,7 @@ import { callDeadline } from './call-deadline.ts';
 import { expectedOwner, fileHeaders, type S3Connection } from './client.ts';
 import { conditionHeaders, type PutCondition } from './conditions.ts';
 import { isNotImplemented, refusesChecksums, StoreError } from './errors.ts';
+import { notAStore, usualAdvice } from './not-the-store.ts';
 import { hasMark, metadataHeaders } from './object-metadata.ts';
 import { compareKeys, keyOf, keysPerPage, nextOf, readPages } from './pages.ts';
 import type { PartSums } from './part-digest.ts';
@@ -118,29 +119,27 @@ export async function uploadPart(
   { crc32, sha256, md5 }: PartSums,
   signal: AbortSignal,
 ): Promise<UploadPart> {
-  const { headers } = await connection.request(
-    (client, send) =>
-      client.send(
-        {
-          ...{ method: 'PUT', key: upload.key, body },
-          query: {
-            partNumber: String(number),
-            uploadId: splitId(upload)[1],
-            'x-id': 'UploadPart',
-          },
-          headers: {
-            'content-type': 'application/octet-stream',
-            'x-amz-checksum-crc32': crc32 ?? undefined,
-            'content-md5': crc32 === null && md5 !== null ? encodeHex(md5) : undefined,
-          },
-          payloadHash: sha256 ?? 'UNSIGNED-PAYLOAD',
+  const etag = await connection.request(async (client, send) => {
+    const { headers } = await client.send(
+      {
+        ...{ method: 'PUT', key: upload.key, body },
+        query: {
+          partNumber: String(number),
+          uploadId: splitId(upload)[1],
+          'x-id': 'UploadPart',
         },
-        send,
-      ),
-    signal,
-  );
-  const { etag } = headers;
-  if (!etag) throw new SluiceError('destination.unavailable', 'the store gave no ETag of a part');
+        headers: {
+          'content-type': 'application/octet-stream',
+          'x-amz-checksum-crc32': crc32 ?? undefined,
+          'content-md5': crc32 === null && md5 !== null ? encodeHex(md5) : undefined,
+        },
+        payloadHash: sha256 ?? 'UNSIGNED-PAYLOAD',
+      },
+      send,
+    );
+    if (headers.etag) return headers.etag;
+    throw notAStore(`HTTP 200 without an ETag for a part. ${usualAdvice}`);
+  }, signal);
   return { number, bytes: body.length, tag: crc32 === null ? etag : `${etag} ${crc32}` };
 }
 

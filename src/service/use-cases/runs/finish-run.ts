@@ -74,8 +74,7 @@ export async function recordFault(
     const batchExport = await lockExport(tx, run.exportId);
     const isFinal = decision.outcome === 'failed';
     const heals = run.purpose === 'whole' && (batchExport?.healForHours ?? 0) > 0;
-    const ending = heals ? retriesHeal : retriesExhausted;
-    const text = isFinal ? shown.text : describeError(error, ending);
+    const text = isFinal ? shown.text : `${shown.text} ${heals ? retriesHeal : retriesExhausted}`;
     if (!(await failRun(tx, run, decision.outcome, { code: error.code, text }))) return;
     await log(tx, run, 'ERROR', text);
     await noteEndedRun(tx, run, failure);
@@ -94,10 +93,10 @@ const plural = (streak: number) =>
   streak === 1 ? 'a failed run' : `${streak} consecutive failed runs`;
 
 const retriesExhausted =
-  'All attempts failed, so Sluice stopped retrying this run. Fix the cause, then retry the run.';
+  'All attempts failed, so Sluice stopped retrying this run. Retry it once the cause is fixed.';
 
 const retriesHeal =
-  'All attempts failed. No action needed: once this works again, Sluice exports the interval by itself, within heal_for_hours.';
+  'All attempts failed. Once an attempt works, Sluice exports the interval by itself, within heal_for_hours.';
 
 const healsPause =
   'Fix the cause: then Sluice exports what is missing, and ends the pause by itself. You can also unpause the export.';
