@@ -205,3 +205,34 @@ describe('a file destination', () => {
     expect(String(await readAll(destination, 'm.json'))).toBe(`run ${winner}`);
   });
 });
+
+describe('folders that are named after values', () => {
+  const write = async (key: string) => {
+    const writer = await create(key);
+    await writer.write(Buffer.from('a row\n'));
+    await writer.complete();
+  };
+
+  it('go with their last file, and no other folder does', async () => {
+    await write('events/person=42/day=1/a.jsonl');
+    await write('events/person=42/b.jsonl');
+    await destination.deleteFiles(['events/person=42/day=1/a.jsonl']);
+    expect(await readdir(join(root, 'acme/events'))).toEqual(['person=42']);
+    await destination.deleteFiles(['events/person=42/b.jsonl']);
+    expect(await readdir(join(root, 'acme/events'))).toEqual([]);
+  });
+
+  it('are made again by a run that writes while they go', async () => {
+    const write100 = async () => {
+      for (let row = 0; row < 100; row += 1) await write(`events/person=42/${row}.jsonl`);
+    };
+    const remove = async () => {
+      for (let row = 0; row < 100; row += 1) {
+        await write('events/person=42/other.jsonl');
+        await destination.deleteFiles(['events/person=42/other.jsonl']);
+      }
+    };
+    await Promise.all([write100(), remove()]);
+    expect(await keysUnder(destination, 'events/')).toHaveLength(100);
+  });
+});

@@ -69,7 +69,7 @@ export const errorCatalogue = {
     'Use a public endpoint, or ask your operator to add it to ALLOWED_PRIVATE_ENDPOINTS.',
   ),
   'destination.certificate_refused': customer(
-    'The certificate of the destination is not valid, or its address does not speak TLS.',
+    'The certificate of the destination is not valid.',
     'Renew the certificate or correct endpoint_url, then retry the run. If the certificate is of your own authority, ask your operator to name its file in NODE_EXTRA_CA_CERTS.',
   ),
   'destination.invalid_config': customer(

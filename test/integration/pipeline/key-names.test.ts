@@ -6,6 +6,8 @@ import type { ExportedInterval } from '../../../src/rows/pipeline/export-interva
 import type { IntervalJob, PinnedChain } from '../../../src/rows/pipeline/interval-job.ts';
 import { keyOfRow } from '../../../src/rows/pipeline/key-values.ts';
 import { madeBy } from '../../../src/rows/pipeline/read-back.ts';
+import { verifyFiles } from '../../../src/service/verify/verify-files.ts';
+import type { Receipt } from '../../../src/state/store/intervals/receipts.ts';
 import { findTransform } from '../../../src/rows/transforms/index.ts';
 import { compileStep } from '../../../src/rows/transforms/step.ts';
 import { codeOf, readAll } from '../../conformance/destination-suite.ts';
@@ -18,6 +20,7 @@ import {
   jobAfter,
   openedBy,
   openIntervalBench,
+  receiptOf,
 } from '../../support/interval-bench.ts';
 import { isNightly } from '../../support/nightly.ts';
 
@@ -269,4 +272,44 @@ describe('names of key columns', () => {
       }
     },
   );
+
+  it('a search by a column that rejected rows lack counts these, and a comparison refuses them', async () => {
+    await query('truncate events');
+    await addRows(2, good);
+    await addRows(3, bad);
+    const { destination, close } = await openedBy.File();
+    try {
+      const job = jobOf({
+        selected: [
+          { column: 'uuid', alias: 'id' },
+          { column: 'distinct_id', alias: 'person' },
+        ],
+        steps: ['reject'],
+        config: { file_format: 'JSONLines', compression: null },
+        writesManifest: true,
+      });
+      const { result } = await attempt(bench, destination, job).exported;
+      const receipt = { ...receiptOf(result), sideFiles: [] } as unknown as Receipt;
+      const found: string[] = [];
+      let passed = 0;
+      const verify = (passOver: (() => void) | null) =>
+        verifyFiles(
+          { destination, readRows: job.readRows },
+          receipt,
+          madeBy(result.recipe),
+          [{ name: 'person', type: 'text' }],
+          (key) => found.push(key),
+          passOver,
+        );
+      expect(
+        await verify(() => {
+          passed += 1;
+        }),
+      ).toEqual([]);
+      expect([found, passed]).toEqual([['someone', 'someone'], 3]);
+      await expect(verify(null)).rejects.toThrow('rejected rows have no person');
+    } finally {
+      await close();
+    }
+  });
 });

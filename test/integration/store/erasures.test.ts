@@ -6,6 +6,8 @@ import {
   listStillUnderWay,
   listUnderWay,
 } from '../../../src/state/store/intervals/interval-runs.ts';
+import { appendLogEntries } from '../../../src/state/store/exports/log-entries.ts';
+import { countQuotes } from '../../../src/state/store/exports/quoted-values.ts';
 import { findRun } from '../../../src/state/store/runs/runs.ts';
 import { listUnfinishedCommits } from '../../../src/state/store/files/unfinished-commits.ts';
 import { cancelRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
@@ -190,4 +192,25 @@ it('an interval is unfinished if a run began to commit and ended unrecorded, unt
     { interval, hasReceipt: false },
   ]);
   expect(await listUnfinishedCommits(side.db, randomUUID(), null)).toEqual([]);
+});
+
+it('counts the logs and errors that quote a value, as it is or within JSON, and no part of another', async () => {
+  const { exportId, run } = await erasing();
+  const { teamId, runId } = run;
+  const say = (message: string) => ({
+    teamId,
+    exportId,
+    runId,
+    level: 'WARNING' as const,
+    message,
+  });
+  await appendLogEntries(side.db, [
+    say('The first: {"id":"a \\"b\\" [c]"}'),
+    say('The first keys: a "b" [c]/7'),
+    say('17 rows, 70 %'),
+  ]);
+  await side.db.query('update runs set latest_error = $2 where id = $1', [runId, 'key 7 is odd']);
+  expect(await countQuotes(side.db, exportId, 'a "b" [c]')).toBe(2);
+  expect(await countQuotes(side.db, exportId, '7')).toBe(2);
+  expect(await countQuotes(side.db, exportId, 'a "b" [d]')).toBe(0);
 });

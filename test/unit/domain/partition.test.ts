@@ -14,7 +14,7 @@ import {
   maxFolderBytes,
   readPartitionField,
 } from '../../../src/foundation/domain/partition.ts';
-import { partitionFolder } from '../../../src/rows/pipeline/partition-folder.ts';
+import { isNamedAfter, partitionFolder } from '../../../src/rows/pipeline/partition-folder.ts';
 
 const folder = (entry: string, value: unknown) =>
   partitionFolder(readPartitionField(entry), value === null ? null : JSON.stringify(value));
@@ -161,4 +161,14 @@ it('a full temporary folder, through which rows are sorted, has an error of its 
   const full = Object.assign(new Error('write'), { code: 'ENOSPC' });
   expect(toSluiceError(full)).toMatchObject({ code: 'internal.disk_full' });
   expect(toSluiceError(new Error('other'))).toMatchObject({ code: 'internal.unexpected' });
+});
+
+it('a folder that is named after a value is known by it, however long or odd the value', () => {
+  for (const value of ['42', 'a/b=c', 'größe €😀', 'x'.repeat(500), 'a%2Fb', ' ']) {
+    const key = `prefix/day=2026-01-01/${folder('person', value)}/20240301.jsonl`;
+    expect(isNamedAfter(key, value), value).toBe(true);
+    expect(isNamedAfter(key, `${value}1`), value).toBe(false);
+  }
+  expect(isNamedAfter('42/a=1/42=x/b.jsonl', '42')).toBe(false);
+  expect(isNamedAfter('50%=42/b.jsonl', '42')).toBe(true);
 });
