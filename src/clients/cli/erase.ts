@@ -165,7 +165,7 @@ function lineOf({ interval, rows, keyOnlyRows, files, doubt }: SearchedInterval)
   return plain(doubt === null ? `${has}${left}` : `${range}: NOT SURE: ${doubt}`);
 }
 
-/** What a search by a column does not reach: rejected rows of which only the key is stored, and names of folders. */
+/** What a search by a column does not reach: names of folders, and rejected rows that are stored with their key alone. */
 function describeLeft(
   { keyOnlyRows, namedAfter }: Pick<Searched, 'keyOnlyRows' | 'namedAfter'>,
   { column }: ErasedValue,
@@ -173,7 +173,7 @@ function describeLeft(
   const lines: string[] = [];
   if (keyOnlyRows > 0) {
     lines.push(
-      `Not searched: ${plural(keyOnlyRows, 'rejected row')}, of which the files have the key and not ${plain(column)}. Search for the key of the person's rows too.`,
+      `Not searched: ${plural(keyOnlyRows, 'rejected row')}. The files have their key and not ${plain(column)}. Search for the key of the person's rows too.`,
     );
   }
   if (namedAfter.length > 0) {

@@ -393,7 +393,7 @@ const maxDetail = 1_000;
 
 /**
  * The text of `latest_error`: `code: what happened and what to do`. It says nothing of what Sluice does next, because
- * that depends on the run: whoever shows the text adds it.
+ * that depends on the run: the caller adds it.
  */
 export function describeError(error: SluiceError): string {
   const { means, remedy } = error.spec;

@@ -22,7 +22,7 @@ export interface SearchedInterval {
   readonly interval: DataInterval;
   /** Rows with the value. */
   readonly rows: number;
-  /** Rejected rows of which the files have only the key, and so not the column. */
+  /** Rejected rows that are in the files with their key alone, and so without the column. */
   readonly keyOnlyRows: number;
   /** Keys of current files in a folder of `partition_by` that is named after the value. */
   readonly namedAfter: readonly string[];
