@@ -11,6 +11,12 @@ import { findHold } from '../state/store/database/eras.ts';
 import { checkServer, ServerError } from '../state/store/database/check-server.ts';
 import { checkSchema, SchemaError } from '../state/store/database/migrate.ts';
 import { listTenantKeys } from '../state/store/tenants/tenants.ts';
+import {
+  alterRoleSql,
+  isComplete,
+  readRoleSettings,
+} from '../state/store/database/role-settings.ts';
+import { findPoolMode } from '../state/store/database/sessions.ts';
 import { findRefusal } from '../state/store/database/unavailable.ts';
 import {
   listVerifiedExports,
@@ -47,7 +53,7 @@ export async function examineInstallation(
     onError: () => {},
   });
   try {
-    const database = await examineDatabase(url);
+    const database = await examineDatabase(url, config.DATABASE_URL ?? url);
     if (database.result === 'failed') {
       // Without Redis the queue is in the same database.
       return config.REDIS_URL === null ? [database] : [database, await examineQueue(config, url)];
@@ -78,9 +84,21 @@ function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message || error.name : String(error);
 }
 
-async function examineDatabase(url: string): Promise<Examined> {
+async function examineDatabase(url: string, address: string): Promise<Examined> {
   try {
-    return ok('database', `PostgreSQL ${await checkServer(url)}`);
+    const version = `PostgreSQL ${await checkServer(url)}`;
+    if ((await findPoolMode(address)) === 'session') return ok('database', version);
+    const settings = await readRoleSettings(address);
+    const { role } = settings;
+    return isComplete(settings)
+      ? ok(
+          'database',
+          `${version}, behind a pooler; the role ${role} has the settings of our sessions`,
+        )
+      : failed(
+          'database',
+          `DATABASE_URL: behind a pooler in transaction mode the role ${role} needs settings that it lacks. Set DATABASE_DIRECT_URL and run \`sluice migrate\`, or run: ${alterRoleSql(settings)}`,
+        );
   } catch (error) {
     if (error instanceof ServerError) return failed('database', error.message);
     const refusal = findRefusal(error);

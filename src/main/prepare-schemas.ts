@@ -4,6 +4,7 @@ import { ensureEventsTable } from '../rows/sources/index.ts';
 import { openQueuePool } from '../state/store/database/database.ts';
 import { checkServer } from '../state/store/database/check-server.ts';
 import { migrate } from '../state/store/database/migrate.ts';
+import { pinRoleSettings } from '../state/store/database/role-settings.ts';
 import { requireOwnSession } from '../state/store/database/sessions.ts';
 import { needsEventsTable } from './models.ts';
 import { isSourceToo } from './source-role.ts';
@@ -17,7 +18,7 @@ export async function requireQueueSession(url: string): Promise<void> {
 
 /**
  * Brings every schema up to date: our own tables, the queue's if it is in Postgres, and the built-in
- * `events` table if our database is also the source. Many processes may call it at once.
+ * `events` table if our database is also the source. Behind a pooler the role gets the settings of our sessions. Many processes may call it at once.
  *
  * @param url of PostgreSQL itself, not of a pooler
  * @returns the migrations that were run
@@ -27,6 +28,7 @@ export async function requireQueueSession(url: string): Promise<void> {
 export async function prepareSchemas(config: Config, url: string): Promise<readonly string[]> {
   await checkServer(url);
   const done = await migrate(url);
+  if (config.DATABASE_DIRECT_URL !== null) await pinRoleSettings(url);
   if (isSourceToo(config, url) && needsEventsTable(config)) await ensureEventsTable(url);
   if (config.REDIS_URL === null) {
     await requireQueueSession(url);

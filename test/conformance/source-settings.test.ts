@@ -11,110 +11,11 @@ import {
   type SourceServer,
   sourceServers,
 } from '../support/source-cases.ts';
+import { findOpenSettings } from '../support/server-settings.ts';
 import { readAll } from '../support/source-tables.ts';
 import { until } from '../support/until.ts';
 
 const never = new AbortController().signal;
-
-/** They change how rows are found, what is logged, or how a server writes, never what a row is. */
-const harmlessCategories =
-  /^(Query Tuning|Resource Usage|Reporting and Logging|Vacuuming|Statistics|Write-Ahead Log|Replication|Connections and Authentication|Lock Management|File Locations|Process Title)\b/;
-
-/** Settings of other categories that change no row of a transaction that only reads, by the reason. */
-const harmless: Readonly<Record<string, readonly string[]>> = {
-  'set for each transaction': [
-    'idle_in_transaction_session_timeout',
-    'row_security',
-    'search_path',
-    'statement_timeout',
-    'transaction_timeout',
-    'transaction_deferrable',
-    'transaction_isolation',
-    'transaction_read_only',
-  ],
-  'only for transactions that say nothing else': [
-    'default_transaction_deferrable',
-    'default_transaction_isolation',
-    'default_transaction_read_only',
-  ],
-  'part of what the owner means with a view, as search_path is': ['default_text_search_config'],
-  'only about writing, vacuuming or objects that are made': [
-    'allow_in_place_tablespaces',
-    'allow_system_table_mods',
-    'check_function_bodies',
-    'createrole_self_grant',
-    'default_table_access_method',
-    'default_tablespace',
-    'default_toast_compression',
-    'event_triggers',
-    'gin_pending_list_limit',
-    'icu_validation_level',
-    'lo_compat_privileges',
-    'remove_temp_files_after_crash',
-    'session_replication_role',
-    'temp_tablespaces',
-    'vacuum_failsafe_age',
-    'vacuum_freeze_min_age',
-    'vacuum_freeze_table_age',
-    'vacuum_multixact_failsafe_age',
-    'vacuum_multixact_freeze_min_age',
-    'vacuum_multixact_freeze_table_age',
-    'wal_consistency_checking',
-  ],
-  'only messages': [
-    'client_min_messages',
-    'escape_string_warning',
-    'lc_messages',
-    'application_name',
-  ],
-  'which files a server loads': [
-    'dynamic_library_path',
-    'extension_control_path',
-    'jit_debugging_support',
-    'jit_dump_bitcode',
-    'jit_expressions',
-    'jit_profiling_support',
-    'jit_tuple_deforming',
-    'local_preload_libraries',
-    'session_preload_libraries',
-  ],
-  'a session ends, and the next attempt follows': ['exit_on_error', 'idle_session_timeout'],
-  'tests of the server itself': [
-    'backtrace_functions',
-    'debug_copy_parse_plan_trees',
-    'debug_discard_caches',
-    'debug_io_direct',
-    'debug_logical_replication_streaming',
-    'debug_parallel_query',
-    'debug_raw_expression_coverage_test',
-    'debug_write_read_parse_plan_trees',
-    'force_parallel_mode',
-    'ignore_invalid_pages',
-    'ignore_system_indexes',
-    'log_btree_build_stats',
-    'post_auth_delay',
-    'send_abort_for_crash',
-    'send_abort_for_kill',
-    'trace_locks',
-    'trace_lwlocks',
-    'trace_notify',
-    'trace_recovery_messages',
-    'trace_sort',
-    'trace_syncscan',
-  ],
-  'random numbers are random': ['seed'],
-  'the role reads with its own rights': ['role', 'session_authorization', 'is_superuser'],
-  'refuses relations, with an error': ['restrict_nonsystem_relation_kind'],
-  'only a superuser may set it; models check warns': [
-    'ignore_checksum_failure',
-    'zero_damaged_pages',
-  ],
-};
-
-const decided = new Set([
-  ...Object.keys(pinnedSettings).map((name) => name.toLowerCase()),
-  ...Object.values(harmless).flat(),
-]);
 
 describe.each(sourceServers)('%s', (_, start) => {
   let server: SourceServer;
@@ -135,15 +36,8 @@ describe.each(sourceServers)('%s', (_, start) => {
   });
 
   test('each setting that a role may have is pinned, or known not to change rows', async () => {
-    const { rows } = await admin.query<{ name: string; category: string }>(
-      `select name, category from pg_settings
-        where context in ('user', 'superuser', 'backend', 'superuser-backend') order by name`,
-    );
-    const open = rows.filter(
-      ({ name, category }) =>
-        !harmlessCategories.test(category) && !decided.has(name.toLowerCase()),
-    );
-    expect(open).toEqual([]);
+    expect(await findOpenSettings(admin, Object.keys(pinnedSettings), 'a source')).toEqual([]);
+    const { rows } = await admin.query<{ name: string }>('select name from pg_settings');
     const names = new Set(rows.map(({ name }) => name.toLowerCase()));
     const unknown = Object.keys(pinnedSettings).filter((name) => !names.has(name.toLowerCase()));
     expect(unknown).toEqual([]);
@@ -173,16 +67,23 @@ describe.each(sourceServers)('%s', (_, start) => {
     ].map(([name = '', type = '']) => plainColumn(name, type));
     const changes = { relation: { schema: 'shop', name: 'printed' }, columns };
     const dslQuery = `SELECT id, v, d, m, i FROM rows WHERE (v = NULL) IS NULL AND date '01/02/2024' = date '2024-01-02'`;
-    const seen = async () => [await shop.read(changes), await shop.read(changes, { dslQuery })];
+    const { interval } = caseRequest();
+    const seen = async () => [
+      await shop.read(changes),
+      await shop.read(changes, { dslQuery }),
+      [(await shop.source(changes).settle(interval, never)).settled],
+      await shop.check(changes),
+    ];
     const before = await seen();
-    expect(before.map((rows) => rows.length)).toEqual([1, 1]);
+    expect(before.map((rows) => rows.length)).toEqual([1, 1, 1, expect.any(Number)]);
+    expect(before[2]).toEqual([true]);
     // Each in the other way.
     const { rows: others } = await admin.query<{ name: string; value: string | null }>(`
       select name, case vartype when 'bool' then case setting when 'on' then 'off' else 'on' end
                    else (select v from unnest(enumvals) v where v <> setting order by v desc limit 1) end as value
         from pg_settings
        where context in ('user', 'superuser') and vartype in ('bool', 'enum')
-         and category !~ '^(Reporting|Developer|Preset)' and name !~ '^(transaction_|role|exit_on_error|is_superuser)'`);
+         and category !~ '^(Reporting|Developer|Preset)' and name !~ '^(transaction_|role|exit_on_error|is_superuser|track_activities)'`);
     const texts = {
       extra_float_digits: '-5',
       datestyle: 'German, DMY',

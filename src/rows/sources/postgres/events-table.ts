@@ -35,6 +35,11 @@ export async function ensureEventsTable(connectionString: string): Promise<void>
   });
 }
 
+/** No setting of the role ends a session, or makes its statements wait for a compiler. */
+const noLimits = `set statement_timeout = 0; set jit = off; set exit_on_error = off; set lock_timeout = 0;
+  set idle_session_timeout = 0; set idle_in_transaction_session_timeout = 0; set standard_conforming_strings = on;
+  set default_transaction_isolation = 'read committed'`;
+
 /** Opens a connection for `work`, and closes it afterwards. */
 export async function withClient<T>(
   connectionString: string,
@@ -46,6 +51,7 @@ export async function withClient<T>(
   client.on('error', () => {});
   await client.connect();
   try {
+    await client.query(noLimits);
     return await work(client);
   } finally {
     await client.end();

@@ -1,5 +1,6 @@
 import type pg from 'pg';
 import type { Column } from '../../../foundation/domain/row-block.ts';
+import { quoteText } from '../../query/print.ts';
 import { type Description, refusePartOfDay, type SourceRequest } from '../source.ts';
 import { inSnapshot, type SnapshotOptions } from './begin-snapshot.ts';
 import { describeColumns, query } from './connection.ts';
@@ -95,7 +96,9 @@ const limitsSql = (relation: ReadRelation): string => `${viewedRelationsSql(rela
   SELECT * FROM found WHERE kind IN ('m', 'f') OR "isSubscribed" OR "isPartlyGranted" ORDER BY name LIMIT 5`;
 
 /** A setting of an application, or who is logged in: views that hide rows by it show none to Sluice. */
-const ofSession = `'current_setting\\s*\\(\\s*''((?!sluice\\.tenant_key'')[^''.]+\\.[^'']+)''|\\m(session_user|current_user|current_role)\\M'`;
+const ofSession = quoteText(
+  "current_setting\\s*\\(\\s*'((?!sluice\\.tenant_key')[^'.]+\\.[^']+)'|\\m(session_user|current_user|current_role)\\M",
+);
 
 /** The views that are read, and what of the session they or the functions that they call directly ask for. */
 const sessionViewsSql = (relation: ReadRelation): string => `${viewedRelationsSql(relation)}

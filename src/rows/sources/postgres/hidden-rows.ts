@@ -1,5 +1,6 @@
 import type pg from 'pg';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
+import { quoteText } from '../../query/print.ts';
 import { query } from './connection.ts';
 import { oidOf } from './replaced-tables.ts';
 import { tenantSetting } from './source-role.ts';
@@ -31,10 +32,10 @@ const policiesOf = (table: string, mayUse: string): string =>
 function isOpen({ tenantColumn }: ReadRelation): string {
   const quoted = tenantColumn.replaceAll('"', '""');
   const names = [`"${quoted}"`, tenantColumn].map((name) =>
-    name.replace(/[^\p{L}\p{N}_]/gu, '\\$&').replaceAll("'", "''"),
+    name.replace(/[^\p{L}\p{N}_]/gu, '\\$&'),
   );
-  return `(pg_catalog.pg_get_expr(p.polqual, p.polrelid) ~
-  '^(true|\\(\\(?(${names.join('|')})(\\)::text)? = \\(*(NULLIF\\()?current_setting\\(''${tenantSetting}''::text(, (true|false))?\\)(, ''''::text\\))?(\\)::[a-z]+)?\\))$')`;
+  const pattern = `^(true|\\(\\(?(${names.join('|')})(\\)::text)? = \\(*(NULLIF\\()?current_setting\\('${tenantSetting}'::text(, (true|false))?\\)(, ''::text\\))?(\\)::[a-z]+)?\\))$`;
+  return `(pg_catalog.pg_get_expr(p.polqual, p.polrelid) ~ ${quoteText(pattern)})`;
 }
 
 /** SQL of whether a policy hides rows in this transaction. If not, PostgreSQL refuses to read a table that has one. */

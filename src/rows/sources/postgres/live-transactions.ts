@@ -2,6 +2,7 @@ import type pg from 'pg';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import { storeMark } from '../../../foundation/domain/store-mark.ts';
 import type { Instant } from '../../../foundation/domain/time.ts';
+import { quoteText } from '../../query/print.ts';
 import { queryServer } from './own-statement.ts';
 import { fullId, type Live, type PendingName } from './pending.ts';
 
@@ -72,15 +73,20 @@ export interface Look {
   }[];
 }
 
+/** SQL of whether a session's query matches. The server reads it before `standard_conforming_strings` is set. */
+const matches = (pattern: string): string => `s.query ~* ${quoteText(pattern)}`;
+
 /**
  * A walsender is active as long as it streams, and writes no rows then. One that is connected to a database also executes
  * messages with several transactions.
  */
 const STREAMS = `(s.backend_type = 'walsender'
-  AND (s.datid IS NULL OR s.query ~* '^\\s*(start_replication|base_backup|create_replication_slot)\\M'))`;
+  AND (s.datid IS NULL OR ${matches('^\\s*(start_replication|base_backup|create_replication_slot)\\M')}))`;
 
 /** What is done to an index CONCURRENTLY: always alone in its message, in transactions of its own. */
-const CONCURRENTLY = `s.query ~* '^\\s*((create\\s+(unique\\s+)?|drop\\s+)index\\s+concurrently\\M|reindex\\s+(\\([^()]*\\)\\s*)?(index|table|schema|database|system)\\s+concurrently\\M|reindex\\s*\\(([^()]*,)?\\s*concurrently\\s*[,)])'`;
+const CONCURRENTLY = matches(
+  '^\\s*((create\\s+(unique\\s+)?|drop\\s+)index\\s+concurrently\\M|reindex\\s+(\\([^()]*\\)\\s*)?(index|table|schema|database|system)\\s+concurrently\\M|reindex\\s*\\(([^()]*,)?\\s*concurrently\\s*[,)])',
+);
 
 /**
  * Whether the text is all that its transaction does: the transaction began with the message, and the text has one statement and is
@@ -88,14 +94,14 @@ const CONCURRENTLY = `s.query ~* '^\\s*((create\\s+(unique\\s+)?|drop\\s+)index\
  */
 const isAlone = (
   statements: string,
-) => `s.xact_start = s.query_start AND s.query ~* '^\\s*(${statements})\\M[^;]*;?\\s*$'
+) => `s.xact_start = s.query_start AND ${matches(`^\\s*(${statements})\\M[^;]*;?\\s*$`)}
   AND octet_length(s.query) < pg_size_bytes(current_setting('track_activity_query_size')) - 8`;
 
 /**
  * What writes no rows, and may take hours: VACUUM, which is always alone in its message, ANALYZE, CLUSTER, and what is done to indexes
  * and statistics. These two fire event triggers, which may write rows with the time of the message.
  */
-const KEEPS_UP = `(s.query ~* '^\\s*vacuum\\M' OR ${isAlone('analy[sz]e|cluster')}
+const KEEPS_UP = `(${matches('^\\s*vacuum\\M')} OR ${isAlone('analy[sz]e|cluster')}
   OR clock."isQuiet" AND (${CONCURRENTLY} OR ${isAlone('reindex|create\\s+(unique\\s+)?index|create\\s+statistics')}))`;
 
 /** An idle session that waits for its client has no transaction, and its next message has a later time. */

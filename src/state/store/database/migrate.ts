@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { runner } from 'node-pg-migrate';
 import { Client } from 'pg';
 import { chooseSchema, migrationsTable, ownPath, quoted, readSchemas } from './own-schema.ts';
-import { requireOwnSession } from './sessions.ts';
+import { pinSession, requireOwnSession } from './sessions.ts';
 import { ReadOnlyError } from './unavailable.ts';
 
 /** Any constant: concurrent migrations wait for each other under this advisory lock. */
@@ -51,6 +51,8 @@ export async function migrate(connectionString: string): Promise<readonly string
     // If this process loses the server, its session must not keep the lock.
     await client.query(`set idle_session_timeout = ${abandonedMs}`);
     await client.query(`set idle_in_transaction_session_timeout = ${abandonedMs}`);
+    // An index of a large table takes long.
+    await client.query('set statement_timeout = 0');
     await client.query('select pg_advisory_lock($1)', [lockId]);
     await client.query(`set lock_timeout = ${lockTimeoutMs}`);
     const schema = await prepareSchema(client);
@@ -184,6 +186,7 @@ export async function withClient<T>(
   client.on('error', () => {});
   await client.connect();
   try {
+    await pinSession(client);
     await client.query(`select set_config('search_path', ${ownPath}, false)`);
     return await work(client);
   } finally {

@@ -1,4 +1,4 @@
-import { Client, type ClientBase } from 'pg';
+import { Client, type ClientBase, type QueryResult } from 'pg';
 import { storeMark } from '../../../foundation/domain/store-mark.ts';
 import { ownPath, schemaOfQueue } from './own-schema.ts';
 import { StatementNames } from './prepared.ts';
@@ -7,17 +7,80 @@ import { ReadOnlyError } from './unavailable.ts';
 type Settings = Readonly<Record<string, string>>;
 type Opened = ClientBase & { readonly processID?: number | null };
 
-/** All our statements rely on these. PgBouncer restores them in each session that it lends to a client. */
-const output: Settings = { timezone: 'UTC', datestyle: 'ISO' };
+interface Pinned {
+  /** As `current_setting` prints it. */
+  readonly value: string;
+  /** It is replaced only if it is this; other values are the operator's choice. */
+  readonly instead?: string;
+}
 
-/** Limits the locks of a process that freezes in a transaction, and of a half-open connection. */
-const limits: Settings = { statement_timeout: '55s', idle_in_transaction_session_timeout: '10s' };
+/**
+ * Every session of ours sets these: all that our statements rely on, whatever the role, the database or the server sets.
+ * A server that does not know one is older, or newer, and needs none. The search path is `own-schema.ts`. A default of
+ * read-only transactions is left alone: operators use it to stop writes while they move a database.
+ */
+export const pinnedSettings: Readonly<Record<string, Pinned>> = {
+  // First, so that no limit of the role ends what follows. It also limits the locks of a half-open connection.
+  statement_timeout: { value: '55s' },
+  transaction_timeout: { value: '0' },
+  lock_timeout: { value: '0' },
+  idle_session_timeout: { value: '0' },
+  exit_on_error: { value: 'off' },
+  // Statements see what others have committed before, and wait for each other. They never fail because of each other.
+  default_transaction_isolation: { value: 'read committed' },
+  default_transaction_deferrable: { value: 'off' },
+  // Our statements are short: to compile one takes longer than all that it does.
+  jit: { value: 'off' },
+  // How values are read and printed.
+  array_nulls: { value: 'on' },
+  backslash_quote: { value: 'safe_encoding' },
+  bytea_output: { value: 'hex' },
+  datestyle: { value: 'ISO, MDY' },
+  extra_float_digits: { value: '1' },
+  intervalstyle: { value: 'postgres' },
+  quote_all_identifiers: { value: 'off' },
+  standard_conforming_strings: { value: 'on' },
+  timezone: { value: 'UTC' },
+  transform_null_equals: { value: 'off' },
+  // What a statement finds and does.
+  gin_fuzzy_search_limit: { value: '0' },
+  restrict_nonsystem_relation_kind: { value: '' },
+  row_security: { value: 'on' },
+  session_replication_role: { value: 'origin', instead: 'replica' },
+  // A promise is on the disk before it is given.
+  synchronous_commit: { value: 'on', instead: 'off' },
+};
+
+/** Limits the locks of a process that freezes in a transaction. */
+const limits: Settings = {
+  statement_timeout: pinnedSettings.statement_timeout?.value ?? '',
+  idle_in_transaction_session_timeout: '10s',
+};
+
+const setSql = ([name, value]: readonly [string, string]) =>
+  `set_config('${name}', '${value}', false)`;
+
+/** SQL that pins all settings in the session. */
+const pins = Object.entries(pinnedSettings).map(([name, { value, instead }]) => {
+  const current = `current_setting('${name}', true)`;
+  const applies = instead === undefined ? `${current} is not null` : `${current} = '${instead}'`;
+  return `case when ${applies} then ${setSql([name, value])} end`;
+});
+
+/** Statements of their own, before all others: a limit of the role applies to each statement of a message. */
+const pinsFirst = `set statement_timeout = '${limits.statement_timeout}'; set jit = off`;
+
+/** Pins the settings of a session to our own database. */
+export async function pinSession(client: ClientBase): Promise<void> {
+  await client.query(`${pinsFirst}; select ${pins.join(', ')}`);
+}
 
 /**
  * Marks it as a session to our own tables, if no other client gets it: else a pooler would leave the mark, and the
- * settings `own`, to others.
+ * settings `own`, to others. The pinned settings stay in a shared session: a pooler shares sessions of one role in one
+ * database.
  *
- * @param path SQL of its search path, in such a session
+ * @param path SQL of its search path
  * @param writes whether a server that takes no writes is refused: after a failover the address may lead to a
  *   standby for a while. Its answers are old, and a connection to it would stay in the pool
  * @returns whether this is such a session
@@ -25,7 +88,6 @@ const limits: Settings = { statement_timeout: '55s', idle_in_transaction_session
  */
 async function setUp(
   client: ClientBase,
-  settings: Settings,
   own: Settings,
   path: string,
   writes: boolean,
@@ -33,19 +95,23 @@ async function setUp(
   const { processID } = client as Opened;
   // A pooler makes up the process id that it reports to its clients.
   const isOwn = `pg_backend_pid() = ${Number(processID)}`;
-  const set = ([name, value]: readonly [string, string]) =>
-    `set_config('${name}', '${value}', false)`;
   const columns = [
-    ...Object.entries(settings).map(set),
-    ...Object.entries(own).map((each) => `case when ${isOwn} then ${set(each)} end`),
-    `case when ${isOwn} then set_config('search_path', ${path}, false) end`,
+    ...pins,
+    ...Object.entries(own).map((each) => `case when ${isOwn} then ${setSql(each)} end`),
+    `set_config('search_path', ${path}, false)`,
     `case when ${isOwn} then pg_advisory_lock_shared(${storeMark.join(', ')})::text end`,
   ];
-  const { rows } = await client.query<{ isOwn: boolean; isReadOnly: boolean }>(
-    `select ${isOwn} as "isOwn", current_setting('transaction_read_only')::boolean as "isReadOnly", ${columns.join(', ')}`,
-  );
-  if (writes && rows[0]?.isReadOnly) throw new ReadOnlyError();
-  return rows[0]?.isOwn === true;
+  const read = `select ${isOwn} as "isOwn", current_setting('transaction_read_only')::boolean as "isReadOnly"`;
+  const answers = await client.query(`${pinsFirst}; ${read}, ${columns.join(', ')}`);
+  const answer = (answers as unknown as readonly QueryResult<Look>[]).at(-1);
+  const look = answer?.rows[0];
+  if (writes && look?.isReadOnly) throw new ReadOnlyError();
+  return look?.isOwn === true;
+}
+
+interface Look {
+  readonly isOwn: boolean;
+  readonly isReadOnly: boolean;
 }
 
 /**
@@ -56,7 +122,7 @@ async function setUp(
  */
 export async function setUpQueueSession(client: ClientBase): Promise<boolean> {
   const path = `quote_ident(${schemaOfQueue})`;
-  return setUp(client, { timezone: 'UTC' }, { synchronous_commit: 'off' }, path, true);
+  return setUp(client, { synchronous_commit: 'off' }, path, true);
 }
 
 /**
@@ -75,7 +141,7 @@ export class Sessions {
 
   /** Sets up a new connection. @param own what else it has, if no other client gets its session @throws ReadOnlyError */
   async open(client: ClientBase, own: Settings = {}): Promise<void> {
-    const isOwn = await setUp(client, output, { ...limits, ...own }, ownPath, this.#writes);
+    const isOwn = await setUp(client, { ...limits, ...own }, ownPath, this.#writes);
     if (!isOwn) this.#isPooled = true;
     this.names.learn(isOwn);
   }
@@ -84,7 +150,7 @@ export class Sessions {
   get begin(): string {
     if (!this.#isPooled) return 'begin';
     const set = Object.entries(limits).map(([name, value]) => `set local ${name} = '${value}'`);
-    return ['begin', ...set].join('; ');
+    return ['begin isolation level read committed', ...set].join('; ');
   }
 }
 
@@ -140,7 +206,8 @@ export async function isSameDatabase(one: string, other: string): Promise<boolea
   });
 }
 
-async function withClients<T>(
+/** Does `work` over new connections to these addresses. */
+export async function withClients<T>(
   addresses: readonly string[],
   work: (clients: readonly Client[]) => Promise<T>,
 ): Promise<T> {
@@ -156,6 +223,7 @@ async function withClients<T>(
   for (const client of clients) client.on('error', () => {});
   try {
     await Promise.all(clients.map((client) => client.connect()));
+    await Promise.all(clients.map((client) => pinSession(client)));
     return await work(clients);
   } finally {
     await Promise.all(clients.map((client) => client.end().catch(() => {})));

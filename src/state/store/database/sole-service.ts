@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
+import { pinSession } from './sessions.ts';
 
 /** The advisory lock of the only service. The number is arbitrary. */
 const serviceLock = 7_310_428_116;
@@ -49,6 +50,7 @@ export async function becomeSoleService(
     });
     next.on('error', () => {});
     await next.connect();
+    await pinSession(next);
     return next;
   }
 

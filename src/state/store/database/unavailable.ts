@@ -99,6 +99,9 @@ export function findRefusal(error: unknown): string | null {
   }
   const tls = findTlsFault(error, code);
   if (tls !== null) return tls;
+  if (code === '42501' && error.message.includes('session_replication_role')) {
+    return 'session_replication_role is replica for this role, so no trigger runs. Run as a superuser: ALTER ROLE … RESET session_replication_role, or ALTER DATABASE …';
+  }
   // pg's own error if the address has no password and the server requires one.
   if (error.message.startsWith('SASL')) return 'PostgreSQL requires a password';
   // Only the start of a session gives this one.
