@@ -14,7 +14,7 @@ import { percentilesOf } from './service/api-times.ts';
 import { cpuSeconds } from './service/processes.ts';
 
 /**
- * What the view over all customers costs: 5,300 exports of 53 organizations with ten runs each, and 504 causes that hold up 1,100
+ * What the view over all customers costs: 5,300 exports of 53 organizations with ten runs each, and 501 causes that hold up 1,100
  * of them with 4,400 intervals without data. Requests of one operator, one after the other, to an API of its own process. The bar
  * is 200 ms for each. CPU is that of the API and PostgreSQL for one request.
  *
@@ -42,26 +42,19 @@ const fill = [
           lateral (select jsonb_build_object('cadences', '[{"since":null,"cadence":{"interval":"hour","timezone":"UTC","offsetDay":null,"offsetHour":null}}]'::jsonb,
              'gates', jsonb_build_array(jsonb_build_object('since', ms - 3600000, 'pausedSince', null, 'startAt', null, 'endAt', null)),
              'openIntervalStart', ms, 'nextTickAt', ms + 3600000) as schedule) s`,
-  // The first 1,100: 300 have causes of their own, 400 share 200 places in pairs, 400 share 4 sources.
+  // The first 1,100: 300 fail for themselves, 400 share 200 places in pairs, 400 share the source.
   `create table numbered as select e.id, p.organization_id, row_number() over (order by e.team_id, e.id) as n
      from batch_exports e join projects p on p.id = e.team_id order by n limit 1100`,
-  `insert into causes (scope, organization_id, place, code, latest_error, opened_at, next_probe_at)
-   select case when n <= 300 then 'export' when n <= 700 then 'destination' else 'source' end, case when n <= 700 then organization_id end,
-          case when n <= 300 then id::text when n <= 700 then 'place ' || (n - 1) / 2 else 'source ' || n % 4 end,
-          case when n <= 300 then 'query.invalid' when n <= 700 then 'destination.bucket_not_found' else 'source.unavailable' end,
-          'the newest error of it', now() - n * interval '1 minute', now() + interval '1 h' from numbered
-   on conflict do nothing`,
-  `update batch_exports e set failing_since = now() - interval '1 h', failing_code = c.code, failing_error = c.latest_error from numbered x join causes c
-      on c.place = case when n <= 300 then x.id::text when n <= 700 then 'place ' || (n - 1) / 2 else 'source ' || n % 4 end
-   where e.id = x.id`,
+  `update batch_exports e set failing_since = now() - n * interval '1 minute', failing_error = 'the newest error of it',
+          failing_code = case when n <= 300 then 'query.invalid' when n <= 700 then 'destination.bucket_not_found' else 'source.unavailable' end,
+          destination_config = e.destination_config || case when n between 301 and 700 then jsonb_build_object('bucket_name', 'place ' || (n - 1) / 2) else '{}' end
+     from numbered x where e.id = x.id`,
   `insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, finished_at, error_code, latest_error)
    select e.id, e.team_id, case when x.id is not null and ago <= 4 then 'Failed' else 'Completed' end, at, at + interval '1 h', now(),
           case when x.id is not null and ago <= 4 then e.failing_code end, case when x.id is not null and ago <= 4 then e.failing_error end
      from batch_exports e left join numbered x on x.id = e.id, generate_series(1, 10) ago,
           lateral (select date_trunc('hour', now()) - ago * interval '1 h' as at) h`,
-  `insert into healing_intervals (export_id, data_interval_start, data_interval_end, cause_id)
-   select h.export_id, h.data_interval_start, h.data_interval_end, c.id from holes h join numbered x on x.id = h.export_id join causes c
-      on c.place = case when n <= 300 then x.id::text when n <= 700 then 'place ' || (n - 1) / 2 else 'source ' || n % 4 end`,
+  `update holes h set heals_since = now(), next_try_at = now() + interval '1 h' from numbered x where x.id = h.export_id`,
 ];
 
 const folder = await mkdtemp(path.join(tmpdir(), 'sluice-bench-'));

@@ -119,6 +119,8 @@ create table batch_exports (
   last_paused_at timestamptz,
   -- Null: a person paused it.
   paused_reason text,
+  -- The code of that: of the error, or organization.disabled, project.disabled.
+  paused_code text,
   -- The planner's state, whole; the columns above are its newest settings as the API shows them.
   schedule jsonb not null,
   -- The next tick to decide, out of the schedule.
@@ -146,6 +148,15 @@ create table batch_exports (
   failing_error text,
   -- Since when the retries of an interval have run out.
   exhausted_since timestamptz,
+  -- Attempts to heal that failed in a row, without a success of the export since, and until when it makes no other. Null: it may.
+  heal_failures integer not null default 0,
+  heal_after timestamptz,
+  -- The error that its owner was notified of, which holds its intervals up, and since when it is known; null: none was announced.
+  announced_code text,
+  announced_at timestamptz,
+  -- Look-backs that failed in a row, and until when there is no other.
+  look_failures integer not null default 0,
+  look_after timestamptz,
   -- Since when an export that does not fail has intervals without data, for an hour at least. A check by a worker writes it.
   incomplete_since timestamptz,
   -- The maximum age of its data, and since when they are older. A check by a worker writes late_since.
@@ -164,6 +175,8 @@ create index batch_exports_by_team on batch_exports (team_id, created_at desc, i
 create index batch_exports_with_freshness on batch_exports (id)
   where deleted_at is null and (freshness_minutes is not null or late_since is not null);
 create index batch_exports_incomplete on batch_exports (id) where incomplete_since is not null;
+create index batch_exports_failing on batch_exports (id) where failing_since is not null and deleted_at is null;
+create index batch_exports_announced on batch_exports (announced_code) where announced_code is not null;
 -- Exports that Sluice paused. A run that heals and completes ends such a pause.
 create index batch_exports_paused_by_sluice on batch_exports (id)
   where paused and paused_reason is not null and deleted_at is null;
@@ -257,8 +270,6 @@ create table runs (
   drops_missing boolean not null default false,
   -- Whether Sluice made it to heal its interval: it goes behind live runs, and its failure counts for no pause.
   heals boolean not null default false,
-  -- The cause that its next attempt probes. It is made although the cause is open.
-  probes uuid,
   -- The column and the value of the rows that a run erases, sealed. A run that has ended has none: it forgets them with its
   -- last change of status.
   erases bytea,
@@ -362,6 +373,8 @@ create table outbox (
   -- A run is expected to be small if the runs of its neighbouring intervals were. Small runs have places of their own in a
   -- worker, so they do not wait for large ones.
   small boolean not null default false,
+  -- Whether it heals its interval: then its lane is its export. Such runs use at most a quarter of the slots.
+  heals boolean not null generated always as (coalesce(backfill_id = export_id, false)) stored,
   -- When it was last enqueued; null: not yet.
   dispatched_at timestamptz,
   -- How often it was enqueued since the run waits.
@@ -374,11 +387,8 @@ create table outbox (
   parked_since timestamptz,
   -- What the wait found, for the worker that claims the run next, and when.
   settlement jsonb,
-  settled_at timestamptz,
-  -- What a run waits for that had an attempt at an open cause.
-  cause_id uuid
+  settled_at timestamptz
 ) with (vacuum_truncate = false);
-create index outbox_by_cause on outbox (cause_id) where cause_id is not null;
 create index outbox_delayed on outbox (available_at) where not ready;
 -- The first waiting runs of each team and kind.
 create index outbox_waiting on outbox (team_id, small, (backfill_id is not null), data_interval_start, run_id)
@@ -484,8 +494,15 @@ create table receipts (
   pending_checked_at timestamptz not null,
   -- When the interval was last compared with its source.
   looked_back_at timestamptz not null,
+  -- Whether another look is owed although the time of LATE_LOOKBACK_HOURS is over: a look after that time ends it.
+  look_owed boolean not null default false,
+  -- Looks, and runs that were to add late rows, that failed in a row, and until when there is no other.
+  look_tries integer not null default 0,
+  look_after timestamptz,
   -- Why late rows of the interval cannot be added without a person; null if there are none, or if they can.
   late_rows_wait text,
+  -- The code of that.
+  late_rows_code text,
 
   primary key (export_id, data_interval_start, data_interval_end)
 );
@@ -494,6 +511,7 @@ create index receipts_by_run on receipts (run_id);
 -- With the export in it: until PostgreSQL has statistics, a look-up by export and bounds may use this index.
 create index receipts_by_end_of_export on receipts (data_interval_end, export_id);
 create index receipts_unsettled on receipts (export_id, data_interval_start) where not settled;
+create index receipts_look_owed on receipts (export_id, data_interval_start) where look_owed;
 create index receipts_late_rows on receipts (export_id, data_interval_start) where late_rows_wait is not null;
 
 -- Intervals whose runs ended without success and that have no receipt. A row goes when a receipt comes, or when an operator
@@ -504,8 +522,14 @@ create table holes (
   data_interval_end timestamptz not null,
   -- When the interval began to be without data.
   noted_at timestamptz not null default now(),
+  -- Since when it heals: Sluice tries it again by itself, for the export's heal_for_hours. Null: it waits for a person.
+  heals_since timestamptz,
+  -- Runs of it that ended without success, and when it is tried again if the export makes attempts.
+  tries integer not null default 0,
+  next_try_at timestamptz not null default now(),
   primary key (export_id, data_interval_start, data_interval_end)
 );
+create index holes_healing on holes (export_id, data_interval_start) where heals_since is not null;
 
 -- What every answer, message and metric calls an interval without data. While a run of the interval is live, its data is on its way.
 -- `is not true` instead of `not`: the planner looks each hole up among the live runs, which are few. A join would hash all holes.
@@ -570,57 +594,6 @@ create table leftover_files (
   primary key (export_id, destination_version, key)
 );
 create index leftover_files_by_interval on leftover_files (export_id, data_interval_start, data_interval_end);
-
-
--- HEALING
---
--- Intervals without data heal by themselves: what keeps them from their data is a cause. A cause is probed now and then, and
--- when it is over, all that it held up runs.
-
--- A place that does not work (a destination with its credentials, or a source), or an export whose runs fail for a reason of
--- its own. It goes when a run there succeeds: what refers to it is free then.
-create table causes (
-  id uuid primary key default gen_random_uuid(),
-  scope text not null check (scope in ('destination', 'source', 'export')),
-  -- Null: a source, which all organizations share.
-  organization_id uuid references organizations (id) on delete cascade,
-  -- What two runs of one place have in common: a fingerprint, the name of a source, or the id of an export.
-  place text not null,
-  -- Of the newest failure.
-  code text not null,
-  latest_error text not null,
-  began_at timestamptz not null default clock_timestamp(),
-  failed_at timestamptz not null default clock_timestamp(),
-  failures integer not null default 1,
-  -- Null: suspected. Attempts at its place are made as ever, and only more failures without a success open it.
-  opened_at timestamptz,
-  -- A cause is announced once it has lasted a minute.
-  announced_at timestamptz,
-  next_probe_at timestamptz not null default clock_timestamp(),
-  probes integer not null default 0,
-  unique nulls not distinct (organization_id, scope, place)
-);
-create index causes_open on causes (next_probe_at) where opened_at is not null;
-create index causes_of_sources on causes (place) where scope = 'source';
-
--- Intervals that heal: those of `holes` that no person has decided about. They go with their hole.
-create table healing_intervals (
-  export_id uuid not null,
-  data_interval_start timestamptz not null,
-  data_interval_end timestamptz not null,
-  -- Null: nothing is known to hold it up, so it runs when there is room.
-  cause_id uuid references causes (id) on delete set null,
-  -- When a run of it ended without success for the first time.
-  since timestamptz not null default clock_timestamp(),
-  -- Runs that it got without a cause and that failed again. The next one waits for longer each time.
-  tries integer not null default 0,
-  not_before timestamptz not null default clock_timestamp(),
-  primary key (export_id, data_interval_start, data_interval_end),
-  foreign key (export_id, data_interval_start, data_interval_end)
-    references holes (export_id, data_interval_start, data_interval_end) on delete cascade
-);
-create index healing_intervals_by_cause on healing_intervals (cause_id, data_interval_start) where cause_id is not null;
-create index healing_intervals_free on healing_intervals (export_id, data_interval_start) where cause_id is null;
 
 
 -- DEADLINES
@@ -1173,14 +1146,47 @@ end $$;
 create trigger runs_leave_outbox after update of status on runs for each row
   when (old.finished_at is null and new.finished_at is not null) execute function leave_outbox();
 
--- 2. A run that ends without success leaves a hole if its interval has no receipt.
+-- 2. A run that ends without success leaves a hole if its interval has no receipt. The hole heals by itself, unless a person must decide, or
+--    has decided. Codes of errors that people decide; domain/causes.ts has the same.
+create function is_decided_by_people(code text) returns boolean language sql immutable as $$
+  select coalesce(code in ('destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history',
+    'source.rows_missing'), false)
+$$;
+
+-- The wait before an attempt to heal, after so many that failed: one to two minutes at first, then longer, up to an hour. It is random,
+-- so that what failed together is not tried together.
+create function healing_delay(failures integer) returns interval language sql volatile as $$
+  select least(60, power(1.1, least(100, greatest(0, failures - 20))) * (1 + random())) * interval '1 minute'
+$$;
+
 create function note_hole() returns trigger language plpgsql as $$
+declare
+  export batch_exports;
+  heals boolean;
+  -- A run that is handed over to healing has made no attempt.
+  is_try boolean := tg_op = 'INSERT' or old.heals = new.heals;
+  is_late boolean := new.purpose = 'supplement';
 begin
-  insert into holes (export_id, data_interval_start, data_interval_end)
-  select new.export_id, new.data_interval_start, new.data_interval_end
+  select * into export from batch_exports e where e.id = new.export_id;
+  heals := new.purpose = 'whole' and new.status <> 'Cancelled' and export.heal_for_hours > 0 and not is_decided_by_people(new.error_code);
+  insert into holes as h (export_id, data_interval_start, data_interval_end, heals_since, tries, next_try_at)
+  select new.export_id, new.data_interval_start, new.data_interval_end, case when heals then clock_timestamp() end, is_try::int,
+         clock_timestamp() + case when is_try then healing_delay(1) else interval '0' end
    where not exists (select from receipts c where c.export_id = new.export_id
            and c.data_interval_start = new.data_interval_start and c.data_interval_end = new.data_interval_end)
-  on conflict do nothing;
+  on conflict (export_id, data_interval_start, data_interval_end) do update
+     set heals_since = case when heals then coalesce(h.heals_since, excluded.heals_since) end,
+         tries = h.tries + is_try::int,
+         -- While all of the export fails, an interval does not wait for itself: it may be the first that works again.
+         next_try_at = clock_timestamp() + case when is_try and export.heal_after is null then healing_delay(h.tries + 1) else interval '0' end;
+  -- Late rows that it was to add heal by the next look. If it failed for good, they wait: for a person, or for an hour.
+  update receipts c
+     set look_tries = c.look_tries + 1, look_after = clock_timestamp() + healing_delay(c.look_tries + 1),
+         late_rows_wait = case when is_late and new.status <> 'FailedRetryable' then coalesce(new.latest_error, 'run.cancelled: The run that adds late rows was cancelled. Retry it, or accept the interval as it is.') else c.late_rows_wait end,
+         late_rows_code = case when is_late and new.status <> 'FailedRetryable' then coalesce(new.error_code, 'run.cancelled') else c.late_rows_code end,
+         pending_checked_at = case when is_late then now() else c.pending_checked_at end
+   where new.purpose <> 'erase' and c.export_id = new.export_id
+     and c.data_interval_start = new.data_interval_start and c.data_interval_end = new.data_interval_end;
   return null;
 end $$;
 create trigger runs_leave_holes after insert or update of status on runs for each row
@@ -1377,19 +1383,31 @@ begin
 end $$;
 
 -- 9. An export begins to fail, and its retries run out. The transactions that end a run without success lock its export before.
+--    An attempt to heal that fails is news only of an export that fails already, or if a person must decide.
 create function note_failing() returns trigger language plpgsql as $$
 declare
   export batch_exports;
   is_exhausted boolean := new.status = 'FailedRetryable';
+  is_news boolean := not new.heals or is_decided_by_people(new.error_code);
+  is_try boolean := new.heals and old.heals;
+  -- Attempts that may fail in a row before the export waits: some intervals may fail for reasons of their own.
+  free constant integer := 5;
 begin
   select * into export from batch_exports e where e.id = new.export_id;
   if export.deleted_at is not null then
     return null;
   end if;
-  update batch_exports set failing_since = coalesce(failing_since, clock_timestamp()),
-         exhausted_since = case when is_exhausted then coalesce(exhausted_since, clock_timestamp()) else exhausted_since end,
-         failing_code = new.error_code, failing_error = left(new.latest_error, 2000)
+  is_news := is_news or export.failing_since is not null;
+  update batch_exports
+     set failing_since = case when is_news then coalesce(failing_since, clock_timestamp()) end,
+         exhausted_since = case when is_exhausted and is_news then coalesce(exhausted_since, clock_timestamp()) else exhausted_since end,
+         failing_code = case when is_news then new.error_code end, failing_error = case when is_news then left(new.latest_error, 2000) end,
+         heal_failures = heal_failures + is_try::int,
+         heal_after = case when is_try and heal_failures >= free then clock_timestamp() + healing_delay(heal_failures + 1 - free) else heal_after end
    where id = new.export_id;
+  if not is_news then
+    return null;
+  end if;
   if is_exhausted and export.exhausted_since is null then
     perform notify_targets(new.export_id, 'export.retries_exhausted', facts_of_run(new));
   end if;
@@ -1418,7 +1436,7 @@ begin
       jsonb_build_object('failing_since', api_time(old.failing_since), 'missing_intervals', missing));
   end if;
   if new.paused and not old.paused and new.paused_reason is not null
-     and new.paused_reason not in ('An operator has disabled the organization.', 'An operator has disabled the project.') then
+     and new.paused_code is distinct from 'organization.disabled' and new.paused_code is distinct from 'project.disabled' then
     perform notify_targets(new.id, 'export.paused',
       jsonb_build_object('reason', left(new.paused_reason, 2000), 'failure_streak', new.failure_streak));
   end if;

@@ -114,13 +114,6 @@ export function joinConnectors(
     },
     tableOf: tablesOf(known).tableOf,
     sourceOf,
-    sourcePlaceOf: (model) => sourceOf(model).place ?? model,
-    destinationPlaceOf({ exportId, destination: { type, config, secrets: sealed } }) {
-      const { place, ownProperties } = destinationOf(known, type);
-      const opened = sealed === null ? {} : secrets.open(sealed, exportId);
-      const own = ownProperties.map((name) => opened[name] ?? config[name] ?? null);
-      return secrets.fingerprint(JSON.stringify([type, place(config), own]));
-    },
     readRows: readRowsBy(known),
     withoutRows: withoutRowsBy(known),
     keepsFiles: (type) => destinationOf(known, type).keepsFiles,

@@ -61,7 +61,6 @@ export function joinSources(
     if (sources.has(place)) continue;
     const inside = models.filter((model) => placeOf(model) === place).map(({ model }) => model);
     const source = createPostgresSource({
-      place: first.model.name,
       connectionString: first.sourceUrl ?? sourceUrl,
       primaryUrl: primaryUrlOf(config, first),
       ...addressNamesOf(first),

@@ -6,7 +6,6 @@ import closeWithGrace from 'close-with-grace';
 import { type Config, ConfigError, readConfig } from '../foundation/config/config.ts';
 import { findUnknownSettings } from '../foundation/config/unknown-settings.ts';
 import { createLogger } from '../foundation/telemetry/logger.ts';
-import { PlaceHealth } from '../service/use-cases/healing/place-health.ts';
 import { checkReadiness } from '../service/use-cases/installation/check-readiness.ts';
 import { QueueSchemaError } from '../state/queue/postgres-backend.ts';
 import { ServerError } from '../state/store/database/check-server.ts';
@@ -177,24 +176,19 @@ const patienceMs = 10_000;
 
 /**
  * Checks what the roles of the sources may do. In production a role with excess rights stops the start;
- * elsewhere, and if a source is unreachable, a warning is logged. A source that is known not to work is not asked.
+ * elsewhere, and if a source is unreachable, a warning is logged.
  *
  * @throws StartError
  */
 async function checkSourceRoles({
   config,
-  db,
   logger,
   models,
   sourceOf,
-}: Pick<Foundation, 'config' | 'db' | 'logger' | 'models' | 'sourceOf'>): Promise<void> {
-  const health = new PlaceHealth(db, { scope: 'source' }, 'idle');
-  await health.refresh();
+}: Pick<Foundation, 'config' | 'logger' | 'models' | 'sourceOf'>): Promise<void> {
   const sources = new Map(models.map(({ model }) => [sourceOf(model.name), model.name]));
   const checks = [...sources].map(async ([source, model]) => {
     try {
-      const dead = await health.refusal(source.place ?? model);
-      if (dead) throw new Error(`the source is known not to work (${dead.code})`);
       const rights = await source.findExcessRights(AbortSignal.timeout(patienceMs));
       return rights.length === 0
         ? []

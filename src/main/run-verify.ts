@@ -1,8 +1,5 @@
 import os from 'node:os';
-import { SluiceError } from '../foundation/domain/errors.ts';
-import { KnownOutage } from '../service/use-cases/healing/known-outage.ts';
-import { PlaceHealth } from '../service/use-cases/healing/place-health.ts';
-import { type Database, openDatabase } from '../state/store/database/database.ts';
+import { openDatabase } from '../state/store/database/database.ts';
 import {
   type Lease,
   listUnverified,
@@ -13,10 +10,10 @@ import {
 import type { VerifiedExport } from '../state/store/intervals/verify-queries.ts';
 import { createLogger } from '../foundation/telemetry/logger.ts';
 import { describeResult, resultOf } from '../service/verify/describe-result.ts';
-import { type VerifyAll, verifyEach } from '../service/verify/verify-exports.ts';
+import { verifyEach } from '../service/verify/verify-exports.ts';
 import { serveJob } from '../service/worker/child-run.ts';
 import type { ChildSetup } from './child-program.ts';
-import { type JoinedForVerify, withConnectors } from './verify.ts';
+import { withConnectors } from './verify.ts';
 
 /** What a worker gives to the process that verifies. */
 export interface VerifyJob {
@@ -85,7 +82,6 @@ async function verify(
     await withConnectors(config, db, sourceUrl, (joined) =>
       verifyEach({
         ...joined,
-        ...besideHealing(db, joined),
         lanes: 1,
         order,
         onResult(found) {
@@ -109,43 +105,6 @@ async function verify(
   } finally {
     await db.close();
   }
-}
-
-/**
- * Leaves stores and sources alone that are known not to work, and notes those that do not: a night's verification must not ask one
- * for each of its exports.
- */
-function besideHealing(
-  db: Database,
-  { open, connectors }: JoinedForVerify,
-): Pick<VerifyAll, 'open' | 'onFailure'> {
-  const placesOf = async (one: VerifiedExport) => {
-    const source = new PlaceHealth(db, { scope: 'source' }, 'idle');
-    const store = new PlaceHealth(db, { scope: 'destination', teamId: one.teamId }, 'idle');
-    await Promise.all([source.refresh(), store.refresh()]);
-    const stored = { exportId: one.id, destination: one.destination };
-    return [
-      { health: source, place: connectors.sourcePlaceOf(one.model) },
-      { health: store, place: connectors.destinationPlaceOf(stored) },
-    ];
-  };
-  return {
-    async open(batchExport, ...rest) {
-      for (const { health, place } of await placesOf(batchExport)) {
-        const cause = health.openAt(place);
-        if (cause) throw new KnownOutage(cause);
-      }
-      return open(batchExport, ...rest);
-    },
-    async onFailure(batchExport, error) {
-      if (!(error instanceof SluiceError) || error instanceof KnownOutage) return;
-      // Its secrets cannot be decrypted, or its model is gone: that is about no place.
-      const places = await placesOf(batchExport).catch(() => []);
-      for (const { health, place } of places) {
-        await health.noteFailure(batchExport.teamId, place, error);
-      }
-    },
-  };
 }
 
 /** Maximum characters that are kept of a result. */

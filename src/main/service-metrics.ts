@@ -122,6 +122,5 @@ function showHealth(gauges: Metrics['service'], health: ExportHealth): void {
   for (const turn of turns) gauges.overdueIntervals.set({ turn }, health.overdue[turn]);
   gauges.atRiskIntervals.set(health.atRisk);
   gauges.healingIntervals.set(health.healing);
-  gauges.openCauses.set(health.openCauses);
   gauges.failingTargets.set(health.failingTargets);
 }

@@ -1,5 +1,4 @@
 import { SluiceError } from '../foundation/domain/errors.ts';
-import { PlaceHealth } from '../service/use-cases/healing/place-health.ts';
 import type { SourceState } from '../rows/sources/source.ts';
 import { isDatabaseUnavailable } from '../state/store/database/unavailable.ts';
 import { readNow } from '../state/store/intervals/ticks.ts';
@@ -16,10 +15,7 @@ export interface SourceWatch {
   close(): Promise<void>;
 }
 
-/**
- * Checks the database of every model regularly, for the metrics and for readiness. One that is known not to work is left to its
- * probe: there are many processes.
- */
+/** Checks the database of every model regularly, for the metrics and for readiness. */
 export function watchSources({
   db,
   logger,
@@ -40,29 +36,17 @@ export function watchSources({
     if (replayLagSeconds !== null) metrics.source.replayLagSeconds.set({ model }, replayLagSeconds);
     return findings;
   };
-  const health = new PlaceHealth(db, { scope: 'source' }, 'idle');
   /** @returns what is wrong; empty if nothing is */
   const check = async (model: string): Promise<string> => {
-    const place = sourceOf(model).place ?? model;
-    const dead = await health.refusal(place);
-    if (dead) {
-      // The text of the check that found it out says more.
-      const said = faults.get(model);
-      return said?.startsWith(unreachableText) ? said : unreachable(dead.code);
-    }
-    const isProbe = health.openAt(place) !== null;
     try {
       const findings = await look(model);
-      if (isProbe) await health.noteAnswer(place);
       return findings.map(({ detail }) => detail).join(' ');
     } catch (error) {
       if (isDatabaseUnavailable(error)) throw error;
-      if (error instanceof SluiceError) await health.noteFailure(null, place, error);
       return unreachable(codeOf(error));
     }
   };
   const lookAtAll = async () => {
-    await health.refresh();
     for (const { name } of models.map(({ model }) => model)) {
       const found = await check(name);
       if (stopped.signal.aborted) return;
@@ -97,9 +81,8 @@ export function watchSources({
   };
 }
 
-const unreachableText = 'The source is unreachable';
-
-const unreachable = (why: string): string => `${unreachableText}${why === '' ? '' : ` (${why})`}.`;
+const unreachable = (why: string): string =>
+  `The source is unreachable${why === '' ? '' : ` (${why})`}.`;
 
 /** The detail names no host. */
 function codeOf(error: unknown): string {

@@ -26,7 +26,6 @@ import type { Foundation } from './foundation.ts';
 import { logAttempt } from './log-attempt.ts';
 import { joinSources } from './models.ts';
 import { openNotifications } from './notifications.ts';
-import { PlaceLines } from './place-lines.ts';
 import { previewsOf } from './preview-rows.ts';
 import { inspectQueue } from './readiness.ts';
 import { checkRowLimit } from './row-limit.ts';
@@ -65,13 +64,7 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
     leaseMs: context.policy.leaseMs,
     onError: (error) => logger.warn({ err: error }, 'leases could not be renewed'),
   });
-  const { executor, lines } = openExecutor(
-    foundation,
-    admission,
-    leases,
-    workerId,
-    stopping.signal,
-  );
+  const executor = openExecutor(foundation, admission, leases, workerId, stopping.signal);
   const courier = openCourier(foundation);
   const parking = new Parking({
     ...{ db, workerId, leaseMs: context.policy.leaseMs },
@@ -86,7 +79,7 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
     context,
   );
   const defaultModel = defaultModelOf(foundation.models.map(({ model }) => model.name));
-  const reports = reportsTo(foundation, lines);
+  const reports = reportsTo(foundation);
   const handlers = createHandlers({
     ...{ producer, executor, admission, parking, courier, sampleRows, defaultModel, reports },
     verify: verifyBySchedule(foundation, stopping.signal),
@@ -141,7 +134,7 @@ function openExecutor(
   leases: LeaseKeeper,
   workerId: string,
   stopping: AbortSignal,
-): { readonly executor: HandlerOptions['executor']; readonly lines: PlaceLines } {
+): HandlerOptions['executor'] {
   const { config, context, databases, db, logger, metrics, models } = foundation;
   const limits = {
     keepConnectionMs,
@@ -151,8 +144,7 @@ function openExecutor(
     metrics.source.settleLooks.inc({ model }),
   );
   const connectors = joinConnectors(sourceOf, destinationContextOf(config), context.secrets);
-  const lines = new PlaceLines(logger, connectors);
-  const executor: HandlerOptions['executor'] = {
+  return {
     context,
     memoryBytes: admission.memory.totalBytes,
     stopping,
@@ -168,7 +160,6 @@ function openExecutor(
       ),
     ),
     onError: (error, run) => {
-      if (lines.failed(run, error)) return;
       logger.warn({ err: error, run: run.runId, export: run.exportId }, 'an attempt failed');
     },
     onSweepError: (error) => logger.warn({ err: error }, 'an upload could not be collected'),
@@ -177,7 +168,6 @@ function openExecutor(
       logger.warn({ err: error, export: exportId }, what);
     },
   };
-  return { executor, lines };
 }
 
 function openCourier({ config, context, logger, metrics }: Foundation): NotificationCourier {
@@ -190,11 +180,10 @@ function openCourier({ config, context, logger, metrics }: Foundation): Notifica
   });
 }
 
-function reportsTo({ logger, metrics }: Foundation, lines: PlaceLines): WorkerReports {
+function reportsTo({ logger, metrics }: Foundation): WorkerReports {
   return {
     attemptEnded(attempt, seconds) {
       countAttempt(metrics, attempt, seconds);
-      if (attempt.end === 'completed' && attempt.run) lines.completed(attempt.run);
       logAttempt(logger, attempt, seconds);
     },
     runFailed(error) {

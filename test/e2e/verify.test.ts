@@ -125,31 +125,6 @@ test('verify goes on after a breach and after a bucket that it cannot read: a li
       ).length === 1,
   );
 
-  // The schedule leaves a place alone that is known not to work, and notes what it finds.
-  const { db } = installation;
-  const known = await db.query(
-    `select scope, code, opened_at is not null as "isOpen" from causes where place <> ''`,
-  );
-  expect(known).toEqual([
-    { scope: 'destination', code: 'destination.bucket_not_found', isOpen: false },
-  ]);
-  const asked = async () =>
-    (await installation.s3.requests()).filter((request) => request.bucket === 'gone').length;
-  const before = await asked();
-  await db.query(`update causes set opened_at = now(), next_probe_at = now() + interval '1 hour'`);
-  await db.query(`update verifications set verified_at = null`);
-  await db.query(`update verify_turn set ended_at = null`);
-  await until(async () => (await results()).length === 3, { timeoutMs: 60_000 });
-  const [left] = await db.query<{ result: string; detail: string }>(
-    `select result, detail from verifications where export_id = $1`,
-    [unread],
-  );
-  expect(left).toMatchObject({
-    result: 'unread',
-    detail: expect.stringContaining('no attempt was made'),
-  });
-  expect(await asked()).toBe(before);
-
   const json = await verifyAlone('--json');
   expect(json.code).toBe(1);
   const document = (lines: readonly string[]) => lines.find((line) => line.startsWith('{')) ?? '';

@@ -10,11 +10,9 @@ import {
   takeOrphanedPlace,
 } from '../../src/state/store/files/orphaned-uploads.ts';
 import { cancelRuns } from '../../src/state/store/runs/runs.ts';
-import { noteCause } from '../../src/state/store/healing/causes.ts';
 import { noteUpload } from '../../src/state/store/files/uploads.ts';
 import { type GuardedEnd, WorkGuard } from '../../src/service/use-cases/work-guard.ts';
 import type { SweepOptions } from '../../src/service/worker/collect-by-team.ts';
-import { comparePlaces } from '../../src/service/worker/compare-places.ts';
 import { collectUploads } from '../../src/service/worker/collect-uploads.ts';
 import { contextWith } from '../conformance/destination-suite.ts';
 import { type HostileStore, sendXml, startHostileStore } from '../support/hostile-store.ts';
@@ -163,40 +161,6 @@ describe('a list of uploads without an end', () => {
     expect(entries).toHaveLength(1);
     expect(entries[0]?.message).toMatch(/^Sluice stopped removing unfinished uploads/);
   });
-});
-
-describe('two places of an export', () => {
-  it.each(['present', 'former'] as const)(
-    'are not compared while the %s one is known not to work, and that counts as no try',
-    async (dead) => {
-      const at = (bucket_name: string) => ({ ...storeConfig(), bucket_name });
-      const destination = { type: 'S3', config: at('present'), secrets: null };
-      const { id } = await createExportOfThePast(side, { destination });
-      await side.db.query(
-        `with moved as (update batch_exports set destination_version = destination_version + 1 where id = $1 returning destination_version - 1 as version)
-         insert into former_destinations (export_id, version, destination_config) select $1, version, $2 from moved`,
-        [id, at('former')],
-      );
-      const place = connectorsWith({}).destinationPlaceOf({
-        exportId: id,
-        destination: { ...destination, config: at(dead) },
-      });
-      const failure = { teamId: side.teamId, scope: 'destination', place } as const;
-      const code = 'destination.unavailable';
-      await noteCause(side.db, { ...failure, code, text: code, isLasting: true });
-      expect(await sweep(comparePlaces)).toEqual([]);
-      expect(store.requests).toEqual([]);
-      const [postponed] = await side.db.query(
-        `select f.compare_tries as tries, f.compare_after = c.next_probe_at as "untilProbe" from former_destinations f, causes c`,
-      );
-      expect(postponed).toEqual({ tries: 0, untilProbe: true });
-      await side.db.query(
-        `with ended as (delete from causes) update former_destinations set compare_after = now()`,
-      );
-      await sweep(comparePlaces);
-      expect(store.requests.length).toBeGreaterThan(0);
-    },
-  );
 });
 
 it('a visit that ended an upload counts as none that failed', async () => {

@@ -49,10 +49,6 @@ const collections: Readonly<Record<string, string>> = {
   'service/admission/memory-gate.ts #held': 'organizations with runs',
   'service/admission/cpu-use.ts #executing': 'runs in progress',
   'service/admission/cpu-use.ts #used': 'organizations with runs lately',
-  'main/place-lines.ts #dead': 'mostPlaces places',
-  'service/use-cases/healing/place-health.ts #known':
-    'causes at the sources of the installation, or of a project, for one round',
-  'service/worker/collect-by-team.ts #probed': 'places of a project, for one sweep',
   'service/worker/lease-keeper.ts #held': 'runs in progress',
   'service/worker/notification-courier.ts #sending': 'two kinds; 64 and 8 deliveries',
   'service/worker/parking.ts #waking': 'promises in progress',

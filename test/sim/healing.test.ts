@@ -1,251 +1,268 @@
-/** What heals after outages, in virtual time: the real use cases and SQL, with a store and a source that are down for hours. */
+/** What heals after outages, in virtual time, and changes of the code that these tests must find. */
 
-import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { exportSettings } from '../../src/foundation/domain/export-settings.ts';
-import { type ErrorCode, SluiceError } from '../../src/foundation/domain/errors.ts';
-import { openSchedule } from '../../src/service/scheduling/schedule.ts';
-import { markReady } from '../../src/state/store/runs/outbox.ts';
-import { RunStatements } from '../../src/state/store/runs/run-statements.ts';
-import { endCauses } from '../../src/service/use-cases/healing/end-causes.ts';
-import { heal } from '../../src/service/use-cases/healing/heal.ts';
-import {
-  causesAt,
-  KnownOutage,
-  refuseKnownOutage,
-} from '../../src/service/use-cases/healing/known-outage.ts';
-import { decideTicks } from '../../src/service/use-cases/runs/decide-ticks.ts';
-import { recordFault } from '../../src/service/use-cases/runs/finish-run.ts';
-import { lookBack } from '../../src/service/use-cases/runs/look-back.ts';
-import { SlowExports } from '../../src/service/use-cases/runs/slow-exports.ts';
-import { WorkGuard } from '../../src/service/use-cases/work-guard.ts';
-import type { Source } from '../../src/rows/sources/source.ts';
+import type { ErrorCode } from '../../src/foundation/domain/errors.ts';
 import { casesOf } from '../support/nightly.ts';
-import { recordManifest } from '../support/record-manifest.ts';
-import { storeExport } from '../support/store-export.ts';
-import { openLane } from './simulate.ts';
+import {
+  type Mutant,
+  openHealing,
+  type Played,
+  type Scenario,
+  type World,
+} from './healing-world.ts';
 
-const minuteMs = 60_000;
-const hourMs = 60 * minuteMs;
-const began = Date.UTC(2024, 2, 1);
-
-/** Down from `from` to `to`, in hours since the begin. */
-interface Outage {
-  readonly place: 'destination' | 'source' | 'ours';
-  readonly code: ErrorCode;
-  readonly from: number;
-  readonly to: number;
-}
-
-interface Played {
-  readonly requests: Readonly<Record<'destination' | 'source', readonly number[]>>;
-}
-
-let lane: Awaited<ReturnType<typeof openLane>>;
-let statements: RunStatements;
-let now = began;
+let side: Awaited<ReturnType<typeof openHealing>>;
 beforeAll(async () => {
-  lane = await openLane(null);
-  statements = new RunStatements(lane.db, minuteMs);
+  side = await openHealing();
 });
-afterAll(() => lane?.close());
+afterAll(() => side?.close());
 
-async function createExports(exportCount: number): Promise<void> {
-  const cadence = { interval: 'hour', timezone: 'UTC', offsetDay: null, offsetHour: null } as const;
-  for (let index = 0; index < exportCount; index += 1) {
-    await storeExport(lane.db, {
-      ...{ id: randomUUID(), name: `Export ${index}`, model: 'events', querySchema: null },
-      teamId: lane.teamIds[index % 2] ?? 0,
-      destination: { type: 'NoOp', config: {}, secrets: null },
-      ...{ cadence, dslQuery: null, filters: null, transformations: false, paused: false },
-      ...{ lastPausedAt: null, pausedReason: null, startAt: null, endAt: null },
-      ...{ freshnessMinutes: null, deadlineMinutes: null, deadlineAt: null, warnMinutes: null },
-      healForHours: exportSettings.healForHours.default,
-      schedule: openSchedule({ cadence, paused: false, startAt: null, endAt: null }, now),
-    });
-  }
-}
+const isDown = (now: number, from: number, to: number) => now >= from && now < to;
 
-const isDown = (outages: readonly Outage[], place: Outage['place'], at = now) =>
-  outages.find(
-    (one) => one.place === place && at >= began + one.from * hourMs && at < began + one.to * hourMs,
-  );
-
-const places = { destination: 'bucket', source: 'events' };
-
-/** Runs that a worker attempts at the same moment, in shared statements. */
-const atOnce = 24;
-
-async function attempt(runId: string, outages: readonly Outage[], seen: Played['requests']) {
-  const { context, db } = lane;
-  const run = await statements.claim({ runId, holder: randomUUID() });
-  if (!run) return;
-  const deadSource = isDown(outages, 'source');
-  const deadStore = isDown(outages, 'destination');
-  try {
-    refuseKnownOutage(run, places);
-    if (deadSource) (seen.source as number[]).push(now);
-    if (deadSource) throw new SluiceError(deadSource.code);
-    if (deadStore) (seen.destination as number[]).push(now);
-    if (deadStore) throw new SluiceError(deadStore.code);
-  } catch (error) {
-    if (!(error instanceof SluiceError)) throw error;
-    const sourceWorked = !deadSource && !(error instanceof KnownOutage);
-    await recordFault(context, run, error, Math.random(), { places, sourceWorked });
-    return;
-  }
-  const put = { manifestKey: 'm', manifestEtag: `"${run.fence}"`, rows: 0 };
-  await recordManifest(context, run, put, undefined, statements);
-  const over = causesAt(run, places).map(({ id }) => id);
-  if (over.length > 0) await endCauses(db, over);
-}
-
-/** Compares the intervals of the last hours with their source, as a worker does all the time; here while the source is down. */
-async function lookAtSource(outages: readonly Outage[], seen: Played['requests']): Promise<void> {
-  const { context, db } = lane;
-  const isNearby = (at: number) => isDown(outages, 'source', at) !== undefined;
-  if (![now - 5 * minuteMs, now, now + 5 * minuteMs].some(isNearby)) return;
-  const ask = async <Answer>(answer: Answer): Promise<Answer> => {
-    const dead = isDown(outages, 'source');
-    if (!dead) return answer;
-    (seen.source as number[]).push(now);
-    throw new SluiceError(dead.code);
-  };
-  const read = { snapshot: '1:1:@1', digest: null, count: 0 };
-  const source: Partial<Source> = {
-    place: places.source,
-    recheck: () => ask({ settled: true, reason: null, pending: [], position: null }),
-    lookAgain: () => ask({ now: read, mayHaveLateRows: false }),
-  };
-  await lookBack(
-    { db, policy: { ...context.policy, lateLookbackHours: 3 } },
-    {
-      sourceOf: () => source as Source,
-      keepsFiles: () => true,
-      onError: () => {},
-      onMade: () => {},
-      guard: new WorkGuard(db, () => {}),
-      slow: new SlowExports(),
-      stopping: new AbortController().signal,
-    },
-  );
-}
-
-/** The next time at which something can happen, at least five seconds later, as sweeps do. */
-async function nextTime(until: number): Promise<number> {
-  const [row] = await lane.db.query<{ at: number | null }>(
-    `select (extract(epoch from least((select min(next_tick_at) from batch_exports), (select min(available_at) from outbox),
-       (select min(next_probe_at) from causes where opened_at is not null),
-       (select min(not_before) from healing_intervals where cause_id is null))) * 1000)::float8 as at`,
-  );
-  // Between these, look-backs come every few minutes.
-  const looksAt = now + 5 * minuteMs;
-  return Math.min(until, looksAt, Math.max(now + 5_000, Math.ceil(row?.at ?? until)));
-}
-
-async function play({ outages, hours, exportCount }: Scenario): Promise<Played> {
-  now = began;
-  await lane.sim.reset(now);
-  await createExports(exportCount);
-  const seen: Played['requests'] = { destination: [], source: [] };
-  const until = began + hours * hourMs + 30 * minuteMs;
-  while (now < until) {
-    now = await nextTime(until);
-    const ours = isDown(outages, 'ours');
-    if (ours) now = began + ours.to * hourMs;
-    await lane.sim.setTime(now);
-    const onError = (error: unknown) => {
-      throw error;
-    };
-    await decideTicks(lane.context, { onError });
-    await heal(lane.context);
-    await markReady(lane.db);
-    const ready = await lane.db.query<{ runId: string }>(
-      `select run_id as "runId" from outbox where ready order by (backfill_id is not null), data_interval_start, run_id`,
-    );
-    for (let at = 0; at < ready.length; at += atOnce) {
-      const together = ready.slice(at, at + atOnce);
-      await Promise.all(together.map(({ runId }) => attempt(runId, outages, seen)));
+/** All stores fail from one hour to another. */
+const storeAway =
+  (from: number, to: number, code: ErrorCode = 'destination.unavailable'): World =>
+  ({ at, now }) =>
+    at === 'store' && isDown(now, from, to) ? code : null;
+const sourceAway =
+  (from: number, to: number): World =>
+  ({ at, now }) =>
+    at === 'source' && isDown(now, from, to) ? 'source.unavailable' : null;
+const both =
+  (...worlds: readonly World[]): World =>
+  (asked) => {
+    for (const world of worlds) {
+      const code = world(asked);
+      if (code !== null) return code;
     }
-    await lookAtSource(outages, seen);
-  }
-  return { requests: seen };
-}
+    return null;
+  };
 
-/** From the moment on at which the place is known not to work, probes are at least a minute apart. */
-function expectFewRequests(times: readonly number[], knownAfterMs: number): void {
-  const [first = 0] = times;
-  const probes = times.filter((at) => at > first + knownAfterMs);
-  for (const [index, at] of probes.entries()) {
-    const before = probes[index - 1];
-    if (before !== undefined) expect((at - before) / minuteMs).toBeGreaterThanOrEqual(1);
+/** Nothing is missing, and no hand was needed. */
+function expectHealed({ exports }: Played, hours: number): void {
+  for (const { done, holes, paused } of exports) {
+    expect({ done: done.size, holes, paused }).toEqual({ done: hours, holes: 0, paused: false });
   }
 }
 
-async function expectHealed({ hours, exportCount }: Scenario): Promise<void> {
-  const rows = await lane.db.query<{ receipts: number; paused: boolean; holes: number }>(
-    `select (select count(*)::int from receipts c where c.export_id = e.id) as receipts, e.paused,
-            (select count(*)::int from holes h where h.export_id = e.id) as holes from batch_exports e`,
-  );
-  expect(rows).toHaveLength(exportCount);
-  for (const row of rows) expect(row).toEqual({ receipts: hours, paused: false, holes: 0 });
-  const [order] = await lane.db.query<{ wrong: number }>(
-    `select count(*)::int as wrong from runs a join runs b on b.export_id = a.export_id
-      where a.heals and b.heals and a.status = 'Completed' and b.status = 'Completed'
-        and a.data_interval_start < b.data_interval_start and a.finished_at > b.finished_at`,
-  );
-  expect(order?.wrong, 'oldest first').toBe(0);
-  expect(await lane.db.query('select from causes')).toEqual([]);
+/** How often an export asks a place that fails, in the last hours of an outage. */
+function expectFewRequests({ requests }: Played, from: number, to: number, most: number): void {
+  const late = requests.filter(({ now }) => now >= from && now < to);
+  const exports = new Set(late.map((one) => one.export)).size;
+  expect(late.length).toBeLessThanOrEqual(Math.ceil(most * exports * (to - from)));
 }
 
-const store = (from: number, to: number, code: ErrorCode = 'destination.unavailable'): Outage => ({
-  ...{ place: 'destination', code, from, to },
-});
-const source = (from: number, to: number): Outage => ({
-  ...{ place: 'source', code: 'source.unavailable', from, to },
-});
-const ours = (from: number, to: number): Outage => ({
-  ...{ place: 'ours', code: 'internal.database_unavailable', from, to },
-});
-
-interface Scenario {
+interface Outage extends Scenario {
   readonly name: string;
-  readonly outages: readonly Outage[];
-  readonly hours: number;
-  readonly exportCount: number;
+  /** Hours in which each export asks at most `most` times an hour. */
+  readonly quiet?: readonly [number, number, number];
 }
 
-/** A day has the one with two places. At night each other one has 500 exports: about a quarter of an hour on a machine that does nothing else. */
-const byDay: readonly Scenario[] = [
+/** At night each has 500 exports: about a quarter of an hour on a machine that does nothing else. */
+const byDay: readonly Outage[] = [
   {
     name: 'store and source, and the source is back first',
-    ...{ outages: [store(1.5, 4), source(2, 3)], hours: 6, exportCount: 4 },
+    world: both(storeAway(1.5, 4), sourceAway(2, 3)),
+    ...{ hours: 6, exportCount: 4 },
+  },
+  {
+    name: 'their store for a day',
+    ...{ world: storeAway(1.5, 25), hours: 27, exportCount: 3, quiet: [20, 25, 1.1] },
   },
 ];
-const byNight: readonly Scenario[] = [
-  { name: 'their store for 6 hours', outages: [store(1, 7)], hours: 10, exportCount: 500 },
+const byNight: readonly Outage[] = [
+  {
+    name: 'their store for a day, 500 exports',
+    ...{ world: storeAway(1, 25), hours: 28, exportCount: 500, quiet: [21, 25, 1] },
+  },
   {
     name: 'their credentials, which were repaired a day later',
-    outages: [store(1, 25, 'destination.invalid_credentials')],
-    ...{ hours: 28, exportCount: 500 },
+    world: storeAway(1, 9, 'destination.invalid_credentials'),
+    ...{ hours: 12, exportCount: 500 },
   },
-  { name: 'their source for 3 hours', outages: [source(1.5, 4)], hours: 7, exportCount: 500 },
+  {
+    name: 'their source for 3 hours',
+    ...{ world: sourceAway(1.5, 4), hours: 7, exportCount: 500 },
+  },
+  {
+    name: 'their source for a day, with look-backs',
+    ...{
+      world: sourceAway(1, 25),
+      hours: 28,
+      exportCount: 20,
+      looksBack: true,
+      quiet: [21, 25, 2.5],
+    },
+  },
   {
     name: 'store and source, and the store is back first',
-    ...{ outages: [store(2, 4), source(1, 7)], hours: 10, exportCount: 500 },
+    ...{ world: both(storeAway(2, 4), sourceAway(1, 7)), hours: 10, exportCount: 500 },
   },
   {
     name: 'their store, and our own database in the middle of that',
-    ...{ outages: [store(1, 7), ours(3, 5)], hours: 11, exportCount: 500 },
+    ...{ world: storeAway(1, 7), away: { from: 3, to: 5 }, hours: 11, exportCount: 500 },
   },
 ];
 
-test.each(casesOf(byDay, byNight).map((scenario) => [scenario.name, scenario] as const))(
+test.each(casesOf(byDay, byNight).map((outage) => [outage.name, outage] as const))(
   'hourly exports heal without a hand after the loss of %s',
-  async (_name, scenario) => {
-    const { requests } = await play(scenario);
-    for (const times of Object.values(requests)) expectFewRequests(times, 5 * minuteMs);
-    await expectHealed(scenario);
+  async (_name, outage) => {
+    const played = await side.play(outage);
+    expectHealed(played, outage.hours);
+    if (outage.quiet) expectFewRequests(played, ...outage.quiet);
   },
   3_600_000,
+);
+
+/** One property of healing: what is played, and what must be true afterwards. */
+interface Property extends Scenario {
+  readonly name: string;
+  readonly check: (played: Played) => void;
+  /** Changes of the code with which it must not be true. */
+  readonly mutants: Readonly<Record<string, Mutant>>;
+}
+
+/** When the last of an export's intervals before `hour` arrived. */
+const arrived = ({ exports }: Played, number: number, hours: readonly number[]): number =>
+  Math.max(...hours.map((hour) => exports[number]?.done.get(hour) ?? Number.POSITIVE_INFINITY));
+
+const range = (from: number, to: number): readonly number[] =>
+  Array.from({ length: to - from }, (_, index) => from + index);
+
+const tries = ({ attempts }: Played, number: number, hour: number): number =>
+  attempts.filter((one) => one.export === number && one.hour === hour).length;
+
+const properties: readonly Property[] = [
+  {
+    name: 'an export waits for its own store and source, and for those of no other',
+    // The second export's source dies for good while the bucket of both is unreachable. No tick comes after the outage.
+    world: both(storeAway(1, 4), ({ at, now, export: number }) =>
+      at === 'source' && number === 1 && now > 2 ? 'source.unavailable' : null,
+    ),
+    ...{ hours: 8, exportCount: 2, endsAt: 4 },
+    check: (played) => {
+      expect(arrived(played, 0, range(0, 4))).toBeLessThan(4.6);
+      expect(played.exports[1]?.holes).toBeGreaterThan(0);
+    },
+    mutants: {
+      'a success does not end the wait': {
+        text: /heal_failures = case when exists[\s\S]*?then e\.heal_after end/,
+        becomes:
+          'failing_since = null, exhausted_since = null, failing_code = null, failing_error = null',
+      },
+    },
+  },
+  {
+    name: 'a throttled prefix of one export keeps no other from its bucket',
+    world: ({ at, export: number, now }) =>
+      at === 'store' && now > 1 && (number === 0 || now < 3) ? 'destination.throttled' : null,
+    ...{ hours: 6, exportCount: 2, endsAt: 4 },
+    check: (played) => {
+      expect(arrived(played, 1, range(0, 4))).toBeLessThan(4.5);
+    },
+    mutants: {},
+  },
+  ...[1, 2].map((concurrency) => ({
+    name: `an interval that cannot work keeps no other back, ${concurrency} at a time`,
+    world: both(storeAway(1, 3), ({ at, hour }) =>
+      at === 'source' && hour === 1 ? 'source.row_too_large' : null,
+    ),
+    ...{ hours: 8, exportCount: 2, concurrency, endsAt: 8 },
+    check: (played: Played) => {
+      for (const number of [0, 1]) {
+        expect(arrived(played, number, [0, 2, 3])).toBeLessThan(4.5);
+        expect(arrived(played, number, range(4, 8))).toBeLessThan(8.5);
+        expect(tries(played, number, 1)).toBeGreaterThan(5);
+        expect(tries(played, number, 1)).toBeLessThan(150);
+      }
+    },
+    mutants: {
+      'an interval does not wait for itself': {
+        of: 'note_hole()' as const,
+        text: /next_try_at = clock_timestamp\(\) \+ case[\s\S]*?end;/,
+        becomes: 'next_try_at = clock_timestamp();',
+      },
+    },
+  })),
+  {
+    name: 'a dozen old intervals under a prefix that stays throttled keep no other back, without a tick that works',
+    world: ({ at, now, hour }) =>
+      at === 'store' && (isDown(now, 1, 14) || (now >= 14 && hour < 12))
+        ? 'destination.throttled'
+        : null,
+    ...{ hours: 17, exportCount: 1, endsAt: 14 },
+    check: (played) => {
+      expect(arrived(played, 0, [12, 13])).toBeLessThan(17);
+    },
+    mutants: {
+      'every attempt is at the oldest': {
+        text: /ready\.heal_failures % 2 = 1/g,
+        becomes: 'false',
+      },
+    },
+  },
+  {
+    name: 'a store that fails is asked once an hour in the end, by what heals and by the schedule',
+    ...{ world: storeAway(1.5, 25), hours: 26, exportCount: 1 },
+    check: (played) => expectFewRequests(played, 19, 25, 1.2),
+    mutants: {
+      'an export never waits': {
+        of: 'note_failing()',
+        text: 'heal_failures >= free',
+        becomes: 'false',
+      },
+      'the schedule asks too': {
+        text: /not \(e\.heal_after <= [\s\S]*?'65 minutes'\)/,
+        becomes: 'false',
+      },
+    },
+  },
+  {
+    name: 'another database at the bucket stops the export, also if what heals meets it',
+    world: both(storeAway(1, 3), ({ at, now }) =>
+      at === 'store' && now >= 3 ? 'run.unknown_history' : null,
+    ),
+    ...{ hours: 8, exportCount: 1, endsAt: 3 },
+    check: ({ exports, requests }) => {
+      expect(exports[0]).toMatchObject({ paused: true, pausedCode: 'run.unknown_history' });
+      // Those that were on their way.
+      expect(requests.filter(({ code }) => code === 'run.unknown_history').length).toBeLessThan(3);
+    },
+    mutants: {
+      'an export that waits for a person goes on': {
+        text: /, 'run\.unknown_history'/g,
+        becomes: '',
+      },
+    },
+  },
+  {
+    name: 'what was set aside is not tried again by itself, whatever it was before',
+    world: both(storeAway(1, 3), ({ at, now, hour }) =>
+      at === 'source' && now >= 3 && hour === 1 ? 'run.crashed' : null,
+    ),
+    ...{ hours: 8, exportCount: 1 },
+    check: (played) => {
+      expect(arrived(played, 0, [0, ...range(2, 8)])).toBeLessThan(8.5);
+      expect(played.requests.filter(({ code }) => code === 'run.crashed')).toHaveLength(1);
+    },
+    mutants: {
+      'an error that people decide heals': {
+        of: 'note_hole()',
+        text: 'not is_decided_by_people(new.error_code)',
+        becomes: 'true',
+      },
+    },
+  },
+];
+
+test.each(properties.map((property) => [property.name, property] as const))(
+  '%s',
+  async (_name, property) => {
+    property.check(await side.play(property));
+    for (const [name, mutant] of Object.entries(property.mutants)) {
+      const played = await side.play(property, mutant);
+      expect(() => property.check(played), `without notice: ${name}`).toThrow();
+    }
+  },
+  600_000,
 );

@@ -151,6 +151,7 @@ export async function createWorld(
       paused: one.paused,
       lastPausedAt: null,
       pausedReason: null,
+      pausedCode: null,
       startAt: null,
       endAt: null,
       healForHours: 168,

@@ -1,3 +1,12 @@
+-- database/check-server.ts checkServer
+-- gives version text, number integer, encoding text, isReadOnly boolean, readOnlySource text, role name, database name
+select split_part(current_setting('server_version'), ' ', 1) as version,
+              current_setting('server_version_num')::int as number,
+              current_setting('server_encoding') as encoding,
+              current_setting('transaction_read_only')::boolean as "isReadOnly",
+              (select source from pg_settings where name = 'default_transaction_read_only' and setting = 'on') as "readOnlySource",
+              current_user as role, current_database() as database;
+
 -- database/eras.ts currentEra
 -- gives newestEra jsonb, place jsonb
 select (select to_jsonb(n) from (select e.id, e.number, e.needs_acceptance and e.accepted_at is null as held, e.system_identifier as "systemIdentifier", e.timeline, e.database_oid as "databaseOid", e.eras_oid as "erasOid"
@@ -35,6 +44,21 @@ select reason from eras where number = $1;
 -- gives id uuid, number integer, held boolean, reason text, beganAt timestamp with time zone, acceptedAt timestamp with time zone, systemIdentifier text, timeline integer, databaseOid bigint, erasOid bigint
 update eras e set accepted_at = now() where number = $1
      returning e.id, e.number, e.needs_acceptance and e.accepted_at is null as held, e.reason, e.began_at as "beganAt", e.accepted_at as "acceptedAt", e.system_identifier as "systemIdentifier", e.timeline, e.database_oid as "databaseOid", e.eras_oid as "erasOid";
+
+-- database/own-schema.ts readSchemas
+-- gives own name, database name, role name, mayCreate boolean, onPath text[], others text[]
+select (select n.nspname from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+  where c.relname = 'sluice_migrations' and c.relkind = 'r'
+    and (n.nspname = any (pg_catalog.current_schemas(false)) or pg_catalog.has_schema_privilege(n.oid, 'usage'))
+  order by pg_catalog.array_position(pg_catalog.current_schemas(false), n.nspname),
+           pg_catalog.pg_has_role(c.relowner, 'usage') desc, c.oid limit 1) as own, current_database() as database, current_user as role,
+            has_database_privilege(current_database(), 'create') as "mayCreate",
+            array(select s::text from unnest(current_schemas(false)) with ordinality as p (s, position)
+                   where has_schema_privilege(s, 'create') order by position) as "onPath",
+            array(select nspname::text from pg_namespace
+                   where nspname !~ '^pg_' and nspname not in ('information_schema', 'bullmq')
+                     and nspname <> all (current_schemas(false)) and has_schema_privilege(oid, 'create')
+                   order by nspname) as others;
 
 -- database/retention.ts deleteOldLogEntries
 -- takes $1 double precision

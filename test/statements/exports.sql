@@ -300,10 +300,13 @@ select e.id as "exportId", e.team_id as "teamId", h.count as holes, case
   when e.late_since is not null then 'late'
   when h.count > 0 then 'incomplete'
   else 'fine' end as health,
-  (select case when count(*) > 0 then jsonb_build_object('intervals', count(*), 'since', api_time(min(x.since)),
-    'until', api_time(min(x.since) + e.heal_for_hours * interval '1 hour'), 'code', min(x.code), 'nextProbeAt', case when e.deleted_at is null and not (e.paused and (e.paused_reason is null or e.paused_reason in ('An operator has disabled the organization.', 'An operator has disabled the project.'))) then api_time(min(x.next_probe_at)) end) end
-   from (select h.since, c.code, c.next_probe_at from healing_intervals h left join causes c on c.id = h.cause_id
-          where h.export_id = e.id order by h.data_interval_start limit 1000) x) as healing, floor(extract(epoch from h.since) * 1000)::bigint as "holesSince", floor(extract(epoch from u.start) * 1000)::bigint as "unsettledFrom", failed.latest_error as failure, newest.*
+  (select case when count(*) > 0 then jsonb_build_object('intervals', count(*), 'since', api_time(min(x.heals_since)),
+    'until', api_time(min(x.heals_since) + e.heal_for_hours * interval '1 hour'),
+    'code', coalesce(e.failing_code, (select r.error_code from runs r where r.export_id = e.id and r.error_code is not null
+       and r.status in ('Failed', 'FailedRetryable') order by r.created_at desc, r.id desc limit 1)),
+    'nextProbeAt', case when (e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.rows_missing'), false)))) then api_time(min(x.next_try_at)) end) end
+   from (select h.heals_since, greatest(h.next_try_at, e.heal_after, clock_timestamp()) as next_try_at from holes h
+          where h.export_id = e.id and h.heals_since is not null order by h.data_interval_start limit 1000) x) as healing, floor(extract(epoch from h.since) * 1000)::bigint as "holesSince", floor(extract(epoch from u.start) * 1000)::bigint as "unsettledFrom", failed.latest_error as failure, newest.*
   from batch_exports e
      cross join lateral (select count(*) as count, min(data_interval_start) as since from (
        select h.data_interval_start from missing_intervals h
@@ -334,20 +337,20 @@ select e.id as "exportId", e.team_id as "teamId", h.count as holes, case
 
 -- exports/export-health.ts readExportHealth
 -- takes $1 text[]
--- gives troubled jsonb, pausedBySluice jsonb, missingIntervals jsonb, pausedByPerson integer, pausedByOperator integer, worstLagSeconds double precision, longestLateSeconds double precision, waitingNotifications integer, oldestDueNotificationSeconds double precision, overdue jsonb, atRisk integer, healing integer, openCauses integer, failingTargets integer
+-- gives troubled jsonb, pausedBySluice jsonb, missingIntervals jsonb, pausedByPerson integer, pausedByOperator integer, worstLagSeconds double precision, longestLateSeconds double precision, waitingNotifications integer, oldestDueNotificationSeconds double precision, overdue jsonb, atRisk integer, healing integer, failingTargets integer
 select (select coalesce(jsonb_agg(t), '[]') from (select e.failing_code as code, count(*) filter (where e.failing_since is not null)::int as failing,
          count(*) filter (where e.exhausted_since is not null)::int as exhausted,
          count(*) filter (where e.late_since is not null)::int as late
     from batch_exports e
-   where e.deleted_at is null and not (e.paused and (e.paused_reason is null or paused_reason = any ($1::text[]))) and (e.failing_since is not null or e.exhausted_since is not null or e.late_since is not null)
+   where e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(paused_code = any ($1::text[]), false))) and (e.failing_since is not null or e.exhausted_since is not null or e.late_since is not null)
    group by 1) t) as troubled,
             (select coalesce(jsonb_agg(t), '[]') from (select coalesce(e.failing_code, (select r.error_code from runs r
     where r.export_id = e.id and r.status in ('Failed', 'FailedRetryable') order by r.created_at desc, r.id desc limit 1)) as code, count(*)::int as count
-    from batch_exports e where e.deleted_at is null and not (e.paused and (e.paused_reason is null or paused_reason = any ($1::text[]))) and e.paused
+    from batch_exports e where e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(paused_code = any ($1::text[]), false))) and e.paused
    group by 1) t) as "pausedBySluice",
             (select coalesce(jsonb_agg(t), '[]') from (select coalesce((select r.error_code from runs r
     where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start and r.data_interval_end = h.data_interval_end and r.status in ('Failed', 'FailedRetryable') order by r.id desc limit 1), e.failing_code) as code, count(*)::int as count
-    from missing_intervals h join batch_exports e on e.id = h.export_id and e.deleted_at is null and not (e.paused and (e.paused_reason is null or paused_reason = any ($1::text[])))
+    from missing_intervals h join batch_exports e on e.id = h.export_id and e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(paused_code = any ($1::text[]), false)))
    group by 1) t) as "missingIntervals",
             e.*, n.*,
             (select jsonb_build_object('ours', count(*) filter (where turn = 'ours'), 'source', count(*) filter (where turn = 'source'),
@@ -355,11 +358,10 @@ select (select coalesce(jsonb_agg(t), '[]') from (select e.failing_code as code,
               where l.delivered_at is null and l.missed_at is not null) as overdue,
             (select count(*)::int from late_intervals l join batch_exports b on b.id = l.export_id and b.deleted_at is null
               where l.delivered_at is null and l.missed_at is null) as "atRisk",
-            (select count(*)::int from healing_intervals h join batch_exports e on e.id = h.export_id where e.deleted_at is null and not (e.paused and (e.paused_reason is null or e.paused_reason in ('An operator has disabled the organization.', 'An operator has disabled the project.'))) and h.since + e.heal_for_hours * interval '1 hour' > clock_timestamp()) as healing,
-            (select count(*)::int from causes where opened_at is not null) as "openCauses",
+            (select count(*)::int from holes h join batch_exports e on e.id = h.export_id where h.heals_since is not null and (e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.rows_missing'), false)))) and h.heals_since + e.heal_for_hours * interval '1 hour' > clock_timestamp()) as healing,
             (select count(*)::int from notification_targets where enabled and failing_since is not null) as "failingTargets"
        from (select count(*) filter (where paused and paused_reason is null)::int as "pausedByPerson",
-                    count(*) filter (where paused and paused_reason = any ($1::text[]))::int as "pausedByOperator",
+                    count(*) filter (where paused and coalesce(paused_code = any ($1::text[]), false))::int as "pausedByOperator",
                     coalesce(extract(epoch from max(least(now(), end_at) - coalesce(high_water_mark, greatest(created_at, start_at)))
                       filter (where not paused)), 0)::float8 as "worstLagSeconds",
                     coalesce(extract(epoch from now() - min(late_since)), 0)::float8 as "longestLateSeconds"
@@ -373,13 +375,13 @@ select (select coalesce(jsonb_agg(t), '[]') from (select e.failing_code as code,
 
 -- exports/export-lists.ts listBatchExports
 -- takes $1 integer, $2 bigint, $3 bigint
--- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
 select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
-  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
+  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.paused_code as "pausedCode", e.start_at as "startAt",
   e.end_at as "endAt", e.freshness_minutes as "freshnessMinutes", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
@@ -394,13 +396,13 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
 
 -- exports/export-lists.ts listBatchExports
 -- takes $1 uuid, $2 bigint, $3 bigint
--- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
 select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
-  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
+  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.paused_code as "pausedCode", e.start_at as "startAt",
   e.end_at as "endAt", e.freshness_minutes as "freshnessMinutes", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
@@ -425,13 +427,13 @@ select count(*) from batch_exports e where e.deleted_at is null and e.team_id in
 
 -- exports/export-lists.ts findBatchExports
 -- takes $1 integer, $2 bigint, $3 bigint
--- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
 select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
-  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
+  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.paused_code as "pausedCode", e.start_at as "startAt",
   e.end_at as "endAt", e.freshness_minutes as "freshnessMinutes", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
@@ -447,13 +449,13 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
 
 -- exports/export-lists.ts findBatchExports
 -- takes $1 uuid, $2 bigint, $3 bigint
--- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
 select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
-  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
+  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.paused_code as "pausedCode", e.start_at as "startAt",
   e.end_at as "endAt", e.freshness_minutes as "freshnessMinutes", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
@@ -469,13 +471,13 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
 
 -- exports/export-lists.ts findBatchExports
 -- takes $1 integer, $2 text[], $3 text, $4 bigint, $5 bigint
--- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
 select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
-  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
+  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.paused_code as "pausedCode", e.start_at as "startAt",
   e.end_at as "endAt", e.freshness_minutes as "freshnessMinutes", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
@@ -497,13 +499,13 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
 
 -- exports/export-lists.ts findBatchExports
 -- takes $1 integer, $2 text[], $3 text, $4 bigint, $5 bigint
--- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
 select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
-  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
+  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.paused_code as "pausedCode", e.start_at as "startAt",
   e.end_at as "endAt", e.freshness_minutes as "freshnessMinutes", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
@@ -525,13 +527,13 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
 
 -- exports/export-lists.ts findBatchExports
 -- takes $1 integer, $2 text[], $3 text, $4 bigint, $5 bigint
--- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
 select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
-  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
+  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.paused_code as "pausedCode", e.start_at as "startAt",
   e.end_at as "endAt", e.freshness_minutes as "freshnessMinutes", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
@@ -559,13 +561,13 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
 
 -- exports/export-lists.ts findBatchExports
 -- takes $1 integer, $2 text[], $3 text, $4 bigint, $5 bigint
--- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
 select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
-  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
+  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.paused_code as "pausedCode", e.start_at as "startAt",
   e.end_at as "endAt", e.freshness_minutes as "freshnessMinutes", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
@@ -699,11 +701,11 @@ with wanted as materialized (select p.id, p.name from projects p where p.organiz
          from wanted p left join counts c on c.team_id = p.id order by coalesce(c.failing, 0) asc, coalesce(c.late, 0) asc, coalesce(c.incomplete, 0) asc, coalesce(c.paused, 0) asc, p.id limit $3 offset $4;
 
 -- exports/exports.ts updating, updateBatchExport
--- takes $1 uuid, $2 text, $3 jsonb, $4 bytea, $5 jsonb, $6 text, $7 text, $8 smallint, $9 smallint, $10 text, $11 jsonb, $12 jsonb, $13 boolean, $14 boolean, $15 timestamp with time zone, $16 text, $17 timestamp with time zone, $18 timestamp with time zone, $19 jsonb, $20 timestamp with time zone, $21 integer, $22 integer, $23 text, $24 integer, $25 integer, $26 uuid, $27 integer, $28 text, $29 text, $30 text, $31 uuid, $32 jsonb
--- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
+-- takes $1 uuid, $2 text, $3 jsonb, $4 bytea, $5 jsonb, $6 text, $7 text, $8 smallint, $9 smallint, $10 text, $11 jsonb, $12 jsonb, $13 boolean, $14 boolean, $15 timestamp with time zone, $16 text, $17 text, $18 timestamp with time zone, $19 timestamp with time zone, $20 jsonb, $21 timestamp with time zone, $22 integer, $23 integer, $24 text, $25 integer, $26 integer, $27 uuid, $28 integer, $29 text, $30 text, $31 text, $32 uuid, $33 jsonb
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
 with changed as (
      update batch_exports e
-        set ("name", "destination_config", "destination_secrets", "destination_secret_ends", "interval", "timezone", "offset_day", "offset_hour", "dsl_query", "query_schema", "filters", "transformations", "paused", "last_paused_at", "paused_reason", "start_at", "end_at", "schedule", "next_tick_at", "freshness_minutes", "deadline_minutes", "deadline_at", "warn_minutes", "heal_for_hours", last_updated_at) = ($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, clock_timestamp()),
+        set ("name", "destination_config", "destination_secrets", "destination_secret_ends", "interval", "timezone", "offset_day", "offset_hour", "dsl_query", "query_schema", "filters", "transformations", "paused", "last_paused_at", "paused_reason", "paused_code", "start_at", "end_at", "schedule", "next_tick_at", "freshness_minutes", "deadline_minutes", "deadline_at", "warn_minutes", "heal_for_hours", last_updated_at) = ($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, clock_timestamp()),
             -- An unpause follows a fix: the failures before it do not pause the export again.
             failure_streak = case when e.paused and not $14::boolean
                                   then 0 else failure_streak end
@@ -712,56 +714,56 @@ with changed as (
   e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
-  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
+  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.paused_code as "pausedCode", e.start_at as "startAt",
   e.end_at as "endAt", e.freshness_minutes as "freshnessMinutes", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
   e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt"
    ), noted as (insert into activity (organization_id, team_id, subject_type, subject_id, action, key_id, changes)
-   select $26, $27, $28, $29, $30, $31, $32 from changed)
+   select $27, $28, $29, $30, $31, $32, $33 from changed)
    select * from changed;
 
 -- exports/exports.ts creationFrom, createBatchExport
--- takes $1 uuid, $2 integer, $3 text, $4 text, $5 text, $6 jsonb, $7 bytea, $8 jsonb, $9 text, $10 text, $11 smallint, $12 smallint, $13 text, $14 jsonb, $15 jsonb, $16 boolean, $17 boolean, $18 timestamp with time zone, $19 text, $20 timestamp with time zone, $21 timestamp with time zone, $22 jsonb, $23 timestamp with time zone, $24 integer, $25 integer, $26 text, $27 integer, $28 integer, $29 integer, $30 uuid, $31 integer, $32 text, $33 text, $34 text, $35 uuid, $36 jsonb
--- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
+-- takes $1 uuid, $2 integer, $3 text, $4 text, $5 text, $6 jsonb, $7 bytea, $8 jsonb, $9 text, $10 text, $11 smallint, $12 smallint, $13 text, $14 jsonb, $15 jsonb, $16 boolean, $17 boolean, $18 timestamp with time zone, $19 text, $20 text, $21 timestamp with time zone, $22 timestamp with time zone, $23 jsonb, $24 timestamp with time zone, $25 integer, $26 integer, $27 text, $28 integer, $29 integer, $30 integer, $31 uuid, $32 integer, $33 text, $34 text, $35 text, $36 uuid, $37 jsonb
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
 with  created as (
-    insert into batch_exports as e (id, team_id, model, destination_type, "name", "destination_config", "destination_secrets", "destination_secret_ends", "interval", "timezone", "offset_day", "offset_hour", "dsl_query", "query_schema", "filters", "transformations", "paused", "last_paused_at", "paused_reason", "start_at", "end_at", "schedule", "next_tick_at", "freshness_minutes", "deadline_minutes", "deadline_at", "warn_minutes", "heal_for_hours")
-    select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28 where (select count(*) from batch_exports where team_id = $2 and deleted_at is null) < $29::int
+    insert into batch_exports as e (id, team_id, model, destination_type, "name", "destination_config", "destination_secrets", "destination_secret_ends", "interval", "timezone", "offset_day", "offset_hour", "dsl_query", "query_schema", "filters", "transformations", "paused", "last_paused_at", "paused_reason", "paused_code", "start_at", "end_at", "schedule", "next_tick_at", "freshness_minutes", "deadline_minutes", "deadline_at", "warn_minutes", "heal_for_hours")
+    select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29 where (select count(*) from batch_exports where team_id = $2 and deleted_at is null) < $30::int
     returning e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
-  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
+  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.paused_code as "pausedCode", e.start_at as "startAt",
   e.end_at as "endAt", e.freshness_minutes as "freshnessMinutes", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
   e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt"
   ), noted as (insert into activity (organization_id, team_id, subject_type, subject_id, action, key_id, changes)
-   select $30, $31, $32, $33, $34, $35, $36 from created)
+   select $31, $32, $33, $34, $35, $36, $37 from created)
   select * from created;
 
 -- exports/exports.ts creationFrom, createBatchExport
--- takes $1 uuid, $2 integer, $3 text, $4 text, $5 text, $6 jsonb, $7 bytea, $8 jsonb, $9 text, $10 text, $11 smallint, $12 smallint, $13 text, $14 jsonb, $15 jsonb, $16 boolean, $17 boolean, $18 timestamp with time zone, $19 text, $20 timestamp with time zone, $21 timestamp with time zone, $22 jsonb, $23 timestamp with time zone, $24 integer, $25 integer, $26 text, $27 integer, $28 integer, $29 integer, $30 uuid, $31 integer, $32 text, $33 text, $34 text, $35 uuid, $36 jsonb
--- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
+-- takes $1 uuid, $2 integer, $3 text, $4 text, $5 text, $6 jsonb, $7 bytea, $8 jsonb, $9 text, $10 text, $11 smallint, $12 smallint, $13 text, $14 jsonb, $15 jsonb, $16 boolean, $17 boolean, $18 timestamp with time zone, $19 text, $20 text, $21 timestamp with time zone, $22 timestamp with time zone, $23 jsonb, $24 timestamp with time zone, $25 integer, $26 integer, $27 text, $28 integer, $29 integer, $30 integer, $31 uuid, $32 integer, $33 text, $34 text, $35 text, $36 uuid, $37 jsonb
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
 with locked as materialized (
     select pg_advisory_xact_lock_shared(1937011305, $2)
-     where (select count(*) from batch_exports where team_id = $2 and deleted_at is null) < $29::int - 3 * current_setting('max_connections')::int
+     where (select count(*) from batch_exports where team_id = $2 and deleted_at is null) < $30::int - 3 * current_setting('max_connections')::int
   ), created as (
-    insert into batch_exports as e (id, team_id, model, destination_type, "name", "destination_config", "destination_secrets", "destination_secret_ends", "interval", "timezone", "offset_day", "offset_hour", "dsl_query", "query_schema", "filters", "transformations", "paused", "last_paused_at", "paused_reason", "start_at", "end_at", "schedule", "next_tick_at", "freshness_minutes", "deadline_minutes", "deadline_at", "warn_minutes", "heal_for_hours")
-    select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28 from locked
+    insert into batch_exports as e (id, team_id, model, destination_type, "name", "destination_config", "destination_secrets", "destination_secret_ends", "interval", "timezone", "offset_day", "offset_hour", "dsl_query", "query_schema", "filters", "transformations", "paused", "last_paused_at", "paused_reason", "paused_code", "start_at", "end_at", "schedule", "next_tick_at", "freshness_minutes", "deadline_minutes", "deadline_at", "warn_minutes", "heal_for_hours")
+    select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29 from locked
     returning e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
-  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
+  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.paused_code as "pausedCode", e.start_at as "startAt",
   e.end_at as "endAt", e.freshness_minutes as "freshnessMinutes", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
   e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt"
   ), noted as (insert into activity (organization_id, team_id, subject_type, subject_id, action, key_id, changes)
-   select $30, $31, $32, $33, $34, $35, $36 from created)
+   select $31, $32, $33, $34, $35, $36, $37 from created)
   select * from created;
 
 -- exports/exports.ts holdCreations
@@ -777,13 +779,13 @@ select id from batch_exports where team_id = $1 and name = $2 and deleted_at is 
 
 -- exports/exports.ts findBatchExport
 -- takes $1 uuid, $2 integer
--- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
 select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
-  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
+  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.paused_code as "pausedCode", e.start_at as "startAt",
   e.end_at as "endAt", e.freshness_minutes as "freshnessMinutes", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
@@ -792,13 +794,13 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
 
 -- exports/exports.ts findBatchExport
 -- takes $1 uuid, $2 uuid
--- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
 select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
-  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
+  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.paused_code as "pausedCode", e.start_at as "startAt",
   e.end_at as "endAt", e.freshness_minutes as "freshnessMinutes", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
@@ -812,13 +814,13 @@ select exists (select from batch_exports where model = $1 and deleted_at is null
 
 -- exports/exports.ts locking, lockExport
 -- takes $1 uuid
--- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
 select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
-  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
+  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.paused_code as "pausedCode", e.start_at as "startAt",
   e.end_at as "endAt", e.freshness_minutes as "freshnessMinutes", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
@@ -826,13 +828,13 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
 
 -- exports/exports.ts lockingLive, lockExport
 -- takes $1 uuid
--- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
 select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
-  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
+  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.paused_code as "pausedCode", e.start_at as "startAt",
   e.end_at as "endAt", e.freshness_minutes as "freshnessMinutes", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
@@ -840,13 +842,13 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
 
 -- exports/exports.ts lockingNow, lockExportNow
 -- takes $1 uuid
--- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, now bigint
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, now bigint
 select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
-  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
+  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.paused_code as "pausedCode", e.start_at as "startAt",
   e.end_at as "endAt", e.freshness_minutes as "freshnessMinutes", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
@@ -860,14 +862,15 @@ update batch_exports set deleted_at = clock_timestamp(), last_updated_at = clock
       where id = $1 and deleted_at is null returning id;
 
 -- exports/exports.ts recordFailure
--- takes $1 uuid, $2 integer, $3 text
+-- takes $1 uuid, $2 integer, $3 text, $4 text
 -- gives streak integer, paused boolean
 with old as (select id, paused from batch_exports where id = $1 for no key update)
      update batch_exports e
         set failure_streak = failure_streak + 1,
             paused = e.paused or failure_streak + 1 >= $2,
             last_paused_at = case when not e.paused and failure_streak + 1 >= $2 then now() else last_paused_at end,
-            paused_reason = case when not e.paused and failure_streak + 1 >= $2 then $3 else paused_reason end
+            paused_reason = case when not e.paused and failure_streak + 1 >= $2 then $3 else paused_reason end,
+            paused_code = case when not e.paused and failure_streak + 1 >= $2 then $4 else paused_code end
        from old where e.id = old.id
      returning e.failure_streak as streak, (e.paused and not old.paused) as paused;
 
@@ -876,7 +879,7 @@ with old as (select id, paused from batch_exports where id = $1 for no key updat
 -- gives id uuid
 select e.id from batch_exports e join projects p on p.id = e.team_id
       where p.organization_id = $1 and ($2::int is null or p.id = $2) and e.deleted_at is null
-        and case when $3::text is null then not e.paused else e.paused and e.paused_reason = $3 end
+        and case when $3::text is null then not e.paused else e.paused and e.paused_code = $3 end
       order by e.id;
 
 -- exports/first-day.ts readInstallationState
@@ -1038,6 +1041,6 @@ with page as materialized (
 
 -- exports/pauses.ts endPause
 -- takes $1 uuid, $2 jsonb, $3 timestamp with time zone
-update batch_exports set paused = false, paused_reason = null, failure_streak = 0, schedule = $2, next_tick_at = $3,
+update batch_exports set paused = false, paused_reason = null, paused_code = null, failure_streak = 0, schedule = $2, next_tick_at = $3,
             last_updated_at = clock_timestamp()
       where id = $1;

@@ -75,11 +75,6 @@ with due as (
             f.compare_tries >= 20 as "isLastTry"
        from taken f join batch_exports e on e.id = f.export_id join projects p on p.id = e.team_id;
 
--- files/former-destinations.ts postponeComparison
--- takes $1 uuid, $2 integer, $3 timestamp with time zone
-update former_destinations set compare_tries = greatest(0, compare_tries - 1), compare_after = greatest($3, now() + interval '5 s')
-      where export_id = $1 and version = $2;
-
 -- files/former-destinations.ts recordComparison
 -- takes $1 uuid, $2 integer
 select from batch_exports where id = $1 and destination_version = $2 and deleted_at is null for no key update;
@@ -239,11 +234,6 @@ select e.team_id as "teamId" from leftover_files l
 -- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone, $4 integer, $5 boolean
 update leftover_files l set tries = 0, tried_at = case when $5 then null else tried_at end where l.export_id = $1 and l.data_interval_start = $2 and l.data_interval_end = $3 and l.destination_version = $4;
 
--- files/leftover-files.ts postponeRemoval
--- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone, $4 integer, $5 timestamp with time zone
-update leftover_files l set tries = greatest(0, l.tries - 1),
-            tried_at = greatest($5, now() + interval '5 s') - least(24, power(2, greatest(0, least(l.tries - 1, 9) - 1))) * interval '1 hour' where l.export_id = $1 and l.data_interval_start = $2 and l.data_interval_end = $3 and l.destination_version = $4;
-
 -- files/leftover-files.ts takeRemoval
 -- takes $1 integer
 -- gives exportId uuid, interval json, destinationVersion integer, teamId integer, externalId uuid, type text, config jsonb, secrets bytea, model text, generation integer, fileGeneration integer, manifestKey text, era uuid, runId uuid
@@ -310,11 +300,6 @@ update uploads set collect_tries = 0, collect_after = now() + interval '5 s' whe
 -- takes $1 uuid, $2 integer, $3 integer
 update uploads u set collect_after = now() + least(21600, 5 * power(2, least(($3 - 1), 20))) * interval '1 s'
           where run_id = $1 and destination_version = $2;
-
--- files/orphaned-uploads.ts postponeVisit
--- takes $1 uuid, $2 integer, $3 timestamp with time zone
-update uploads set collect_tries = greatest(0, collect_tries - 1), collect_after = greatest($3, now() + interval '5 s')
-      where run_id = $1 and destination_version = $2;
 
 -- files/run-files.ts findFilesOf
 -- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone, $4 uuid

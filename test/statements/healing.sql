@@ -1,89 +1,37 @@
--- healing/causes.ts noteCause
--- takes $1 text, $2 integer, $3 text, $4 text, $5 text, $6 boolean
--- gives id uuid, isOpen boolean
-insert into causes as c (scope, organization_id, place, code, latest_error, opened_at, next_probe_at)
-     values ($1::text, case when $1 <> 'source' then (select p.organization_id from projects p where p.id = $2) end, $3, $4, $5,
-             case when $6::boolean then clock_timestamp() end, clock_timestamp() + interval '1 minute')
-     on conflict (organization_id, scope, place) do update
-        set code = excluded.code, latest_error = excluded.latest_error, failed_at = clock_timestamp(),
-            began_at = case when c.opened_at is null and c.failed_at < clock_timestamp() - interval '1 hour' then clock_timestamp() else c.began_at end,
-            failures = case when c.opened_at is null and c.failed_at < clock_timestamp() - interval '1 hour' then 1 else c.failures + 1 end,
-            opened_at = coalesce(c.opened_at, case when $6 or not (c.opened_at is null and c.failed_at < clock_timestamp() - interval '1 hour') and c.failures + 1 >= 3
-  and c.began_at < clock_timestamp() - interval '15000 ms' then clock_timestamp() end),
-            next_probe_at = case when c.opened_at is null then excluded.next_probe_at else c.next_probe_at end
-     returning c.id, c.opened_at is not null as "isOpen";
-
--- healing/causes.ts waitForCause
--- takes $1 uuid, $2 uuid
-update outbox set cause_id = $2 where run_id = $1;
-
--- healing/causes.ts deleteCauses
--- takes $1 uuid[]
--- gives id uuid
-with ended as (delete from causes where id = any ($1::uuid[]) returning id),
-     freed as (update outbox set available_at = now(), ready = true, cause_id = null where cause_id in (select id from ended))
-     select id from ended;
-
--- healing/causes.ts listHeldUp
--- takes $1 uuid[]
--- gives causeId uuid, isAnnounced boolean, organizationId uuid, teamId integer, exportId uuid, name text, intervals integer, code text, since timestamp with time zone
-select c.id as "causeId", c.announced_at is not null as "isAnnounced", p.organization_id as "organizationId", e.team_id as "teamId",
-            e.id as "exportId", e.name, count(*)::int as intervals, c.code, c.began_at as since
-       from causes c cross join lateral (select e.* from (select h.export_id, false as waits from healing_intervals h where h.cause_id = c.id
-                 union all select o.export_id, true from outbox o where o.cause_id = c.id) held
-       join batch_exports e on e.id = held.export_id and e.deleted_at is null) e join projects p on p.id = e.team_id
-      where c.id = any ($1::uuid[]) group by c.id, p.organization_id, e.id, e.team_id, e.name, e.created_at order by e.created_at, e.id;
-
--- healing/causes.ts lockUnannounced
+-- healing/announced.ts listNewlyHeldUp
 -- takes $1 bigint
--- gives id uuid
-select c.id from causes c where c.opened_at < clock_timestamp() - interval '1 minute' and c.announced_at is null
-        and exists (select from (select h.export_id, false as waits from healing_intervals h where h.cause_id = c.id
-                 union all select o.export_id, true from outbox o where o.cause_id = c.id) held
-       join batch_exports e on e.id = held.export_id and e.deleted_at is null where held.waits or e.deleted_at is null and not (e.paused and (e.paused_reason is null or e.paused_reason in ('An operator has disabled the organization.', 'An operator has disabled the project.')))) order by c.opened_at limit $1 for update of c skip locked;
+-- gives organizationId uuid, teamId integer, exportId uuid, name text, intervals integer, code text, since timestamp with time zone, isKnown boolean
+select p.organization_id as "organizationId", e.team_id as "teamId", e.id as "exportId", e.name, (select count(*)::int from holes h where h.export_id = e.id and h.heals_since is not null) as intervals, e.failing_code as code, e.failing_since as since,
+            exists (select from batch_exports o join projects q on q.id = o.team_id
+                     where o.announced_code = e.failing_code and q.organization_id = p.organization_id) as "isKnown"
+       from batch_exports e join projects p on p.id = e.team_id
+      where e.failing_since < clock_timestamp() - interval '1 minute' and e.announced_code is null and e.failing_code is not null
+        and (e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.rows_missing'), false)))) and exists (select from holes h where h.export_id = e.id and h.heals_since is not null)
+      order by e.created_at, e.id limit $1 for no key update of e skip locked;
 
--- healing/causes.ts noteAnnounced
--- takes $1 uuid[]
-update causes set announced_at = clock_timestamp() where id = any ($1::uuid[]);
+-- healing/announced.ts noteAnnounced
+-- takes $1 uuid[], $2 text[]
+update batch_exports e set announced_code = x.code, announced_at = clock_timestamp()
+       from unnest($1::uuid[], $2::text[]) as x (id, code) where e.id = x.id;
 
--- healing/causes.ts hastenProbes
--- takes $1 uuid
-with hastened as (
-       update causes set next_probe_at = least(next_probe_at, clock_timestamp())
-        where id in (select cause_id from healing_intervals where export_id = $1
-                      union select cause_id from outbox where export_id = $1)
+-- healing/announced.ts takeOver
+-- gives organizationId uuid, teamId integer, exportId uuid, name text, code text, since timestamp with time zone, intervals integer
+with announced as (
+       select e.id, p.organization_id, e.announced_code as code, e.announced_at, (e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.rows_missing'), false)))) and e.failing_since is not null
+                and exists (select from holes h where h.export_id = e.id and h.heals_since is not null) as lasts
+         from batch_exports e join projects p on p.id = e.team_id where e.announced_code is not null
+     ), over as materialized (
+       select a.id, a.code, a.announced_at from announced a
+        where not exists (select from announced b where b.organization_id = a.organization_id and b.code = a.code and b.lasts)
+     ), locked as materialized (
+       select e.id from batch_exports e where e.id in (select id from over) and e.announced_code is not null
+        order by e.id for no key update skip locked
+     ), taken as (
+       update batch_exports e set announced_code = null, announced_at = null from locked where e.id = locked.id returning e.*
      )
-     update healing_intervals set tries = 0, not_before = clock_timestamp() where export_id = $1;
-
--- healing/causes.ts listPlaceCauses
--- takes $1 text, $2 integer
--- gives id uuid, scope text, place text, code text, isOpen boolean, beganAt text, nextProbeAt text, ageMs double precision, latestError text
-select c.id, c.scope, c.place, c.code, c.opened_at is not null as "isOpen", api_time(c.began_at) as "beganAt", api_time(c.next_probe_at) as "nextProbeAt",
-            (extract(epoch from clock_timestamp() - c.began_at) * 1000)::float8 as "ageMs", c.latest_error as "latestError"
-       from causes c where c.scope = $1 and ($1 = 'source' or c.organization_id = (select organization_id from projects where id = $2))
-      order by c.failed_at desc limit 200;
-
--- healing/causes.ts takeProbe
--- takes $1 uuid, $2 double precision, $3 boolean
--- gives id uuid
-update causes c set probes = probes + 1, next_probe_at = clock_timestamp() + $2 * interval '1 ms'
-      where c.id = $1 and c.opened_at is not null and (c.next_probe_at <= clock_timestamp() or c.next_probe_at > clock_timestamp() + interval '65 minutes') and (not $3 or (not exists (select from healing_intervals h join batch_exports e on e.id = h.export_id
-                      where h.cause_id = c.id and e.deleted_at is null and not (e.paused and (e.paused_reason is null or e.paused_reason in ('An operator has disabled the organization.', 'An operator has disabled the project.'))) and h.since + e.heal_for_hours * interval '1 hour' > clock_timestamp()) and not exists (select from outbox o where o.cause_id = c.id))) returning c.id;
-
--- healing/causes.ts lockDueCauses
--- takes $1 bigint
--- gives id uuid, ageMs double precision
-select c.id, (extract(epoch from clock_timestamp() - c.began_at) * 1000)::float8 as "ageMs" from causes c
-      where c.opened_at is not null and (c.next_probe_at <= clock_timestamp() or c.next_probe_at > clock_timestamp() + interval '65 minutes') and not (not exists (select from healing_intervals h join batch_exports e on e.id = h.export_id
-                      where h.cause_id = c.id and e.deleted_at is null and not (e.paused and (e.paused_reason is null or e.paused_reason in ('An operator has disabled the organization.', 'An operator has disabled the project.'))) and h.since + e.heal_for_hours * interval '1 hour' > clock_timestamp()) and not exists (select from outbox o where o.cause_id = c.id))
-      order by c.next_probe_at limit $1 for update skip locked;
-
--- healing/causes.ts noteProbe
--- takes $1 uuid, $2 double precision
-update causes set probes = probes + 1, next_probe_at = clock_timestamp() + $2 * interval '1 ms' where id = $1;
-
--- healing/causes.ts forgetIdleCauses
-delete from causes c where c.failed_at < clock_timestamp() - interval '2 hours' and (not exists (select from healing_intervals h where h.cause_id = c.id) and not exists (select from outbox o where o.cause_id = c.id));
+     select p.organization_id as "organizationId", e.team_id as "teamId", e.id as "exportId", e.name, o.code, o.announced_at as since, (select count(*)::int from holes h where h.export_id = e.id and h.heals_since is not null) + (select count(*)::int from runs r
+              where r.export_id = e.id and r.heals and r.status = 'Completed' and r.finished_at > o.announced_at) as intervals
+       from taken e join over o on o.id = e.id join projects p on p.id = e.team_id order by e.created_at, e.id;
 
 -- healing/deadlines.ts lockDueChecks
 -- takes $1 bigint
@@ -99,7 +47,7 @@ select e.id as "exportId", e.team_id as "teamId", p.organization_id as "organiza
 -- gives exportId uuid, tickAt bigint, interval json, deliveredAt bigint, code text, isParked boolean, nextProbeAt bigint
 select t.export_id as "exportId", floor(extract(epoch from t.tick_at) * 1000)::bigint as "tickAt", json_build_object('start', floor(extract(epoch from t.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from t.data_interval_end) * 1000)::bigint) as interval,
   floor(extract(epoch from c.delivered_at) * 1000)::bigint as "deliveredAt", failed.code, coalesce(waits.parked, false) as "isParked",
-  floor(extract(epoch from coalesce(heals.next_probe_at, waits.next_probe_at)) * 1000)::bigint as "nextProbeAt" from unnest($1::uuid[], $2::timestamptz[]) as x (id, judged_to)
+  floor(extract(epoch from heals.next_try_at) * 1000)::bigint as "nextProbeAt" from unnest($1::uuid[], $2::timestamptz[]) as x (id, judged_to)
        cross join lateral (select * from ticks t where t.export_id = x.id and t.tick_at > x.judged_to and (t.fate = 'ran' or t.fate = 'paused' and exists (select from automatic_pauses a
     where a.export_id = t.export_id and t.tick_at > a.began_at and (a.ended_at is null or t.tick_at <= a.ended_at)))
   and not exists (select from accepted_intervals x where x.export_id = t.export_id and x.data_interval_start = t.data_interval_start
@@ -109,12 +57,11 @@ select t.export_id as "exportId", floor(extract(epoch from t.tick_at) * 1000)::b
       and c.data_interval_end = t.data_interval_end left join lateral (select r.error_code as code from runs r where r.export_id = t.export_id and r.data_interval_start = t.data_interval_start
       and r.data_interval_end = t.data_interval_end and r.error_code is not null
      order by r.generation desc limit 1) as failed on c.export_id is null
-  left join lateral (select o.parked_by is not null as parked, k.next_probe_at from runs r join outbox o on o.run_id = r.id
-      left join causes k on k.id = o.cause_id where r.export_id = t.export_id and r.data_interval_start = t.data_interval_start
+  left join lateral (select o.parked_by is not null as parked from runs r join outbox o on o.run_id = r.id where r.export_id = t.export_id and r.data_interval_start = t.data_interval_start
       and r.data_interval_end = t.data_interval_end and r.status in ('Starting', 'Running') limit 1) as waits on c.export_id is null
-  left join lateral (select k.next_probe_at from healing_intervals h join causes k on k.id = h.cause_id
+  left join lateral (select greatest(h.next_try_at, e.heal_after, clock_timestamp()) as next_try_at from holes h join batch_exports e on e.id = h.export_id
       where h.export_id = t.export_id and h.data_interval_start = t.data_interval_start
-      and h.data_interval_end = t.data_interval_end) as heals on c.export_id is null
+      and h.data_interval_end = t.data_interval_end and h.heals_since is not null) as heals on c.export_id is null
       order by t.export_id, t.tick_at;
 
 -- healing/deadlines.ts readPaces
@@ -165,7 +112,7 @@ with arrived as (
 -- gives exportId uuid, tickAt bigint, interval json, deliveredAt bigint, code text, isParked boolean, nextProbeAt bigint, lateCode text, turn text, isAtRisk boolean
 select t.export_id as "exportId", floor(extract(epoch from t.tick_at) * 1000)::bigint as "tickAt", json_build_object('start', floor(extract(epoch from t.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from t.data_interval_end) * 1000)::bigint) as interval,
   floor(extract(epoch from c.delivered_at) * 1000)::bigint as "deliveredAt", failed.code, coalesce(waits.parked, false) as "isParked",
-  floor(extract(epoch from coalesce(heals.next_probe_at, waits.next_probe_at)) * 1000)::bigint as "nextProbeAt", l.code as "lateCode", l.turn, l.at_risk_at is not null as "isAtRisk"
+  floor(extract(epoch from heals.next_try_at) * 1000)::bigint as "nextProbeAt", l.code as "lateCode", l.turn, l.at_risk_at is not null as "isAtRisk"
        from (select * from ticks t where t.export_id = $1 and t.tick_at > $2 and t.tick_at <= $3 and (t.fate = 'ran' or t.fate = 'paused' and exists (select from automatic_pauses a
     where a.export_id = t.export_id and t.tick_at > a.began_at and (a.ended_at is null or t.tick_at <= a.ended_at)))
   and not exists (select from accepted_intervals x where x.export_id = t.export_id and x.data_interval_start = t.data_interval_start
@@ -175,154 +122,166 @@ select t.export_id as "exportId", floor(extract(epoch from t.tick_at) * 1000)::b
       and l.data_interval_end = t.data_interval_end left join lateral (select r.error_code as code from runs r where r.export_id = t.export_id and r.data_interval_start = t.data_interval_start
       and r.data_interval_end = t.data_interval_end and r.error_code is not null
      order by r.generation desc limit 1) as failed on c.export_id is null
-  left join lateral (select o.parked_by is not null as parked, k.next_probe_at from runs r join outbox o on o.run_id = r.id
-      left join causes k on k.id = o.cause_id where r.export_id = t.export_id and r.data_interval_start = t.data_interval_start
+  left join lateral (select o.parked_by is not null as parked from runs r join outbox o on o.run_id = r.id where r.export_id = t.export_id and r.data_interval_start = t.data_interval_start
       and r.data_interval_end = t.data_interval_end and r.status in ('Starting', 'Running') limit 1) as waits on c.export_id is null
-  left join lateral (select k.next_probe_at from healing_intervals h join causes k on k.id = h.cause_id
+  left join lateral (select greatest(h.next_try_at, e.heal_after, clock_timestamp()) as next_try_at from holes h join batch_exports e on e.id = h.export_id
       where h.export_id = t.export_id and h.data_interval_start = t.data_interval_start
-      and h.data_interval_end = t.data_interval_end) as heals on c.export_id is null
+      and h.data_interval_end = t.data_interval_end and h.heals_since is not null) as heals on c.export_id is null
       order by t.tick_at;
 
--- healing/healing.ts noteHealing
--- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone, $4 uuid
-insert into healing_intervals as h (export_id, data_interval_start, data_interval_end, cause_id)
-     select o.export_id, o.data_interval_start, o.data_interval_end, (select c.id from causes c where c.id = $4)
-       from holes o join batch_exports e on e.id = o.export_id
-      where o.export_id = $1 and o.data_interval_start = $2 and o.data_interval_end = $3 and e.heal_for_hours > 0
-     on conflict (export_id, data_interval_start, data_interval_end) do update set cause_id = excluded.cause_id;
-
 -- healing/healing.ts healFailed
--- takes $1 uuid, $2 double precision, $3 text[]
-insert into healing_intervals (export_id, data_interval_start, data_interval_end, since)
-     select o.export_id, o.data_interval_start, o.data_interval_end, o.noted_at
+-- takes $1 uuid, $2 double precision
+update holes h set heals_since = h.noted_at
        from holes o cross join lateral (select r.status, r.purpose, r.error_code from runs r
                      where r.export_id = o.export_id and r.data_interval_start = o.data_interval_start
       and r.data_interval_end = o.data_interval_end order by r.generation desc limit 1) newest
-      where o.export_id = $1 and o.noted_at + $2 * interval '1 hour' > clock_timestamp() and newest.purpose = 'whole'
-        and newest.status in ('Failed', 'FailedRetryable') and newest.error_code <> all ($3::text[])
-     on conflict do nothing;
+      where h.export_id = o.export_id and h.data_interval_start = o.data_interval_start
+      and h.data_interval_end = o.data_interval_end and o.export_id = $1 and o.heals_since is null and o.noted_at + $2 * interval '1 hour' > clock_timestamp() and newest.purpose = 'whole'
+        and newest.status in ('Failed', 'FailedRetryable') and not is_decided_by_people(newest.error_code);
 
 -- healing/healing.ts countHealing
 -- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone
 -- gives count integer
-select count(*)::int as count from healing_intervals h join batch_exports e on e.id = h.export_id
-      where h.export_id = $1 and h.data_interval_start >= $2 and h.data_interval_start < $3 and h.since + e.heal_for_hours * interval '1 hour' > clock_timestamp();
+select count(*)::int as count from holes h join batch_exports e on e.id = h.export_id
+      where h.export_id = $1 and h.data_interval_start >= $2 and h.data_interval_start < $3 and h.heals_since + e.heal_for_hours * interval '1 hour' > clock_timestamp();
 
--- healing/healing.ts holdBack
--- takes $1 uuid, $2 uuid
-update healing_intervals set cause_id = (select c.id from causes c where c.id = $2), tries = tries + 1,
-            not_before = clock_timestamp() + least(60, 2 ^ least(tries, 6)) * interval '1 minute'
-      where export_id = $1 and (cause_id is null or cause_id = $2);
+-- healing/healing.ts healNow
+-- takes $1 uuid
+with fixed as (
+    update batch_exports e set heal_failures = 0, heal_after = null where e.id = $1 returning id
+  )
+  update holes h set next_try_at = clock_timestamp(), tries = 0 from fixed where h.export_id = fixed.id and h.heals_since is not null;
 
--- healing/healing.ts releaseExport
--- takes $1 uuid, $2 text[]
-with fixed as (select id from causes where scope = any ($2::text[])), released as (
-       update healing_intervals set cause_id = null, tries = 0, not_before = clock_timestamp()
-        where export_id = $1 and (cause_id is null or cause_id in (select id from fixed))
-     )
-     update outbox set available_at = now(), ready = true, cause_id = null where export_id = $1 and cause_id in (select id from fixed);
-
--- healing/healing.ts releaseTransformed
+-- healing/healing.ts healTransformed
 -- takes $1 integer
-delete from causes c using batch_exports e
-      where c.scope = 'export' and c.place = e.id::text and e.team_id = $1 and c.code like 'transformation.%';
+with fixed as (
+    update batch_exports e set heal_failures = 0, heal_after = null where e.team_id = $1 and e.transformations and e.deleted_at is null returning id
+  )
+  update holes h set next_try_at = clock_timestamp(), tries = 0 from fixed where h.export_id = fixed.id and h.heals_since is not null;
 
--- healing/healing.ts findWaitingForCause
--- takes $1 uuid
--- gives runId uuid
-select run_id as "runId" from outbox where cause_id = $1
-      order by (backfill_id is not null), data_interval_start, run_id limit 1 for update skip locked;
-
--- healing/healing.ts probeWithRun
--- takes $1 uuid, $2 uuid
-with probing as (update runs set probes = $2 where id = $1 and status in ('Starting', 'Running') returning id)
-     update outbox set available_at = now(), ready = true from probing where run_id = probing.id;
-
--- healing/healing.ts findHeldUp
--- takes $1 uuid
--- gives exportId uuid, teamId integer, interval json
-select h.export_id as "exportId", e.team_id as "teamId", json_build_object('start', floor(extract(epoch from h.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from h.data_interval_end) * 1000)::bigint) as interval from healing_intervals h join batch_exports e on e.id = h.export_id
-      where h.cause_id = $1 and e.deleted_at is null and not (e.paused and (e.paused_reason is null or e.paused_reason in ('An operator has disabled the organization.', 'An operator has disabled the project.'))) and h.since + e.heal_for_hours * interval '1 hour' > clock_timestamp() and not exists (select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
-      and r.data_interval_end = h.data_interval_end and r.status in ('Starting', 'Running')) order by h.data_interval_start limit 1;
-
--- healing/healing.ts findFree
+-- healing/healing.ts makeHealingRuns
 -- takes $1 bigint, $2 bigint
--- gives exportId uuid, teamId integer, interval json
-with recursive exports as (
-       (select export_id from healing_intervals where cause_id is null order by export_id limit 1)
-       union all
-       select (select h.export_id from healing_intervals h where h.cause_id is null and h.export_id > x.export_id
-                order by h.export_id limit 1)
-         from exports x where x.export_id is not null
-     )
-     select free.* from exports x join batch_exports e on e.id = x.export_id and e.deleted_at is null and not (e.paused and (e.paused_reason is null or e.paused_reason in ('An operator has disabled the organization.', 'An operator has disabled the project.')))
-       cross join lateral (select count(*) as live from runs r
-                            where r.export_id = e.id and r.heals and r.status in ('Starting', 'Running')) as own
-       cross join lateral (
-         select h.export_id as "exportId", e.team_id as "teamId", json_build_object('start', floor(extract(epoch from h.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from h.data_interval_end) * 1000)::bigint) as interval from healing_intervals h
-          where h.export_id = e.id and h.cause_id is null and (h.not_before <= clock_timestamp() or h.not_before > clock_timestamp() + interval '65 minutes') and h.since + e.heal_for_hours * interval '1 hour' > clock_timestamp() and not exists (select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
+-- gives made integer
+with recursive healing as (
+  (select h.export_id from holes h where h.heals_since is not null order by h.export_id limit 1)
+  union all
+  select (select h.export_id from holes h where h.heals_since is not null and h.export_id > x.export_id order by h.export_id limit 1)
+    from healing x where x.export_id is not null
+), ready as (
+       select e.id, e.team_id, e.heal_for_hours, e.heal_failures, e.heal_after is not null as waits, p.organization_id,
+              (select count(*) from runs r where r.export_id = e.id and r.heals and r.status in ('Starting', 'Running')) as own
+         from healing join batch_exports e on e.id = healing.export_id join projects p on p.id = e.team_id
+        where (e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.rows_missing'), false)))) and (e.heal_after is null or (e.heal_after <= clock_timestamp() or e.heal_after > clock_timestamp() + interval '65 minutes'))
+     ), due as (
+       select ready.*, hole.*, row_number() over (partition by ready.id order by hole.data_interval_start) as nth
+         from ready cross join lateral (
+           select h.data_interval_start, h.data_interval_end
+             from holes h
+             cross join lateral (select h.export_id, h.data_interval_start as interval_start, h.data_interval_end as interval_end) w
+            where h.export_id = ready.id and h.heals_since is not null and (h.next_try_at <= clock_timestamp() or h.next_try_at > clock_timestamp() + interval '65 minutes')
+              and h.heals_since + ready.heal_for_hours * interval '1 hour' > clock_timestamp()
+              -- Its bounds may be those of other zone data, or it has a run that a person asked for.
+              and not exists (
+    select from receipts t where t.export_id = w.export_id and t.data_interval_start >= w.interval_start
+       and t.data_interval_start < w.interval_end
+       and (t.data_interval_start, t.data_interval_end) <> (w.interval_start, w.interval_end) and true)
+  and coalesce((select t.data_interval_end <= w.interval_start from receipts t
+                 where t.export_id = w.export_id and t.data_interval_start < w.interval_start and true
+                 order by t.data_interval_start desc limit 1), true) and not exists (
+    select from runs t where t.export_id = w.export_id and t.data_interval_start >= w.interval_start
+       and t.data_interval_start < w.interval_end
+       and (t.data_interval_start, t.data_interval_end) <> (w.interval_start, w.interval_end) and t.status in ('Starting', 'Running'))
+  and coalesce((select t.data_interval_end <= w.interval_start from runs t
+                 where t.export_id = w.export_id and t.data_interval_start < w.interval_start and t.status in ('Starting', 'Running')
+                 order by t.data_interval_start desc limit 1), true)
+              and not exists (select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
       and r.data_interval_end = h.data_interval_end and r.status in ('Starting', 'Running'))
-          order by h.data_interval_start limit greatest(0, $1 - own.live)) as free
-      order by (free.interval->>'start')::bigint limit $2;
+            order by case when ready.waits and ready.heal_failures % 2 = 1 then h.tries end,
+  case when ready.waits and ready.heal_failures % 2 = 1 then h.data_interval_start end desc, h.data_interval_start limit case when ready.waits then (ready.own = 0)::int else greatest(0, $1 - ready.own) end) hole
+     ), chosen as (
+       select due.* from due
+        order by row_number() over (partition by organization_id order by nth, data_interval_start, id), data_interval_start, id limit $2
+     ), locked as materialized (
+       -- Whatever ends a run of an export changes its row: then the choice may be wrong, and the next sweep makes it anew.
+       select e.id, e.xmin = (select seen.xmin from batch_exports seen where seen.id = e.id) as is_fresh
+         from batch_exports e where e.id in (select id from chosen) order by e.id for no key update skip locked
+     ), free as (
+       select chosen.* from chosen join locked on locked.id = chosen.id and locked.is_fresh
+     ), waiting as (
+       -- Until this attempt ends, or for as long as the next wait would be: the export makes no other.
+       update batch_exports e set heal_after = clock_timestamp() + healing_delay(e.heal_failures)
+         from free where e.id = free.id and free.waits
+     ), made as (
+       insert into runs (export_id, team_id, data_interval_start, data_interval_end, heals, generation)
+       select c.id, c.team_id, c.data_interval_start, c.data_interval_end, true,
+              coalesce((select max(r.generation) + 1 from runs r where r.export_id = c.id and r.data_interval_start = c.data_interval_start
+                           and r.data_interval_end = c.data_interval_end), 0)
+         from free c
+       on conflict do nothing
+       returning id, team_id, export_id, export_id as backfill_id, data_interval_start, purpose
+     ), enqueued as (
+       insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start, available_at, ready, small)
+   select id, team_id, export_id, backfill_id, data_interval_start, now(), now() <= now(), (made.purpose = 'whole'
+    and not (select true from batch_exports e where e.id = made.export_id and e.outgrew_at >= now() - interval '1 day' limit 1) is true
+    and coalesce((select max(near.bytes) <= 131072 and max(near.rows) <= 2000 from (
+        (select c.bytes, c.rows from receipts c where c.export_id = made.export_id and c.data_interval_start < made.data_interval_start
+          order by c.data_interval_start desc limit 3)
+        union all
+        (select c.bytes, c.rows from receipts c where c.export_id = made.export_id and c.data_interval_start >= made.data_interval_start
+          order by c.data_interval_start limit 1)) near), true)) from made
+     )
+     select count(*)::int as made from made;
 
--- healing/healing.ts markHealing
--- takes $1 uuid[], $2 uuid
-with marked as (update runs set heals = true, probes = $2 where id = any ($1::uuid[]))
-     update outbox set backfill_id = export_id where run_id = any ($1::uuid[]);
+-- healing/healing.ts healLateRows
+-- takes $1 uuid, $2 uuid[]
+with marked as (update runs set heals = true where id = any ($2::uuid[])),
+     waiting as (
+       update batch_exports set heal_after = clock_timestamp() + healing_delay(heal_failures) where id = $1 and heal_after is not null
+     )
+     update outbox set backfill_id = export_id where run_id = any ($2::uuid[]);
 
 -- healing/healing.ts healMissed
 -- takes $1 uuid, $2 timestamp with time zone[], $3 timestamp with time zone[]
 with missed as (
        select $1::uuid as export_id, * from unnest($2::timestamptz[], $3::timestamptz[]) as m (data_interval_start, data_interval_end)
-     ), made as (
-       insert into holes (export_id, data_interval_start, data_interval_end)
-       select * from missed m where not exists (select from receipts c where c.export_id = m.export_id and c.data_interval_start = m.data_interval_start
-      and c.data_interval_end = m.data_interval_end)
-       on conflict do nothing returning *
      )
-     insert into healing_intervals (export_id, data_interval_start, data_interval_end)
-     select export_id, data_interval_start, data_interval_end from made;
+     insert into holes (export_id, data_interval_start, data_interval_end, heals_since)
+     select m.*, clock_timestamp() from missed m where not exists (select from receipts c where c.export_id = m.export_id and c.data_interval_start = m.data_interval_start
+      and c.data_interval_end = m.data_interval_end)
+     on conflict do nothing;
 
 -- healing/healing.ts findHealedPauses
 -- takes $1 bigint
 -- gives id uuid
 select e.id from batch_exports e
-      where e.paused and e.paused_reason is not null and e.deleted_at is null
-        and e.paused_reason not like 'run.unknown_history:%' and not e.paused_reason in ('An operator has disabled the organization.', 'An operator has disabled the project.')
-        and e.last_success_at > e.last_paused_at
+      where e.paused and e.paused_reason is not null and (e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.rows_missing'), false)))) and e.last_success_at > e.last_paused_at
         and exists (select from runs r where r.export_id = e.id and r.heals and r.status = 'Completed' and r.finished_at > e.last_paused_at)
       limit $1;
 
 -- healing/healing.ts endExpired
 -- gives exportId uuid, teamId integer, intervals integer
 with ended as (
-       delete from healing_intervals h using batch_exports e
-        where e.id = h.export_id and not h.since + e.heal_for_hours * interval '1 hour' > clock_timestamp() returning h.export_id, e.team_id
+       update holes h set heals_since = null from batch_exports e
+        where e.id = h.export_id and h.heals_since is not null and not h.heals_since + e.heal_for_hours * interval '1 hour' > clock_timestamp() returning h.export_id, e.team_id
      )
      select export_id as "exportId", team_id as "teamId", count(*)::int as intervals from ended group by 1, 2;
 
 -- healing/operator-causes.ts listCauses
--- takes $1 text[], $2 text[], $3 text[], $4 text, $5 text, $6 text[], $7 text, $8 text, $9 bigint, $10 bigint
+-- takes $1 text[], $2 text[], $3 text[], $4 text, $5 text, $6 text, $7 text, $8 bigint, $9 bigint
 -- gives id text, turn text, code text, place text, organizationId text, organizationName text, organizations integer, exports integer, pausedExports integer, missingIntervals integer, since timestamp with time zone, latestError text, nextProbeAt timestamp with time zone, ids uuid[], count integer, nextAttemptAt timestamp with time zone
-with held as materialized (
-  select x.export_id, k.id, k.scope, k.place, k.code, k.latest_error, k.began_at, k.next_probe_at
-    from (select export_id, cause_id from healing_intervals where cause_id is not null
-          union select export_id, cause_id from outbox where cause_id is not null) x
-    join causes k on k.id = x.cause_id and k.opened_at is not null
-), problems as (
-  select * from held
-  union all
-  select export_id, null, 'verify', '', 'verify.failed', detail, failed_since, null from verifications where failed_since is not null
+with problems as materialized (
+  select export_id, 'verify.failed' as code, detail as error, failed_since as since from verifications where failed_since is not null
   union all
   -- What the row of the export says itself.
-  select e.id, null, null, null, null, null, null, null from batch_exports e
-   where e.failing_since is not null and e.failing_code = any ($6::text[]) or not exists (select from held where held.export_id = e.id)
+  select e.id, null, null, null from batch_exports e
+   where e.failing_since is not null or not exists (select from verifications v where v.export_id = e.id and v.failed_since is not null)
 ), judged as materialized (
   select e.id, e.name, e.team_id, e.paused, e.model, e.created_at, p.name as project, p.tenant_key, p.organization_id, o.name as organization,
-         coalesce(h.n, 0)::int as missing, k.id as known_id, k.scope, k.place as known_place, k.next_probe_at,
-         coalesce(k.latest_error, e.failing_error) as error,
-         coalesce(k.began_at, e.failing_since, h.since, e.late_since, e.last_paused_at) as since,
-         case when e.paused and (e.paused_reason is null or e.paused_reason = any ($3::text[])) then null
+         coalesce(h.n, 0)::int as missing,
+         case when (e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.rows_missing'), false)))) and h.next_try_at is not null then greatest(h.next_try_at, e.heal_after, clock_timestamp()) end as next_try_at,
+         coalesce(k.error, e.failing_error) as error,
+         coalesce(k.since, e.failing_since, h.since, e.late_since, e.last_paused_at) as since,
+         case when e.paused and (e.paused_reason is null or e.paused_code = any ($3::text[])) then null
               when k.code is not null then k.code
               when e.failing_since is not null then coalesce(e.failing_code, 'internal.unexpected')
               when h.n > 0 then 'intervals.missing'
@@ -339,21 +298,20 @@ with held as materialized (
     join projects p on p.id = e.team_id and p.closed_at is null
     join organizations o on o.id = p.organization_id
     join problems k on k.export_id = e.id
-    left join (select export_id, count(*) as n, min(data_interval_end) as since from missing_intervals group by 1) h on h.export_id = e.id
+    left join (select export_id, count(*) as n, min(data_interval_end) as since, min(next_try_at) filter (where heals_since is not null) as next_try_at
+                 from missing_intervals group by 1) h on h.export_id = e.id
    where e.deleted_at is null
 ), placed as (
   select j.*, case when coalesce(j.lost_code, j.code) = any ($1::text[]) then 'source'
                    when coalesce(j.lost_code, j.code) = any ($2::text[]) then 'ours' else 'customer' end as turn,
-         case when j.scope = 'source' then j.known_place when j.code = any ($1::text[]) then j.model
-              when j.scope = 'destination' or j.code like 'destination.%' then j.destination else '' end as place
+         case when j.code = any ($1::text[]) then j.model when j.code like 'destination.%' then j.destination else '' end as place
     from judged j
    where $4::text is null or j.organization ilike '%' || $4 || '%' or j.project ilike '%' || $4 || '%'
       or j.organization_id::text = lower($5) or j.team_id::text = $5 or coalesce(j.tenant_key, j.team_id::text) = $5
       or j.id::text = lower($5)
 ), named as (
   -- Most exports have no code: their ids would be half of the cost.
-  select t.*, case when t.code is null then null when t.scope in ('source', 'destination') then replace(t.known_id::text, '-', '')
-           else md5(concat_ws(chr(31), t.code, t.place, case
+  select t.*, case when t.code is not null then md5(concat_ws(chr(31), t.code, t.place, case
              when t.turn <> 'customer' then '' when t.code like 'destination.%' then t.organization_id::text else t.id::text end)) end as cause_id
     from placed t
 )
@@ -365,34 +323,28 @@ with held as materialized (
                     count(distinct n.organization_id)::int as organizations, count(*)::int as exports,
                     count(*) filter (where n.paused)::int as "pausedExports", sum(n.missing)::int as "missingIntervals",
                     min(n.since) as since, (array_agg(n.error order by n.since desc))[1] as "latestError",
-                    min(n.next_probe_at) as "nextProbeAt", array_agg(n.id) as ids, count(*) over ()::int as count
+                    min(n.next_try_at) as "nextProbeAt", array_agg(n.id) as ids, count(*) over ()::int as count
                from named n
-              where n.code is not null and ($7::text is null or n.turn = $7) and ($8::text is null or n.cause_id = $8)
-              group by n.cause_id order by count(*) desc, min(n.since), n.cause_id limit $9 offset $10) c
+              where n.code is not null and ($6::text is null or n.turn = $6) and ($7::text is null or n.cause_id = $7)
+              group by n.cause_id order by count(*) desc, min(n.since), n.cause_id limit $8 offset $9) c
       order by c.exports desc, c.since, c.id;
 
 -- healing/operator-causes.ts listOperatorExports
--- takes $1 text[], $2 text[], $3 text[], $4 text, $5 text, $6 text[], $7 bigint, $8 bigint
+-- takes $1 text[], $2 text[], $3 text[], $4 text, $5 text, $6 bigint, $7 bigint
 -- gives id uuid, name text, teamId integer, projectName text, organizationId uuid, organizationName text, health text, code text, paused boolean, since timestamp with time zone, missingIntervals integer, causeId text, turn text, latestError text, nextProbeAt timestamp with time zone, completeUpTo timestamp with time zone, count integer
-with held as materialized (
-  select x.export_id, k.id, k.scope, k.place, k.code, k.latest_error, k.began_at, k.next_probe_at
-    from (select export_id, cause_id from healing_intervals where cause_id is not null
-          union select export_id, cause_id from outbox where cause_id is not null) x
-    join causes k on k.id = x.cause_id and k.opened_at is not null
-), problems as (
-  select * from held
-  union all
-  select export_id, null, 'verify', '', 'verify.failed', detail, failed_since, null from verifications where failed_since is not null
+with problems as materialized (
+  select export_id, 'verify.failed' as code, detail as error, failed_since as since from verifications where failed_since is not null
   union all
   -- What the row of the export says itself.
-  select e.id, null, null, null, null, null, null, null from batch_exports e
-   where e.failing_since is not null and e.failing_code = any ($6::text[]) or not exists (select from held where held.export_id = e.id)
+  select e.id, null, null, null from batch_exports e
+   where e.failing_since is not null or not exists (select from verifications v where v.export_id = e.id and v.failed_since is not null)
 ), judged as materialized (
   select e.id, e.name, e.team_id, e.paused, e.model, e.created_at, p.name as project, p.tenant_key, p.organization_id, o.name as organization,
-         coalesce(h.n, 0)::int as missing, k.id as known_id, k.scope, k.place as known_place, k.next_probe_at,
-         coalesce(k.latest_error, e.failing_error) as error,
-         coalesce(k.began_at, e.failing_since, h.since, e.late_since, e.last_paused_at) as since,
-         case when e.paused and (e.paused_reason is null or e.paused_reason = any ($3::text[])) then null
+         coalesce(h.n, 0)::int as missing,
+         case when (e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.rows_missing'), false)))) and h.next_try_at is not null then greatest(h.next_try_at, e.heal_after, clock_timestamp()) end as next_try_at,
+         coalesce(k.error, e.failing_error) as error,
+         coalesce(k.since, e.failing_since, h.since, e.late_since, e.last_paused_at) as since,
+         case when e.paused and (e.paused_reason is null or e.paused_code = any ($3::text[])) then null
               when k.code is not null then k.code
               when e.failing_since is not null then coalesce(e.failing_code, 'internal.unexpected')
               when h.n > 0 then 'intervals.missing'
@@ -409,21 +361,20 @@ with held as materialized (
     join projects p on p.id = e.team_id and p.closed_at is null
     join organizations o on o.id = p.organization_id
     join problems k on k.export_id = e.id
-    left join (select export_id, count(*) as n, min(data_interval_end) as since from missing_intervals group by 1) h on h.export_id = e.id
+    left join (select export_id, count(*) as n, min(data_interval_end) as since, min(next_try_at) filter (where heals_since is not null) as next_try_at
+                 from missing_intervals group by 1) h on h.export_id = e.id
    where e.deleted_at is null
 ), placed as (
   select j.*, case when coalesce(j.lost_code, j.code) = any ($1::text[]) then 'source'
                    when coalesce(j.lost_code, j.code) = any ($2::text[]) then 'ours' else 'customer' end as turn,
-         case when j.scope = 'source' then j.known_place when j.code = any ($1::text[]) then j.model
-              when j.scope = 'destination' or j.code like 'destination.%' then j.destination else '' end as place
+         case when j.code = any ($1::text[]) then j.model when j.code like 'destination.%' then j.destination else '' end as place
     from judged j
    where $4::text is null or j.organization ilike '%' || $4 || '%' or j.project ilike '%' || $4 || '%'
       or j.organization_id::text = lower($5) or j.team_id::text = $5 or coalesce(j.tenant_key, j.team_id::text) = $5
       or j.id::text = lower($5)
 ), named as (
   -- Most exports have no code: their ids would be half of the cost.
-  select t.*, case when t.code is null then null when t.scope in ('source', 'destination') then replace(t.known_id::text, '-', '')
-           else md5(concat_ws(chr(31), t.code, t.place, case
+  select t.*, case when t.code is not null then md5(concat_ws(chr(31), t.code, t.place, case
              when t.turn <> 'customer' then '' when t.code like 'destination.%' then t.organization_id::text else t.id::text end)) end as cause_id
     from placed t
 )
@@ -436,35 +387,29 @@ with held as materialized (
   when exists (select from missing_intervals h where h.export_id = e.id) then 'incomplete'
   else 'fine' end from batch_exports e where e.id = n.id) as health, n.code, n.paused, n.since, n.missing as "missingIntervals",
             case when n.code is not null then n.cause_id end as "causeId", case when n.code is not null then n.turn end as turn,
-            n.error as "latestError", n.next_probe_at as "nextProbeAt",
+            n.error as "latestError", n.next_try_at as "nextProbeAt",
             (select w.high_water_mark from batch_exports w where w.id = n.id) as "completeUpTo", n.count
        from (select n.*, count(*) over ()::int as count
                from (select distinct on (n.id) n.* from named n where true order by n.id, n.code is null, n.since, n.cause_id) n
-              order by n.code is null, n.since, n.id limit $7 offset $8) n
+              order by n.code is null, n.since, n.id limit $6 offset $7) n
       order by n.code is null, n.since, n.id;
 
 -- healing/operator-causes.ts listOperatorExports
--- takes $1 text[], $2 text[], $3 text[], $4 text, $5 text, $6 text[], $7 text, $8 text, $9 text[], $10 bigint, $11 bigint
+-- takes $1 text[], $2 text[], $3 text[], $4 text, $5 text, $6 text, $7 text, $8 text[], $9 bigint, $10 bigint
 -- gives id uuid, name text, teamId integer, projectName text, organizationId uuid, organizationName text, health text, code text, paused boolean, since timestamp with time zone, missingIntervals integer, causeId text, turn text, latestError text, nextProbeAt timestamp with time zone, completeUpTo timestamp with time zone, count integer
-with held as materialized (
-  select x.export_id, k.id, k.scope, k.place, k.code, k.latest_error, k.began_at, k.next_probe_at
-    from (select export_id, cause_id from healing_intervals where cause_id is not null
-          union select export_id, cause_id from outbox where cause_id is not null) x
-    join causes k on k.id = x.cause_id and k.opened_at is not null
-), problems as (
-  select * from held
-  union all
-  select export_id, null, 'verify', '', 'verify.failed', detail, failed_since, null from verifications where failed_since is not null
+with problems as materialized (
+  select export_id, 'verify.failed' as code, detail as error, failed_since as since from verifications where failed_since is not null
   union all
   -- What the row of the export says itself.
-  select e.id, null, null, null, null, null, null, null from batch_exports e
-   where e.failing_since is not null and e.failing_code = any ($6::text[]) or not exists (select from held where held.export_id = e.id)
+  select e.id, null, null, null from batch_exports e
+   where e.failing_since is not null or not exists (select from verifications v where v.export_id = e.id and v.failed_since is not null)
 ), judged as materialized (
   select e.id, e.name, e.team_id, e.paused, e.model, e.created_at, p.name as project, p.tenant_key, p.organization_id, o.name as organization,
-         coalesce(h.n, 0)::int as missing, k.id as known_id, k.scope, k.place as known_place, k.next_probe_at,
-         coalesce(k.latest_error, e.failing_error) as error,
-         coalesce(k.began_at, e.failing_since, h.since, e.late_since, e.last_paused_at) as since,
-         case when e.paused and (e.paused_reason is null or e.paused_reason = any ($3::text[])) then null
+         coalesce(h.n, 0)::int as missing,
+         case when (e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.rows_missing'), false)))) and h.next_try_at is not null then greatest(h.next_try_at, e.heal_after, clock_timestamp()) end as next_try_at,
+         coalesce(k.error, e.failing_error) as error,
+         coalesce(k.since, e.failing_since, h.since, e.late_since, e.last_paused_at) as since,
+         case when e.paused and (e.paused_reason is null or e.paused_code = any ($3::text[])) then null
               when k.code is not null then k.code
               when e.failing_since is not null then coalesce(e.failing_code, 'internal.unexpected')
               when h.n > 0 then 'intervals.missing'
@@ -481,21 +426,20 @@ with held as materialized (
     join projects p on p.id = e.team_id and p.closed_at is null
     join organizations o on o.id = p.organization_id
     join problems k on k.export_id = e.id
-    left join (select export_id, count(*) as n, min(data_interval_end) as since from missing_intervals group by 1) h on h.export_id = e.id
+    left join (select export_id, count(*) as n, min(data_interval_end) as since, min(next_try_at) filter (where heals_since is not null) as next_try_at
+                 from missing_intervals group by 1) h on h.export_id = e.id
    where e.deleted_at is null
 ), placed as (
   select j.*, case when coalesce(j.lost_code, j.code) = any ($1::text[]) then 'source'
                    when coalesce(j.lost_code, j.code) = any ($2::text[]) then 'ours' else 'customer' end as turn,
-         case when j.scope = 'source' then j.known_place when j.code = any ($1::text[]) then j.model
-              when j.scope = 'destination' or j.code like 'destination.%' then j.destination else '' end as place
+         case when j.code = any ($1::text[]) then j.model when j.code like 'destination.%' then j.destination else '' end as place
     from judged j
    where $4::text is null or j.organization ilike '%' || $4 || '%' or j.project ilike '%' || $4 || '%'
       or j.organization_id::text = lower($5) or j.team_id::text = $5 or coalesce(j.tenant_key, j.team_id::text) = $5
       or j.id::text = lower($5)
 ), named as (
   -- Most exports have no code: their ids would be half of the cost.
-  select t.*, case when t.code is null then null when t.scope in ('source', 'destination') then replace(t.known_id::text, '-', '')
-           else md5(concat_ws(chr(31), t.code, t.place, case
+  select t.*, case when t.code is not null then md5(concat_ws(chr(31), t.code, t.place, case
              when t.turn <> 'customer' then '' when t.code like 'destination.%' then t.organization_id::text else t.id::text end)) end as cause_id
     from placed t
 )
@@ -508,41 +452,35 @@ with held as materialized (
   when exists (select from missing_intervals h where h.export_id = e.id) then 'incomplete'
   else 'fine' end from batch_exports e where e.id = n.id) as health, n.code, n.paused, n.since, n.missing as "missingIntervals",
             case when n.code is not null then n.cause_id end as "causeId", case when n.code is not null then n.turn end as turn,
-            n.error as "latestError", n.next_probe_at as "nextProbeAt",
+            n.error as "latestError", n.next_try_at as "nextProbeAt",
             (select w.high_water_mark from batch_exports w where w.id = n.id) as "completeUpTo", n.count
        from (select n.*, count(*) over ()::int as count
-               from (select distinct on (n.id) n.* from named n where (n.code is not null and n.turn = $7) and (n.code is not null and n.cause_id = $8) and (select case
+               from (select distinct on (n.id) n.* from named n where (n.code is not null and n.turn = $6) and (n.code is not null and n.cause_id = $7) and (select case
   when e.paused and e.paused_reason is null then 'paused'
   when e.failing_since is not null then 'failing'
   when e.paused then 'paused'
   when e.late_since is not null then 'late'
   when exists (select from missing_intervals h where h.export_id = e.id) then 'incomplete'
-  else 'fine' end from batch_exports e where e.id = n.id) = any ($9) order by n.id, n.code is null, n.since, n.cause_id) n
-              order by n.code is null, n.since, n.id limit $10 offset $11) n
+  else 'fine' end from batch_exports e where e.id = n.id) = any ($8) order by n.id, n.code is null, n.since, n.cause_id) n
+              order by n.code is null, n.since, n.id limit $9 offset $10) n
       order by n.code is null, n.since, n.id;
 
 -- healing/operator-causes.ts listExportsOfCause
--- takes $1 text[], $2 text[], $3 text[], $4 text, $5 text, $6 text[], $7 text
+-- takes $1 text[], $2 text[], $3 text[], $4 text, $5 text, $6 text
 -- gives id uuid, teamId integer
-with held as materialized (
-  select x.export_id, k.id, k.scope, k.place, k.code, k.latest_error, k.began_at, k.next_probe_at
-    from (select export_id, cause_id from healing_intervals where cause_id is not null
-          union select export_id, cause_id from outbox where cause_id is not null) x
-    join causes k on k.id = x.cause_id and k.opened_at is not null
-), problems as (
-  select * from held
-  union all
-  select export_id, null, 'verify', '', 'verify.failed', detail, failed_since, null from verifications where failed_since is not null
+with problems as materialized (
+  select export_id, 'verify.failed' as code, detail as error, failed_since as since from verifications where failed_since is not null
   union all
   -- What the row of the export says itself.
-  select e.id, null, null, null, null, null, null, null from batch_exports e
-   where e.failing_since is not null and e.failing_code = any ($6::text[]) or not exists (select from held where held.export_id = e.id)
+  select e.id, null, null, null from batch_exports e
+   where e.failing_since is not null or not exists (select from verifications v where v.export_id = e.id and v.failed_since is not null)
 ), judged as materialized (
   select e.id, e.name, e.team_id, e.paused, e.model, e.created_at, p.name as project, p.tenant_key, p.organization_id, o.name as organization,
-         coalesce(h.n, 0)::int as missing, k.id as known_id, k.scope, k.place as known_place, k.next_probe_at,
-         coalesce(k.latest_error, e.failing_error) as error,
-         coalesce(k.began_at, e.failing_since, h.since, e.late_since, e.last_paused_at) as since,
-         case when e.paused and (e.paused_reason is null or e.paused_reason = any ($3::text[])) then null
+         coalesce(h.n, 0)::int as missing,
+         case when (e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.rows_missing'), false)))) and h.next_try_at is not null then greatest(h.next_try_at, e.heal_after, clock_timestamp()) end as next_try_at,
+         coalesce(k.error, e.failing_error) as error,
+         coalesce(k.since, e.failing_since, h.since, e.late_since, e.last_paused_at) as since,
+         case when e.paused and (e.paused_reason is null or e.paused_code = any ($3::text[])) then null
               when k.code is not null then k.code
               when e.failing_since is not null then coalesce(e.failing_code, 'internal.unexpected')
               when h.n > 0 then 'intervals.missing'
@@ -559,24 +497,23 @@ with held as materialized (
     join projects p on p.id = e.team_id and p.closed_at is null
     join organizations o on o.id = p.organization_id
     join problems k on k.export_id = e.id
-    left join (select export_id, count(*) as n, min(data_interval_end) as since from missing_intervals group by 1) h on h.export_id = e.id
+    left join (select export_id, count(*) as n, min(data_interval_end) as since, min(next_try_at) filter (where heals_since is not null) as next_try_at
+                 from missing_intervals group by 1) h on h.export_id = e.id
    where e.deleted_at is null
 ), placed as (
   select j.*, case when coalesce(j.lost_code, j.code) = any ($1::text[]) then 'source'
                    when coalesce(j.lost_code, j.code) = any ($2::text[]) then 'ours' else 'customer' end as turn,
-         case when j.scope = 'source' then j.known_place when j.code = any ($1::text[]) then j.model
-              when j.scope = 'destination' or j.code like 'destination.%' then j.destination else '' end as place
+         case when j.code = any ($1::text[]) then j.model when j.code like 'destination.%' then j.destination else '' end as place
     from judged j
    where $4::text is null or j.organization ilike '%' || $4 || '%' or j.project ilike '%' || $4 || '%'
       or j.organization_id::text = lower($5) or j.team_id::text = $5 or coalesce(j.tenant_key, j.team_id::text) = $5
       or j.id::text = lower($5)
 ), named as (
   -- Most exports have no code: their ids would be half of the cost.
-  select t.*, case when t.code is null then null when t.scope in ('source', 'destination') then replace(t.known_id::text, '-', '')
-           else md5(concat_ws(chr(31), t.code, t.place, case
+  select t.*, case when t.code is not null then md5(concat_ws(chr(31), t.code, t.place, case
              when t.turn <> 'customer' then '' when t.code like 'destination.%' then t.organization_id::text else t.id::text end)) end as cause_id
     from placed t
-) select n.id, n.team_id as "teamId" from named n where n.code is not null and n.cause_id = $7 order by n.since, n.id;
+) select n.id, n.team_id as "teamId" from named n where n.code is not null and n.cause_id = $6 order by n.since, n.id;
 
 -- healing/operator-tasks.ts insertTask
 -- takes $1 text, $2 text, $3 text, $4 uuid

@@ -38,8 +38,7 @@ with unsettled as materialized (select c.* from receipts c where not c.settled a
   union all
   select case
          when last.status = 'Cancelled' then 'cancelled'
-         when coalesce(last.status, 'FailedRetryable') = 'FailedRetryable' and exists (select from healing_intervals x where x.export_id = h.export_id
-     and x.data_interval_start = h.data_interval_start and x.data_interval_end = h.data_interval_end and true) then 'healing'
+         when coalesce(last.status, 'FailedRetryable') = 'FailedRetryable' and h.heals_since is not null then 'healing'
          when last.status is null then 'missing' else 'failed' end, data_interval_start, data_interval_end
     from holes h left join lateral (
       select r.status from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
@@ -107,10 +106,13 @@ select e.id as "exportId", e.team_id as "teamId", h.count as holes, case
   when e.late_since is not null then 'late'
   when h.count > 0 then 'incomplete'
   else 'fine' end as health,
-  (select case when count(*) > 0 then jsonb_build_object('intervals', count(*), 'since', api_time(min(x.since)),
-    'until', api_time(min(x.since) + e.heal_for_hours * interval '1 hour'), 'code', min(x.code), 'nextProbeAt', case when e.deleted_at is null and not (e.paused and (e.paused_reason is null or e.paused_reason in ('An operator has disabled the organization.', 'An operator has disabled the project.'))) then api_time(min(x.next_probe_at)) end) end
-   from (select h.since, c.code, c.next_probe_at from healing_intervals h left join causes c on c.id = h.cause_id
-          where h.export_id = e.id order by h.data_interval_start limit 1000) x) as healing, floor(extract(epoch from h.since) * 1000)::bigint as "holesSince", floor(extract(epoch from u.start) * 1000)::bigint as "unsettledFrom" from batch_exports e
+  (select case when count(*) > 0 then jsonb_build_object('intervals', count(*), 'since', api_time(min(x.heals_since)),
+    'until', api_time(min(x.heals_since) + e.heal_for_hours * interval '1 hour'),
+    'code', coalesce(e.failing_code, (select r.error_code from runs r where r.export_id = e.id and r.error_code is not null
+       and r.status in ('Failed', 'FailedRetryable') order by r.created_at desc, r.id desc limit 1)),
+    'nextProbeAt', case when (e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.rows_missing'), false)))) then api_time(min(x.next_try_at)) end) end
+   from (select h.heals_since, greatest(h.next_try_at, e.heal_after, clock_timestamp()) as next_try_at from holes h
+          where h.export_id = e.id and h.heals_since is not null order by h.data_interval_start limit 1000) x) as healing, floor(extract(epoch from h.since) * 1000)::bigint as "holesSince", floor(extract(epoch from u.start) * 1000)::bigint as "unsettledFrom" from batch_exports e
      cross join lateral (select count(*) as count, min(data_interval_start) as since from (
        select h.data_interval_start from missing_intervals h
         where h.export_id = e.id order by h.data_interval_start limit 1000) as counted) as h
@@ -226,13 +228,15 @@ select json_build_object('start', floor(extract(epoch from r.data_interval_start
          order by r.generation desc limit 1) r;
 
 -- intervals/look-backs.ts takeLookBacks
--- takes $1 integer, $2 bigint, $3 uuid[], $4 uuid[], $5 boolean, $6 text[]
--- gives exportId uuid, teamId integer, tenantKey text, organizationId uuid, interval json, snapshot text, keyDigest text, keyCount bigint, settled boolean, pending text[], isDue boolean, model text, recipe jsonb, destinationType text, hasMoved boolean
+-- takes $1 integer, $2 bigint, $3 uuid[], $4 uuid[], $5 boolean
+-- gives exportId uuid, teamId integer, tenantKey text, organizationId uuid, interval json, snapshot text, keyDigest text, keyCount bigint, settled boolean, pending text[], tries integer, exportFailures integer, isDue boolean, model text, recipe jsonb, destinationType text, hasMoved boolean
 with candidates as materialized (
        select ctid as place from receipts where not settled
        union
        select ctid from receipts
         where $1::int > 0 and data_interval_end > now() - $1 * interval '1 hour'
+       union
+       select ctid from receipts where $1::int > 0 and look_owed
      ), due as (
        select c.ctid as place, p.organization_id, c.pending_checked_at,
               row_number() over (partition by p.organization_id order by c.pending_checked_at) as nth
@@ -240,43 +244,48 @@ with candidates as materialized (
          join batch_exports e on e.id = c.export_id and e.deleted_at is null
          join projects p on p.id = e.team_id and p.organization_id <> all ($3)
         where c.ctid = any (array(select place from candidates))
-          and (c.export_id = any ($4)) = $5 and e.model <> all ($6)
+          and (c.export_id = any ($4)) = $5
           and not exists (select from guarded_work g where g.kind = 'look_back' and g.id = c.export_id::text and g.set_aside_at is not null)
           -- What waits for a person is looked at again after the export was changed, unless a person accepted it as it is.
           -- What had another fault is tried again each hour: the cause may be gone.
           and (c.late_rows_wait is null or c.late_rows_wait is not null and not exists (
   select from accepted_intervals a where a.export_id = c.export_id and a.data_interval_start = c.data_interval_start
      and a.data_interval_end = c.data_interval_end and a.accepted_at >= c.pending_checked_at) and (e.last_updated_at > c.pending_checked_at
-               or c.late_rows_wait not like 'run.late\_rows\_wait:%' and c.pending_checked_at < now() - interval '1 hour'))
+               or not is_decided_by_people(c.late_rows_code) and c.pending_checked_at < now() - interval '1 hour'))
+          -- What failed is tried again later, also if it is the export that fails.
+          and (c.look_after is null or (c.look_after <= clock_timestamp() or c.look_after > clock_timestamp() + interval '65 minutes')) and (e.look_after is null or (e.look_after <= clock_timestamp() or e.look_after > clock_timestamp() + interval '65 minutes'))
+          and (c.look_tries = 0 or e.heal_after is null or (e.heal_after <= clock_timestamp() or e.heal_after > clock_timestamp() + interval '65 minutes'))
           and c.pending_checked_at < now() - interval '10 s'
           and (not c.settled and c.pending_checked_at < now() -
                  case when c.pending_transactions && '{standby}' then interval '1 hour'
                       else least((now() - c.committed_at) / 20, interval '1 hour') end
-               or $1::int > 0 and c.data_interval_end > now() - $1 * interval '1 hour'
+               or $1::int > 0 and (c.data_interval_end > now() - $1 * interval '1 hour' or c.look_owed)
   and c.looked_back_at < now() - interval '5 minutes')
           and not exists (
             select from runs later
              where later.export_id = c.export_id and later.data_interval_start = c.data_interval_start
-               and later.data_interval_end = c.data_interval_end
-               and (later.status in ('Starting', 'Running')
-                    or later.status <> 'Completed' and later.created_at > c.committed_at
-                       and later.finished_at > now() - interval '15 minutes'))
+               and later.data_interval_end = c.data_interval_end and later.status in ('Starting', 'Running'))
      ), chosen as (
        select organization_id from due where nth = 1 order by pending_checked_at limit $2
      ), taken as (
-       select c.ctid as place, $1::int > 0 and c.data_interval_end > now() - $1 * interval '1 hour'
+       select c.ctid as place, $1::int > 0 and (c.data_interval_end > now() - $1 * interval '1 hour' or c.look_owed)
   and c.looked_back_at < now() - interval '5 minutes' as due
          from receipts c
         where c.ctid = any (array(select place from due where nth <= 20 and organization_id in (select organization_id from chosen)))
           -- Again, for a row that another worker has taken since.
           and c.pending_checked_at < now() - interval '10 s'
         for update skip locked
+     ), owed as (
+       -- From now on, the clock alone does not end its looks.
+       update receipts c set look_owed = true where c.ctid = any (array(
+         select ctid from receipts where $1 > 0 and data_interval_end > now() - $1 * interval '1 hour' and not look_owed
+            and ctid <> all (array(select place from taken)) for update skip locked))
      )
-     update receipts c set pending_checked_at = now() from taken t, batch_exports e, projects p
+     update receipts c set pending_checked_at = now(), look_owed = c.look_owed or t.due from taken t, batch_exports e, projects p
       where c.ctid = t.place and e.id = c.export_id and p.id = e.team_id
      returning c.export_id as "exportId", e.team_id as "teamId", coalesce(p.tenant_key, p.id::text) as "tenantKey", p.organization_id as "organizationId",
        json_build_object('start', floor(extract(epoch from c.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from c.data_interval_end) * 1000)::bigint) as interval,
-       c.snapshot, c.key_digest as "keyDigest", c.key_count as "keyCount", c.settled, c.pending_transactions as pending,
+       c.snapshot, c.key_digest as "keyDigest", c.key_count as "keyCount", c.settled, c.pending_transactions as pending, c.look_tries as tries, e.look_failures as "exportFailures",
        t.due as "isDue", e.model, c.recipe, e.destination_type as "destinationType",
        c.destination_version <> e.destination_version as "hasMoved";
 
@@ -286,10 +295,12 @@ update receipts set pending_checked_at = now()
       where export_id = $1 and data_interval_start = $2 and data_interval_end = $3;
 
 -- intervals/look-backs.ts recordLookBack
--- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone, $4 text, $5 boolean, $6 text[], $7 boolean, $8 text, $9 text, $10 bigint
+-- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone, $4 text, $5 boolean, $6 text[], $7 boolean, $8 text, $9 text, $10 bigint, $11 integer
 -- gives export_id uuid
 update receipts c set settled = $5, pending_transactions = $6, pending_checked_at = now(),
-            looked_back_at = case when $7 then now() else c.looked_back_at end, late_rows_wait = null,
+            looked_back_at = case when $7 then now() else c.looked_back_at end, late_rows_wait = null, late_rows_code = null,
+            look_tries = case when $7 then 0 else c.look_tries end, look_after = case when $7 then null else c.look_after end,
+            look_owed = case when $7 then c.data_interval_end > now() - $11::int * interval '1 hour' else c.look_owed end,
             snapshot = coalesce($8, c.snapshot), key_digest = case when $7 then $9 else c.key_digest end,
             key_count = coalesce($10, c.key_count)
       where c.export_id = $1 and c.data_interval_start = $2 and c.data_interval_end = $3 and c.snapshot = $4
@@ -301,14 +312,29 @@ update runs set settled = true, pending_transactions = '{}'
         where export_id = $1 and data_interval_start = $2 and data_interval_end = $3
           and status = 'Completed' and not settled;
 
+-- intervals/look-backs.ts noteLook
+-- takes $1 uuid
+update batch_exports set look_failures = 0, look_after = null where id = $1;
+
+-- intervals/look-backs.ts noteFailedLook
+-- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone
+-- gives waits boolean
+with failed as (
+       update receipts set look_tries = look_tries + 1, look_after = clock_timestamp() + healing_delay(look_tries + 1)
+        where export_id = $1 and data_interval_start = $2 and data_interval_end = $3
+     )
+     update batch_exports set look_failures = look_failures + 1,
+            look_after = case when look_failures >= 5 then clock_timestamp() + healing_delay(look_failures) end
+      where id = $1 returning look_after is not null as waits;
+
 -- intervals/look-backs.ts noteLateRowsWait
--- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone, $4 text
+-- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone, $4 text, $5 text
 -- gives isNew boolean, isFirst boolean
 with before as (
        select late_rows_wait, not exists (select from receipts where export_id = $1 and late_rows_wait = $4) as is_first
          from receipts where export_id = $1 and data_interval_start = $2 and data_interval_end = $3 for update
      )
-     update receipts c set late_rows_wait = $4, pending_checked_at = now() from before
+     update receipts c set late_rows_wait = $4, late_rows_code = $5, pending_checked_at = now() from before
       where export_id = $1 and data_interval_start = $2 and data_interval_end = $3
       returning before.late_rows_wait is distinct from $4 as "isNew", before.is_first as "isFirst";
 

@@ -52,7 +52,7 @@ with asked as materialized (
 
 -- runs/claims.ts claimSql, claimFree
 -- takes $1 uuid[], $2 text[], $3 double precision, $4 double precision
--- gives runId uuid, holder text, fence bigint, exportId uuid, teamId integer, backfillId uuid, purpose text, erases bytea, dropsMissing boolean, attempt integer, generation integer, crashes integer, faults integer, interval json, heals boolean, probes uuid, askedAt text, causes jsonb, cursor jsonb, fileGeneration integer, commitIntent jsonb, chain jsonb, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationVersion integer, isDeleted boolean, model text, dslQuery text, changedForMs double precision, externalId uuid, tenantKey text, storeTraits jsonb, newestEra jsonb, place jsonb, receipt jsonb, uploads jsonb, mayBeOvertaken boolean, begunManifests text[]
+-- gives runId uuid, holder text, fence bigint, exportId uuid, teamId integer, backfillId uuid, purpose text, erases bytea, dropsMissing boolean, attempt integer, generation integer, crashes integer, faults integer, interval json, heals boolean, heldUpBy text, exportFails boolean, cursor jsonb, fileGeneration integer, commitIntent jsonb, chain jsonb, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationVersion integer, isDeleted boolean, model text, dslQuery text, changedForMs double precision, externalId uuid, tenantKey text, storeTraits jsonb, newestEra jsonb, place jsonb, receipt jsonb, uploads jsonb, mayBeOvertaken boolean, begunManifests text[]
 with asked as materialized (
   select * from unnest($1::uuid[], $2::text[]) as a (id, holder) limit (select 2147483647)), locked as materialized (
   select asked.holder, run.*, entry.* from asked, lateral (
@@ -83,16 +83,11 @@ with asked as materialized (
   and case when locked.entry_id is null then not (select true from outbox where run_id = runs.id limit 1) is true else locked.ready or (locked.available_at <= clock_timestamp() or locked.available_at > clock_timestamp() + interval '65 minutes') end
   returning runs.*), taken as (delete from outbox where run_id = any (array(select id from claimed))) select c.id as "runId", c.lease_holder as holder, c.fence, c.export_id as "exportId", c.team_id as "teamId", c.backfill_id as "backfillId",
        c.purpose, c.erases, c.drops_missing as "dropsMissing", c.attempt, c.generation, c.crashes, c.faults, json_build_object('start', floor(extract(epoch from c.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from c.data_interval_end) * 1000)::bigint) as interval,
-       c.heals, c.probes, case when c.purpose <> 'whole' or c.heals then null
-  when c.backfill_id is not null then (select api_time(b.created_at) from backfills b where b.id = c.backfill_id and b.reprocess in ('failed', 'missing'))
-  when c.generation > 0 then api_time(c.created_at) end as "askedAt", coalesce((select jsonb_agg(jsonb_build_object('id', k.id, 'scope', k.scope, 'place', k.place, 'code', k.code, 'isOpen', k.opened_at is not null,
-  'beganAt', api_time(k.began_at), 'failedAt', api_time(k.failed_at),
-  'ageMs', (extract(epoch from clock_timestamp() - k.began_at) * 1000)::float8, 'latestError', k.latest_error)) from (
-    select * from causes where organization_id = p.organization_id and scope = 'export' and place = c.export_id::text
-    union all
-    (select * from causes where organization_id = p.organization_id and scope = 'destination' order by failed_at desc limit 200)
-    union all
-    (select * from causes where scope = 'source' order by failed_at desc limit 200)) k), '[]') as causes,
+       c.heals, case when c.purpose = 'whole' and not c.heals
+    and c.backfill_id is null and c.generation = 0 and c.commit_intent is null
+    and e.failing_since is not null and e.heal_for_hours > 0 and not (e.heal_after <= clock_timestamp() or e.heal_after > clock_timestamp() + interval '65 minutes')
+    and not (select true from receipts done where done.export_id = c.export_id and done.data_interval_start = c.data_interval_start
+      and done.data_interval_end = c.data_interval_end limit 1) is true then e.failing_code end as "heldUpBy", e.heal_after is not null as "exportFails",
        c.cursor, c.file_generation as "fileGeneration", c.commit_intent as "commitIntent", c.chain,
        e.destination_type as "destinationType", e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
        e.destination_version as "destinationVersion", e.deleted_at is not null as "isDeleted", e.model, e.dsl_query as "dslQuery",
@@ -173,7 +168,7 @@ with recursive asked as materialized (
          generation = excluded.generation, era = excluded.era, committed_at = clock_timestamp(),
          snapshot = excluded.snapshot, settled = excluded.settled, pending_transactions = excluded.pending_transactions,
          key_digest = excluded.key_digest, key_count = excluded.key_count,
-         delivered_digest = excluded.delivered_digest, late_rows_wait = null,
+         delivered_digest = excluded.delivered_digest, late_rows_wait = null, late_rows_code = null, look_tries = 0, look_after = null,
          pending_checked_at = excluded.pending_checked_at, looked_back_at = excluded.looked_back_at
 ), forgotten as (
   delete from leftover_files l using completed c where l.export_id = c.export_id and l.data_interval_start = c.data_interval_start
@@ -217,7 +212,8 @@ with recursive asked as materialized (
   case when m.mark > coalesce(e.high_water_mark, m.first) then m.mark else e.high_water_mark end,
          failure_streak = case when exists (select from completed c where c.export_id = e.id and c.purpose <> 'erase') then 0 else e.failure_streak end,
          last_success_at = case when exists (select from completed c where c.export_id = e.id and c.purpose <> 'erase') then now() else e.last_success_at end,
-         failing_since = case when not exists (select from completed c where c.export_id = e.id and c.purpose <> 'erase') then e.failing_since end, exhausted_since = case when not exists (select from completed c where c.export_id = e.id and c.purpose <> 'erase') then e.exhausted_since end, failing_code = case when not exists (select from completed c where c.export_id = e.id and c.purpose <> 'erase') then e.failing_code end, failing_error = case when not exists (select from completed c where c.export_id = e.id and c.purpose <> 'erase') then e.failing_error end
+         heal_failures = case when exists (select from completed c where c.export_id = e.id and c.purpose <> 'erase') then 0 else e.heal_failures end,
+         failing_since = case when not exists (select from completed c where c.export_id = e.id and c.purpose <> 'erase') then e.failing_since end, exhausted_since = case when not exists (select from completed c where c.export_id = e.id and c.purpose <> 'erase') then e.exhausted_since end, failing_code = case when not exists (select from completed c where c.export_id = e.id and c.purpose <> 'erase') then e.failing_code end, failing_error = case when not exists (select from completed c where c.export_id = e.id and c.purpose <> 'erase') then e.failing_error end, heal_after = case when not exists (select from completed c where c.export_id = e.id and c.purpose <> 'erase') then e.heal_after end
     from (select export_id, max(mark) as mark, min(mark) as first from prefix group by export_id limit (select 2147483647)) m where e.id = m.export_id
 ), logged as (
   insert into log_entries (team_id, export_id, run_id, level, message, timestamp)
@@ -463,7 +459,7 @@ select r.id, r.export_id as "exportId", r.team_id as "teamId", r.status, r.lates
 
 -- runs/run-needs.ts findRunNeeds
 -- takes $1 uuid[]
--- gives newestEra jsonb, place jsonb, runId uuid, organizationId uuid, teamId integer, exportId uuid, purpose text, model text, interval json, beganCommit boolean, settlement jsonb, parkedForMs double precision, requestedForMs double precision, databaseMs double precision, type text, config jsonb, transformations boolean, small boolean, ownSteps integer, deadSources jsonb, isProbe boolean, crashes integer
+-- gives newestEra jsonb, place jsonb, runId uuid, organizationId uuid, teamId integer, exportId uuid, purpose text, model text, interval json, beganCommit boolean, settlement jsonb, parkedForMs double precision, requestedForMs double precision, databaseMs double precision, type text, config jsonb, transformations boolean, small boolean, ownSteps integer, isHeldUp boolean, crashes integer
 select (select to_jsonb(n) from (select e.id, e.number, e.needs_acceptance and e.accepted_at is null as held, e.system_identifier as "systemIdentifier", e.timeline, e.database_oid as "databaseOid", e.eras_oid as "erasOid"
      from eras e order by e.number desc limit 1) n) as "newestEra",
   (select to_jsonb(n) from (select p.system_identifier as "systemIdentifier", p.timeline, p.database_oid as "databaseOid", p.eras_oid as "erasOid" from read_place() p) n) as place, r.id as "runId", p.organization_id as "organizationId", r.team_id as "teamId", r.export_id as "exportId", r.purpose, e.model, json_build_object('start', floor(extract(epoch from r.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from r.data_interval_end) * 1000)::bigint) as interval,
@@ -481,7 +477,11 @@ select (select to_jsonb(n) from (select e.id, e.number, e.needs_acceptance and e
   select jsonb_agg(jsonb_strip_nulls(jsonb_build_object('config', c.id, 'version', c.version, 'source',
     (select p.source_sha256 from plugins p where p.id = c.plugin))) order by c."order", c.id) from batch_exports e join pipeline_transformation_configs c on c.team_id = e.team_id and c.enabled and not c.deleted
    where e.id = r.export_id and e.transformations), '[]')) step where step ? 'source') as "ownSteps",
-            coalesce((select jsonb_agg(place) from causes where scope = 'source' and opened_at is not null), '[]') as "deadSources", r.probes is not null as "isProbe",
+            case when r.purpose = 'whole' and not r.heals
+    and r.backfill_id is null and r.generation = 0 and r.commit_intent is null
+    and e.failing_since is not null and e.heal_for_hours > 0 and not (e.heal_after <= clock_timestamp() or e.heal_after > clock_timestamp() + interval '65 minutes')
+    and not (select true from receipts done where done.export_id = r.export_id and done.data_interval_start = r.data_interval_start
+      and done.data_interval_end = r.data_interval_end limit 1) is true then e.failing_code end is not null as "isHeldUp",
             r.crashes + (r.lease_holder is not null)::int as crashes
        from (select * from unnest($1::uuid[]) as a (id) limit (select 2147483647)) asked join runs r on r.id = asked.id join batch_exports e on e.id = r.export_id join projects p on p.id = r.team_id
             -- Limited, so that it is looked up: a plan that was made while the outbox was empty would read all of it.
@@ -560,17 +560,17 @@ update runs set records_total_count = $3, records_completed = $4, bytes_exported
       where id = $1 and fence = $2 and runs.status not in ('Starting', 'Completed', 'Failed', 'FailedRetryable', 'Cancelled') returning id;
 
 -- runs/runs.ts failRun
--- takes $1 uuid, $2 bigint, $3 text, $4 text
+-- takes $1 uuid, $2 bigint, $3 text, $4 text, $5 boolean
 -- gives id uuid
 update runs set status = 'Failed', erases = null, error_code = $3, latest_error = $4, lease_holder = null, lease_expires_at = null,
-            finished_at = now(), last_updated_at = now()
+            finished_at = now(), last_updated_at = now(), heals = heals or $5
       where id = $1 and fence = $2 and runs.status not in ('Starting', 'Completed', 'Failed', 'FailedRetryable', 'Cancelled') returning id;
 
 -- runs/runs.ts failRun
--- takes $1 uuid, $2 bigint, $3 text, $4 text
+-- takes $1 uuid, $2 bigint, $3 text, $4 text, $5 boolean
 -- gives id uuid
 update runs set status = 'FailedRetryable', erases = null, error_code = $3, latest_error = $4, lease_holder = null, lease_expires_at = null,
-            finished_at = now(), last_updated_at = now()
+            finished_at = now(), last_updated_at = now(), heals = heals or $5
       where id = $1 and fence = $2 and runs.status not in ('Starting', 'Completed', 'Failed', 'FailedRetryable', 'Cancelled') returning id;
 
 -- runs/runs.ts handBackOutgrown
@@ -583,7 +583,6 @@ update batch_exports e set outgrew_at = now() from runs r
 -- gives run_id uuid
 with handed_back as (
        update runs set status = 'Running', fence = fence + 1, lease_holder = null, lease_expires_at = null, committing_at = null,
-              probes = case when $6::boolean then null else probes end,
               faults = faults + $6::boolean::int,
               error_code = coalesce($4, error_code), latest_error = coalesce($5, latest_error), last_updated_at = now()
         where id = $1 and fence = $2 and runs.status not in ('Starting', 'Completed', 'Failed', 'FailedRetryable', 'Cancelled')
@@ -620,11 +619,7 @@ with locked as materialized (
      , cancelled as (
        -- The lease stays to be seen: until its end a worker may be ending its uploads itself.
        update runs set status = 'Cancelled', erases = null, finished_at = now(), last_updated_at = now(), lease_holder = null
-         from locked where runs.id = locked.id returning runs.*
-     ), decided as (
-       -- A person has decided about these intervals.
-       delete from healing_intervals h using cancelled c where h.export_id = c.export_id and h.data_interval_start = c.data_interval_start
-      and h.data_interval_end = c.data_interval_end
+         from locked where runs.id = locked.id returning runs.id
      )
      select id from cancelled;
 

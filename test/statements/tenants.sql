@@ -431,25 +431,7 @@ with gone as (
 -- takes $1 uuid
 -- gives rows bigint, sources text[]
 with gone as (
-     delete from healing_intervals where ctid = any (array(select t.ctid from healing_intervals t where t.export_id = $1 limit 2000)) returning null::jsonb as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
-
--- tenants/tenant-rows.ts deleterOf
--- takes $1 uuid
--- gives rows bigint, sources text[]
-with gone as (
      delete from holes where ctid = any (array(select t.ctid from holes t where t.export_id = $1 limit 2000)) returning null::jsonb as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
-
--- tenants/tenant-rows.ts deleterOf
--- takes $1 text
--- gives rows bigint, sources text[]
-with gone as (
-     delete from causes where ctid = any (array(select t.ctid from causes t where t.scope = 'export' and t.place = $1::text limit 2000)) returning null::jsonb as chain
    )
    select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
      from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
@@ -639,15 +621,6 @@ with gone as (
 -- gives rows bigint, sources text[]
 with gone as (
      delete from plugins where ctid = any (array(select t.ctid from plugins t where t.organization_id = $1 and $2::int is null limit 2000)) returning jsonb_build_array(jsonb_build_object('source', source_sha256)) as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
-
--- tenants/tenant-rows.ts deleterOf
--- takes $1 uuid, $2 integer
--- gives rows bigint, sources text[]
-with gone as (
-     delete from causes where ctid = any (array(select t.ctid from causes t where t.organization_id = $1 and $2::int is null limit 2000)) returning null::jsonb as chain
    )
    select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
      from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
@@ -872,13 +845,13 @@ select id, coalesce(projects.tenant_key, projects.id::text) as "tenantKey", orga
 
 -- tenants/tenants.ts byReach
 -- takes $1 uuid, $2 integer
--- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
 select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
-  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
+  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.paused_code as "pausedCode", e.start_at as "startAt",
   e.end_at as "endAt", e.freshness_minutes as "freshnessMinutes", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
@@ -887,13 +860,13 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
 
 -- tenants/tenants.ts byReach
 -- takes $1 integer, $2 bigint, $3 bigint
--- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
 select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
-  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
+  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.paused_code as "pausedCode", e.start_at as "startAt",
   e.end_at as "endAt", e.freshness_minutes as "freshnessMinutes", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
@@ -908,13 +881,13 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
 
 -- tenants/tenants.ts byReach
 -- takes $1 uuid, $2 uuid
--- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
 select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
-  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
+  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.paused_code as "pausedCode", e.start_at as "startAt",
   e.end_at as "endAt", e.freshness_minutes as "freshnessMinutes", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
@@ -923,13 +896,13 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
 
 -- tenants/tenants.ts byReach
 -- takes $1 uuid, $2 bigint, $3 bigint
--- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
 select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
-  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
+  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.paused_code as "pausedCode", e.start_at as "startAt",
   e.end_at as "endAt", e.freshness_minutes as "freshnessMinutes", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",

@@ -61,15 +61,7 @@ export async function fillTenant(
     `insert into backfills (export_id, team_id, start_at, end_at, concurrency, total_runs)
      select id, team_id, '2024-01-01', '2024-01-02', 1, 1 from batch_exports where id = $1`,
     `insert into accepted_intervals select id, '2024-01-01', '2024-01-02' from batch_exports where id = $1`,
-    `with hole as (
-       insert into holes select id, '2024-01-03', '2024-01-04' from batch_exports where id = $1 returning *
-     ), cause as (
-       insert into causes (scope, organization_id, place, code, latest_error)
-       select 'destination', p.organization_id, 'a place', 'destination.unavailable', '' from batch_exports e join projects p on p.id = e.team_id where e.id = $1
-       returning id
-     )
-     insert into healing_intervals (export_id, data_interval_start, data_interval_end, cause_id)
-     select hole.export_id, hole.data_interval_start, hole.data_interval_end, cause.id from hole, cause`,
+    `insert into holes select id, '2024-01-03', '2024-01-04' from batch_exports where id = $1`,
     `insert into deadline_checks select id, now(), now() from batch_exports where id = $1`,
     `insert into late_intervals (export_id, data_interval_start, data_interval_end, due_by, turn)
      select id, '2024-01-03', '2024-01-04', '2024-01-04', 'ours' from batch_exports where id = $1`,

@@ -35,20 +35,12 @@ export const insertHealing = `with due as (
     select d.export_id, e.team_id, 'FailedRetryable', d.data_interval_start, d.data_interval_end, now(), 'destination.unavailable',
            'destination.unavailable: The destination is unavailable.'
       from due d join batch_exports e on e.id = d.export_id),
-  cause as (
-    insert into causes (scope, organization_id, place, code, latest_error, began_at, opened_at, next_probe_at)
-    select 'destination', p.organization_id, 'p', 'destination.unavailable', 'destination.unavailable: It is unreachable.', now() - interval '3 hours',
-           now(), now() + interval '9 minutes' from batch_exports e join projects p on p.id = e.team_id where e.id = $1
-    returning id),
-  hollow as (
-    insert into holes (export_id, data_interval_start, data_interval_end) select export_id, data_interval_start, data_interval_end from due
-    on conflict do nothing),
-  late as (
-    insert into late_intervals (export_id, data_interval_start, data_interval_end, due_by, missed_at, code, turn)
+  failing as (
+    update batch_exports set failing_since = now() - interval '3 hours', failing_code = 'destination.unavailable',
+           failing_error = 'destination.unavailable: It is unreachable.', heal_failures = 9, heal_after = now() + interval '9 minutes' where id = $1)
+  insert into late_intervals (export_id, data_interval_start, data_interval_end, due_by, missed_at, code, turn)
     select export_id, data_interval_start, data_interval_end, tick_at + interval '10 minutes', tick_at + interval '10 minutes',
-           'destination.unavailable', 'customer' from due)
-  insert into healing_intervals (export_id, data_interval_start, data_interval_end, cause_id)
-  select export_id, data_interval_start, data_interval_end, cause.id from due, cause`;
+           'destination.unavailable', 'customer' from due`;
 
 /** A completed run of long ago, with one file. */
 export const insertFile = `with run as (

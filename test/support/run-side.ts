@@ -119,6 +119,7 @@ export async function exportOfThePast(
     paused,
     lastPausedAt: null,
     pausedReason: null,
+    pausedCode: null,
     startAt: toTimestampOrNull(startAt),
     endAt: toTimestampOrNull(endAt),
     ...changeSettings(null, wanted),

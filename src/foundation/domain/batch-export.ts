@@ -30,7 +30,10 @@ export interface BatchExport extends ExportSettings {
   readonly transformations: boolean;
   readonly paused: boolean;
   readonly lastPausedAt: Timestamp | null;
+  /** What Sluice says about its own pause; null: it is not paused, or a person paused it. */
   readonly pausedReason: string | null;
+  /** The code of that: of the error, or one of `disabled`. */
+  readonly pausedCode: string | null;
   readonly startAt: Timestamp | null;
   readonly endAt: Timestamp | null;
   /** Since when its data is late; as the last check found it. */
@@ -43,11 +46,23 @@ export interface BatchExport extends ExportSettings {
   readonly lastSuccessAt: Timestamp | null;
 }
 
+/** Why an export is paused, if no person paused it. */
+export interface PauseReason {
+  readonly code: string;
+  readonly text: string;
+}
+
 /** Why an export is paused whose tenant is disabled. Only enabling the tenant ends such a pause. */
-export const disabledReasons = {
-  organization: 'An operator has disabled the organization.',
-  project: 'An operator has disabled the project.',
-} as const;
+export const disabled = {
+  organization: {
+    code: 'organization.disabled',
+    text: 'An operator has disabled the organization.',
+  },
+  project: { code: 'project.disabled', text: 'An operator has disabled the project.' },
+} as const satisfies Record<string, PauseReason>;
+
+/** The codes of these pauses. */
+export const disabledCodes: readonly string[] = Object.values(disabled).map(({ code }) => code);
 
 /** What an export needs, the most urgent first. An export has exactly one. */
 export const exportHealths = ['failing', 'late', 'incomplete', 'paused', 'fine'] as const;

@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, createHmac, randomBytes } from 'node:crypto';
+import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import { SluiceError } from '../domain/errors.ts';
 
 /** Encrypts the secrets of destinations at rest. */
@@ -7,8 +7,6 @@ export interface SecretBox {
   seal(secret: Readonly<Record<string, unknown>>, identity: string): Buffer;
   /** @throws SluiceError `secrets.undecryptable` if key or row differ, or the box is damaged */
   open(box: Buffer, identity: string): Record<string, unknown>;
-  /** It is the same for the same text under the same first key; it says nothing about the text. */
-  fingerprint(text: string): string;
   /** Ids of the keys, the encrypting one first. */
   readonly keyIds: readonly string[];
   /** Id of the key that encrypted a box. */
@@ -77,7 +75,6 @@ export function createSecretBox(keys: readonly EncryptionKey[]): SecretBox {
   return {
     keyIds: keys.map((entry) => entry.id),
     keyIdOf: readId,
-    fingerprint: (text) => createHmac('sha256', primary.key).update(text).digest('hex'),
     seal(secret, identity) {
       const id = Buffer.from(primary.id);
       const header = Buffer.concat([Buffer.from([version, id.length]), id]);

@@ -160,11 +160,7 @@ export function createMetrics() {
       ),
       healingIntervals: gauge(
         'sluice_healing_intervals',
-        'Intervals without data that are exported by themselves once their cause is over.',
-      ),
-      openCauses: gauge(
-        'sluice_open_causes',
-        'Destinations, sources and exports that are known to fail and are probed.',
+        'Intervals without data that Sluice tries again by itself.',
       ),
       verifyFailedExports: gauge(
         'sluice_verify_failed_exports',

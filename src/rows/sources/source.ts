@@ -187,8 +187,6 @@ export interface SourceState {
 }
 
 export interface Source {
-  /** All models of one database have the same place; absent: the model has one for itself. */
-  readonly place?: string;
   /**
    * Waits until no transaction can add rows to the interval, or until the timeout.
    *

@@ -1,5 +1,12 @@
 import type { QueuedRun } from '../../foundation/domain/run.ts';
-import { crowdedShare, type DispatchLimits, organizationShare, pickFair } from './fairness.ts';
+import {
+  crowdedShare,
+  type DispatchLimits,
+  healingShare,
+  heals,
+  organizationShare,
+  pickFair,
+} from './fairness.ts';
 import type { Sql } from '../../state/store/database/database.ts';
 import {
   type DispatchState,
@@ -274,12 +281,25 @@ async function choose(
     };
     const beside = [...inFlight.filter((run) => !isFor(run)), ...chosen];
     const own = inFlight.filter(isFor);
-    const inTurn = pickFair(candidates.filter(isFor), own, limits, Infinity, beside);
+    const inTurn = withinShare(
+      pickFair(candidates.filter(isFor), own, limits, Infinity, beside),
+      healingShare(capacity) - own.filter(heals).length,
+    );
     chosen.push(...inTurn.slice(0, slots));
     const organizations = new Set(inTurn.map(({ organizationId }) => organizationId));
     isEnough &&= !isCut || organizations.size >= slots;
   }
   return { chosen, isEnough };
+}
+
+/** Without the runs that heal beyond the first `most`. */
+function withinShare(runs: readonly QueuedRun[], most: number): readonly QueuedRun[] {
+  let healing = 0;
+  return runs.filter((run) => {
+    if (!heals(run)) return true;
+    healing += 1;
+    return healing <= most;
+  });
 }
 
 /** Teams with a full list in which one export has more runs than it may execute: it may hide other exports. */

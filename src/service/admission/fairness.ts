@@ -29,6 +29,16 @@ export function organizationShare(capacity: number): number {
   return capacity >= sharedFrom ? capacity - 1 : Number.POSITIVE_INFINITY;
 }
 
+/**
+ * Runs that heal of all organizations that may be in flight: a quarter of the slots. A place that hangs holds no more of them.
+ *
+ * @param capacity slots of all workers
+ */
+export const healingShare = (capacity: number): number => Math.max(1, Math.floor(capacity / 4));
+
+/** Whether a run heals its interval: then its lane is its export. */
+export const heals = ({ backfillId, exportId }: QueuedRun): boolean => backfillId === exportId;
+
 /** An organization that is crowded keeps one slot out of this many. */
 const crowdedPart = 8;
 

@@ -65,7 +65,7 @@ export function describeGroup({ type, facts, projectId }: Notification, publicUr
     `Exports: ${names.join(', ')}${more}.`,
     ...(isOver || turn === null ? [] : [turnTexts[turn], `Next step: ${group.next_step}`]),
     ...(type === 'healing.started'
-      ? ['Sluice probes the cause and exports what is missing by itself.']
+      ? ['Sluice tries again and exports what is missing by itself.']
       : []),
     ...(publicUrl === null ? [] : [linkOf(exports, projectId, publicUrl)]),
   ];

@@ -52,8 +52,6 @@ export interface VerifyAll {
     signal: AbortSignal,
   ) => Promise<OpenedExport>;
   readonly placeOf: PlaceOf;
-  /** Called if an export could not be read to its end. */
-  readonly onFailure?: (batchExport: VerifiedExport, error: unknown) => Promise<void>;
   /** Called with each result as soon as it is known. */
   readonly onResult?: (result: VerifiedExportReport) => void;
   /** Called after each interval: the share of all that is done, from 0 to 1. */
@@ -179,7 +177,6 @@ async function verifyOne(
   } catch (error) {
     // If our own database is gone, nothing else can be verified.
     await all.sql.query('select 1');
-    await all.onFailure?.(batchExport, error);
     return { id, name, ...nothingVerified, findings, breaches, failure: failureOf(error) };
   }
 }

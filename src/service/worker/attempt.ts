@@ -1,5 +1,11 @@
 import type { Destination } from '../../rows/destinations/destination.ts';
-import { SluiceError, StepFault, toSluiceError } from '../../foundation/domain/errors.ts';
+import {
+  errorCatalogue,
+  isErrorCode,
+  SluiceError,
+  StepFault,
+  toSluiceError,
+} from '../../foundation/domain/errors.ts';
 import { describeInterval } from '../../foundation/domain/time.ts';
 import { inSpan } from '../../foundation/domain/traces.ts';
 import { failpoint } from '../../foundation/failpoints/failpoint.ts';
@@ -13,11 +19,10 @@ import type { NewLogEntry } from '../../state/store/exports/log-entries.ts';
 import type { RunStatements } from '../../state/store/runs/run-statements.ts';
 import { releaseUploads } from '../../state/store/files/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
-import { endCauses } from '../use-cases/healing/end-causes.ts';
-import { beginAtPlaces, causesAt, type RunPlaces } from '../use-cases/healing/known-outage.ts';
 import { type Completion, recordCompletion } from '../use-cases/runs/complete-run.ts';
 import {
   endDeleted,
+  handOver,
   recordFault,
   releaseOutgrown,
   releaseRun,
@@ -64,8 +69,6 @@ export class Attempt {
   readonly #admitted: Admitted | null;
   readonly #log: RunLog;
   readonly #open: OpenPorts;
-  /** Undefined: not looked at yet. Null: the secrets cannot be decrypted, or the model is gone. */
-  #places: RunPlaces | null | undefined;
 
   /**
    * @param signal aborted with the reason when the lease is lost
@@ -89,8 +92,13 @@ export class Attempt {
     const run = this.#run;
     const nothing = { run, fault: null, rows: 0, bytes: 0, rejectedRows: 0 };
     try {
+      const { heldUpBy } = run;
+      if (heldUpBy !== null && isErrorCode(heldUpBy) && errorCatalogue[heldUpBy].retryable) {
+        const end = () => handOver(this.#options.context, run, heldUpBy);
+        await retryUntilRecorded(end, this.#signal);
+        return { ...nothing, end: 'failed', fault: heldUpBy };
+      }
       this.#begin();
-      if (run.causes.length > 0) await this.#beginAtPlaces();
       const destination = this.#openDestination();
       try {
         const job = await this.#prepare(destination);
@@ -99,7 +107,6 @@ export class Attempt {
         );
         const completion = await this.#record(exported);
         if (!completion) return { ...nothing, end: 'lost' };
-        if (run.causes.length > 0) await this.#endCauses();
         await failpoint('before_removal');
         if (completion.leavesFiles) await this.#clean(job, destination, exported);
         const { rows, bytes, rejectedRows } = exported.result;
@@ -135,36 +142,10 @@ export class Attempt {
     );
   }
 
-  #findPlaces(): RunPlaces | null {
-    if (this.#places !== undefined) return this.#places;
-    try {
-      const { connectors } = this.#options;
-      const destination = connectors.destinationPlaceOf(this.#run);
-      this.#places = { destination, source: connectors.sourcePlaceOf(this.#run.model) };
-    } catch {
-      // The attempt will say it in its own words.
-      this.#places = null;
-    }
-    return this.#places;
-  }
-
-  async #beginAtPlaces(): Promise<void> {
-    const places = this.#findPlaces();
-    if (places) await beginAtPlaces(this.#options.context.db, this.#run, places);
-  }
-
-  /** All places of the run work. If this fails, the next success or probe does it. */
-  async #endCauses(): Promise<void> {
-    const places = this.#findPlaces();
-    const over = places ? causesAt(this.#run, places) : [];
-    if (over.length === 0) return;
-    const ids = over.map(({ id }) => id);
-    await endCauses(this.#options.context.db, ids).catch((caught) => this.#report(caught));
-  }
-
   #openDestination(): Destination {
     const run = this.#run;
-    const isTried = run.probes !== null;
+    // An export that has failed for long asks its store once.
+    const isTried = run.heals && run.exportFails;
     const opened = this.#options.connectors.openDestination(run, run.storeTraits, isTried);
     return this.#admitted?.ticket.destination(opened) ?? opened;
   }
@@ -252,11 +233,7 @@ export class Attempt {
       const note = () => recordStepError(context.db, run.teamId, step, detail);
       await retryUntilRecorded(note, this.#signal);
     }
-    const seen = {
-      places: this.#findPlaces(),
-      sourceWorked: (this.#admitted?.settlement ?? null) !== null,
-    };
-    const record = () => recordFault(context, run, error, Math.random(), seen);
+    const record = () => recordFault(context, run, error, Math.random());
     await retryUntilRecorded(record, this.#signal);
     return 'failed';
   }

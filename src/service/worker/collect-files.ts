@@ -1,8 +1,6 @@
-import type { SluiceError } from '../../foundation/domain/errors.ts';
 import {
   endRemoval,
   findTeamsWithRemovals,
-  postponeRemoval,
   type RemovalWork,
   takeRemoval,
 } from '../../state/store/files/leftover-files.ts';
@@ -17,18 +15,11 @@ export async function collectFiles(options: SweepOptions): Promise<void> {
   await collectByTeam(
     options,
     (limit) => findTeamsWithRemovals(db, limit),
-    async (teamId, stores, signal) => {
+    async (teamId, signal) => {
       const work = await takeRemoval(db, teamId);
       if (!work) return false;
-      const closedUntil = await stores.closedUntil(work);
-      if (closedUntil !== null) {
-        await postponeRemoval(db, work, closedUntil);
-        return true;
-      }
       const what = { kind: 'remove_files', id: work.exportId } as const;
-      const end = await options.guard.do(what, teamPatienceMs, () =>
-        stores.ask(work, (isTried) => remove(options, work, isTried, signal)),
-      );
+      const end = await options.guard.do(what, teamPatienceMs, () => remove(options, work, signal));
       if (end === 'done') return true;
       // It was not tried.
       await endRemoval(db, work, true);
@@ -40,20 +31,18 @@ export async function collectFiles(options: SweepOptions): Promise<void> {
 async function remove(
   { connectors, context, onSweepError }: SweepOptions,
   work: RemovalWork,
-  isTried: boolean,
   signal: AbortSignal,
-): Promise<SluiceError | null> {
+): Promise<void> {
   const { db } = context;
   const { teamId, exportId, runId } = work;
   const traits = await findStoreTraits(db, work);
   const current = { ...work, table: connectors.tableOf(work) };
-  const destination = connectors.openDestination(work, traits, isTried);
+  const destination = connectors.openDestination(work, traits);
   try {
     const log = (level: LogLevel, message: string) =>
       appendLogEntries(db, [{ teamId, exportId, runId, level, message }]).catch(onSweepError);
-    const { end, fault } = await removeFiles(context, destination, current, log, signal);
+    const end = await removeFiles(context, destination, current, log, signal);
     if (end !== 'failed') await endRemoval(db, work, end === 'some');
-    return fault;
   } finally {
     await destination.close();
   }

@@ -8,7 +8,6 @@ import {
   findTeamsWithOrphans,
   maxCollectTries,
   type OrphanedPlace,
-  postponeVisit,
   takeOrphanedPlace,
 } from '../../state/store/files/orphaned-uploads.ts';
 import {
@@ -20,12 +19,7 @@ import {
   listNotedKeys,
   type UploadOwner,
 } from '../../state/store/files/uploads.ts';
-import {
-  collectByTeam,
-  type SweepOptions,
-  type TeamStores,
-  teamPatienceMs,
-} from './collect-by-team.ts';
+import { collectByTeam, type SweepOptions, teamPatienceMs } from './collect-by-team.ts';
 
 /** Number of leases for which a key is checked again if the answer with its upload's id was lost. */
 const noteLeases = 3;
@@ -42,19 +36,14 @@ export async function collectUploads(options: SweepOptions): Promise<void> {
   await collectByTeam(
     options,
     (limit) => findTeamsWithOrphans(db, limit),
-    async (teamId, stores, signal) => {
+    async (teamId, signal) => {
       const place = await takeOrphanedPlace(db, teamId, teamPatienceMs);
       if (!place) return false;
       const owner = await findUploadOwner(db, place);
       if (!owner) return true;
-      const closedUntil = await stores.closedUntil(owner);
-      if (closedUntil !== null) {
-        await postponeVisit(db, place, closedUntil);
-        return true;
-      }
       const what = { kind: 'abort_uploads', id: owner.exportId } as const;
       const end = await options.guard.do(what, teamPatienceMs, () =>
-        visit(options, stores, { ...place, owner }, signal),
+        visit(options, { ...place, owner }, signal),
       );
       if (end === 'done') return true;
       // It was not tried.
@@ -69,18 +58,11 @@ interface OwnedPlace extends OrphanedPlace {
   readonly owner: UploadOwner;
 }
 
-async function visit(
-  options: SweepOptions,
-  stores: TeamStores,
-  place: OwnedPlace,
-  signal: AbortSignal,
-): Promise<void> {
+async function visit(options: SweepOptions, place: OwnedPlace, signal: AbortSignal): Promise<void> {
   const { db } = options.context;
   const ended = { uploads: 0 };
   try {
-    await stores.ask(place.owner, (isTried) =>
-      collectAt(options, { ...place, isTried }, ended, signal),
-    );
+    await collectAt(options, place, ended, signal);
     await endVisit(db, place, true);
   } catch (error) {
     options.onSweepError(error);
@@ -89,20 +71,16 @@ async function visit(
   }
 }
 
-/**
- * @param ended counts the uploads that are gone
- * @returns an error that nothing can be done about here
- */
+/** @param ended counts the uploads that are gone */
 async function collectAt(
   options: SweepOptions,
-  place: OwnedPlace & { readonly isTried: boolean },
+  place: OwnedPlace,
   ended: { uploads: number },
   signal: AbortSignal,
-): Promise<SluiceError | null> {
+): Promise<void> {
   const { db, policy } = options.context;
-  const { runId, owner, isTried } = place;
-  const destination = options.connectors.openDestination(owner, null, isTried);
-  let fault: SluiceError | null = null;
+  const { runId, owner } = place;
+  const destination = options.connectors.openDestination(owner);
   try {
     for (const upload of await listAbortableUploads(db, place)) {
       await destination.abortUpload(upload, signal);
@@ -110,31 +88,26 @@ async function collectAt(
       ended.uploads += 1;
     }
     for (const key of await listNotedKeys(db, place)) {
-      if (isMarkerKey(key)) fault = (await removeMarker(destination, key, signal)) ?? fault;
+      if (isMarkerKey(key)) await removeMarker(destination, key, signal);
       const end = await abortUnknown(options, owner, destination, key, signal);
-      if (typeof end !== 'boolean') fault = end;
-      if (end !== false) await forgetNote(db, runId, key, noteLeases * policy.leaseMs);
+      if (end) await forgetNote(db, runId, key, noteLeases * policy.leaseMs);
     }
-    return fault;
   } finally {
     await destination.close();
   }
 }
 
-/** Removes what a probe left whose process was killed. @returns why it could not */
+/** Removes what a probe left whose process was killed. */
 async function removeMarker(
   destination: Destination,
   key: string,
   signal: AbortSignal,
-): Promise<SluiceError | null> {
+): Promise<void> {
   try {
     await destination.deleteFiles([key], signal);
-    return null;
   } catch (error) {
-    const fault = toSluiceError(error);
-    if (fault.spec.retryable) throw error;
     // The permission to delete may be missing.
-    return fault;
+    if (toSluiceError(error).spec.retryable) throw error;
   }
 }
 
@@ -154,7 +127,7 @@ async function giveUp(
  * ids. If the store or the credentials cannot list uploads, the bucket's lifecycle rule must remove them;
  * they contain no byte.
  *
- * @returns false if it is not known yet whose they are; an error if they cannot be listed
+ * @returns false if it is not known yet whose they are
  */
 async function abortUnknown(
   { context: { db }, connectors }: Pick<SweepOptions, 'context' | 'connectors'>,
@@ -162,7 +135,7 @@ async function abortUnknown(
   destination: Destination,
   key: string,
   signal: AbortSignal,
-): Promise<boolean | SluiceError> {
+): Promise<boolean> {
   const found: { readonly key: string; readonly uploadId: string }[] = [];
   try {
     for await (const upload of destination.listUploads(key, signal)) {
@@ -174,7 +147,8 @@ async function abortUnknown(
     }
   } catch (error) {
     if (!(error instanceof SluiceError) || error.spec.retryable) throw error;
-    return error;
+    // They cannot be listed.
+    return true;
   }
   // Asked after the list: an upload begun before the list has its note or its id by now.
   const live = await findLiveUploads(db, teamId, key);

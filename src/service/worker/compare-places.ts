@@ -6,7 +6,6 @@ import { literalFolder } from '../../foundation/domain/key-template.ts';
 import { markerPrefix } from '../../foundation/domain/object-keys.ts';
 import {
   findTeamsWithUncomparedPlaces,
-  postponeComparison,
   recordComparison,
   takeUncomparedPlace,
   type UncomparedPlace,
@@ -24,18 +23,9 @@ export async function comparePlaces(options: SweepOptions): Promise<void> {
   await collectByTeam(
     options,
     (limit) => findTeamsWithUncomparedPlaces(db, limit),
-    async (teamId, stores, signal) => {
+    async (teamId, signal) => {
       const place = await takeUncomparedPlace(db, teamId);
       if (!place) return false;
-      const { exportId, destination, formerConfig: config, formerSecrets } = place;
-      const former = { ...destination, config, secrets: formerSecrets ?? destination.secrets };
-      const closedUntil =
-        (await stores.closedUntil({ exportId, destination })) ??
-        (await stores.closedUntil({ exportId, destination: former }));
-      if (closedUntil !== null) {
-        await postponeComparison(db, place, closedUntil);
-        return true;
-      }
       const what = { kind: 'compare_places', id: place.exportId } as const;
       const end = await options.guard.do(what, teamPatienceMs, () =>
         compareAndRecord(options, place, signal),

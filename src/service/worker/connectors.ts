@@ -34,10 +34,6 @@ export interface Connectors {
   readonly tableOf: TableFormat['tableOf'];
   /** @throws SluiceError `source.unknown_model` */
   sourceOf(model: string): Source;
-  /** The place of a destination with its credentials, to compare with those of others. @throws SluiceError if its secrets cannot be decrypted */
-  destinationPlaceOf(stored: Pick<ExportDestination, 'exportId' | 'destination'>): string;
-  /** @throws SluiceError `source.unknown_model` */
-  sourcePlaceOf(model: string): string;
   encodingOf(
     files: Pick<FileSettings, 'format' | 'compression'> & Partial<FormatSettings>,
   ): Encoding;

@@ -26,12 +26,8 @@ interface Current extends IntervalPlace {
   readonly manifestKey: string | null;
 }
 
-/** What became of the files. */
-interface Removed {
-  /** `failed` if nothing could be removed; `some` if files are left because of an error. */
-  readonly end: 'all' | 'some' | 'failed';
-  readonly fault: SluiceError | null;
-}
+/** `failed` if nothing could be removed; `some` if files are left because of an error. */
+type Removed = 'all' | 'some' | 'failed';
 
 /**
  * Removes the files of earlier generations of an interval, and the uploads that the current run has left,
@@ -52,7 +48,7 @@ export async function removeFiles(
     await forgetUpload(db, current.runId, upload);
   }
   const noted = await listLeftoverFiles(db, current);
-  if (noted.length === 0) return { end: 'all', fault: null };
+  if (noted.length === 0) return 'all';
   const keys = noted.map(({ key }) => key);
   const { table, interval, manifestKey } = current;
   const held =
@@ -67,7 +63,7 @@ export async function removeFiles(
       : new Set<string>();
   // They stay until the snapshots that need them have expired; the sweep looks again.
   const leftovers = noted.filter(({ key }) => !held.has(key));
-  if (leftovers.length === 0) return { end: 'all', fault: null };
+  if (leftovers.length === 0) return 'all';
   const { exportId, runId, era, generation, fileGeneration: lineage } = current;
   const commit = { exportId, runId, era, interval, generation, lineage, manifestKey };
   const keepsRecent = destination.traits !== null && !fencesManifests(destination.traits);
@@ -91,14 +87,14 @@ export async function removeFiles(
       `Sluice does not remove files that this export did not write: ${showKeys(foreign)}.`,
     );
   }
-  if (!fault) return { end: 'all', fault: null };
+  if (!fault) return 'all';
   const left = leftovers.length - removed.length - foreign.length;
   if (removed.length > 0 && signal.aborted) {
     log('INFO', `Sluice removes the other ${left} replaced files later.`);
-    return { end: 'some', fault };
+    return 'some';
   }
   log('WARNING', describeLeft(fault, left));
-  return { end: removed.length > 0 ? 'some' : 'failed', fault };
+  return removed.length > 0 ? 'some' : 'failed';
 }
 
 /** Removes what a recorded run has replaced. If it is cut short, the sweep goes on at once. */
@@ -110,7 +106,7 @@ export async function removeReplaced(
   signal: AbortSignal,
 ): Promise<void> {
   const tell = (level: LogLevel, message: string) => log.add(level, message);
-  const { end } = await removeFiles(context, destination, current, tell, signal);
+  const end = await removeFiles(context, destination, current, tell, signal);
   if (end !== 'all') await endRemoval(context.db, current, true);
 }
 

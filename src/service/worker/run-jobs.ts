@@ -6,7 +6,7 @@ import { expectLarge } from '../../state/store/runs/outbox.ts';
 import { findRunNeeds, type RunNeeds } from '../../state/store/runs/run-needs.ts';
 import type { ComingRun } from '../admission/admission.ts';
 import type { AttemptReport } from './attempt-report.ts';
-import { type ExecutorOptions, executeRun } from './execute-run.ts';
+import { executeRun } from './execute-run.ts';
 import type { HandlerOptions } from './handler-options.ts';
 import { retryUntilRecorded } from './retry-until-recorded.ts';
 import { paced } from './shared-work.ts';
@@ -131,10 +131,8 @@ async function admitAndRead(
   runId: string,
   run: RunNeeds & ComingRun,
 ): Promise<AttemptReport | null> {
-  // The attempt of a run whose source is known not to work makes no request either.
-  const readiness = isKnownDead(executor, run)
-    ? { settlement: null }
-    : await parking.settle(runId, run);
+  // It makes no request to its source either.
+  const readiness = run.isHeldUp ? { settlement: null } : await parking.settle(runId, run);
   if (readiness === 'parked') return null;
   const ticket = await admission.enter(run);
   if (!ticket) return null;
@@ -145,17 +143,5 @@ async function admitAndRead(
     return report;
   } finally {
     ticket.leave();
-  }
-}
-
-function isKnownDead(
-  { connectors }: ExecutorOptions,
-  { deadSources, isProbe, model }: RunNeeds,
-): boolean {
-  if (deadSources.length === 0 || isProbe) return false;
-  try {
-    return deadSources.includes(connectors.sourcePlaceOf(model));
-  } catch {
-    return false;
   }
 }

@@ -37,13 +37,13 @@ async function untilHealed({ installation }: World): Promise<void> {
   let left: unknown[] = [];
   await until(
     async () => {
-      await pool.query(`update causes set next_probe_at = now() where next_probe_at > now()`);
-      await pool.query(`update healing_intervals set not_before = now() where not_before > now()`);
+      await pool.query(`update batch_exports set heal_after = now() where heal_after > now()`);
+      await pool.query(`update holes set next_try_at = now() where next_try_at > now()`);
+      await pool.query(`update receipts set look_after = null where look_after > now()`);
       await pool.query('update outbox set available_at = now() where available_at > now()');
       const found = await pool.query(
-        `select e.name, h.data_interval_start, c.code, c.latest_error from healing_intervals h
-           join batch_exports e on e.id = h.export_id left join causes c on c.id = h.cause_id
-          where not ${isPausedByHand} and e.deleted_at is null order by h.since limit 10`,
+        `select e.name, h.data_interval_start, e.failing_error from holes h join batch_exports e on e.id = h.export_id
+          where h.heals_since is not null and not ${isPausedByHand} and e.deleted_at is null order by h.heals_since limit 10`,
       );
       left = found.rows;
       return left.length === 0;
@@ -101,7 +101,7 @@ export async function retryFailed(world: World): Promise<void> {
     `select r.id, r.export_id as "exportId" from (
        select distinct on (export_id, data_interval_start) * from runs order by export_id, data_interval_start, created_at desc) r
       where r.status <> 'Completed' and coalesce(r.latest_error, '') not like 'source.rows_missing:%'
-        and not exists (select from healing_intervals h where h.export_id = r.export_id and h.data_interval_start = r.data_interval_start)`,
+        and not exists (select from holes h where h.heals_since is not null and h.export_id = r.export_id and h.data_interval_start = r.data_interval_start)`,
   );
   for (const { id, exportId } of rows) {
     const path = `${projectPath(installation)}/batch_exports/${exportId}/runs/${id}/retry/`;

@@ -10,7 +10,6 @@ import {
 import { type Installation, startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
 import { atNight } from '../../support/nightly.ts';
-import { openLoudLines } from '../../support/outage-lines.ts';
 import { type Receiver, startReceiver } from '../../support/receiver.ts';
 import { createKey } from '../../support/tenants.ts';
 import { startTcpProxy, type TcpProxy } from '../../support/tcp-proxy.ts';
@@ -85,14 +84,16 @@ async function runAll(range: { start: string; end: string }): Promise<void> {
   await Promise.all(exportIds.map((id) => backfill(installation, id, range)));
 }
 
-/** The cause is known, and its next probe is far away: whatever is asked meanwhile is asked by something else. */
-async function untilKnown(scope: string): Promise<void> {
-  await untilCount(`causes where scope = '${scope}' and opened_at is not null`, 1);
-  await query(
-    `update causes set next_probe_at = now() + interval '20 minutes', opened_at = opened_at - interval '2 minutes'`,
+/** The times of all next attempts come, again and again, until nothing is missing. */
+const untilHealed = () =>
+  until(
+    async () => {
+      await query('update batch_exports set heal_after = now() where heal_after > now()');
+      await query('update holes set next_try_at = now() where next_try_at > now()');
+      return (await count('holes')) === 0;
+    },
+    { timeoutMs: 90_000, message: 'all has healed' },
   );
-  await untilCount(`runs where status in ('Starting', 'Running')`, 0);
-}
 
 /** Each export has an upload and a file that sweeps should remove now. */
 async function leaveWork(): Promise<void> {
@@ -115,146 +116,59 @@ async function makeDue(): Promise<void> {
   await query('update uploads set collect_after = null');
   await query('update leftover_files set tried_at = null, tries = 0');
 }
-const untilPostponed = async () => {
-  await untilCount(`uploads where collect_after > now() + interval '10 minutes'`, exportsThere);
-  await untilCount(
-    `leftover_files where tries = 0 and tried_at > now() - interval '50 minutes'`,
-    exportsThere,
-  );
-};
-
 async function restartWorkers(): Promise<void> {
   for (const worker of installation.workers) worker.kill('SIGKILL');
   await Promise.all(installation.workers.map((worker) => worker.waitForExit()));
   await Promise.all([installation.startWorker(), installation.startWorker()]);
 }
 
-const probeNow = () => query('update causes set next_probe_at = now() where opened_at is not null');
-
 const messages = (type: string) =>
   receiver.received.map(({ body }) => JSON.parse(body)).filter((body) => body.type === type);
 
-/** All are about what `text` matches, and each process writes one per 30 seconds. */
-function expectFewLines(lines: readonly string[], text: RegExp): void {
-  const said = lines
-    .map((line) => JSON.parse(line) as { msg: string; pid: number; time: string })
-    // A process that starts says this.
-    .filter(({ msg }) => !/^The source role of model|is not a setting/.test(msg));
-  expect(said.map(({ msg }) => msg).filter((msg) => !text.test(msg))).toEqual([]);
-  const lastAt = new Map<string, number>();
-  for (const { pid, msg, time } of said.filter(({ msg }) => msg.includes('does not work'))) {
-    const by = `${pid} ${msg.slice(0, msg.indexOf('does not work'))}`;
-    const at = Date.parse(time);
-    expect(at - (lastAt.get(by) ?? 0), msg).toBeGreaterThanOrEqual(29_000);
-    lastAt.set(by, at);
-  }
-}
-
-/** How often processes said in this test that a place works again. */
-function countWorksAgain(from: ReadonlyMap<unknown, number>): number {
-  return installation.processes
-    .flatMap((each) =>
-      each
-        .output()
-        .slice(from.get(each) ?? 0)
-        .split('\n'),
-    )
-    .filter((line) => line.includes('works again after')).length;
-}
-const outputSoFar = () =>
-  new Map(installation.processes.map((each) => [each, each.output().length]));
-
-test('a dead store is left to its probe by runs and sweeps, also after a restart; one line, one message', async () => {
+test('exports heal without a hand when their dead store works, also after a restart; one message', async () => {
   const { s3 } = installation;
-  const loudLines = openLoudLines(installation);
-  const outputBefore = outputSoFar();
-  const messagesBefore = messages('healing.started').length;
-  const endsBefore = messages('healing.ended').length;
+  const [started, ended] = [messages('healing.started').length, messages('healing.ended').length];
   const effect = { status: 503, code: 'ServiceUnavailable' } as const;
   await s3.faults.add({ match: {}, times: Number.POSITIVE_INFINITY, effect });
-  await runAll(hourOf(1));
-  await untilKnown('destination');
-  const asked = async () => (await s3.requests()).length;
-  const before = await asked();
+  await runAll({ start: hourOf(1).start, end: hourOf(2).end });
+  await untilCount('holes where heals_since is not null', 2 * exportsThere);
   await leaveWork();
-  await runAll(hourOf(2));
-  await untilPostponed();
-  await untilCount('healing_intervals', 2 * exportsThere);
   await restartWorkers();
-  await makeDue();
-  await untilPostponed();
-  expect(await asked()).toBe(before);
+  await query(`update batch_exports set failing_since = failing_since - interval '2 minutes'`);
+  await until(() => messages('healing.started').length > started);
+  expect(await count('holes')).toBe(2 * exportsThere);
 
-  await probeNow();
-  await until(async () => (await asked()) > before, { message: 'it is probed' });
-  await untilCount(`causes where scope = 'destination' and next_probe_at > now()`, 1);
-  expect(await asked()).toBe(before + 1);
-
-  await until(() => messages('healing.started').length > messagesBefore);
   await s3.faults.clear();
-  await probeNow();
-  await untilCount('holes', 0);
+  await untilHealed();
   await untilCount(`receipts`, 3 * exportsThere);
   await makeDue();
   // Those that were deleted stay for an hour, to be deleted once more.
   await untilCount('leftover_files where deleted_at is null', 0);
   await untilCount('uploads', 0);
-  await untilCount('causes', 0);
-  await until(() => messages('healing.ended').length > endsBefore);
-  expect(messages('healing.started').slice(messagesBefore)).toMatchObject([
+  await until(() => messages('healing.ended').length > ended);
+  expect(messages('healing.started').slice(started)).toMatchObject([
     { data: { turn: 'customer' } },
   ]);
-  expect(messages('healing.ended').slice(endsBefore)).toHaveLength(1);
-  expectFewLines(loudLines(), /^The destination .+ does not work/);
-  // Each worker that said that it does not work.
-  const again = countWorksAgain(outputBefore);
-  expect(again).toBeGreaterThan(0);
-  expect(again).toBeLessThanOrEqual(2);
+  expect(messages('healing.ended').slice(ended)).toHaveLength(1);
 }, 240_000);
 
 atNight(
-  'a dead source is left to its probe by runs, look-backs and checks, also after a restart',
+  'exports heal without a hand when their dead source answers, also after a restart',
   async () => {
-    const loudLines = openLoudLines(installation);
     const done = await count('receipts');
-    const lookBacks = async () => {
-      await query(
-        `update receipts set settled = false, pending_transactions = '{}', pending_checked_at = now() - interval '3 hours'`,
-      );
-      await until(
-        async () =>
-          (await count(`receipts where pending_checked_at > now() - interval '1 hour'`)) > 0,
-        { message: 'look-backs are taken' },
-      );
-    };
     proxy.hangUp();
-    await runAll(hourOf(3));
-    await untilKnown('source');
-    const before = proxy.asked;
-    await lookBacks();
-    await runAll(hourOf(4));
-    await untilCount('healing_intervals', 2 * exportsThere);
+    await runAll({ start: hourOf(3).start, end: hourOf(4).end });
+    await untilCount('holes where heals_since is not null', 2 * exportsThere);
     await restartWorkers();
-    await lookBacks();
     const [api] = installation.processes;
     api?.kill('SIGTERM');
     await api?.waitForExit();
     const again = await installation.startApi();
     await until(() => again.output().includes('The source is unreachable'));
-    expect(proxy.asked).toBe(before);
-
-    await probeNow();
-    await until(() => proxy.asked > before, { message: 'it is probed' });
-    await untilCount(`causes where scope = 'source' and next_probe_at > now()`, 1);
-    await untilCount(`runs where status = 'Running'`, 0);
-    expect(proxy.asked - before).toBeLessThanOrEqual(2);
 
     await proxy.accept();
-    await probeNow();
-    await untilCount('holes', 0);
+    await untilHealed();
     await untilCount('receipts', done + 2 * exportsThere);
-    await untilCount('causes', 0);
-    expectFewLines(loudLines(), /source/i);
     await expectInvariants(installation);
   },
   240_000,

@@ -138,30 +138,6 @@ test('a worker starts while Redis and the source are unreachable', async () => {
   await end(worker);
 });
 
-test('a start goes on after it lost its connection while it looked what is known of the sources', async () => {
-  // A transaction sees the sessions of its first look only, so another one looks.
-  const [holder, client] = [database.url, database.url].map(
-    (connectionString) => new Client({ connectionString }),
-  ) as [Client, Client];
-  onTestFinished(async () => void (await Promise.all([holder.end(), client.end()])));
-  await Promise.all([holder.connect(), client.connect()]);
-  // The look waits for this lock, so the connection ends within it.
-  await holder.query('begin');
-  await holder.query('lock table causes in access exclusive mode');
-  const worker = start('worker', { DATABASE_URL: database.url });
-  await until(async () => {
-    const { rowCount } = await client.query(
-      `select pg_terminate_backend(pid) from pg_stat_activity
-        where datname = current_database() and wait_event_type = 'Lock' and query like '%from causes c%'`,
-    );
-    return rowCount === 1;
-  });
-  await untilItWaits(worker);
-  await holder.query('rollback');
-  await worker.waitForLine(/^ready worker/);
-  await end(worker);
-});
-
 test('a process whose terminal is gone ends in order', async () => {
   const folder = await mkdtemp(path.join(tmpdir(), 'sluice-terminal-'));
   onTestFinished(() => rm(folder, { recursive: true }));

@@ -38,7 +38,7 @@ export function testCauses(open: () => PageUnderTest): void {
   test('says of what heals since when, and when Sluice tries it next by itself', async () => {
     const row = page.getByRole('listitem').filter({ hasText: 'destination.unavailable' });
     await row
-      .getByText(/Sluice probes it at .* GMT\+5:30\. Once it works, what lacks data runs/)
+      .getByText(/Sluice tries it again at .* GMT\+5:30\. Once it works, what lacks data runs/)
       .waitFor();
     await row.getByText(/1 export · \d intervals without data · since/).waitFor();
   });

@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { CauseScope } from '../../../src/foundation/domain/causes.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { readExportHealth } from '../../../src/state/store/exports/export-health.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
@@ -20,37 +19,31 @@ async function create(body: object = {}) {
   return { ...made, path: `${exports}/${made.id}` };
 }
 
-/** An interval that ended two hours ago without data, held up by a cause that is probed in an hour. */
-async function breakInterval(exportId: unknown, scope: CauseScope = 'export'): Promise<void> {
+/** An interval that ended two hours ago without data, of an export that waits an hour before it tries again. */
+async function breakInterval(exportId: unknown): Promise<void> {
   await api.db.query(
-    `with cause as (
-       insert into causes (scope, organization_id, place, code, latest_error, opened_at, next_probe_at)
-       select $2::text, case when $2 <> 'source' then p.organization_id end, e.id::text, 'destination.access_denied', 'denied', now(), now() + interval '1 hour'
-         from batch_exports e join projects p on p.id = e.team_id where e.id = $1 returning id
-     ), hole as (
-       insert into holes (export_id, data_interval_start, data_interval_end)
-       values ($1, date_trunc('hour', now()) - interval '3 hours', date_trunc('hour', now()) - interval '2 hours')
-       returning export_id, data_interval_start, data_interval_end
+    `with failing as (
+       update batch_exports set failing_since = now() - interval '1 hour', failing_code = 'destination.access_denied', failing_error = 'denied',
+              heal_failures = 20, heal_after = now() + interval '1 hour' where id = $1
      ), ticked as (
        insert into ticks (export_id, tick_at, data_interval_start, data_interval_end, fate)
-       select $1, data_interval_end, data_interval_start, data_interval_end, 'ran' from hole
+       select $1, at, at - interval '1 hour', at, 'ran' from (select date_trunc('hour', now()) - interval '2 hours' as at) ended
      )
-     insert into healing_intervals (export_id, data_interval_start, data_interval_end, cause_id, tries, not_before)
-     select hole.export_id, hole.data_interval_start, hole.data_interval_end, cause.id, 3, now() + interval '1 hour' from hole, cause`,
-    [exportId, scope],
+     insert into holes (export_id, data_interval_start, data_interval_end, heals_since, tries, next_try_at)
+     select $1, at - interval '1 hour', at, now(), 3, now() + interval '1 hour' from (select date_trunc('hour', now()) - interval '2 hours' as at) ended`,
+    [exportId],
   );
 }
 
-const probeIsDue = async (exportId: unknown) => {
+const isTriedNow = async (exportId: unknown) => {
   const [row] = await api.db.query<{ due: boolean }>(
-    `select coalesce(c.next_probe_at <= now(), true) and h.not_before <= now() as due
-       from healing_intervals h left join causes c on c.id = h.cause_id where h.export_id = $1`,
+    `select h.next_try_at <= now() and e.heal_after is null as due from holes h join batch_exports e on e.id = h.export_id where e.id = $1`,
     [exportId],
   );
   return row?.due;
 };
 
-test('healing is on for a week, can be set from 0 to 720 hours, and is shown with the next probe and whose turn it is', async () => {
+test('healing is on for a week, can be set from 0 to 720 hours, and is shown with the next attempt and whose turn it is', async () => {
   const made = await create({ interval: 'hour' });
   expect(made).toMatchObject({ heal_for_hours: 168, healing: null });
   await breakInterval(made.id);
@@ -112,7 +105,7 @@ test('an interval whose run failed and that heals is failed, and the blocker cou
   await breakInterval(made.id);
   await api.db.query(
     `insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, finished_at)
-     select export_id, $2, 'Failed', data_interval_start, data_interval_end, now() from healing_intervals where export_id = $1`,
+     select export_id, $2, 'Failed', data_interval_start, data_interval_end, now() from holes where export_id = $1`,
     [made.id, api.tenant.projectIds[0]],
   );
   const blocker = async () => (await api.client.get(`${made.path}/coverage`)).body.blocker;
@@ -120,7 +113,7 @@ test('an interval whose run failed and that heals is failed, and the blocker cou
   // It would have ended by now.
   await api.client.patch(made.path, { heal_for_hours: 1 });
   await api.db.query(
-    `update healing_intervals set since = now() - interval '2 hours' where export_id = $1`,
+    `update holes set heals_since = now() - interval '2 hours' where export_id = $1`,
     [made.id],
   );
   expect(await blocker()).toMatchObject({ state: 'failed', healing: 0 });
@@ -128,31 +121,24 @@ test('an interval whose run failed and that heals is failed, and the blocker cou
 
 const query = 'SELECT uuid FROM events';
 
-test.each<[string, object, readonly CauseScope[]]>([
-  [
-    'a change of the destination',
-    { destination: { config: { region: 'eu-west-1' } } },
-    ['export', 'destination'],
-  ],
-  [
-    'another secret',
-    { destination: { config: { aws_secret_access_key: 'canary-other' } } },
-    ['export', 'destination'],
-  ],
-  ['a change of the query', { dsl_query: `${query} WHERE event = 'a'` }, ['export']],
-  ['transformations', { transformations: true }, ['export']],
-  ['another name', { name: 'Other' }, []],
-  ['another deadline', { deadline_minutes: 30 }, []],
-  ['the same destination and query', { ...exportBody(), dsl_query: query }, []],
-])('%s frees what its field can have held up', async (_what, change, frees) => {
-  for (const scope of ['export', 'destination', 'source'] as const) {
+test.each<[string, object, boolean]>([
+  ['a change of the destination', { destination: { config: { region: 'eu-west-1' } } }, true],
+  ['another secret', { destination: { config: { aws_secret_access_key: 'canary-other' } } }, true],
+  ['a change of the query', { dsl_query: `${query} WHERE event = 'a'` }, true],
+  ['transformations', { transformations: true }, true],
+  ['another name', { name: 'Other' }, false],
+  ['another deadline', { deadline_minutes: 30 }, false],
+  ['the same destination and query', { ...exportBody(), dsl_query: query }, false],
+])(
+  '%s lets what heals be tried at once, if it can be the remedy',
+  async (_what, change, isTried) => {
     const made = await create({ interval: 'hour', dsl_query: query });
-    await breakInterval(made.id, scope);
+    await breakInterval(made.id);
     const { status, text } = await api.client.patch(made.path, change);
     expect(status, text).toBe(200);
-    expect(await probeIsDue(made.id), scope).toBe(frees.includes(scope));
-  }
-});
+    expect(await isTriedNow(made.id)).toBe(isTried);
+  },
+);
 
 test.each([
   ['pause', (path: string) => api.client.post(`${path}/pause`)],
@@ -176,14 +162,14 @@ test.each([
   },
 );
 
-test('a test that passes lets the cause be probed at once; one of another config does not', async () => {
+test('a test that passes lets what heals be tried at once; one of another config does not', async () => {
   const made = await create({ interval: 'hour', destination: { type: 'NoOp', config: {} } });
   await breakInterval(made.id);
   await api.client.post(`${made.path}/test`, { destination: { config: {} } });
-  expect(await probeIsDue(made.id)).toBe(false);
+  expect(await isTriedNow(made.id)).toBe(false);
   const { body } = await api.client.post(`${made.path}/test`);
   expect(body.passed).toBe(true);
-  expect(await probeIsDue(made.id)).toBe(true);
+  expect(await isTriedNow(made.id)).toBe(true);
 });
 
 test('a deadline is minutes after the end or a local time, and one kind replaces the other', async () => {

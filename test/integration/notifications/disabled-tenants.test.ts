@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { disabledReasons } from '../../../src/foundation/domain/batch-export.ts';
+import { disabledCodes } from '../../../src/foundation/domain/batch-export.ts';
 import { createApiClient } from '../../support/api-client.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportOfThePast } from '../../support/run-side.ts';
@@ -27,10 +27,10 @@ test('an operator who disables a tenant alerts no target, and a pause by Sluice 
   ]) {
     await operator.patch(`/api/admin/${at}`, { disabled: true });
     const [stored] = await api.db.query<{ reason: string }>(
-      'select paused_reason as reason from batch_exports',
+      'select paused_code as reason from batch_exports',
     );
     // The trigger names these reasons.
-    expect(Object.values(disabledReasons)).toContain(stored?.reason);
+    expect(disabledCodes).toContain(stored?.reason);
     expect(await events()).toEqual([]);
     await operator.patch(`/api/admin/${at}`, { disabled: false });
   }

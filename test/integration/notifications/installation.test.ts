@@ -93,25 +93,19 @@ test('a target of the installation hears of causes: one message per customer, or
     const { id } = await createExportOfThePast({ ...side, teamId }, {});
     ids.push(id);
   }
-  const open = async (code: string, scope: string) => {
-    await side.db.query('delete from causes');
+  const open = async (code: string) => {
     await side.db.query(
-      `with made as (
-         insert into causes (scope, organization_id, place, code, latest_error, opened_at, began_at, next_probe_at)
-         select $2::text, p.organization_id, e.id::text, $1, 'no', now() - interval '2 minutes', now() - interval '2 minutes', now() + interval '1 hour'
-           from batch_exports e join projects p on p.id = e.team_id where e.id = any ($3::uuid[]) returning id, place
-       ), hollow as (
-         insert into holes (export_id, data_interval_start, data_interval_end)
-         select place::uuid, '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z' from made on conflict do nothing
+      `with hollow as (
+         insert into holes (export_id, data_interval_start, data_interval_end, heals_since, next_try_at)
+         select id, '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z', now(), now() + interval '1 hour' from batch_exports where id = any ($2::uuid[])
+         on conflict do nothing
        )
-       insert into healing_intervals (export_id, data_interval_start, data_interval_end, cause_id)
-       select place::uuid, '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z', id from made
-       on conflict (export_id, data_interval_start, data_interval_end) do update set cause_id = excluded.cause_id`,
-      [code, scope, ids],
+       update batch_exports set failing_since = now() - interval '2 minutes', failing_code = $1, announced_code = null where id = any ($2::uuid[])`,
+      [code, ids],
     );
     await heal(side.context);
   };
-  await open('destination.bucket_not_found', 'destination');
+  await open('destination.bucket_not_found');
   const [one, two, ...none] = (await deliveriesOf(side.db)).map(({ type, facts }) => [type, facts]);
   expect(none).toEqual([]);
   for (const each of [one, two]) {
@@ -120,7 +114,7 @@ test('a target of the installation hears of causes: one message per customer, or
       { organization: { name: 'Acme' }, turn: 'customer', export_count: 1, interval_count: 1 },
     ]);
   }
-  await open('source.unavailable', 'export');
+  await open('source.unavailable');
   const [, , third, ...more] = (await deliveriesOf(side.db)).map(({ type, facts }) => [
     type,
     facts,

@@ -9,9 +9,7 @@ const side = useRunSide({ retry: { maxAttempts: 1, baseMs: 1, capMs: 1 } });
 const { work } = attemptsOf(side);
 
 beforeEach(async () => {
-  await side.db.query(
-    `with ended as (delete from causes) update batch_exports set deleted_at = now()`,
-  );
+  await side.db.query(`update batch_exports set deleted_at = now(), announced_code = null`);
   await side.db.query(`delete from notification_events`);
   await side.db.query(`delete from notification_targets`);
   await side.db.query(
@@ -21,52 +19,68 @@ beforeEach(async () => {
   );
 });
 
-/** An export whose place is down. @returns its id */
-async function brokenExport(healForHours: number): Promise<string> {
+const place = placeOf(null);
+
+/** An export that has failed for two minutes. @returns its id */
+async function brokenExport(healForHours = 168): Promise<string> {
   const { id } = await createExportOfThePast(side, { createdMsAgo: hourMs });
   await side.db.query(`update batch_exports set heal_for_hours = $2 where id = $1`, [
     ...[id, healForHours],
   ]);
   await decide(side.context);
-  await work([id], placeOf(new SluiceError('destination.invalid_credentials')));
+  place.error = new SluiceError('destination.invalid_credentials');
+  await work([id], place);
+  await side.db.query(
+    `with later as (update holes set next_try_at = now() + interval '1 hour' where export_id = $1)
+     update batch_exports set failing_since = now() - interval '2 minutes' where id = $1`,
+    [id],
+  );
   return id;
 }
 
-const started = () =>
-  side.db.query<{ exports: readonly { readonly id: string }[] }>(
-    `select facts->'exports' as exports from notification_events where type = 'healing.started'`,
+const events = async (type: string) => {
+  const rows = await side.db.query<{ exports: readonly { readonly id: string }[] }>(
+    `select facts->'exports' as exports from notification_events where type = $1`,
+    [type],
   );
+  return rows.map(({ exports }) => exports.map(({ id }) => id));
+};
 
-it('are not delayed by causes that hold nothing up, whatever their number', async () => {
+it('are announced once for all exports of an organization, and once when the last of them works again', async () => {
   await brokenExport(0);
-  // What other tenants' exports without healing leave behind.
-  await side.db.query(
-    `insert into causes (scope, organization_id, place, code, latest_error, opened_at, next_probe_at)
-     select scope, organization_id, 'idle ' || n, code, latest_error, opened_at, next_probe_at from causes, generate_series(1, 200) n`,
-  );
-  const id = await brokenExport(168);
-  await side.db.query(
-    `update causes set opened_at = case when place like 'idle %' then now() - interval '1 hour' else now() - interval '2 minutes' end`,
-  );
+  const first = await brokenExport();
   await heal(side.context);
-  expect((await started()).map(({ exports }) => exports.map((one) => one.id))).toEqual([[id]]);
+  await heal(side.context);
+  expect(await events('healing.started')).toEqual([[first]]);
+  // The same error of another export is no news.
+  const second = await brokenExport();
+  await heal(side.context);
+  expect(await events('healing.started')).toEqual([[first]]);
 
-  await heal(side.context);
-  expect(await started(), 'once').toHaveLength(1);
+  place.error = null;
+  for (const [id, ended] of [
+    [first, []],
+    [second, [[first, second]]],
+  ] as const) {
+    await side.db.query(`update holes set next_try_at = now() where export_id = $1`, [id]);
+    await heal(side.context);
+    await work([id], place);
+    await heal(side.context);
+    expect(await events('healing.ended')).toEqual(ended);
+  }
 });
 
 it('are not announced while a person has paused all that they hold up', async () => {
-  const id = await brokenExport(168);
+  const id = await brokenExport();
   const pause = (paused: boolean) =>
     side.db.query(`update batch_exports set paused = $2, paused_reason = null where id = $1`, [
       ...[id, paused],
     ]);
-  await side.db.query(`update causes set opened_at = now() - interval '2 minutes'`);
   await pause(true);
   await heal(side.context);
-  expect(await started()).toEqual([]);
+  expect(await events('healing.started')).toEqual([]);
 
   await pause(false);
   await heal(side.context);
-  expect((await started()).map(({ exports }) => exports.map((one) => one.id))).toEqual([[id]]);
+  expect(await events('healing.started')).toEqual([[id]]);
 });

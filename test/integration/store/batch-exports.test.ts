@@ -72,6 +72,7 @@ describe('updating an export', () => {
       paused: true,
       lastPausedAt: '2024-03-01T00:00:00.000000Z',
       pausedReason: 'a reason',
+      pausedCode: 'a.code',
       startAt: '2024-03-02T00:00:00.000000Z',
       endAt: '2024-03-03T00:00:00.000000Z',
       freshnessMinutes: 20_000,

@@ -34,6 +34,8 @@ interface Past {
   receipt: 'settled' | 'unsettled' | null;
   lastRun: 'Failed' | 'FailedRetryable' | 'Cancelled' | 'Completed' | 'deleted' | null;
   live: 'running' | 'retrying' | null;
+  /** Its newest run that ended without success was not cancelled. */
+  heals: boolean;
   accepted: boolean;
   /** A run ended without success since it was accepted. */
   open: boolean;
@@ -45,7 +47,8 @@ function stateOf(past: Past): CoverageState {
   if (past.receipt !== null) return past.accepted ? 'accepted' : 'unsettled';
   if (past.live !== null) return past.live;
   if (past.open) {
-    if (past.lastRun === 'deleted') return 'missing';
+    if (past.lastRun === 'deleted') return past.heals ? 'healing' : 'missing';
+    if (past.lastRun === 'FailedRetryable') return 'healing';
     return past.lastRun === 'Cancelled' ? 'cancelled' : 'failed';
   }
   if (past.accepted) return 'accepted';
@@ -54,7 +57,7 @@ function stateOf(past: Past): CoverageState {
 }
 
 const isHole = (state: CoverageState) =>
-  state === 'failed' || state === 'cancelled' || state === 'missing';
+  state === 'failed' || state === 'healing' || state === 'cancelled' || state === 'missing';
 
 /** The same numbers for the same seed, in [0, n). */
 function dice(seed: number): (n: number) => number {
@@ -120,6 +123,7 @@ async function live(
       if (status === undefined) return;
       await endRun(id, status);
       past.lastRun = status;
+      past.heals = status !== 'Cancelled';
       past.open = past.receipt === null;
     } else if (end < 8) {
       past.receipt = (['settled', 'unsettled', 'unsettled'] as const)[end - 5] ?? null;
@@ -163,6 +167,7 @@ async function makeHistory(seed: number): Promise<{ item: BatchExport; pasts: Pa
       tick: null,
       receipt: null,
       lastRun: null,
+      heals: false,
       live: null,
       accepted: false,
       open: false,

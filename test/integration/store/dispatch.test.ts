@@ -85,6 +85,23 @@ describe('the dispatcher', () => {
     expect(dispatched).toHaveLength(6);
   });
 
+  it('gives runs that heal a quarter of the slots at most, also while they are executed, and live runs the rest', async () => {
+    await reportWorker(side.db, 'one', 8);
+    for (let index = 0; index < 4; index += 1) {
+      await addWaiting((await createExportOfThePast(side)).id, 1);
+    }
+    await side.db.query(
+      `with healing as (update outbox set backfill_id = export_id) update runs set heals = true`,
+    );
+    const enqueued = await dispatch();
+    expect(enqueued).toHaveLength(2);
+    for (const runId of enqueued) await claim(side, runId);
+    expect(await dispatch()).toEqual([]);
+    const live = await createExportOfThePast(side);
+    await addWaiting(live.id, 2);
+    expect(await exportsOf(await dispatch())).toEqual([live.id, live.id]);
+  });
+
   it('dispatches each run once, however many workers dispatch at the same moment', async () => {
     const context = side.withPolicy({ maxRunsPerExport: 100, maxRunsPerTenant: 100 });
     const { id } = await createExportOfThePast(side);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { causeKindOf, turnOf } from '../../../src/foundation/domain/causes.ts';
+import { turnOf } from '../../../src/foundation/domain/causes.ts';
 import {
   type ErrorCode,
   errorCatalogue,
@@ -68,17 +68,6 @@ describe('whose turn it is', () => {
   ])('of %s is %s', (code, turn) => {
     expect(turnOf(code)).toBe(turn);
   });
-});
-
-it('asks a place once for all exports if every attempt there fails: an outage, a key, a certificate, a proxy', () => {
-  for (const code of [
-    'destination.unavailable',
-    'destination.invalid_credentials',
-    'destination.certificate_refused',
-    'destination.proxy_refused',
-  ] as const) {
-    expect(causeKindOf(code), code).toEqual({ scope: 'destination', isCertain: true });
-  }
 });
 
 it('no remedy says what Sluice does next: that depends on the run', () => {

@@ -141,8 +141,8 @@ function CauseRow({ cause, client, mayWrite }: RowProps) {
             cause.next
           ) : (
             <>
-              Sluice probes it at <TimeText at={cause.next_probe_at} />. Once it works, what lacks
-              data runs by itself.
+              Sluice tries it again at <TimeText at={cause.next_probe_at} />. Once it works, what
+              lacks data runs by itself.
             </>
           )}
         </span>

@@ -44,7 +44,6 @@ import { openSnapshot } from './snapshot.ts';
 import { tryRow } from './try-row.ts';
 
 export interface PostgresSourceOptions {
-  readonly place?: string;
   readonly connectionString: string;
   /** The settings that the two addresses are from, for errors. */
   readonly addressName?: string | undefined;
@@ -118,7 +117,6 @@ export const createPostgresSource = (given: PostgresSourceOptions): Source =>
   new PostgresSource(given);
 
 class PostgresSource implements Source {
-  readonly place?: string;
   readonly #plan: PlanSelect;
   readonly #times: SettleTimes;
   readonly #source: Address;
@@ -134,7 +132,6 @@ class PostgresSource implements Source {
   readonly #joint: JointSnapshots;
 
   constructor(given: PostgresSourceOptions) {
-    if (given.place !== undefined) this.place = given.place;
     const plan = given.plan ?? planModels([eventsModel]);
     const known = { manyTies: new Set<string>(), guardedViews: new Set<string>() };
     const options = { ...defaults, ...known, ...given };

@@ -270,7 +270,7 @@ function causeView(cause: OperatorCause): Static<typeof Cause> {
 /** What happens by itself. */
 function nextOf({ nextAttemptAt, nextProbeAt, pausedExports, exports }: OperatorCause): string {
   if (nextProbeAt !== null) {
-    return `Sluice probes it at ${nextProbeAt}. Once it works, what lacks data runs by itself.`;
+    return `Sluice tries it again at ${nextProbeAt}. Once it works, what lacks data runs by itself.`;
   }
   if (nextAttemptAt !== null) return `Sluice tries again at ${nextAttemptAt}.`;
   if (pausedExports === exports) {

@@ -123,6 +123,7 @@ export async function createExport(
       querySchema: query?.ok ? query.schema : null,
       lastPausedAt: input.lastPausedAt ?? (paused ? toTimestamp(now) : null),
       pausedReason: null,
+      pausedCode: null,
       schedule: openSchedule({ cadence, paused, ...windowOf(startAt, endAt) }, now),
     };
     const activity = exportActivity(actor, 'created', wanted, changesBetween(null, wanted));

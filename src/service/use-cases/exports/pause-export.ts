@@ -1,4 +1,4 @@
-import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
+import type { BatchExport, PauseReason } from '../../../foundation/domain/batch-export.ts';
 import { notFound } from '../../../foundation/domain/problem.ts';
 import { toTimestamp } from '../../../foundation/domain/time.ts';
 import { pause } from '../../scheduling/schedule.ts';
@@ -16,7 +16,7 @@ export async function pauseExport(
   context: Context,
   actor: Actor,
   id: string,
-  reason: string | null = null,
+  reason: PauseReason | null = null,
 ): Promise<BatchExport> {
   return context.db.transaction(async (tx) => {
     const locked = await lockExportNow(tx, id);
@@ -25,13 +25,18 @@ export async function pauseExport(
     if (before.paused) {
       const isTakenOver = reason === null && before.pausedReason !== null;
       if (!isTakenOver) return before;
-      return changeExport(tx, actor, 'paused', before, { ...before, pausedReason: null });
+      return changeExport(tx, actor, 'paused', before, {
+        ...before,
+        pausedReason: null,
+        pausedCode: null,
+      });
     }
     const after = {
       ...before,
       paused: true,
       lastPausedAt: toTimestamp(now),
-      pausedReason: reason,
+      pausedReason: reason?.text ?? null,
+      pausedCode: reason?.code ?? null,
       schedule: pause(before.schedule, now),
     };
     return changeExport(tx, actor, 'paused', before, after);

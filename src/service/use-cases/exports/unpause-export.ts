@@ -48,6 +48,7 @@ export async function unpauseExport(
       ...before,
       paused: false,
       pausedReason: null,
+      pausedCode: null,
       schedule: unpause(before.schedule, now),
     };
     const batchExport = await changeExport(tx, actor, 'unpaused', before, after);

@@ -1,7 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
 import type { Cadence } from '../../../foundation/domain/cadence.ts';
-import { type CauseScope, decidedByPeople } from '../../../foundation/domain/causes.ts';
 import { changeSettings } from '../../../foundation/domain/export-settings.ts';
 import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
 import { notFound, type Problem, Refusal } from '../../../foundation/domain/problem.ts';
@@ -16,7 +15,7 @@ import {
   retireDestination,
   returnToPlace,
 } from '../../../state/store/files/former-destinations.ts';
-import { healFailed, releaseExport } from '../../../state/store/healing/healing.ts';
+import { healFailed, healNow } from '../../../state/store/healing/healing.ts';
 import type { Actor, Context } from '../context.ts';
 import { changeExport } from './activity.ts';
 import { askForSecrets, mergeConfig, openForChange, sealDestination } from './destination.ts';
@@ -105,14 +104,15 @@ export async function updateExport(
       paused,
       lastPausedAt: lastPausedAtAfter(before, input, now),
       pausedReason: isKept ? before.pausedReason : null,
+      pausedCode: isKept ? before.pausedCode : null,
       startAt,
       endAt,
       ...settings,
       schedule: changeSchedule(before, { cadence: parsed.cadence, paused, startAt, endAt }, now),
     };
-    await releaseExport(tx, id, fixableBy(before, after));
+    if (mayFix(before, after)) await healNow(tx, id);
     if (after.healForHours > before.healForHours) {
-      await healFailed(tx, id, after.healForHours, [...decidedByPeople]);
+      await healFailed(tx, id, after.healForHours);
     }
     return changeExport(tx, actor, 'updated', before, after);
   });
@@ -120,15 +120,10 @@ export async function updateExport(
 
 type Changeable = Pick<BatchExport, 'destination' | 'dslQuery' | 'filters' | 'transformations'>;
 
-/**
- * The causes that a change of an export can end: it has to change what their errors name. A changed destination may be another
- * place; a changed query may still meet the place that does not work. Nothing here changes a source.
- */
-function fixableBy(before: Changeable, after: Changeable): readonly CauseScope[] {
-  const hasOther = (names: readonly (keyof Changeable)[]) =>
-    names.some((name) => !isDeepStrictEqual(before[name], after[name]));
-  if (hasOther(['destination'])) return ['export', 'destination'];
-  return hasOther(['dslQuery', 'filters', 'transformations']) ? ['export'] : [];
+/** Whether a change of an export can end what its runs failed with. */
+function mayFix(before: Changeable, after: Changeable): boolean {
+  const names = ['destination', 'dslQuery', 'filters', 'transformations'] as const;
+  return names.some((name) => !isDeepStrictEqual(before[name], after[name]));
 }
 
 /** If the place changed, open uploads must be aborted at the former place. */

@@ -1,38 +1,24 @@
-import { probeDelayMs } from '../../../foundation/domain/causes.ts';
 import { intervalsIn } from '../../scheduling/backfill-range.ts';
 import { missedWhilePaused } from '../../scheduling/missed-while-paused.ts';
 import { newestGate, unpause } from '../../scheduling/schedule.ts';
 import {
-  forgetIdleCauses,
-  listHeldUp,
-  lockDueCauses,
-  lockUnannounced,
+  listNewlyHeldUp,
   noteAnnounced,
-  noteProbe,
-} from '../../../state/store/healing/causes.ts';
-import type { Sql } from '../../../state/store/database/database.ts';
+  takeOver,
+} from '../../../state/store/healing/announced.ts';
 import { lockExportNow } from '../../../state/store/exports/exports.ts';
 import {
   endExpired,
-  findFree,
   findHealedPauses,
-  findHeldUp,
-  findWaitingForCause,
-  type HealingInterval,
   healMissed,
-  markHealing,
-  probeWithRun,
+  makeHealingRuns,
 } from '../../../state/store/healing/healing.ts';
 import { appendLogEntries } from '../../../state/store/exports/log-entries.ts';
-import { insertRuns } from '../../../state/store/runs/runs.ts';
 import { endPause } from '../../../state/store/exports/pauses.ts';
 import type { Context } from '../context.ts';
 import { readTimeline } from '../exports/timeline.ts';
 import { announce, turnOfCode } from '../notifications/announce.ts';
 import { doEach } from '../separate-work.ts';
-
-/** Causes that one call probes at most. */
-const causesPerCall = 100;
 
 /** Runs that one call makes at most. */
 const runsPerCall = 2_000;
@@ -40,81 +26,48 @@ const runsPerCall = 2_000;
 /** Exports whose pause one call ends at most. */
 const pausesPerCall = 50;
 
+/** Exports that one call announces at most. */
+const announcedPerCall = 1_000;
+
 /**
- * Heals what can be healed now: probes the causes that are due, makes runs for intervals that nothing holds up any more,
- * and ends pauses that only Sluice made. Any number of workers may call it at once.
+ * Heals what can be healed now: makes runs for intervals without data, and ends pauses that only Sluice made. Any number of workers
+ * may call it at once.
  *
  * @returns how many runs were made
  */
 export async function heal(context: Context): Promise<number> {
+  const { db, policy } = context;
   let made = 0;
   await doEach([
+    // Up to the concurrency of a backfill per export, so a long outage never floods the outbox.
     async () => {
-      made += await probeCauses(context);
+      made = await makeHealingRuns(db, policy.backfillConcurrency, runsPerCall);
     },
     async () => {
-      made += await runFree(context);
-    },
-    async () => {
-      const healed = await findHealedPauses(context.db, pausesPerCall);
+      const healed = await findHealedPauses(db, pausesPerCall);
       await doEach(healed.map((id) => () => endPauseOf(context, id)));
     },
     () => logExpired(context),
     () => announceCauses(context),
-    () => forgetIdleCauses(context.db),
   ]);
   return made;
 }
 
-/** One attempt for each cause that is due, at the oldest of what it holds up. */
-function probeCauses({ db }: Context): Promise<number> {
-  return db.transaction(async (tx) => {
-    let made = 0;
-    for (const { id, ageMs } of await lockDueCauses(tx, causesPerCall)) {
-      await noteProbe(tx, id, probeDelayMs(ageMs));
-      const waiting = await findWaitingForCause(tx, id);
-      if (waiting !== null) {
-        await probeWithRun(tx, waiting, id);
-        continue;
-      }
-      const held = await findHeldUp(tx, id);
-      if (held) made += await makeHealingRuns(tx, [held], id);
-    }
-    return made;
-  });
-}
-
-/** Announces causes that hold something up. */
+/** Announces what holds exports up, once for each error of an organization, and that it is over. */
 async function announceCauses({ db }: Context): Promise<void> {
   await db.transaction(async (tx) => {
-    const ids = await lockUnannounced(tx, causesPerCall);
-    if (ids.length === 0) return;
-    const held = await listHeldUp(tx, ids);
-    const concerned = held.map((one) => ({ ...one, turn: turnOfCode(one.code, false) }));
-    await announce(tx, 'healing.started', concerned);
-    await noteAnnounced(tx, [...new Set(held.map(({ causeId }) => causeId))]);
+    const heldUp = await listNewlyHeldUp(tx, announcedPerCall);
+    await noteAnnounced(tx, heldUp);
+    const news = heldUp.filter(({ isKnown }) => !isKnown);
+    await announce(tx, 'healing.started', news.map(withTurn));
+    await announce(tx, 'healing.ended', (await takeOver(tx)).map(withTurn));
   });
 }
 
-/** Up to the concurrency of a backfill per export, so a long outage never floods the outbox. */
-function runFree({ db, policy }: Context): Promise<number> {
-  return db.transaction(async (tx) => {
-    const free = await findFree(tx, policy.backfillConcurrency, runsPerCall);
-    return makeHealingRuns(tx, free, null);
-  });
-}
-
-async function makeHealingRuns(
-  tx: Sql,
-  intervals: readonly HealingInterval[],
-  causeId: string | null,
-): Promise<number> {
-  if (intervals.length === 0) return 0;
-  const wanted = intervals.map((one) => ({ ...one, backfillId: null }));
-  const made = await insertRuns(tx, wanted);
-  await markHealing(tx, made, causeId);
-  return made.length;
-}
+const withTurn = <T extends { readonly code: string }>(one: T) => ({
+  ...one,
+  turn: turnOfCode(one.code, false),
+});
 
 /** The export works again, so its schedule goes on, and what the pause kept from running heals too. */
 async function endPauseOf({ db }: Context, exportId: string): Promise<void> {

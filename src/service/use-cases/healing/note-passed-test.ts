@@ -1,7 +1,7 @@
-import { hastenProbes } from '../../../state/store/healing/causes.ts';
+import { healNow } from '../../../state/store/healing/healing.ts';
 import type { Context } from '../context.ts';
 
-/** The stored destination of an export has passed a test: what holds the export up is probed at once. */
+/** The stored destination of an export has passed a test: what held the export up may be over. */
 export async function notePassedTest({ db }: Pick<Context, 'db'>, exportId: string): Promise<void> {
-  await hastenProbes(db, exportId);
+  await healNow(db, exportId);
 }

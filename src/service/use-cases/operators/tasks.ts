@@ -1,9 +1,9 @@
-import { disabledReasons } from '../../../foundation/domain/batch-export.ts';
+import { disabledCodes } from '../../../foundation/domain/batch-export.ts';
 import { type ErrorCode, errorCatalogue, isErrorCode } from '../../../foundation/domain/errors.ts';
 import type { TaskAction } from '../../../foundation/domain/operator-task.ts';
 import { notFound, Refusal } from '../../../foundation/domain/problem.ts';
 import { cancelBackfill } from '../runs/cancel-work.ts';
-import { hastenProbes } from '../../../state/store/healing/causes.ts';
+import { healNow } from '../../../state/store/healing/healing.ts';
 import { findBatchExport } from '../../../state/store/exports/exports.ts';
 import {
   type CauseSearch,
@@ -165,14 +165,14 @@ async function act(context: Context, asked: TaskExport): Promise<Acted> {
     exportId,
   );
   if (!batchExport) throw notFound();
-  const { paused, pausedReason } = batchExport;
+  const { paused, pausedCode, pausedReason } = batchExport;
   if (paused && pausedReason === null) {
     return { backfillIds: [], passedOver: 'A person has paused the export: nothing was tried.' };
   }
-  if (paused && Object.values<string | null>(disabledReasons).includes(pausedReason)) {
+  if (paused && pausedCode !== null && disabledCodes.includes(pausedCode)) {
     return { backfillIds: [], passedOver: `${pausedReason} Nothing was tried.` };
   }
-  if (action === 'probe') await hastenProbes(context.db, exportId);
+  if (action === 'probe') await healNow(context.db, exportId);
   const missing = await findMissingRange(context.db, exportId);
   const started: string[] = [];
   if (missing !== null) {

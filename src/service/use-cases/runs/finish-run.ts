@@ -1,7 +1,8 @@
-import { causeKindOf } from '../../../foundation/domain/causes.ts';
+import { decidedByPeople } from '../../../foundation/domain/causes.ts';
 import {
   describeError,
   type ErrorCode,
+  errorCatalogue,
   isErrorCode,
   SluiceError,
 } from '../../../foundation/domain/errors.ts';
@@ -16,7 +17,6 @@ import type { Sql } from '../../../state/store/database/database.ts';
 import { stopFailingBackfill } from '../../../state/store/exports/backfills.ts';
 import { lockExport, recordFailure } from '../../../state/store/exports/exports.ts';
 import { appendLogEntries, type LogLevel } from '../../../state/store/exports/log-entries.ts';
-import { noteLateRowsWait } from '../../../state/store/intervals/look-backs.ts';
 import { hasReceiptAt } from '../../../state/store/intervals/receipts.ts';
 import {
   cancelHeldRun,
@@ -27,26 +27,20 @@ import {
 } from '../../../state/store/runs/runs.ts';
 import { readNow, storeSchedules } from '../../../state/store/intervals/ticks.ts';
 import type { Context } from '../context.ts';
-import { endCausesIn } from '../healing/end-causes.ts';
-import { causesAt, KnownOutage, type RunPlaces } from '../healing/known-outage.ts';
-import { noteEndedRun, noteFailedAttempt } from '../healing/note-failure.ts';
 
 /**
  * Records that an attempt ended in an error: another attempt follows, or the run ends.
  *
  * @param random in [0, 1), for the jitter of the backoff
- * @param seen what the attempt knows of its places
  */
 export async function recordFault(
   context: Context,
   run: ClaimedRun,
   error: SluiceError,
   random: number,
-  seen: SeenPlaces = { places: null, sourceWorked: false },
 ): Promise<void> {
   const { retry, secondOpinionMs } = context.policy;
   const shown = { code: error.code, text: describeError(error) };
-  const failure = { error, text: shown.text, places: seen.places };
   await context.db.transaction(async (tx) => {
     const history = await readHistory(tx, run, error);
     const policy = { ...retry, secondOpinionMs };
@@ -54,8 +48,7 @@ export async function recordFault(
     const isOurs = error.code === 'internal.database_unavailable';
     const decision = isOurs
       ? { outcome: 'retry' as const, delayMs: retry.baseMs * random }
-      : endIfHeldUp(run, error, decideAttempt(error, run.faults + 1, history, policy, random));
-    if (seen.sourceWorked && seen.places) await endSourceCauses(tx, run, seen.places);
+      : onceIfHeals(run, error, decideAttempt(error, run.faults + 1, history, policy, random));
     if (decision.outcome === 'doubted') {
       if (!(await handBackRun(tx, run, decision.delayMs, shown, false))) return;
       const seconds = Math.ceil(decision.delayMs / 1000);
@@ -68,24 +61,15 @@ export async function recordFault(
       const seconds = Math.ceil(decision.delayMs / 1000);
       const text = `Attempt ${run.attempt} failed. The next attempt starts in ${seconds} s. ${shown.text}`;
       await log(tx, run, 'WARNING', text);
-      if (!isOurs) await noteFailedAttempt(tx, run, failure);
       return;
     }
     const batchExport = await lockExport(tx, run.exportId);
     const isFinal = decision.outcome === 'failed';
-    const heals = run.purpose === 'whole' && (batchExport?.healForHours ?? 0) > 0;
+    const heals = healsAfter(error.code) && (batchExport?.healForHours ?? 0) > 0;
     const text = isFinal ? shown.text : `${shown.text} ${heals ? retriesHeal : retriesExhausted}`;
     if (!(await failRun(tx, run, decision.outcome, { code: error.code, text }))) return;
     await log(tx, run, 'ERROR', text);
-    await noteEndedRun(tx, run, failure);
-    if (isFinal && run.purpose === 'supplement') {
-      await noteLateRowsWait(tx, run.exportId, run.interval, text);
-    }
-    // Nothing is missing that the schedule should have exported.
-    if (!isFinal || run.purpose !== 'whole' || run.heals) return;
-    // Another database may be writing to the bucket: no other interval should be tried.
-    const pauseAfter = error.code === 'run.unknown_history' ? 1 : context.policy.pauseAfterFailures;
-    await countFailure(tx, context, run, { code: error.code, text }, pauseAfter);
+    if (isFinal) await countFailure(tx, context, run, { code: error.code, text });
   });
 }
 
@@ -101,29 +85,27 @@ const retriesHeal =
 const healsPause =
   'Fix the cause: then Sluice exports what is missing, and ends the pause by itself. You can also unpause the export.';
 
-/** What an attempt knows of its places. */
-export interface SeenPlaces {
-  /** Null: nothing. */
-  readonly places: RunPlaces | null;
-  /** Whether its source answered a moment ago. */
-  readonly sourceWorked: boolean;
-}
+const healsAfter = (code: ErrorCode): boolean => !decidedByPeople.has(code);
 
-/** A run that heals and meets what holds its interval up ends at once: the next probe makes another one. */
-function endIfHeldUp(run: ClaimedRun, error: SluiceError, decision: RetryDecision): RetryDecision {
-  if (!run.heals || (run.probes === null && !(error instanceof KnownOutage))) return decision;
+/** A run that heals has one attempt: its interval gets another run later. */
+function onceIfHeals(run: ClaimedRun, error: SluiceError, decision: RetryDecision): RetryDecision {
+  if (!run.heals) return decision;
   return { outcome: error.spec.retryable ? 'exhausted' : 'failed' };
 }
 
-/** The source works: what waits for it need not wait for the place that failed. */
-async function endSourceCauses(tx: Sql, run: ClaimedRun, places: RunPlaces): Promise<void> {
-  const over = causesAt(run, places).filter(({ scope }) => scope === 'source');
-  if (over.length > 0) {
-    await endCausesIn(
-      tx,
-      over.map(({ id }) => id),
-    );
-  }
+/**
+ * Ends a run without an attempt: its export has failed again and again with `code`, so its interval heals with the others. The
+ * oldest of them is tried again and again, and the rest follows.
+ */
+export async function handOver(context: Context, run: ClaimedRun, code: ErrorCode): Promise<void> {
+  const { means } = errorCatalogue[code];
+  const text = `${code}: ${means} No attempt was made for this interval: the last attempts of the export failed with this error. No action needed if it is over: Sluice tries the oldest intervals again by itself, at least once an hour, and then exports the rest.`;
+  await context.db.transaction(async (tx) => {
+    await lockExport(tx, run.exportId);
+    if (await failRun(tx, run, 'exhausted', { code, text }, true)) {
+      await log(tx, run, 'WARNING', text);
+    }
+  });
 }
 
 async function readHistory(tx: Sql, run: ClaimedRun, error: SluiceError): Promise<FailureHistory> {
@@ -181,14 +163,22 @@ export async function releaseOutgrown(context: Context, run: ClaimedRun): Promis
   });
 }
 
-/** Too many failures of the schedule in a row pause it. Those of a backfill stop the backfill, and the schedule goes on. */
+/**
+ * Too many failures of the schedule in a row pause it. Those of a backfill stop the backfill, and the schedule goes on. An attempt to
+ * heal counts only if a person must decide.
+ */
 async function countFailure(
   tx: Sql,
   context: Context,
   run: ClaimedRun,
   { code, text: reason }: { readonly code: ErrorCode; readonly text: string },
-  pauseAfter = context.policy.pauseAfterFailures,
 ): Promise<void> {
+  const mustStop = code === 'run.unknown_history';
+  // Nothing is missing that the schedule should have exported.
+  const isOfSchedule = run.purpose === 'whole' && (!run.heals || decidedByPeople.has(code));
+  if (!isOfSchedule && !mustStop) return;
+  // Another database may be writing to the bucket: no other interval should be tried.
+  const pauseAfter = mustStop ? 1 : context.policy.pauseAfterFailures;
   if (run.backfillId !== null) {
     if (!(await stopFailingBackfill(tx, run.backfillId, pauseAfter, reason))) return;
     const streak = plural(pauseAfter);
@@ -197,9 +187,9 @@ async function countFailure(
     return;
   }
   const row = await lockExport(tx, run.exportId);
-  const failure = await recordFailure(tx, run.exportId, pauseAfter, reason);
+  const failure = await recordFailure(tx, run.exportId, pauseAfter, { code, text: reason });
   if (failure.paused && row) {
-    const heals = causeKindOf(code) !== null && row.healForHours > 0;
+    const heals = healsAfter(code) && row.healForHours > 0;
     const schedule = pause(row.schedule, await readNow(tx));
     await storeSchedules(tx, [{ exportId: run.exportId, schedule }]);
     await logForExport(

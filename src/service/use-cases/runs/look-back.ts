@@ -8,14 +8,16 @@ import { advanceHighWaterMark } from '../../../state/store/intervals/high-water-
 import { appendLogEntries, type LogLevel } from '../../../state/store/exports/log-entries.ts';
 import {
   type LookBack,
+  noteFailedLook,
+  noteLook,
   noteLateRowsWait,
   recordLookBack,
   stampLookBack,
   takeLookBacks,
 } from '../../../state/store/intervals/look-backs.ts';
+import { healLateRows } from '../../../state/store/healing/healing.ts';
 import { insertRuns } from '../../../state/store/runs/runs.ts';
 import type { Context } from '../context.ts';
-import { PlaceHealth } from '../healing/place-health.ts';
 import type { WorkGuard } from '../work-guard.ts';
 import type { SlowExports } from './slow-exports.ts';
 import { type RowChoice, sourceRequestOf } from './source-request.ts';
@@ -69,8 +71,7 @@ interface Round {
  *
  * Goes on until no interval is due. Organizations take turns. A turn is short: a check that is not done by then is
  * ended, and its export is slow for an hour. Slow exports have two of the four lanes. So slow keys do not keep those
- * of others from being checked, however many organizations have them. A source that is known not to work is left alone, except by
- * its probe.
+ * of others from being checked, however many organizations have them. An export whose looks fail waits, longer each time.
  */
 export async function lookBack(
   context: Pick<Context, 'db' | 'policy'>,
@@ -80,24 +81,18 @@ export async function lookBack(
   const { slow, stopping } = options;
   const long: Round = { isLong: true, served: new Map(), had: new Set() };
   const quick: Round = { isLong: false, served: new Map(), had: new Set() };
-  const health = new PlaceHealth(db, { scope: 'source' }, 'any');
-  /** Models whose source is known not to work. */
-  const dead = new Set<string>();
   const turns = () => [...long.served.values(), ...quick.served.values()];
 
   const take = async ({ isLong, served, had }: Round): Promise<void> => {
     const limit = Math.min(isLong ? longLanes - served.size : lanes, lanes - turns().length);
     if (limit <= 0 || (isLong && slow.list().length === 0)) return;
     const without = [...new Set([...served.keys(), ...had])];
-    const wanted = { limit, without, dead: [...dead], slow: slow.list(), isLong };
+    const wanted = { limit, without, slow: slow.list(), isLong };
     const items = await takeLookBacks(db, policy.lateLookbackHours, wanted);
-    if (items.length > 0) await health.refresh();
     for (const id of new Set(items.map(({ organizationId }) => organizationId))) {
       const own = items.filter(({ organizationId }) => organizationId === id);
       had.add(id);
-      const turn = serve(db, options, own, isLong, { health, dead }).finally(() =>
-        served.delete(id),
-      );
+      const turn = serve(context, options, own, isLong).finally(() => served.delete(id));
       served.set(id, turn);
     }
   };
@@ -126,22 +121,21 @@ export async function lookBack(
 
 /** One turn of an organization. */
 async function serve(
-  db: Transactor,
+  context: Pick<Context, 'db' | 'policy'>,
   options: LookBackOptions,
   items: readonly LookBack[],
   isLong: boolean,
-  { health, dead }: { readonly health: PlaceHealth; readonly dead: Set<string> },
 ): Promise<void> {
+  const { db } = context;
+  /** Exports that wait after a look that failed. */
+  const waiting = new Set<string>();
   const { guard, onError, onMade, slow, stopping } = options;
   const shortMs = options.turnMs ?? turnMs;
   const startedAt = performance.now();
   for (const item of items) {
     let beganAt = performance.now();
     if (stopping.aborted || beganAt - startedAt > shortMs) break;
-    const { model, teamId } = item;
-    const place = placeOf(options, model);
-    if (!dead.has(model) && (await health.refusal(place))) dead.add(model);
-    if (dead.has(model)) continue;
+    if (waiting.has(item.exportId)) continue;
     const stamp = () => stampLookBack(db, item).catch((cause) => onError(cause, item));
     const stamping = setInterval(() => void stamp(), stampMs).unref();
     const limitMs = isLong ? longestMs : shortMs;
@@ -151,34 +145,24 @@ async function serve(
         beganAt = performance.now();
         limit = AbortSignal.timeout(limitMs);
         const signal = AbortSignal.any([stopping, limit]);
-        if (await lookAt(db, options, item, signal)) onMade();
-        await health.noteAnswer(place);
+        if (await lookAt(context, options, item, signal)) onMade();
       });
     } catch (error) {
       if (stopping.aborted) break;
       // One that was cut short gets a longer turn.
       if (isLong || !limit.aborted) onError(error, item);
       await stamp();
-      const fault = toSluiceError(error);
       if (!limit.aborted) {
-        const noted = health.noteFailure(teamId, place, fault);
-        if (await noted.catch((cause) => onError(cause, item))) dead.add(model);
+        const fault = toSluiceError(error);
+        const noted = noteFailedLook(db, item).catch((cause) => onError(cause, item));
+        if (await noted) waiting.add(item.exportId);
+        const isLasting = !fault.spec.retryable;
+        if (isLasting) await noteFault(db, item, fault).catch((cause) => onError(cause, item));
       }
-      const isLasting = !limit.aborted && !fault.spec.retryable;
-      if (isLasting) await noteFault(db, item, fault).catch((cause) => onError(cause, item));
     } finally {
       clearInterval(stamping);
     }
     if (performance.now() - beganAt >= shortMs) slow.add(item.exportId);
-  }
-}
-
-function placeOf({ sourceOf }: Pick<LookBackOptions, 'sourceOf'>, model: string): string {
-  try {
-    return sourceOf(model).place ?? model;
-  } catch {
-    // The look will say it in its own words.
-    return model;
   }
 }
 
@@ -188,7 +172,8 @@ async function noteFault(db: Transactor, item: LookBack, fault: SluiceError): Pr
   const why = describeError(fault);
   await db.transaction(async (tx) => {
     if (!(await lockExport(tx, exportId))) return;
-    const { isFirst } = await noteLateRowsWait(tx, exportId, interval, why);
+    const waits = { code: fault.code, text: why };
+    const { isFirst } = await noteLateRowsWait(tx, exportId, interval, waits);
     if (!isFirst) return;
     const message = `Sluice cannot look for late rows of ${describeInterval(interval)}, and tries again each hour. ${why}`;
     await appendLogEntries(tx, [{ teamId, exportId, runId: null, level: 'WARNING', message }]);
@@ -201,7 +186,7 @@ async function pause(ms: number, signal: AbortSignal): Promise<void> {
 
 /** @returns whether it created a run */
 async function lookAt(
-  db: Transactor,
+  { db, policy }: Pick<Context, 'db' | 'policy'>,
   { sourceOf, keepsFiles }: Pick<LookBackOptions, 'sourceOf' | 'keepsFiles'>,
   item: LookBack,
   signal: AbortSignal,
@@ -228,9 +213,13 @@ async function lookAt(
   return db.transaction(async (tx) => {
     // Deleted meanwhile: it never runs again.
     if (!(await lockExport(tx, exportId))) return false;
+    await noteLook(tx, item);
     if (look?.mayHaveLateRows) return addLateRows(tx, item, keepsFiles(item.destinationType));
     const { settled, pending } = state;
-    const recorded = await recordLookBack(tx, item, { settled, pending, seen: look?.now ?? null });
+    const recorded = await recordLookBack(tx, item, {
+      ...{ settled, pending, seen: look?.now ?? null },
+      hours: policy.lateLookbackHours,
+    });
     if (recorded && settled && !item.settled) await advanceHighWaterMark(tx, exportId);
     return false;
   });
@@ -252,7 +241,8 @@ async function addLateRows(tx: Sql, item: LookBack, keepsFiles: boolean): Promis
       'the export has another destination now than the files of the interval',
     );
     const why = describeError(error);
-    if ((await noteLateRowsWait(tx, exportId, interval, why)).isNew) {
+    const waits = { code: error.code, text: why };
+    if ((await noteLateRowsWait(tx, exportId, interval, waits)).isNew) {
       await log('WARNING', `${describeInterval(interval)}: ${why}`);
     }
     return false;
@@ -260,6 +250,8 @@ async function addLateRows(tx: Sql, item: LookBack, keepsFiles: boolean): Promis
   const purpose = keepsFiles ? 'supplement' : 'whole';
   const runs = await insertRuns(tx, [{ exportId, teamId, interval, backfillId: null, purpose }]);
   if (runs.length === 0) return false;
+  // The last one failed: it heals as an interval does.
+  if (item.tries > 0) await healLateRows(tx, exportId, runs);
   const rows = `The rows of ${describeInterval(interval)} have changed in the source`;
   await log('INFO', `${rows}, and some may have come late. A run looks for them and adds them.`);
   return true;

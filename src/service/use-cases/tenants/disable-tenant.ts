@@ -1,4 +1,4 @@
-import { disabledReasons } from '../../../foundation/domain/batch-export.ts';
+import { disabled as disabledReasons } from '../../../foundation/domain/batch-export.ts';
 import { notFound, Refusal } from '../../../foundation/domain/problem.ts';
 import { recordActivity } from '../../../state/store/exports/activity.ts';
 import { listPausableExports } from '../../../state/store/exports/exports.ts';
@@ -44,7 +44,7 @@ export async function disableTenant(
     });
   });
   const actor = { organizationId, keyId };
-  for (const id of await listPausableExports(context.db, tenant, disabled ? null : reason)) {
+  for (const id of await listPausableExports(context.db, tenant, disabled ? null : reason.code)) {
     if (disabled) await pauseExport(context, actor, id, reason);
     else await unpauseExport(context, actor, id, { backfill: false, retryMissing: false });
   }

@@ -11,7 +11,7 @@ import {
 import type { SecretBox } from '../../../foundation/security/secret-box.ts';
 import type { Change } from '../../../state/store/exports/activity.ts';
 import type { InstalledPlugin } from '../../../state/store/transformations/plugins.ts';
-import { releaseTransformed } from '../../../state/store/healing/healing.ts';
+import { healTransformed } from '../../../state/store/healing/healing.ts';
 import {
   deleteTransformationConfig,
   findTransformationConfig,
@@ -65,7 +65,7 @@ export async function changeTransformationConfig(
       deleted,
     };
     const step = await updateTransformationConfig(tx, id, settings);
-    await releaseTransformed(tx, teamId);
+    await healTransformed(tx, teamId);
     await recordStepActivity(tx, actor, { teamId, id }, 'updated', changesBetween(before, step));
     return { step, plugin };
   });

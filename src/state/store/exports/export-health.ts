@@ -1,4 +1,4 @@
-import { disabledReasons } from '../../../foundation/domain/batch-export.ts';
+import { disabledCodes } from '../../../foundation/domain/batch-export.ts';
 import type { Turn } from '../../../foundation/domain/causes.ts';
 import type { Sql } from '../database/database.ts';
 import { isHealing, mayRun } from '../healing/healing.ts';
@@ -39,14 +39,13 @@ export interface ExportHealth {
   readonly overdue: Readonly<Record<Turn, number>>;
   /** Intervals that will probably miss their deadline. */
   readonly atRisk: number;
-  /** Intervals that heal, and causes that hold some up. */
+  /** Intervals that heal. */
   readonly healing: number;
-  readonly openCauses: number;
   /** Enabled targets whose newest attempt failed. */
   readonly failingTargets: number;
 }
 
-const byOperator = `paused_reason = any ($1::text[])`;
+const byOperator = `coalesce(paused_code = any ($1::text[]), false)`;
 
 /** What a person or an operator has paused needs no one: its health is `paused`, whatever else is wrong with it. */
 const isWanted = `e.deleted_at is null and not (e.paused and (e.paused_reason is null or ${byOperator}))`;
@@ -85,8 +84,7 @@ export async function readExportHealth(sql: Sql): Promise<ExportHealth> {
               where l.delivered_at is null and l.missed_at is not null) as overdue,
             (select count(*)::int from late_intervals l join batch_exports b on b.id = l.export_id and b.deleted_at is null
               where l.delivered_at is null and l.missed_at is null) as "atRisk",
-            (select count(*)::int from healing_intervals h join batch_exports e on e.id = h.export_id where ${mayRun} and ${isHealing}) as healing,
-            (select count(*)::int from causes where opened_at is not null) as "openCauses",
+            (select count(*)::int from holes h join batch_exports e on e.id = h.export_id where h.heals_since is not null and ${mayRun} and ${isHealing}) as healing,
             (select count(*)::int from notification_targets where enabled and failing_since is not null) as "failingTargets"
        from (select count(*) filter (where paused and paused_reason is null)::int as "pausedByPerson",
                     count(*) filter (where paused and ${byOperator})::int as "pausedByOperator",
@@ -100,7 +98,7 @@ export async function readExportHealth(sql: Sql): Promise<ExportHealth> {
                         and not exists (select from notification_deliveries b where b.target_id = d.target_id
                               and b.export_id = d.export_id and b.status = 'waiting' and b.seq < d.seq))), 0)::float8 as "oldestDueNotificationSeconds"
                from notification_deliveries d where d.status = 'waiting') n`,
-    [Object.values(disabledReasons)],
+    [disabledCodes],
   );
   if (!row) throw new Error('no row');
   return { ...row, worstLagSeconds: Math.max(0, row.worstLagSeconds) };

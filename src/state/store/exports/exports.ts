@@ -1,4 +1,4 @@
-import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
+import type { BatchExport, PauseReason } from '../../../foundation/domain/batch-export.ts';
 import type { Interval } from '../../../foundation/domain/cadence.ts';
 import { settingList, settingsOf } from '../../../foundation/domain/export-settings.ts';
 import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
@@ -43,7 +43,7 @@ export const columns = `e.id, e.team_id as "teamId", e.name, e.destination_type 
   e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
-  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.start_at as "startAt",
+  e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.paused_code as "pausedCode", e.start_at as "startAt",
   e.end_at as "endAt", ${settingList.map(({ field, name }) => `e.${field} as "${name}"`).join(', ')}, e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, ${instantOf('e.high_water_mark')} as "highWaterMark",
@@ -74,6 +74,7 @@ export function toBatchExport(row: ExportRow): BatchExport {
     paused: row.paused,
     lastPausedAt: row.lastPausedAt,
     pausedReason: row.pausedReason,
+    pausedCode: row.pausedCode,
     startAt: row.startAt,
     endAt: row.endAt,
     ...settingsOf(row),
@@ -105,6 +106,7 @@ const writable = {
   paused: (settings) => settings.paused,
   last_paused_at: (settings) => settings.lastPausedAt,
   paused_reason: (settings) => settings.pausedReason,
+  paused_code: (settings) => settings.pausedCode,
   start_at: (settings) => settings.startAt,
   end_at: (settings) => settings.endAt,
   schedule: ({ schedule }) => JSON.stringify(schedule),
@@ -316,7 +318,7 @@ export async function recordFailure(
   tx: Sql,
   exportId: string,
   pauseAfter: number,
-  reason: string,
+  { code, text }: PauseReason,
 ): Promise<FailureStreak> {
   const [row] = await tx.query<FailureStreak>(
     `with old as (select id, paused from batch_exports where id = $1 for no key update)
@@ -324,26 +326,27 @@ export async function recordFailure(
         set failure_streak = failure_streak + 1,
             paused = e.paused or failure_streak + 1 >= $2,
             last_paused_at = case when not e.paused and failure_streak + 1 >= $2 then now() else last_paused_at end,
-            paused_reason = case when not e.paused and failure_streak + 1 >= $2 then $3 else paused_reason end
+            paused_reason = case when not e.paused and failure_streak + 1 >= $2 then $3 else paused_reason end,
+            paused_code = case when not e.paused and failure_streak + 1 >= $2 then $4 else paused_code end
        from old where e.id = old.id
      returning e.failure_streak as streak, (e.paused and not old.paused) as paused`,
-    [exportId, pauseAfter, reason],
+    [exportId, pauseAfter, text, code],
   );
   return row ?? { streak: 0, paused: false };
 }
 
-/** Exports of a tenant that are not paused, or that are paused for this reason. */
+/** Exports of a tenant that are not paused, or whose pause has this code. */
 export async function listPausableExports(
   sql: Sql,
   { organizationId, teamId }: TenantId,
-  reason: string | null,
+  code: string | null,
 ): Promise<readonly string[]> {
   const rows = await sql.query<{ id: string }>(
     `select e.id from batch_exports e join projects p on p.id = e.team_id
       where p.organization_id = $1 and ($2::int is null or p.id = $2) and e.deleted_at is null
-        and case when $3::text is null then not e.paused else e.paused and e.paused_reason = $3 end
+        and case when $3::text is null then not e.paused else e.paused and e.paused_code = $3 end
       order by e.id`,
-    [organizationId, teamId, reason],
+    [organizationId, teamId, code],
   );
   return rows.map(({ id }) => id);
 }

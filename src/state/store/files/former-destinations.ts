@@ -1,6 +1,5 @@
 import type { StoredDestination } from '../../../foundation/domain/batch-export.ts';
 import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
-import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 import { isSetAside } from './guarded-work.ts';
 import { live, running } from '../runs/run-moves.ts';
@@ -149,19 +148,6 @@ export async function takeUncomparedPlace(
   if (!row) return null;
   const { type, config, secrets, ...rest } = row;
   return { ...rest, destination: { type, config, secrets } };
-}
-
-/** Hands one back that was not compared, because one of the places does not work now. */
-export async function postponeComparison(
-  sql: Sql,
-  { exportId, formerVersion }: UncomparedPlace,
-  until: Timestamp,
-): Promise<void> {
-  await sql.query(
-    `update former_destinations set compare_tries = greatest(0, compare_tries - 1), compare_after = greatest($3, now() + interval '5 s')
-      where export_id = $1 and version = $2`,
-    [exportId, formerVersion, until],
-  );
 }
 
 /**

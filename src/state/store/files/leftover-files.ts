@@ -1,10 +1,5 @@
 import type { StoredDestination } from '../../../foundation/domain/batch-export.ts';
-import {
-  type DataInterval,
-  type Instant,
-  type Timestamp,
-  toTimestamp,
-} from '../../../foundation/domain/time.ts';
+import { type DataInterval, type Instant, toTimestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 import { isSetAside } from './guarded-work.ts';
 import type { Lease } from '../runs/lease.ts';
@@ -211,19 +206,6 @@ export async function endRemoval(sql: Sql, place: IntervalPlace, isLeft: boolean
   await sql.query(
     `update leftover_files l set tries = 0, tried_at = case when $5 then null else tried_at end where ${ofInterval}`,
     [place.exportId, ...boundsOf(place.interval), place.destinationVersion, isLeft],
-  );
-}
-
-/** Hands an interval back that was not tried, because its store is known not to work. */
-export async function postponeRemoval(
-  sql: Sql,
-  place: IntervalPlace,
-  until: Timestamp,
-): Promise<void> {
-  await sql.query(
-    `update leftover_files l set tries = greatest(0, l.tries - 1),
-            tried_at = greatest($5, now() + interval '5 s') - ${removalPause('l.tries - 1')} where ${ofInterval}`,
-    [place.exportId, ...boundsOf(place.interval), place.destinationVersion, until],
   );
 }
 

@@ -1,4 +1,3 @@
-import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 import { isSetAside } from './guarded-work.ts';
 import { isAbortable, type UploadPlace } from './uploads.ts';
@@ -74,18 +73,5 @@ export async function endVisit(
       : `update uploads u set collect_after = now() + ${backoff.replaceAll('u.collect_tries', '($3 - 1)')}
           where run_id = $1 and destination_version = $2`,
     didSomething ? [runId, destinationVersion] : [runId, destinationVersion, tries],
-  );
-}
-
-/** Hands a place back that was not visited, because its store is known not to work. */
-export async function postponeVisit(
-  sql: Sql,
-  { runId, destinationVersion }: OrphanedPlace,
-  until: Timestamp,
-): Promise<void> {
-  await sql.query(
-    `update uploads set collect_tries = greatest(0, collect_tries - 1), collect_after = greatest($3, now() + interval '5 s')
-      where run_id = $1 and destination_version = $2`,
-    [runId, destinationVersion, until],
   );
 }

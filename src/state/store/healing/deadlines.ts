@@ -7,6 +7,7 @@ import {
   toTimestamp,
 } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
+import { nextTryOf } from './healing.ts';
 import { live } from '../runs/run-moves.ts';
 import { boundsOf, instantOf, intervalOf, isSameInterval } from '../database/times.ts';
 
@@ -43,10 +44,9 @@ const isOwed = `(t.fate = 'ran' or t.fate = 'paused' and exists (select from aut
 /** SQL: the newest failure of the interval of the tick `t`, and whether its run waits for transactions of the source. */
 const whyOf = `left join lateral (select r.error_code as code from runs r where ${isSameInterval('r', 't')} and r.error_code is not null
      order by r.generation desc limit 1) as failed on c.export_id is null
-  left join lateral (select o.parked_by is not null as parked, k.next_probe_at from runs r join outbox o on o.run_id = r.id
-      left join causes k on k.id = o.cause_id where ${isSameInterval('r', 't')} and r.status in ${live} limit 1) as waits on c.export_id is null
-  left join lateral (select k.next_probe_at from healing_intervals h join causes k on k.id = h.cause_id
-      where ${isSameInterval('h', 't')}) as heals on c.export_id is null`;
+  left join lateral (select o.parked_by is not null as parked from runs r join outbox o on o.run_id = r.id where ${isSameInterval('r', 't')} and r.status in ${live} limit 1) as waits on c.export_id is null
+  left join lateral (select ${nextTryOf} as next_try_at from holes h join batch_exports e on e.id = h.export_id
+      where ${isSameInterval('h', 't')} and h.heals_since is not null) as heals on c.export_id is null`;
 
 /** An interval that is owed, as far as it is delivered. */
 export interface OwedInterval {
@@ -63,7 +63,7 @@ export interface OwedInterval {
 
 const owedColumns = `t.export_id as "exportId", ${instantOf('t.tick_at')} as "tickAt", ${intervalOf('t')} as interval,
   ${instantOf('c.delivered_at')} as "deliveredAt", failed.code, coalesce(waits.parked, false) as "isParked",
-  ${instantOf('coalesce(heals.next_probe_at, waits.next_probe_at)')} as "nextProbeAt"`;
+  ${instantOf('heals.next_try_at')} as "nextProbeAt"`;
 
 /** Intervals that are owed and not judged, oldest first, up to `most` of each export. */
 export async function listUnjudged(

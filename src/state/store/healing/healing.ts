@@ -1,209 +1,171 @@
-import { disabledReasons } from '../../../foundation/domain/batch-export.ts';
-import type { CauseScope } from '../../../foundation/domain/causes.ts';
+import { disabledCodes } from '../../../foundation/domain/batch-export.ts';
+import { decidedByPeople } from '../../../foundation/domain/causes.ts';
 import { maxMissingCounted } from '../../../foundation/domain/coverage.ts';
 import type { DataInterval } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 import { live } from '../runs/run-moves.ts';
-import { boundsOf, intervalOf, isSameInterval, isTime } from '../database/times.ts';
+import { enqueueRuns } from '../runs/outbox.ts';
+import { fitsInto } from '../runs/runs.ts';
+import { boundsOf, isSameInterval, isTime } from '../database/times.ts';
 
-/** An interval of an export. */
-export interface IntervalOfExport {
-  readonly exportId: string;
-  readonly interval: DataInterval;
-}
+/** SQL: whether the hole `h` of the export `e` still heals. */
+export const isHealing = `h.heals_since + e.heal_for_hours * interval '1 hour' > clock_timestamp()`;
 
-/** An interval that may get a run to heal it. */
-export interface HealingInterval extends IntervalOfExport {
-  readonly teamId: number;
-}
+const list = (codes: Iterable<string>): string =>
+  `(${[...codes].map((code) => `'${code}'`).join(', ')})`;
 
-const columns = `h.export_id as "exportId", e.team_id as "teamId", ${intervalOf('h')} as interval`;
-
-/** SQL: whether the interval `h` of the export `e` still heals. */
-export const isHealing = `h.since + e.heal_for_hours * interval '1 hour' > clock_timestamp()`;
-
-const isDisabled = `e.paused_reason in (${Object.values(disabledReasons)
-  .map((reason) => `'${reason}'`)
-  .join(', ')})`;
-/** SQL: whether runs of the export `e` may be made to heal. A person's pause is a decision. */
-export const mayRun = `e.deleted_at is null and not (e.paused and (e.paused_reason is null or ${isDisabled}))`;
-
-const hasLiveRun = `exists (select from runs r where ${isSameInterval('r', 'h')} and r.status in ${live})`;
-
-/**
- * Notes that an interval heals, if it has no data and its export heals: its run ended without success.
- *
- * @param causeId that holds it up; if it has ended meanwhile, nothing does
- */
-export async function noteHealing(
-  tx: Sql,
-  { exportId, interval }: IntervalOfExport,
-  causeId: string,
-): Promise<void> {
-  await tx.query(
-    `insert into healing_intervals as h (export_id, data_interval_start, data_interval_end, cause_id)
-     select o.export_id, o.data_interval_start, o.data_interval_end, (select c.id from causes c where c.id = $4)
-       from holes o join batch_exports e on e.id = o.export_id
-      where o.export_id = $1 and o.data_interval_start = $2 and o.data_interval_end = $3 and e.heal_for_hours > 0
-     on conflict (export_id, data_interval_start, data_interval_end) do update set cause_id = excluded.cause_id`,
-    [exportId, ...boundsOf(interval), causeId],
-  );
-}
+const waitsForPerson = `(e.paused and (e.paused_reason is null or coalesce(e.paused_code in ${list([...disabledCodes, ...decidedByPeople])}, false)))`;
+/** SQL: whether runs of the export `e` may be made to heal. A person's pause is a decision, and some errors wait for one. */
+export const mayRun = `(e.deleted_at is null and not ${waitsForPerson})`;
 
 /**
  * Intervals of an export that failed within these hours heal from now on: those without data whose newest run failed.
- *
- * @param undecided codes of errors after which a person must decide
+ * Not those that a person must decide about.
  */
-export async function healFailed(
-  tx: Sql,
-  exportId: string,
-  hours: number,
-  undecided: readonly string[],
-): Promise<void> {
+export async function healFailed(tx: Sql, exportId: string, hours: number): Promise<void> {
   await tx.query(
-    `insert into healing_intervals (export_id, data_interval_start, data_interval_end, since)
-     select o.export_id, o.data_interval_start, o.data_interval_end, o.noted_at
+    `update holes h set heals_since = h.noted_at
        from holes o cross join lateral (select r.status, r.purpose, r.error_code from runs r
                      where ${isSameInterval('r', 'o')} order by r.generation desc limit 1) newest
-      where o.export_id = $1 and o.noted_at + $2 * interval '1 hour' > clock_timestamp() and newest.purpose = 'whole'
-        and newest.status in ('Failed', 'FailedRetryable') and newest.error_code <> all ($3::text[])
-     on conflict do nothing`,
-    [exportId, hours, undecided],
+      where ${isSameInterval('h', 'o')} and o.export_id = $1 and o.heals_since is null and o.noted_at + $2 * interval '1 hour' > clock_timestamp() and newest.purpose = 'whole'
+        and newest.status in ('Failed', 'FailedRetryable') and not is_decided_by_people(newest.error_code)`,
+    [exportId, hours],
   );
 }
 
+/** SQL: when the next attempt is made to heal the hole `h` of the export `e`. */
+export const nextTryOf = `greatest(h.next_try_at, e.heal_after, clock_timestamp())`;
+
 /**
  * SQL of the healing of the export `e`, as JSON; null if nothing heals. Its cost depends on what heals. While a person's pause keeps
- * runs from being made, there is no next probe.
+ * runs from being made, there is no next attempt.
  */
-export const healingColumn = `(select case when count(*) > 0 then jsonb_build_object('intervals', count(*), 'since', api_time(min(x.since)),
-    'until', api_time(min(x.since) + e.heal_for_hours * interval '1 hour'), 'code', min(x.code), 'nextProbeAt', case when ${mayRun} then api_time(min(x.next_probe_at)) end) end
-   from (select h.since, c.code, c.next_probe_at from healing_intervals h left join causes c on c.id = h.cause_id
-          where h.export_id = e.id order by h.data_interval_start limit ${maxMissingCounted}) x)`;
+export const healingColumn = `(select case when count(*) > 0 then jsonb_build_object('intervals', count(*), 'since', api_time(min(x.heals_since)),
+    'until', api_time(min(x.heals_since) + e.heal_for_hours * interval '1 hour'),
+    'code', coalesce(e.failing_code, (select r.error_code from runs r where r.export_id = e.id and r.error_code is not null
+       and r.status in ('Failed', 'FailedRetryable') order by r.created_at desc, r.id desc limit 1)),
+    'nextProbeAt', case when ${mayRun} then api_time(min(x.next_try_at)) end) end
+   from (select h.heals_since, ${nextTryOf} as next_try_at from holes h
+          where h.export_id = e.id and h.heals_since is not null order by h.data_interval_start limit ${maxMissingCounted}) x)`;
 
-/** How many intervals of an export that start in `range` Sluice exports by itself once their cause is over. */
+/** How many intervals of an export that start in `range` Sluice exports by itself. */
 export async function countHealing(
   sql: Sql,
   exportId: string,
   range: DataInterval,
 ): Promise<number> {
   const [row] = await sql.query<{ count: number }>(
-    `select count(*)::int as count from healing_intervals h join batch_exports e on e.id = h.export_id
+    `select count(*)::int as count from holes h join batch_exports e on e.id = h.export_id
       where h.export_id = $1 and h.data_interval_start >= $2 and h.data_interval_start < $3 and ${isHealing}`,
     [exportId, ...boundsOf(range)],
   );
   return row?.count ?? 0;
 }
 
+/** What kept these exports from their data may be fixed: what heals is tried at once. */
+const retried = (exports: string) => `with fixed as (
+    update batch_exports e set heal_failures = 0, heal_after = null where ${exports} returning id
+  )
+  update holes h set next_try_at = clock_timestamp(), tries = 0 from fixed where h.export_id = fixed.id and h.heals_since is not null`;
+
+/** The next sweep tries what heals of an export, whatever it waited for. */
+export async function healNow(tx: Sql, exportId: string): Promise<void> {
+  await tx.query(retried('e.id = $1'), [exportId]);
+}
+
+/** The same for the exports of a project that apply its transformations. */
+export async function healTransformed(tx: Sql, teamId: number): Promise<void> {
+  await tx.query(retried('e.team_id = $1 and e.transformations and e.deleted_at is null'), [
+    teamId,
+  ]);
+}
+
+/** SQL, for `with recursive`: a table `healing` of the ids of exports with intervals that heal, by one index descent for each. */
+const healingExports = `healing as (
+  (select h.export_id from holes h where h.heals_since is not null order by h.export_id limit 1)
+  union all
+  select (select h.export_id from holes h where h.heals_since is not null and h.export_id > x.export_id order by h.export_id limit 1)
+    from healing x where x.export_id is not null
+)`;
+
 /**
- * A run failed that was made because nothing was known to hold its interval up: something does. The export's other
- * intervals wait for the same cause, and next time they wait longer, up to an hour.
+ * SQL of the order in which an export tries its holes: the oldest first. While nothing of it works, every second attempt is at another
+ * interval, the newest of those that were tried least: the oldest may fail for a reason of its own.
  */
-export async function holdBack(tx: Sql, exportId: string, causeId: string): Promise<void> {
-  await tx.query(
-    `update healing_intervals set cause_id = (select c.id from causes c where c.id = $2), tries = tries + 1,
-            not_before = clock_timestamp() + least(60, 2 ^ least(tries, 6)) * interval '1 minute'
-      where export_id = $1 and (cause_id is null or cause_id = $2)`,
-    [exportId, causeId],
-  );
-}
-
-/** Intervals of an export no longer wait for causes of these scopes, or for their next try: what kept them from their data may be fixed. */
-export async function releaseExport(
-  tx: Sql,
-  exportId: string,
-  scopes: readonly CauseScope[],
-): Promise<void> {
-  if (scopes.length === 0) return;
-  await tx.query(
-    `with fixed as (select id from causes where scope = any ($2::text[])), released as (
-       update healing_intervals set cause_id = null, tries = 0, not_before = clock_timestamp()
-        where export_id = $1 and (cause_id is null or cause_id in (select id from fixed))
-     )
-     update outbox set available_at = now(), ready = true, cause_id = null where export_id = $1 and cause_id in (select id from fixed)`,
-    [exportId, scopes],
-  );
-}
-
-/** Releases the exports of a project whose transformations failed. */
-export async function releaseTransformed(tx: Sql, teamId: number): Promise<void> {
-  await tx.query(
-    `delete from causes c using batch_exports e
-      where c.scope = 'export' and c.place = e.id::text and e.team_id = $1 and c.code like 'transformation.%'`,
-    [teamId],
-  );
-}
-
-/** The oldest run that waits for a cause, live before backfill. @returns its id; null: none waits */
-export async function findWaitingForCause(tx: Sql, causeId: string): Promise<string | null> {
-  const [row] = await tx.query<{ runId: string }>(
-    `select run_id as "runId" from outbox where cause_id = $1
-      order by (backfill_id is not null), data_interval_start, run_id limit 1 for update skip locked`,
-    [causeId],
-  );
-  return row?.runId ?? null;
-}
-
-/** Its next attempt is a probe, and due at once. */
-export async function probeWithRun(tx: Sql, runId: string, causeId: string): Promise<void> {
-  await tx.query(
-    `with probing as (update runs set probes = $2 where id = $1 and status in ${live} returning id)
-     update outbox set available_at = now(), ready = true from probing where run_id = probing.id`,
-    [runId, causeId],
-  );
-}
-
-/** The oldest interval that a cause holds up; null if it holds up none. */
-export async function findHeldUp(tx: Sql, causeId: string): Promise<HealingInterval | null> {
-  const [row] = await tx.query<HealingInterval>(
-    `select ${columns} from healing_intervals h join batch_exports e on e.id = h.export_id
-      where h.cause_id = $1 and ${mayRun} and ${isHealing} and not ${hasLiveRun} order by h.data_interval_start limit 1`,
-    [causeId],
-  );
-  return row ?? null;
-}
+const inOrder = `case when ready.waits and ready.heal_failures % 2 = 1 then h.tries end,
+  case when ready.waits and ready.heal_failures % 2 = 1 then h.data_interval_start end desc, h.data_interval_start`;
 
 /**
- * Intervals that nothing is known to hold up, oldest first of each export.
+ * Makes the runs that heal now: for an export whose last attempts failed one run, after which it waits; for any other as many as it
+ * may have beside those in flight. An interval that failed alone waits alone. If there are more than `limit`, organizations take turns.
  *
- * @param perExport live runs that an export may have to heal
+ * It is one statement: a process that freezes, or another sweep at the same time, finds it done or not begun.
+ *
+ * @param perExport runs that an export may have to heal at a time
+ * @returns how many runs were made
  */
-export async function findFree(
-  tx: Sql,
-  perExport: number,
-  limit: number,
-): Promise<HealingInterval[]> {
-  return tx.query<HealingInterval>(
-    `with recursive exports as (
-       (select export_id from healing_intervals where cause_id is null order by export_id limit 1)
-       union all
-       select (select h.export_id from healing_intervals h where h.cause_id is null and h.export_id > x.export_id
-                order by h.export_id limit 1)
-         from exports x where x.export_id is not null
+export async function makeHealingRuns(sql: Sql, perExport: number, limit: number): Promise<number> {
+  const [row] = await sql.query<{ made: number }>(
+    `with recursive ${healingExports}, ready as (
+       select e.id, e.team_id, e.heal_for_hours, e.heal_failures, e.heal_after is not null as waits, p.organization_id,
+              (select count(*) from runs r where r.export_id = e.id and r.heals and r.status in ${live}) as own
+         from healing join batch_exports e on e.id = healing.export_id join projects p on p.id = e.team_id
+        where ${mayRun} and (e.heal_after is null or ${isTime('e.heal_after')})
+     ), due as (
+       select ready.*, hole.*, row_number() over (partition by ready.id order by hole.data_interval_start) as nth
+         from ready cross join lateral (
+           select h.data_interval_start, h.data_interval_end
+             from holes h
+             cross join lateral (select h.export_id, h.data_interval_start as interval_start, h.data_interval_end as interval_end) w
+            where h.export_id = ready.id and h.heals_since is not null and ${isTime('h.next_try_at')}
+              and h.heals_since + ready.heal_for_hours * interval '1 hour' > clock_timestamp()
+              -- Its bounds may be those of other zone data, or it has a run that a person asked for.
+              and ${fitsInto('receipts', 'true')} and ${fitsInto('runs', `t.status in ${live}`)}
+              and not exists (select from runs r where ${isSameInterval('r', 'h')} and r.status in ${live})
+            order by ${inOrder} limit case when ready.waits then (ready.own = 0)::int else greatest(0, $1 - ready.own) end) hole
+     ), chosen as (
+       select due.* from due
+        order by row_number() over (partition by organization_id order by nth, data_interval_start, id), data_interval_start, id limit $2
+     ), locked as materialized (
+       -- Whatever ends a run of an export changes its row: then the choice may be wrong, and the next sweep makes it anew.
+       select e.id, e.xmin = (select seen.xmin from batch_exports seen where seen.id = e.id) as is_fresh
+         from batch_exports e where e.id in (select id from chosen) order by e.id for no key update skip locked
+     ), free as (
+       select chosen.* from chosen join locked on locked.id = chosen.id and locked.is_fresh
+     ), waiting as (
+       -- Until this attempt ends, or for as long as the next wait would be: the export makes no other.
+       update batch_exports e set heal_after = clock_timestamp() + healing_delay(e.heal_failures)
+         from free where e.id = free.id and free.waits
+     ), made as (
+       insert into runs (export_id, team_id, data_interval_start, data_interval_end, heals, generation)
+       select c.id, c.team_id, c.data_interval_start, c.data_interval_end, true,
+              coalesce((select max(r.generation) + 1 from runs r where r.export_id = c.id and r.data_interval_start = c.data_interval_start
+                           and r.data_interval_end = c.data_interval_end), 0)
+         from free c
+       on conflict do nothing
+       returning id, team_id, export_id, export_id as backfill_id, data_interval_start, purpose
+     ), enqueued as (
+       ${enqueueRuns('made')}
      )
-     select free.* from exports x join batch_exports e on e.id = x.export_id and ${mayRun}
-       cross join lateral (select count(*) as live from runs r
-                            where r.export_id = e.id and r.heals and r.status in ${live}) as own
-       cross join lateral (
-         select ${columns} from healing_intervals h
-          where h.export_id = e.id and h.cause_id is null and ${isTime('h.not_before')} and ${isHealing} and not ${hasLiveRun}
-          order by h.data_interval_start limit greatest(0, $1 - own.live)) as free
-      order by (free.interval->>'start')::bigint limit $2`,
+     select count(*)::int as made from made`,
     [perExport, limit],
   );
+  return row?.made ?? 0;
 }
 
-/** Runs heal: they go behind live runs, in a lane of their export. @param causeId that their first attempt probes */
-export async function markHealing(
+/** Runs that add late rows again, after one that failed, heal: they have one attempt, and the export's next one to heal comes later. */
+export async function healLateRows(
   tx: Sql,
+  exportId: string,
   runIds: readonly string[],
-  causeId: string | null,
 ): Promise<void> {
   await tx.query(
-    `with marked as (update runs set heals = true, probes = $2 where id = any ($1::uuid[]))
-     update outbox set backfill_id = export_id where run_id = any ($1::uuid[])`,
-    [runIds, causeId],
+    `with marked as (update runs set heals = true where id = any ($2::uuid[])),
+     waiting as (
+       update batch_exports set heal_after = clock_timestamp() + healing_delay(heal_failures) where id = $1 and heal_after is not null
+     )
+     update outbox set backfill_id = export_id where run_id = any ($2::uuid[])`,
+    [exportId, runIds],
   );
 }
 
@@ -217,13 +179,10 @@ export async function healMissed(
   await tx.query(
     `with missed as (
        select $1::uuid as export_id, * from unnest($2::timestamptz[], $3::timestamptz[]) as m (data_interval_start, data_interval_end)
-     ), made as (
-       insert into holes (export_id, data_interval_start, data_interval_end)
-       select * from missed m where not exists (select from receipts c where ${isSameInterval('c', 'm')})
-       on conflict do nothing returning *
      )
-     insert into healing_intervals (export_id, data_interval_start, data_interval_end)
-     select export_id, data_interval_start, data_interval_end from made`,
+     insert into holes (export_id, data_interval_start, data_interval_end, heals_since)
+     select m.*, clock_timestamp() from missed m where not exists (select from receipts c where ${isSameInterval('c', 'm')})
+     on conflict do nothing`,
     [exportId, bounds.map(([start]) => start), bounds.map(([, end]) => end)],
   );
 }
@@ -232,9 +191,7 @@ export async function healMissed(
 export async function findHealedPauses(sql: Sql, limit: number): Promise<string[]> {
   const rows = await sql.query<{ id: string }>(
     `select e.id from batch_exports e
-      where e.paused and e.paused_reason is not null and e.deleted_at is null
-        and e.paused_reason not like 'run.unknown_history:%' and not ${isDisabled}
-        and e.last_success_at > e.last_paused_at
+      where e.paused and e.paused_reason is not null and ${mayRun} and e.last_success_at > e.last_paused_at
         and exists (select from runs r where r.export_id = e.id and r.heals and r.status = 'Completed' and r.finished_at > e.last_paused_at)
       limit $1`,
     [limit],
@@ -253,8 +210,8 @@ export interface EndedHealing {
 export async function endExpired(sql: Sql): Promise<EndedHealing[]> {
   return sql.query<EndedHealing>(
     `with ended as (
-       delete from healing_intervals h using batch_exports e
-        where e.id = h.export_id and not ${isHealing} returning h.export_id, e.team_id
+       update holes h set heals_since = null from batch_exports e
+        where e.id = h.export_id and h.heals_since is not null and not ${isHealing} returning h.export_id, e.team_id
      )
      select export_id as "exportId", team_id as "teamId", count(*)::int as intervals from ended group by 1, 2`,
   );

@@ -1,14 +1,15 @@
-import { disabledReasons, type ExportHealth } from '../../../foundation/domain/batch-export.ts';
+import { disabledCodes, type ExportHealth } from '../../../foundation/domain/batch-export.ts';
 import { type ErrorCode, errorCatalogue } from '../../../foundation/domain/errors.ts';
-import { causeKindOf, type Turn, turnOf } from '../../../foundation/domain/causes.ts';
+import { type Turn, turnOf } from '../../../foundation/domain/causes.ts';
 import type { Timestamp } from '../../../foundation/domain/time.ts';
+import { mayRun, nextTryOf } from './healing.ts';
 import type { Sql } from '../database/database.ts';
 import { healthOfExport } from '../exports/export-states.ts';
 import { Conditions, type OffsetPage, type PageRequest } from '../database/lists.ts';
 
 /**
- * What keeps exports from their data: one row for all exports that the same thing holds up. What healing knows about is its row
- * of `causes`, with its code, age and next probe. An export that does not heal has its own code.
+ * What keeps exports from their data: one row for all exports that fail with the same error at the same place. It is a view for people;
+ * each export is attempted by itself.
  */
 export interface OperatorCause {
   /** It stays the same as long as the cause is there. */
@@ -67,28 +68,23 @@ const lostCode = `(select (select r.error_code from runs r
     from missing_intervals m where m.export_id = e.id order by m.data_interval_start desc, m.data_interval_end desc limit 1)`;
 
 /**
- * Every export with what is wrong with it: code null if nothing is. The search comes after the join, whose plan it would spoil. An export that several causes hold up has a row for each.
- * $1, $2: codes whose turn is the source's, ours. $3: reasons of disabled tenants. $6: codes that never heal.
+ * Every export with what is wrong with it: code null if nothing is. The search comes after the join, whose plan it would spoil. An export whose
+ * verification failed has a row for that too.
+ * $1, $2: codes whose turn is the source's, ours. $3: codes of the pauses of disabled tenants.
  */
-const judged = `held as materialized (
-  select x.export_id, k.id, k.scope, k.place, k.code, k.latest_error, k.began_at, k.next_probe_at
-    from (select export_id, cause_id from healing_intervals where cause_id is not null
-          union select export_id, cause_id from outbox where cause_id is not null) x
-    join causes k on k.id = x.cause_id and k.opened_at is not null
-), problems as (
-  select * from held
-  union all
-  select export_id, null, 'verify', '', 'verify.failed', detail, failed_since, null from verifications where failed_since is not null
+const judged = `problems as materialized (
+  select export_id, 'verify.failed' as code, detail as error, failed_since as since from verifications where failed_since is not null
   union all
   -- What the row of the export says itself.
-  select e.id, null, null, null, null, null, null, null from batch_exports e
-   where e.failing_since is not null and e.failing_code = any ($6::text[]) or not exists (select from held where held.export_id = e.id)
+  select e.id, null, null, null from batch_exports e
+   where e.failing_since is not null or not exists (select from verifications v where v.export_id = e.id and v.failed_since is not null)
 ), judged as materialized (
   select e.id, e.name, e.team_id, e.paused, e.model, e.created_at, p.name as project, p.tenant_key, p.organization_id, o.name as organization,
-         coalesce(h.n, 0)::int as missing, k.id as known_id, k.scope, k.place as known_place, k.next_probe_at,
-         coalesce(k.latest_error, e.failing_error) as error,
-         coalesce(k.began_at, e.failing_since, h.since, e.late_since, e.last_paused_at) as since,
-         case when e.paused and (e.paused_reason is null or e.paused_reason = any ($3::text[])) then null
+         coalesce(h.n, 0)::int as missing,
+         case when ${mayRun} and h.next_try_at is not null then ${nextTryOf} end as next_try_at,
+         coalesce(k.error, e.failing_error) as error,
+         coalesce(k.since, e.failing_since, h.since, e.late_since, e.last_paused_at) as since,
+         case when e.paused and (e.paused_reason is null or e.paused_code = any ($3::text[])) then null
               when k.code is not null then k.code
               when e.failing_since is not null then coalesce(e.failing_code, 'internal.unexpected')
               when h.n > 0 then 'intervals.missing'
@@ -102,38 +98,31 @@ const judged = `held as materialized (
     join projects p on p.id = e.team_id and p.closed_at is null
     join organizations o on o.id = p.organization_id
     join problems k on k.export_id = e.id
-    left join (select export_id, count(*) as n, min(data_interval_end) as since from missing_intervals group by 1) h on h.export_id = e.id
+    left join (select export_id, count(*) as n, min(data_interval_end) as since, min(next_try_at) filter (where heals_since is not null) as next_try_at
+                 from missing_intervals group by 1) h on h.export_id = e.id
    where e.deleted_at is null
 ), placed as (
   select j.*, case when coalesce(j.lost_code, j.code) = any ($1::text[]) then 'source'
                    when coalesce(j.lost_code, j.code) = any ($2::text[]) then 'ours' else 'customer' end as turn,
-         case when j.scope = 'source' then j.known_place when j.code = any ($1::text[]) then j.model
-              when j.scope = 'destination' or j.code like 'destination.%' then j.destination else '' end as place
+         case when j.code = any ($1::text[]) then j.model when j.code like 'destination.%' then j.destination else '' end as place
     from judged j
    where $4::text is null or j.organization ilike '%' || $4 || '%' or j.project ilike '%' || $4 || '%'
       or j.organization_id::text = lower($5) or j.team_id::text = $5 or coalesce(j.tenant_key, j.team_id::text) = $5
       or j.id::text = lower($5)
 ), named as (
   -- Most exports have no code: their ids would be half of the cost.
-  select t.*, case when t.code is null then null when t.scope in ('source', 'destination') then replace(t.known_id::text, '-', '')
-           else md5(concat_ws(chr(31), t.code, t.place, case
+  select t.*, case when t.code is not null then md5(concat_ws(chr(31), t.code, t.place, case
              when t.turn <> 'customer' then '' when t.code like 'destination.%' then t.organization_id::text else t.id::text end)) end as cause_id
     from placed t
 )`;
-
-/** What Sluice never tries again by itself. */
-const decided = (Object.keys(errorCatalogue) as ErrorCode[]).filter(
-  (code) => causeKindOf(code) === null,
-);
 
 const values = ({ search }: CauseSearch): unknown[] => [
   codesOf('source'),
   // Who lost intervals is no longer known: any owner of the export can retry them.
   [...codesOf('ours'), ...conditionCodes.filter((code) => code !== 'intervals.missing')],
-  Object.values(disabledReasons),
+  disabledCodes,
   search?.replace(/[\\%_]/g, '\\$&') ?? null,
   search,
-  decided,
 ];
 
 /** The causes that hold up the most exports first. */
@@ -152,10 +141,10 @@ export async function listCauses(
                     count(distinct n.organization_id)::int as organizations, count(*)::int as exports,
                     count(*) filter (where n.paused)::int as "pausedExports", sum(n.missing)::int as "missingIntervals",
                     min(n.since) as since, (array_agg(n.error order by n.since desc))[1] as "latestError",
-                    min(n.next_probe_at) as "nextProbeAt", array_agg(n.id) as ids, count(*) over ()::int as count
+                    min(n.next_try_at) as "nextProbeAt", array_agg(n.id) as ids, count(*) over ()::int as count
                from named n
-              where n.code is not null and ($7::text is null or n.turn = $7) and ($8::text is null or n.cause_id = $8)
-              group by n.cause_id order by count(*) desc, min(n.since), n.cause_id limit $9 offset $10) c
+              where n.code is not null and ($6::text is null or n.turn = $6) and ($7::text is null or n.cause_id = $7)
+              group by n.cause_id order by count(*) desc, min(n.since), n.cause_id limit $8 offset $9) c
       order by c.exports desc, c.since, c.id`,
     [...values(asked), asked.turn, asked.causeId, limit, offset],
   );
@@ -206,7 +195,7 @@ export async function listOperatorExports(
      select n.id, n.name, n.team_id as "teamId", n.project as "projectName", n.organization_id as "organizationId",
             n.organization as "organizationName", ${health} as health, n.code, n.paused, n.since, n.missing as "missingIntervals",
             case when n.code is not null then n.cause_id end as "causeId", case when n.code is not null then n.turn end as turn,
-            n.error as "latestError", n.next_probe_at as "nextProbeAt",
+            n.error as "latestError", n.next_try_at as "nextProbeAt",
             (select w.high_water_mark from batch_exports w where w.id = n.id) as "completeUpTo", n.count
        from (select n.*, count(*) over ()::int as count
                from (select distinct on (n.id) n.* from named n where ${where} order by n.id, n.code is null, n.since, n.cause_id) n
@@ -226,7 +215,7 @@ export async function listExportsOfCause(
   causeId: string,
 ): Promise<readonly { readonly id: string; readonly teamId: number }[]> {
   return sql.query(
-    `with ${judged} select n.id, n.team_id as "teamId" from named n where n.code is not null and n.cause_id = $7 order by n.since, n.id`,
+    `with ${judged} select n.id, n.team_id as "teamId" from named n where n.code is not null and n.cause_id = $6 order by n.since, n.id`,
     [...values({ search: null, turn: null, causeId }), causeId],
   );
 }

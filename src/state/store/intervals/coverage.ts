@@ -40,7 +40,7 @@ const exceptions = `
   union all
   select case
          when last.status = 'Cancelled' then 'cancelled'
-         when coalesce(last.status, 'FailedRetryable') = 'FailedRetryable' and ${has('healing_intervals', 'h')} then 'healing'
+         when coalesce(last.status, 'FailedRetryable') = 'FailedRetryable' and h.heals_since is not null then 'healing'
          when last.status is null then 'missing' else 'failed' end, ${bounds}
     from holes h left join lateral (
       select r.status from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start

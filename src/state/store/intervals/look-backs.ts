@@ -5,7 +5,7 @@ import { isSetAside } from '../files/guarded-work.ts';
 import type { ReadSnapshot } from './receipts.ts';
 import { live } from '../runs/run-moves.ts';
 import { tenantKeyOf } from '../tenants/tenants.ts';
-import { boundsOf, intervalOf } from '../database/times.ts';
+import { boundsOf, intervalOf, isTime } from '../database/times.ts';
 
 /** A completed interval that may have got rows since. */
 export interface LookBack {
@@ -20,6 +20,10 @@ export interface LookBack {
   readonly keyCount: number;
   readonly settled: boolean;
   readonly pending: readonly string[];
+  /** Looks, and runs that were to add late rows, that failed in a row. */
+  readonly tries: number;
+  /** Looks of the export that failed in a row. */
+  readonly exportFailures: number;
   /** Whether to compare it with its source even if nothing it waited for has ended. */
   readonly isDue: boolean;
   readonly model: string;
@@ -37,8 +41,8 @@ export const lateRowsWait = `c.late_rows_wait is not null and not exists (
 
 const isRested = `c.pending_checked_at < now() - interval '10 s'`;
 
-/** Whether to compare it regularly, with `$1` as the hours of the look-back. */
-const isDue = `$1::int > 0 and c.data_interval_end > now() - $1 * interval '1 hour'
+/** Whether to compare it regularly, with `$1` as the hours of the look-back. What is over by the clock is over after one more look. */
+const isDue = `$1::int > 0 and (c.data_interval_end > now() - $1 * interval '1 hour' or c.look_owed)
   and c.looked_back_at < now() - interval '5 minutes'`;
 
 /** Maximum intervals of one organization at a time. */
@@ -50,8 +54,6 @@ export interface WantedLookBacks {
   readonly limit: number;
   /** Organizations to leave out. */
   readonly without: readonly string[];
-  /** Models to leave out: their sources are known not to work. */
-  readonly dead: readonly string[];
   /** Exports. */
   readonly slow: readonly string[];
   /** Only those of `slow` exports; else all but those. */
@@ -63,15 +65,14 @@ export interface WantedLookBacks {
  *
  * - unsettled ones: every ten seconds at first, then less often the longer they wait, at least every hour.
  *   If no transaction can settle it (a standby without its primary), every hour.
- * - those of the last `hours`: every five minutes.
+ * - those of the last `hours`: every five minutes, and once when that time is over.
  *
- * Skips an interval that another worker has taken, that has a live run, or whose last run ended without
- * success in the last 15 minutes.
+ * Skips an interval that another worker has taken, that has a live run, or that waits after a failure.
  */
 export async function takeLookBacks(
   sql: Sql,
   hours: number,
-  { limit, without, dead, slow, isLong }: WantedLookBacks,
+  { limit, without, slow, isLong }: WantedLookBacks,
 ): Promise<LookBack[]> {
   return sql.query<LookBack>(
     `with candidates as materialized (
@@ -79,6 +80,8 @@ export async function takeLookBacks(
        union
        select ctid from receipts
         where $1::int > 0 and data_interval_end > now() - $1 * interval '1 hour'
+       union
+       select ctid from receipts where $1::int > 0 and look_owed
      ), due as (
        select c.ctid as place, p.organization_id, c.pending_checked_at,
               row_number() over (partition by p.organization_id order by c.pending_checked_at) as nth
@@ -86,12 +89,15 @@ export async function takeLookBacks(
          join batch_exports e on e.id = c.export_id and e.deleted_at is null
          join projects p on p.id = e.team_id and p.organization_id <> all ($3)
         where c.ctid = any (array(select place from candidates))
-          and (c.export_id = any ($4)) = $5 and e.model <> all ($6)
+          and (c.export_id = any ($4)) = $5
           and not ${isSetAside('look_back', 'c.export_id')}
           -- What waits for a person is looked at again after the export was changed, unless a person accepted it as it is.
           -- What had another fault is tried again each hour: the cause may be gone.
           and (c.late_rows_wait is null or ${lateRowsWait} and (e.last_updated_at > c.pending_checked_at
-               or c.late_rows_wait not like 'run.late\\_rows\\_wait:%' and c.pending_checked_at < now() - interval '1 hour'))
+               or not is_decided_by_people(c.late_rows_code) and c.pending_checked_at < now() - interval '1 hour'))
+          -- What failed is tried again later, also if it is the export that fails.
+          and (c.look_after is null or ${isTime('c.look_after')}) and (e.look_after is null or ${isTime('e.look_after')})
+          and (c.look_tries = 0 or e.heal_after is null or ${isTime('e.heal_after')})
           and ${isRested}
           and (not c.settled and c.pending_checked_at < now() -
                  case when c.pending_transactions && '{standby}' then interval '1 hour'
@@ -100,10 +106,7 @@ export async function takeLookBacks(
           and not exists (
             select from runs later
              where later.export_id = c.export_id and later.data_interval_start = c.data_interval_start
-               and later.data_interval_end = c.data_interval_end
-               and (later.status in ${live}
-                    or later.status <> 'Completed' and later.created_at > c.committed_at
-                       and later.finished_at > now() - interval '15 minutes'))
+               and later.data_interval_end = c.data_interval_end and later.status in ${live})
      ), chosen as (
        select organization_id from due where nth = 1 order by pending_checked_at limit $2
      ), taken as (
@@ -113,15 +116,20 @@ export async function takeLookBacks(
           -- Again, for a row that another worker has taken since.
           and ${isRested}
         for update skip locked
+     ), owed as (
+       -- From now on, the clock alone does not end its looks.
+       update receipts c set look_owed = true where c.ctid = any (array(
+         select ctid from receipts where $1 > 0 and data_interval_end > now() - $1 * interval '1 hour' and not look_owed
+            and ctid <> all (array(select place from taken)) for update skip locked))
      )
-     update receipts c set pending_checked_at = now() from taken t, batch_exports e, projects p
+     update receipts c set pending_checked_at = now(), look_owed = c.look_owed or t.due from taken t, batch_exports e, projects p
       where c.ctid = t.place and e.id = c.export_id and p.id = e.team_id
      returning c.export_id as "exportId", e.team_id as "teamId", ${tenantKeyOf('p')}, p.organization_id as "organizationId",
        ${intervalOf('c')} as interval,
-       c.snapshot, c.key_digest as "keyDigest", c.key_count as "keyCount", c.settled, c.pending_transactions as pending,
+       c.snapshot, c.key_digest as "keyDigest", c.key_count as "keyCount", c.settled, c.pending_transactions as pending, c.look_tries as tries, e.look_failures as "exportFailures",
        t.due as "isDue", e.model, c.recipe, e.destination_type as "destinationType",
        c.destination_version <> e.destination_version as "hasMoved"`,
-    [hours, limit, without, slow, isLong, dead],
+    [hours, limit, without, slow, isLong],
   );
 }
 
@@ -147,12 +155,16 @@ export async function recordLookBack(
     readonly pending: readonly string[];
     /** What the source has now, without late rows; null if it was not compared. */
     readonly seen: ReadSnapshot | null;
+    /** Of the look-back. */
+    readonly hours: number;
   },
 ): Promise<boolean> {
   const at = [item.exportId, ...boundsOf(item.interval)];
   const rows = await tx.query(
     `update receipts c set settled = $5, pending_transactions = $6, pending_checked_at = now(),
-            looked_back_at = case when $7 then now() else c.looked_back_at end, late_rows_wait = null,
+            looked_back_at = case when $7 then now() else c.looked_back_at end, late_rows_wait = null, late_rows_code = null,
+            look_tries = case when $7 then 0 else c.look_tries end, look_after = case when $7 then null else c.look_after end,
+            look_owed = case when $7 then c.data_interval_end > now() - $11::int * interval '1 hour' else c.look_owed end,
             snapshot = coalesce($8, c.snapshot), key_digest = case when $7 then $9 else c.key_digest end,
             key_count = coalesce($10, c.key_count)
       where c.export_id = $1 and c.data_interval_start = $2 and c.data_interval_end = $3 and c.snapshot = $4
@@ -166,6 +178,7 @@ export async function recordLookBack(
       found.seen?.snapshot ?? null,
       found.seen?.digest ?? null,
       found.seen?.count ?? null,
+      found.hours,
     ],
   );
   if (rows.length === 0) return false;
@@ -180,6 +193,34 @@ export async function recordLookBack(
   return true;
 }
 
+/** A look of the export has answered. */
+export async function noteLook(tx: Sql, { exportId, exportFailures }: LookBack): Promise<void> {
+  if (exportFailures === 0) return;
+  await tx.query(`update batch_exports set look_failures = 0, look_after = null where id = $1`, [
+    exportId,
+  ]);
+}
+
+/**
+ * Notes that a look failed: it is tried again later. After some in a row, the export makes no other for a while; a single interval may
+ * fail for a reason of its own.
+ *
+ * @returns whether the export waits now
+ */
+export async function noteFailedLook(sql: Sql, item: LookBack): Promise<boolean> {
+  const [row] = await sql.query<{ waits: boolean }>(
+    `with failed as (
+       update receipts set look_tries = look_tries + 1, look_after = clock_timestamp() + healing_delay(look_tries + 1)
+        where export_id = $1 and data_interval_start = $2 and data_interval_end = $3
+     )
+     update batch_exports set look_failures = look_failures + 1,
+            look_after = case when look_failures >= 5 then clock_timestamp() + healing_delay(look_failures) end
+      where id = $1 returning look_after is not null as waits`,
+    [item.exportId, ...boundsOf(item.interval)],
+  );
+  return row?.waits ?? true;
+}
+
 /**
  * Notes why late rows of an interval cannot be looked for or added.
  *
@@ -189,17 +230,17 @@ export async function noteLateRowsWait(
   tx: Sql,
   exportId: string,
   interval: DataInterval,
-  why: string,
+  { code, text }: { readonly code: string; readonly text: string },
 ): Promise<{ readonly isNew: boolean; readonly isFirst: boolean }> {
   const rows = await tx.query<{ isNew: boolean; isFirst: boolean }>(
     `with before as (
        select late_rows_wait, not exists (select from receipts where export_id = $1 and late_rows_wait = $4) as is_first
          from receipts where export_id = $1 and data_interval_start = $2 and data_interval_end = $3 for update
      )
-     update receipts c set late_rows_wait = $4, pending_checked_at = now() from before
+     update receipts c set late_rows_wait = $4, late_rows_code = $5, pending_checked_at = now() from before
       where export_id = $1 and data_interval_start = $2 and data_interval_end = $3
       returning before.late_rows_wait is distinct from $4 as "isNew", before.is_first as "isFirst"`,
-    [exportId, ...boundsOf(interval), why],
+    [exportId, ...boundsOf(interval), text, code],
   );
   return rows[0] ?? { isNew: false, isFirst: false };
 }

@@ -7,8 +7,7 @@ import {
   type StoreTraits,
   traitsValidDays,
 } from '../../../foundation/domain/store-traits.ts';
-import type { DataInterval, Timestamp } from '../../../foundation/domain/time.ts';
-import { causesOf, type KnownCause } from '../healing/causes.ts';
+import type { DataInterval } from '../../../foundation/domain/time.ts';
 import { pinnedChainOf } from '../transformations/chains.ts';
 import type { Sql, Transactor } from '../database/database.ts';
 import { type EraFacts, eraFacts, resolveEra } from '../database/eras.ts';
@@ -47,12 +46,10 @@ export interface ClaimedRun extends Lease {
   readonly commitIntent: unknown;
   /** Whether it was made to heal its interval. */
   readonly heals: boolean;
-  /** The cause that this attempt probes; null: it probes none. */
-  readonly probes: string | null;
-  /** When a person asked for it again, by itself or by a backfill of what has no data; null: no one did. */
-  readonly askedAt: Timestamp | null;
-  /** What is known to fail at places of its organization, at sources, or in its export. */
-  readonly causes: readonly KnownCause[];
+  /** The error with which its export fails again and again; null: it may make an attempt. Otherwise its interval heals with the others. */
+  readonly heldUpBy: string | null;
+  /** Whether the last attempts of its export failed. */
+  readonly exportFails: boolean;
   /** Whether its export was deleted while an attempt committed: the run ends without another commit. */
   readonly isDeleted: boolean;
   readonly destination: BatchExport['destination'];
@@ -149,15 +146,21 @@ const begunManifests = `array(select distinct d.digest from runs r, jsonb_array_
     where ${isSameInterval('r', 'c')}
       and r.committing_generation > coalesce((select o.generation from receipts o where ${isSameInterval('o', 'r')}), 0))`;
 
-/** A retry has a generation. Runs of a backfill of what has no data are made page by page, long after it was asked for. */
-const askedAt = `case when c.purpose <> 'whole' or c.heals then null
-  when c.backfill_id is not null then (select api_time(b.created_at) from backfills b where b.id = c.backfill_id and b.reprocess in ('failed', 'missing'))
-  when c.generation > 0 then api_time(c.created_at) end as "askedAt"`;
+/**
+ * SQL of the error with which the export `e` of the run `run` fails, if the run makes no attempt: its schedule asked for the interval, which
+ * has no data, and heals with the others of the export. What a person asks for is attempted.
+ */
+export const heldUpBy = (
+  run: string,
+): string => `case when ${run}.purpose = 'whole' and not ${run}.heals
+    and ${run}.backfill_id is null and ${run}.generation = 0 and ${run}.commit_intent is null
+    and e.failing_since is not null and e.heal_for_hours > 0 and not ${isTime('e.heal_after')}
+    and not ${isAny(`from receipts done where ${isSameInterval('done', run)}`)} then e.failing_code end`;
 
 /** What an attempt needs to know, of its export and its project. No other commit of the interval can begin under its lease. */
 const facts = `select c.id as "runId", c.lease_holder as holder, c.fence, c.export_id as "exportId", c.team_id as "teamId", c.backfill_id as "backfillId",
        c.purpose, c.erases, c.drops_missing as "dropsMissing", c.attempt, c.generation, c.crashes, c.faults, ${intervalOf('c')} as interval,
-       c.heals, c.probes, ${askedAt}, ${causesOf('c.export_id')} as causes,
+       c.heals, ${heldUpBy('c')} as "heldUpBy", e.heal_after is not null as "exportFails",
        c.cursor, c.file_generation as "fileGeneration", c.commit_intent as "commitIntent", c.chain,
        e.destination_type as "destinationType", e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
        e.destination_version as "destinationVersion", e.deleted_at is not null as "isDeleted", e.model, e.dsl_query as "dslQuery",

@@ -90,7 +90,7 @@ const received = `received as (
          generation = excluded.generation, era = excluded.era, committed_at = clock_timestamp(),
          snapshot = excluded.snapshot, settled = excluded.settled, pending_transactions = excluded.pending_transactions,
          key_digest = excluded.key_digest, key_count = excluded.key_count,
-         delivered_digest = excluded.delivered_digest, late_rows_wait = null,
+         delivered_digest = excluded.delivered_digest, late_rows_wait = null, late_rows_code = null, look_tries = 0, look_after = null,
          pending_checked_at = excluded.pending_checked_at, looked_back_at = excluded.looked_back_at
 )`;
 
@@ -127,7 +127,8 @@ const marked = `marked as (
   update batch_exports e set ${moveMark},
          failure_streak = case when ${isOfSchedule} then 0 else e.failure_streak end,
          last_success_at = case when ${isOfSchedule} then now() else e.last_success_at end,
-         ${['failing_since', 'exhausted_since', 'failing_code', 'failing_error'].map(endsWithSuccess).join(', ')}
+         heal_failures = case when ${isOfSchedule} then 0 else e.heal_failures end,
+         ${['failing_since', 'exhausted_since', 'failing_code', 'failing_error', 'heal_after'].map(endsWithSuccess).join(', ')}
     from ${walked} where e.id = m.export_id
 )`;
 

@@ -1,7 +1,7 @@
 import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
 import type { RunPurpose } from '../../../foundation/domain/run.ts';
 import type { DataInterval } from '../../../foundation/domain/time.ts';
-import { deadSources } from '../healing/causes.ts';
+import { heldUpBy } from './claims.ts';
 import { pinnedChainOf } from '../transformations/chains.ts';
 import type { Sql } from '../database/database.ts';
 import { type EraFacts, eraFacts, resolveEra } from '../database/eras.ts';
@@ -38,9 +38,8 @@ export interface RunNeeds {
   readonly crashes: number;
   /** Whether it waits for a place for small runs, and is still expected to be small. */
   readonly small: boolean;
-  /** Sources that are known not to work: only a probe asks them. */
-  readonly deadSources: readonly string[];
-  readonly isProbe: boolean;
+  /** Whether it makes no attempt: its export fails, and its interval heals with the others. */
+  readonly isHeldUp: boolean;
   /** Whether no work is done in this database until an operator accepts its era. */
   readonly isHeld: boolean;
 }
@@ -56,7 +55,7 @@ export async function findRunNeeds(
             coalesce(greatest(extract(epoch from now() - o.parked_since) * 1000, 0), 0)::float8 as "parkedForMs",
             greatest(extract(epoch from now() - coalesce(b.created_at, r.created_at)) * 1000, 0)::float8 as "requestedForMs", (extract(epoch from now()) * 1000)::float8 as "databaseMs", e.destination_type as type, e.destination_config as config, e.transformations, coalesce(o.small and ${isSmall('r')}, false) as small,
             (select count(*)::int from jsonb_array_elements(${pinnedChainOf('r')}) step where step ? 'source') as "ownSteps",
-            ${deadSources} as "deadSources", r.probes is not null as "isProbe",
+            ${heldUpBy('r')} is not null as "isHeldUp",
             r.crashes + (r.lease_holder is not null)::int as crashes
        from (select * from unnest($1::uuid[]) as a (id) ${anyNumber}) asked join runs r on r.id = asked.id join batch_exports e on e.id = r.export_id join projects p on p.id = r.team_id
             -- Limited, so that it is looked up: a plan that was made while the outbox was empty would read all of it.

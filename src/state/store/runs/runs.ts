@@ -20,7 +20,7 @@ import {
 import { enqueueRuns, laneOf } from './outbox.ts';
 import { anyNumber } from '../database/prepared.ts';
 import { canMove, hasFailedAttempt, isRunning, live, move } from './run-moves.ts';
-import { intervalOf, isSameInterval } from '../database/times.ts';
+import { intervalOf } from '../database/times.ts';
 
 export interface NewRun {
   readonly exportId: string;
@@ -104,7 +104,7 @@ export async function findRun(sql: Sql, exportId: string, runId: string): Promis
  * SQL that is true if a wanted run `w` overlaps no interval of `table` but its own. The intervals there do not overlap
  * each other, so the neighbours of its start are enough.
  */
-const fitsInto = (table: string, more: string): string => `not exists (
+export const fitsInto = (table: string, more: string): string => `not exists (
     select from ${table} t where t.export_id = w.export_id and t.data_interval_start >= w.interval_start
        and t.data_interval_start < w.interval_end
        and (t.data_interval_start, t.data_interval_end) <> (w.interval_start, w.interval_end) and ${more})
@@ -213,18 +213,24 @@ export interface RunResult extends RunProgress {
   readonly keyCount: number;
 }
 
-/** Ends a run permanently with an error. @returns false if the lease is lost */
+/**
+ * Ends a run permanently with an error.
+ *
+ * @param isHandedOver it has made no attempt: its interval heals with the others of its export
+ * @returns false if the lease is lost
+ */
 export async function failRun(
   tx: Sql,
   lease: Lease,
   event: 'failed' | 'exhausted',
   error: { readonly code: string; readonly text: string },
+  isHandedOver = false,
 ): Promise<boolean> {
   const rows = await tx.query(
     `update runs set ${move(event)}, error_code = $3, latest_error = $4, lease_holder = null, lease_expires_at = null,
-            finished_at = now(), last_updated_at = now()
+            finished_at = now(), last_updated_at = now(), heals = heals or $5
       where id = $1 and fence = $2 and ${canMove(event)} returning id`,
-    [lease.runId, lease.fence, error.code, error.text],
+    [lease.runId, lease.fence, error.code, error.text, isHandedOver],
   );
   return rows.length === 1;
 }
@@ -266,7 +272,6 @@ async function handBack(
   const rows = await tx.query(
     `with handed_back as (
        update runs set ${move('handed_back')}, fence = fence + 1, lease_holder = null, lease_expires_at = null, committing_at = null,
-              probes = case when $6::boolean then null else probes end,
               faults = faults + $6::boolean::int,
               error_code = coalesce($4, error_code), latest_error = coalesce($5, latest_error), last_updated_at = now()
         where id = $1 and fence = $2 and ${canMove('handed_back')}
@@ -311,10 +316,7 @@ export async function cancelRuns(
      , cancelled as (
        -- The lease stays to be seen: until its end a worker may be ending its uploads itself.
        update runs set ${move('cancelled')}, finished_at = now(), last_updated_at = now(), lease_holder = null
-         from locked where runs.id = locked.id returning runs.*
-     ), decided as (
-       -- A person has decided about these intervals.
-       delete from healing_intervals h using cancelled c where ${isSameInterval('h', 'c')}
+         from locked where runs.id = locked.id returning runs.id
      )
      select id from cancelled`,
     [scope.exportId, scope.runId ?? null, scope.backfillId ?? null],

@@ -1,0 +1,189 @@
+import { randomBytes } from 'node:crypto';
+import { Client } from 'pg';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { readConfig } from '../../../src/foundation/config/config.ts';
+import { SluiceError } from '../../../src/foundation/domain/errors.ts';
+import { type Foundation, openFoundation } from '../../../src/main/foundation.ts';
+import type { Part } from '../../../src/main/run-process.ts';
+import { startWorker } from '../../../src/main/worker-process.ts';
+import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
+import type { Source } from '../../../src/rows/sources/source.ts';
+import { readNow } from '../../../src/state/store/intervals/ticks.ts';
+import { takeLookBacks } from '../../../src/state/store/intervals/look-backs.ts';
+import { type LookBackOptions, lookBack } from '../../../src/service/use-cases/runs/look-back.ts';
+import { quarantineRun } from '../../../src/service/use-cases/runs/finish-run.ts';
+import { SlowExports } from '../../../src/service/use-cases/runs/slow-exports.ts';
+import { WorkGuard } from '../../../src/service/use-cases/work-guard.ts';
+import {
+  claim,
+  createExportOfThePast,
+  failAttempt,
+  hourMs,
+  listRuns,
+  openRunSide,
+  type RunSide,
+} from '../../support/run-side.ts';
+import { until } from '../../support/until.ts';
+
+describe('late rows of an export whose runs or looks fail', () => {
+  let side: RunSide;
+  let writer: Client;
+  let foundation: Foundation;
+  let worker: Part | null = null;
+
+  beforeEach(async () => {
+    side = await openRunSide();
+    await ensureEventsTable(side.url);
+    writer = new Client({ connectionString: side.url });
+    await writer.connect();
+  });
+  afterEach(async () => {
+    await worker?.close();
+    await foundation.close();
+    await writer.end();
+    await side.stop();
+  });
+
+  async function start(env: Record<string, string>): Promise<void> {
+    const config = readConfig({
+      DATABASE_URL: side.url,
+      ENCRYPTION_KEYS: `test:${randomBytes(32).toString('base64')}`,
+      LOG_LEVEL: 'silent',
+      MAX_JITTER_SECONDS: '0',
+      ...env,
+    });
+    foundation = await openFoundation(config, 'worker');
+    worker = await startWorker(foundation);
+  }
+
+  const nothing = { snapshot: '1:1:@1', digest: null, count: 0 };
+  const lookingAt = (
+    sourceOf: LookBackOptions['sourceOf'],
+    more: Partial<LookBackOptions> = {},
+  ) => ({
+    sourceOf,
+    onError: (error: unknown) => {
+      throw error;
+    },
+    keepsFiles: () => true,
+    guard: new WorkGuard(side.db, () => {}),
+    onMade: () => {},
+    slow: new SlowExports(),
+    stopping: new AbortController().signal,
+    ...more,
+  });
+
+  /** So that a test need not wait for the pauses between two looks. */
+  const letTimePass = () =>
+    side.db.query(
+      `update receipts set pending_checked_at = pending_checked_at - interval '3 hours',
+              looked_back_at = looked_back_at - interval '3 hours'`,
+    );
+
+  const untilRuns = (exportId: string, wanted: number) =>
+    until(
+      async () => {
+        await letTimePass();
+        const runs = await listRuns(side.db, exportId);
+        const done = runs.filter(({ status }) => status === 'Completed');
+        return done.length === wanted ? done : null;
+      },
+      { timeoutMs: 40_000, message: `${wanted} runs have completed` },
+    );
+
+  describe('and whose run fails', () => {
+    const hours = (lateLookbackHours: number) =>
+      side.withPolicy({ lateLookbackHours, retry: { maxAttempts: 1, baseMs: 1, capMs: 1 } });
+    const take = (within: number) =>
+      takeLookBacks(side.db, within, { limit: 4, without: [], slow: [], isLong: false });
+    const letLooksBeDue = async () => {
+      await letTimePass();
+      await side.db.query(`update receipts set look_after = now() where look_after is not null`);
+      await side.db.query(`update batch_exports set last_updated_at = now() - interval '1 day'`);
+    };
+    const look = (context: RunSide['context'], mayHaveLateRows: boolean) => {
+      const lookAgain = async () => ({ now: nothing, mayHaveLateRows });
+      const sourceOf = () => ({ lookAgain }) as Partial<Source> as Source;
+      return lookBack(context, lookingAt(sourceOf, { onError: () => {} }));
+    };
+    const liveRuns = async (id: string) =>
+      (await listRuns(side.db, id)).filter(({ status }) => status === 'Starting');
+
+    /** An interval that ended more than an hour ago. */
+    async function exported(): Promise<string> {
+      const now = await readNow(side.db);
+      const endAt = Math.floor(now / hourMs) * hourMs - hourMs;
+      const createdMsAgo = now - endAt + hourMs / 2;
+      const { id } = await createExportOfThePast(side, { createdMsAgo, endAt });
+      await start({ LATE_LOOKBACK_HOURS: '6' });
+      await untilRuns(id, 1);
+      await worker?.close();
+      await letLooksBeDue();
+      return id;
+    }
+
+    it('are looked for again until they are added, also when the time of the look-back is over', async () => {
+      const id = await exported();
+      await look(hours(6), true);
+      const [run] = await liveRuns(id);
+      await failAttempt(side, hours(6), run?.id ?? '', new SluiceError('destination.unavailable'));
+      expect(await take(6), 'a minute has not passed').toEqual([]);
+      // An hour is over by the clock.
+      await letLooksBeDue();
+      await look(hours(1), true);
+      const [again] = await side.db.query<{ heals: boolean }>(
+        `select heals from runs where export_id = $1 and status = 'Starting'`,
+        [id],
+      );
+      expect(again, 'it heals, as intervals do').toEqual({ heals: true });
+      const [second] = await liveRuns(id);
+      await failAttempt(
+        side,
+        hours(1),
+        second?.id ?? '',
+        new SluiceError('destination.unavailable'),
+      );
+      await letLooksBeDue();
+      await look(hours(1), false);
+      await letLooksBeDue();
+      expect(await take(1), 'a look has ended it').toEqual([]);
+    });
+
+    it('wait for a person if the run ends its processes', async () => {
+      const id = await exported();
+      await look(hours(6), true);
+      const [run] = await liveRuns(id);
+      await quarantineRun(hours(6), await claim(side, run?.id ?? ''), 'SIGSEGV.');
+      await letLooksBeDue();
+      expect(await take(6)).toEqual([]);
+      const [receipt] = await side.db.query(`select late_rows_code as code from receipts`);
+      expect(receipt).toEqual({ code: 'run.crashed' });
+      await side.db.query(`update batch_exports set last_updated_at = now()`);
+      expect(await take(6), 'the export was changed').toHaveLength(1);
+    });
+  });
+
+  it('are asked for less and less often while the source of their export does not answer', async () => {
+    const { id } = await createExportOfThePast(side, { createdMsAgo: 12 * hourMs });
+    await start({ LATE_LOOKBACK_HOURS: '24' });
+    await untilRuns(id, 12);
+    await worker?.close();
+    await letTimePass();
+    let asked = 0;
+    const lookAgain = async () => {
+      asked += 1;
+      throw new SluiceError('source.unavailable');
+    };
+    const sourceOf = () => ({ lookAgain }) as Partial<Source> as Source;
+    const context = side.withPolicy({ lateLookbackHours: 24 });
+    await lookBack(context, lookingAt(sourceOf, { onError: () => {} }));
+    expect(asked).toBe(6);
+    await letTimePass();
+    await side.db.query(`update receipts set look_after = null`);
+    await lookBack(context, lookingAt(sourceOf, { onError: () => {} }));
+    expect(asked, 'the export waits').toBe(6);
+    await side.db.query(`update batch_exports set look_after = now()`);
+    await lookBack(context, lookingAt(sourceOf, { onError: () => {} }));
+    expect(asked).toBe(7);
+  });
+});
