@@ -26,9 +26,9 @@ module.exports = {
       name: 'sluice-worker',
       script: 'dist/main/worker.js',
       instances: 2,
-      // The first worker answers on 9461, the next on 9462.
+      // The first worker answers on 9465, the next on 9466. 9464 is METRICS_PORT of the API.
       increment_var: 'WORKER_PORT',
-      env: { WORKER_PORT: 9461 },
+      env: { WORKER_PORT: 9465 },
     },
   ],
 };

@@ -53,7 +53,7 @@ function settingsTable(names = Object.keys(settings)) {
 function configurationPage() {
   return `# Configuration
 
-You configure Sluice only by environment variables. Each process reads them when it starts, and reports all invalid settings at once. ${from} from \`src/foundation/config/settings.ts\`.
+You configure Sluice only by environment variables. Each process reads them when it starts, and reports all invalid settings at once. A setting that is *secret* can be in a file instead: \`DATABASE_URL_FILE=/run/secrets/database-url\`, and so on. ${from} from \`src/foundation/config/settings.ts\`.
 
 ${settingsTable()}
 
@@ -67,7 +67,7 @@ ${table(['For', 'MiB'], memory)}
 
 A run that adds late rows, erases rows, or makes an interval again reads delivered files through \`TMPDIR\`. It needs room for the largest of them, and for 48 bytes per row of the interval.
 
-A run with \`partition_by\` sorts its rows through \`TMPDIR\`. It keeps 16 MiB of rows in memory, and needs room for the others, at most 2 GiB. If \`TMPDIR\` is full, the attempt fails with \`internal.disk_full\`, and Sluice tries it again. The file has no name, so nothing of it stays if the worker dies.
+A run with \`partition_by\` sorts its rows through \`TMPDIR\`. It keeps 16 MiB of rows in memory, and needs room for the others, at most 2 GiB. If \`TMPDIR\` is full, the attempt fails with \`internal.disk_full\`, and Sluice tries it again. A worker does not start if it can make no file there; \`sluice doctor\` and \`/readyz\` try it too (\`internal.temporary_folder\`). The file has no name, so nothing of it stays if the worker dies.
 
 If two workers crash on a run, the next attempt executes in a separate process. A worker has one such process at a time; another run that needs one waits, or executes at another worker. The process may use as much memory as \`WORKER_MEMORY_MB\` in addition, but at least 512 MiB.
 

@@ -78,7 +78,7 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
       ? null
       : await serveWorkerHealth({
           host: config.HOST,
-          port: Number(config.METRICS_PORT),
+          port: config.METRICS_PORT,
           metrics: metrics.registry,
           readiness,
         });

@@ -1,3 +1,4 @@
+import { tmpdir } from 'node:os';
 import type { Config } from '../foundation/config/config.ts';
 import { turnOfCode } from '../foundation/domain/causes.ts';
 import { systemClock } from '../foundation/domain/clock.ts';
@@ -24,6 +25,7 @@ import {
 } from '../state/store/intervals/verify-queries.ts';
 import { counted } from '../service/verify/finding.ts';
 import { checkModels } from './check-models.ts';
+import { findTemporaryFault } from './check-temporary-folder.ts';
 import { destinationContextOf, destinationOf, joinConnectors, registry } from './connectors.ts';
 import { openSecretBox } from './encryption-keys.ts';
 import { examineFirstDay } from './examine-first-day.ts';
@@ -59,7 +61,11 @@ export async function examineInstallation(
       return config.REDIS_URL === null ? [database] : [database, await examineQueue(config, url)];
     }
     const migrations = await examineSchema(url);
-    const rest = [await examineQueue(config, url), await examineClock(db)];
+    const rest = [
+      await examineQueue(config, url),
+      await examineClock(db),
+      await examineTemporaryFolder(),
+    ];
     const found = [database, migrations, ...rest];
     return migrations.result === 'ok'
       ? [
@@ -180,6 +186,11 @@ async function inspectOnceOpen(
       await new Promise((resolve) => setTimeout(resolve, retryMs));
     }
   }
+}
+
+async function examineTemporaryFolder(): Promise<Examined> {
+  const fault = await findTemporaryFault();
+  return fault === null ? ok('TMPDIR', tmpdir()) : failed('TMPDIR', fault.text);
 }
 
 /** A store refuses requests that are signed 15 minutes off. */

@@ -7,7 +7,7 @@ const listenFaults: Readonly<Record<string, string>> = {
   EACCES: 'needs rights that this user does not have. Set a port above 1023',
   EADDRNOTAVAIL: 'is no address of this machine. Correct HOST',
 };
-const folderFaults: Readonly<Record<string, string>> = {
+export const folderFaults: Readonly<Record<string, string>> = {
   EACCES: 'may not be written by this user',
   EPERM: 'may not be written by this user',
   EROFS: 'is on a file system that cannot be written',
@@ -15,7 +15,7 @@ const folderFaults: Readonly<Record<string, string>> = {
   EEXIST: 'is not a folder',
   ENOENT: 'cannot be made',
   ENOSPC: 'has no space left',
-  EDQUOT: 'has no space left',
+  EDQUOT: 'is over the quota of this user',
 };
 
 /**
@@ -50,5 +50,5 @@ export function explainStart(error: unknown, config: Config): string | null {
 
 function portSetting(config: Config, port: number | undefined): string {
   const names = ['METRICS_PORT', 'WORKER_PORT'] as const;
-  return names.find((name) => config[name] === String(port)) ?? 'PORT';
+  return names.find((name) => config[name] === port) ?? 'PORT';
 }

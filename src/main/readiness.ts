@@ -8,6 +8,7 @@ import {
   checkReadiness,
   type Readiness,
 } from '../service/use-cases/installation/check-readiness.ts';
+import { findTemporaryFault } from './check-temporary-folder.ts';
 import type { Foundation } from './foundation.ts';
 
 /**
@@ -30,6 +31,7 @@ export function readinessOf(
       queueRefusal: () => queues.findRefusal(),
       holdReason: () => findHold(db),
       sourceFault,
+      temporaryFault: async () => (await findTemporaryFault())?.shown ?? null,
       ...(needsWorkers ? { workerFault: () => findWorkerFault(db) } : {}),
     });
 }

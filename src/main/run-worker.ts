@@ -6,7 +6,7 @@ import { serveWorkerHealth } from './worker-health.ts';
 import { startWorker } from './worker-process.ts';
 
 const config = readConfigOrExit('worker');
-const port = config.WORKER_PORT === null ? null : Number(config.WORKER_PORT);
+const { WORKER_PORT: port } = config;
 await runProcess('worker', config, port, async (foundation, keep) => {
   const { context, metrics } = foundation;
   if (port !== null) {

@@ -20,6 +20,7 @@ import { createHandlers } from '../service/worker/handlers.ts';
 import { LeaseKeeper } from '../service/worker/lease-keeper.ts';
 import { NotificationCourier } from '../service/worker/notification-courier.ts';
 import { Parking } from '../service/worker/parking.ts';
+import { checkTemporaryFolder } from './check-temporary-folder.ts';
 import { childProgramOf } from './child-program.ts';
 import { destinationContextOf, joinConnectors } from './connectors.ts';
 import type { Foundation } from './foundation.ts';
@@ -43,11 +44,11 @@ const keepConnectionMs = 5_000;
 /**
  * Starts a worker. Its `close` takes no more work, hands back its runs, and ends.
  *
- * @throws StartError if WORKER_MEMORY_MB is too small for MAX_ROW_MIB
+ * @throws StartError if WORKER_MEMORY_MB is too small for MAX_ROW_MIB, or no file can ever be made in the temporary folder
  */
 export async function startWorker(foundation: Foundation): Promise<Part> {
   const { config, context, db, logger, producer } = foundation;
-  checkRowLimit(config);
+  await checkMachine(foundation);
   const workerId = `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`;
   const stopping = new AbortController();
   // Each small run that rests listens. Node warns from eleven listeners on.
@@ -107,6 +108,12 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
       await removeWorker(db, workerId).catch(() => {});
     },
   };
+}
+
+/** @throws StartError */
+async function checkMachine({ config, logger }: Foundation): Promise<void> {
+  checkRowLimit(config);
+  await checkTemporaryFolder(logger);
 }
 
 /** Takes jobs from the queues, large runs up to the number of slots. */

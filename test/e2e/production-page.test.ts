@@ -55,7 +55,7 @@ describe.skipIf(!canRun)('docs/production.md, on a fresh installation', () => {
       startReceiver(),
     ]);
     folder = await mkdtemp(path.join(tmpdir(), 'sluice-production-'));
-    for (const port of ['8000', '9464', '9461', '9462']) ports.set(port, await findFreePort());
+    for (const port of ['8000', '9464', '9465', '9466']) ports.set(port, await findFreePort());
   }, 120_000);
   afterAll(async () => {
     for (const pid of pids.filter(isAlive)) process.kill(pid, 'SIGTERM');
@@ -165,7 +165,7 @@ describe.skipIf(!canRun)('docs/production.md, on a fresh installation', () => {
     expect(done).not.toContain('Not done yet');
     expect(receiver.received).toHaveLength(1);
     // Each process answers at its own port: of two workers on one machine neither takes that of the other.
-    for (const port of ['9464', '9461', '9462']) {
+    for (const port of ['9464', '9465', '9466']) {
       expect((await fetch(`http://127.0.0.1:${ports.get(port)}/metrics`)).status).toBe(200);
     }
     expect(pids.filter(isAlive)).toEqual(pids);

@@ -1,3 +1,5 @@
+import { ConfigError, readSecret } from './config.ts';
+
 /** Which service the command line calls, and with which key. */
 export interface ClientSettings {
   /** Null: not set. */
@@ -19,14 +21,24 @@ export type Environment = Record<string, string | undefined>;
 /** The environment of this process. */
 export const ownEnvironment = (): Environment => process.env;
 
-/** Reads the settings of the command line; an empty variable is not set. */
+/** Reads the settings of the command line; an empty variable is not set. @throws ConfigError if the file of the key cannot be read */
 export function readClientSettings(env: Readonly<Environment>): ClientSettings {
   const read = (name: string) => env[name]?.trim() || null;
   return {
     url: read(clientVariables.url),
-    key: read(clientVariables.key),
+    key: readKey(env)?.trim() || null,
     project: read(clientVariables.project),
   };
+}
+
+function readKey(env: Readonly<Environment>): string | undefined {
+  try {
+    return readSecret(env, clientVariables.key);
+  } catch (error) {
+    throw new ConfigError([
+      `${clientVariables.key} ${error instanceof Error ? error.message : error}`,
+    ]);
+  }
 }
 
 /** Whether the environment allows colours on a terminal (https://no-color.org). */

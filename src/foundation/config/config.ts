@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import type { Setting } from './setting.ts';
 import { settings } from './settings.ts';
 
@@ -43,7 +44,8 @@ export function readConfig(
   const values: Record<string, unknown> = {};
   for (const [name, setting] of Object.entries<Setting<unknown>>(settings)) {
     try {
-      values[name] = setting.read(env[name] ?? env[otherSpelling[name] ?? '']);
+      const text = env[name] ?? env[otherSpelling[name] ?? ''];
+      values[name] = setting.read(setting.secret ? readSecret(env, name, text) : text);
     } catch (error) {
       const fault = `${name} ${error instanceof Error ? error.message : String(error)}`;
       if (kept.has(name)) {
@@ -52,10 +54,47 @@ export function readConfig(
       } else faults.push(fault);
     }
   }
+  if (values.METRICS_PORT && values.METRICS_PORT === values.PORT) {
+    faults.push('METRICS_PORT is the same as PORT: set another port');
+  }
+  if (values.WORKER_PORT && values.WORKER_PORT === values.METRICS_PORT) {
+    faults.push(
+      'WORKER_PORT is the same as METRICS_PORT, which the API of the machine takes: set another port',
+    );
+  }
   // The embedded database has no pooler.
   if (values.DATABASE_DIRECT_URL && !values.DATABASE_URL) {
     faults.push('DATABASE_DIRECT_URL needs DATABASE_URL too: set both, or neither');
   }
   if (faults.length > 0) throw new ConfigError(faults);
   return values as Config;
+}
+
+/**
+ * The text of a secret setting: that of its variable, or of the file that `<name>_FILE` names, without line breaks at its end.
+ *
+ * @throws Error if both are set, or the file cannot be read
+ */
+export function readSecret(
+  env: Readonly<Record<string, string | undefined>>,
+  name: string,
+  text: string | undefined = env[name],
+): string | undefined {
+  const file = env[`${name}_FILE`];
+  if (!file) return text;
+  if (text) throw new Error(`and ${name}_FILE are both set: set one of them`);
+  const read = readText(name, file).replace(/[\r\n]+$/, '');
+  if (read === '') throw new Error(`cannot be read: the file of ${name}_FILE, ${file}, is empty`);
+  return read;
+}
+
+function readText(name: string, file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    const { code = '' } = error as NodeJS.ErrnoException;
+    throw new Error(
+      `cannot be read: ${name}_FILE names ${file} (${code}): correct the path or its rights`,
+    );
+  }
 }

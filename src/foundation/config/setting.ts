@@ -1,3 +1,4 @@
+import { type NoProxyEntry, noProxyForms, parseNoProxy } from '../domain/no-proxy.ts';
 import {
   parseRedisAddress,
   type RedisAddress,
@@ -113,6 +114,16 @@ export function list(about: string, secret = false): Setting<readonly string[]> 
       .map((item) => item.trim())
       .filter((item) => item !== ''),
   );
+}
+
+export function noProxyList(about: string): Setting<readonly NoProxyEntry[]> {
+  const facts = { about, defaultText: '', accepts: `a list, comma separated: ${noProxyForms}` };
+  return setting<readonly NoProxyEntry[]>(facts, [], parseNoProxy);
+}
+
+/** Null: none. 0: any that is free. */
+export function port(about: string): Setting<number | null> {
+  return optionalNumber(about, '', [0, 65_535]);
 }
 
 /** @param isOwn whether it leads to our own tables */

@@ -3,8 +3,10 @@ import {
   count,
   flag,
   list,
+  noProxyList,
   optionalNumber,
   optionalText,
+  port,
   postgresUrl,
   redisUrl,
   type Setting,
@@ -59,17 +61,19 @@ export const settings = {
     "Migrate Sluice's own tables at every start. If false, run `sluice migrate`.",
     true,
   ),
-  METRICS_PORT: optionalText(
+  METRICS_PORT: port(
     'A second port of the API process, for /livez, /readyz and /metrics. It needs no key, so keep it private. The main port serves /metrics only to the keys of operators.',
-    { matches: /^\d{1,5}$/, mustBe: 'a port number' },
   ),
   PUBLIC_URL: optionalText(
     'Public address of the API and the console. Sluice uses it for next and previous links and for links in notifications. Without it, links use the Host header if it comes from a trusted proxy (TRUST_PROXY) or from loopback. Otherwise they use the address of the connection.',
-    { matches: /^https?:\/\/[^\s/?#@]+(\/[^\s?#]*)?$/, mustBe: 'an http:// or https:// address' },
+    {
+      matches: /^https?:\/\/[^\s/?#@]+\/?$/,
+      mustBe:
+        'an http:// or https:// address without a path: the page and the API are at the root of a host of their own',
+    },
   ),
-  WORKER_PORT: optionalText(
-    'Port of a worker for /livez, /readyz and /metrics. Without it, the worker opens no port.',
-    { matches: /^\d{1,5}$/, mustBe: 'a port number' },
+  WORKER_PORT: port(
+    'Port of a worker for /livez, /readyz and /metrics. Without it, the worker opens no port. Each worker of a machine needs one of its own, and another one than METRICS_PORT.',
   ),
   RATE_LIMIT_PER_MINUTE: wholeNumber(
     'Maximum requests of one API key per minute. Costly requests count as several; see docs/configuration.md.',
@@ -262,8 +266,8 @@ export const settings = {
     'HTTP proxy for connections to `https://` addresses of destinations, STS and webhooks, and to the mail server. The proxy must refuse private addresses. Sluice also reads `https_proxy`.',
     { secret: true, matches: /^https?:\/\//, mustBe: 'an http:// or https:// address' },
   ),
-  NO_PROXY: list(
-    'Hosts that Sluice reaches without a proxy: `host`, `.domain`, `host:port`, or `*`. Hosts in ALLOWED_PRIVATE_ENDPOINTS never use a proxy. Sluice also reads `no_proxy`.',
+  NO_PROXY: noProxyList(
+    'Hosts that Sluice reaches without a proxy. A domain covers all names below it. A range covers addresses, not names. Hosts in ALLOWED_PRIVATE_ENDPOINTS never use a proxy. Sluice also reads `no_proxy`.',
   ),
   STS_ENDPOINT: optionalText(
     'STS endpoint for exports that use a role. Without it, Sluice uses the AWS endpoint of the region.',

@@ -1,5 +1,6 @@
 import { nearestName } from '../domain/nearest-name.ts';
 import { clientVariables } from './client-settings.ts';
+import type { Setting } from './setting.ts';
 import { settings } from './settings.ts';
 
 /** A variable that looks like one of our settings and is none. */
@@ -9,7 +10,11 @@ export interface UnknownSetting {
   readonly nearest: string | null;
 }
 
-const known = Object.keys(settings);
+const names = Object.keys(settings);
+const secrets = Object.entries<Setting<unknown>>(settings)
+  .filter(([, { secret }]) => secret)
+  .map(([name]) => name);
+const known = [...names, ...[...secrets, clientVariables.key].map((name) => `${name}_FILE`)];
 /** The command line reads them; on the same machine a service sees them too. */
 const ofClients: readonly string[] = Object.values(clientVariables);
 
@@ -23,6 +28,9 @@ export function findUnknownSettings(
   return Object.keys(env)
     .filter((name) => name.includes('_') && !known.includes(name) && !ofClients.includes(name))
     .flatMap((name) => {
+      // Only a secret can be in a file.
+      const plain = name.replace(/_FILE$/, '');
+      if (plain !== name && names.includes(plain)) return [{ name, nearest: plain }];
       const nearest = nearestName(name.replace(/^SLUICE_/, ''), known) ?? nearestName(name, known);
       return nearest !== null || name.startsWith('SLUICE_') ? [{ name, nearest }] : [];
     });

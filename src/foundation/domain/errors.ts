@@ -320,7 +320,12 @@ export const errorCatalogue = {
   'internal.disk_full': transient(
     'internal',
     'The temporary folder of the worker has no space left.',
-    'Ask your operator for more space in the temporary folder of workers.',
+    'Ask your operator for more space in the temporary folder of workers (TMPDIR).',
+  ),
+  'internal.temporary_folder': transient(
+    'internal',
+    'The temporary folder of the worker does not exist or cannot be written.',
+    'Ask your operator to correct TMPDIR of the workers: `sluice doctor` there names the fault.',
   ),
   'internal.unexpected': transient(
     'internal',
@@ -383,9 +388,24 @@ export class StepFault extends SluiceError {
 /** Turns anything thrown into a SluiceError; an unknown error becomes `internal.unexpected`. */
 export function toSluiceError(error: unknown): SluiceError {
   if (error instanceof SluiceError) return error;
+  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
   // Destinations name their own full disks.
-  const isFull = error instanceof Error && 'code' in error && error.code === 'ENOSPC';
-  return new SluiceError(isFull ? 'internal.disk_full' : 'internal.unexpected', undefined, error);
+  if (code === 'ENOSPC' || code === 'EDQUOT') {
+    return new SluiceError('internal.disk_full', undefined, error);
+  }
+  if (isOfTemporaryFile(error)) {
+    return new SluiceError('internal.temporary_folder', code, error);
+  }
+  return new SluiceError('internal.unexpected', undefined, error);
+}
+
+/** Names of all files and folders that we make in the temporary folder. */
+const temporaryNames = /(^|[\\/])sluice-(run|rows|verify)-[^\\/]*/;
+
+/** Whether the operating system refuses a temporary file: its folder is missing, read-only, denied or broken. */
+function isOfTemporaryFile(error: unknown): boolean {
+  if (!(error instanceof Error) || !('syscall' in error)) return false;
+  return 'path' in error && temporaryNames.test(String(error.path));
 }
 
 /** A store may say much; an answer holds thousands of these texts. */

@@ -2,6 +2,7 @@ import { request as httpRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import { isIP, type Socket } from 'node:net';
 import { SluiceError } from '../domain/errors.ts';
+import type { NoProxyEntry } from '../domain/no-proxy.ts';
 
 /** The operator's proxies for connections to the outside. */
 export interface ProxySettings {
@@ -9,8 +10,8 @@ export interface ProxySettings {
   readonly http: string | null;
   /** For `https://` addresses and mail servers; null: none. */
   readonly https: string | null;
-  /** Hosts that are reached without one: `host`, `.domain`, `*.domain`, `host:port`, or `*` for all. */
-  readonly exceptions: readonly string[];
+  /** Hosts that are reached without one. */
+  readonly exceptions: readonly NoProxyEntry[];
 }
 
 export const noProxy: ProxySettings = { http: null, https: null, exceptions: [] };
@@ -28,14 +29,9 @@ export function proxyFor(
   const proxy = secure ? https : http;
   if (proxy === null) return null;
   const name = host.toLowerCase().replace(/^\[|\]$|\.$/g, '');
-  const isExcepted = exceptions.some((entry) => {
-    const [, pattern = '', only] = /^(.*?)(?::(\d+))?$/.exec(entry.toLowerCase()) ?? [];
-    if (only !== undefined && isIP(entry) === 0 && Number(only) !== port) return false;
-    const bare = (isIP(entry) === 6 ? entry : pattern).replace(/^\[|\]$/g, '');
-    if (bare === '*') return true;
-    const domain = bare.replace(/^\*?\./, '');
-    return name === domain || name.endsWith(`.${domain}`);
-  });
+  const isExcepted = exceptions.some(
+    (entry) => (entry.port === null || entry.port === port) && entry.covers(name),
+  );
   return isExcepted ? null : proxy;
 }
 

@@ -86,6 +86,24 @@ test.each([
   expect(lines.join()).not.toMatch(/^ +at /m);
 });
 
+test.each([
+  [
+    'TMPDIR',
+    { TMPDIR: '/no/such/folder' },
+    /^sluice worker: TMPDIR: \/no\/such\/folder does not exist/,
+  ],
+  [
+    'DATABASE_URL_FILE',
+    { DATABASE_URL: '', DATABASE_URL_FILE: '/no/such' },
+    /DATABASE_URL cannot be read: DATABASE_URL_FILE names \/no\/such/,
+  ],
+  ['WORKER_PORT', { WORKER_PORT: '94610' }, /WORKER_PORT must be a whole number from 0 to 65535/],
+])('a worker with a bad %s ends and names it', async (_what, env, line) => {
+  const { code, lines } = await startBroken('worker', env);
+  expect([code, lines.join(' ')]).toEqual([1, expect.stringMatching(line)]);
+  expect(lines.join()).not.toMatch(/^ +at /m);
+});
+
 test('a setting that does not exist, and a folder of files that does not, are reported at the start', async () => {
   const started = startSluice('main/api.js', [], {
     env: {

@@ -211,6 +211,7 @@ test('an installation that is well', async () => {
     ['migrations', 'ok'],
     ['queue', 'ok'],
     ['clock', 'ok'],
+    ['TMPDIR', 'ok'],
     ['era', 'ok'],
     ['workers', 'warning'],
     ['work', 'ok'],
@@ -267,7 +268,7 @@ test('a database that is unreachable, one that refuses, and one that was not mig
     result: 'failed',
     detail: expect.stringMatching(/lacks 0001_release\b.*Run `sluice migrate`/),
   });
-  expect(unmigrated.err).toBe('1 of 4 checks failed.\n');
+  expect(unmigrated.err).toBe('1 of 5 checks failed.\n');
 });
 
 describe.skipIf(!ownRedisAvailable())('with the queue in Redis', () => {

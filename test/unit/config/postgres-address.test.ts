@@ -36,6 +36,11 @@ test.each([
     'postgres://u:s3cret@a/db?sslmode=verify-full&sslrootcert=/no/such.crt',
     /names \/no\/such\.crt as sslrootcert/,
   ],
+  // This file has such a line, so it passes for one with a certificate.
+  [
+    'postgres://u:s3cret@a/db?sslrootcert=/etc/hostname',
+    /names \/etc\/hostname as sslrootcert, which is no PEM file: .* -----BEGIN CERTIFICATE-----/,
+  ],
   ['postgres://u:s3cret@a/db?sslrootcert=system', /has sslrootcert=system/],
   ['postgres://u:s3cret@a/db?channel_binding=yes', /has a channel_binding that is neither/],
   ['postgres://u:s3cret@a/db?channel_binding=require', /without TLS: add sslmode=verify-full/],

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -120,11 +121,22 @@ describe('the service manager that stops a process', () => {
 });
 
 // The settings of a file come before those of the unit: with its port, only one worker of a machine would start.
-test('each worker of a machine has a port of its own, whatever port the settings of all have', () => {
+test('each worker of a machine has a port of its own, which is not METRICS_PORT, whatever port the settings of all have', () => {
+  const [, metricsPort] = /^METRICS_PORT=(\d+)$/m.exec(read('docs/production.md')) ?? [];
   const unit = read('deploy/systemd/sluice-worker@.service');
-  expect(unit).toMatch(/^ExecStart=\/usr\/bin\/env WORKER_PORT=946%i node /m);
   expect(unit).not.toMatch(/^Environment=.*WORKER_PORT/m);
-  expect(read('deploy/ecosystem.config.cjs')).toMatch(/increment_var: 'WORKER_PORT'/);
+  const [, command = ''] = /^ExecStart=\/bin\/sh -c '(.*)'$/m.exec(unit) ?? [];
+  const portOf = (instance: number) => {
+    // As systemd reads it; the program prints its port.
+    const line = command.replaceAll('%i', String(instance)).replaceAll('$$', '$');
+    const shown = line.replace(/ node .*/, ' sh -c "echo \\$WORKER_PORT"');
+    return execFileSync('sh', ['-c', shown], { encoding: 'utf8' }).trim();
+  };
+  const ports = Array.from({ length: 12 }, (_, index) => portOf(index + 1));
+  expect(ports).toEqual(ports.map((_, index) => String(Number(metricsPort) + 1 + index)));
+  const pm2 = read('deploy/ecosystem.config.cjs');
+  expect(pm2).toMatch(/increment_var: 'WORKER_PORT'/);
+  expect(pm2).toContain(`WORKER_PORT: ${Number(metricsPort) + 1} }`);
 });
 
 // With NODE_ENV=production, which the settings have, npm leaves out what the build needs.

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { turnOf } from '../../../src/foundation/domain/causes.ts';
 import { toSluiceError } from '../../../src/foundation/domain/errors.ts';
 import { keyNames, usualFileName } from '../../../src/foundation/domain/file-name.ts';
 import {
@@ -157,11 +158,21 @@ describe('keys of files in partitions', () => {
   });
 });
 
-it('a full temporary folder, through which rows are sorted, has an error of its own', () => {
-  const full = Object.assign(new Error('write'), { code: 'ENOSPC' });
-  expect(toSluiceError(full)).toMatchObject({ code: 'internal.disk_full' });
-  expect(toSluiceError(new Error('other'))).toMatchObject({ code: 'internal.unexpected' });
-});
+it.each([
+  ['ENOSPC', undefined, 'internal.disk_full'],
+  ['EDQUOT', undefined, 'internal.disk_full'],
+  ['ENOENT', '/nowhere/sluice-run-Ab12', 'internal.temporary_folder'],
+  ['EROFS', '/tmp/sluice-rows-0f', 'internal.temporary_folder'],
+  ['EACCES', '/tmp/sluice-verify-x/file', 'internal.temporary_folder'],
+  ['EACCES', '/mnt/exports/file.csv', 'internal.unexpected'],
+])(
+  'a temporary file that fails with %s has an error of its own, whose turn is ours',
+  (code, path, expected) => {
+    const failure = Object.assign(new Error('open'), { code, syscall: 'open', path });
+    const error = toSluiceError(failure);
+    expect([error.code, turnOf(error.code)]).toEqual([expected, 'ours']);
+  },
+);
 
 it('a folder that is named after a value is known by it, however long or odd the value', () => {
   for (const value of ['42', 'a/b=c', 'größe €😀', 'x'.repeat(500), 'a%2Fb', ' ']) {

@@ -8,6 +8,7 @@ import {
   createOutboundAgents,
   type Lookup,
 } from '../../../src/foundation/security/outbound-filter.ts';
+import { parseNoProxy } from '../../../src/foundation/domain/no-proxy.ts';
 import {
   openTunnel,
   type ProxySettings,
@@ -59,8 +60,9 @@ afterAll(async () => {
   await proxy.stop();
 });
 
-async function get(url: string, exceptions: readonly string[] = []): Promise<string> {
+async function get(url: string, noProxy = ''): Promise<string> {
   const address = `http://me:pass%20word@127.0.0.1:${proxy.port}`;
+  const exceptions = parseNoProxy(noProxy);
   const proxies: ProxySettings = { http: address, https: address, exceptions };
   const agents = createOutboundAgents(['allowed.example'], lookup, 1_000, proxies);
   const isSecure = url.startsWith('https:');
@@ -120,7 +122,7 @@ describe('a request by way of a proxy', () => {
   );
 
   it('is not made for a host that needs none', async () => {
-    await get('http://store.example/', ['.example']).catch(() => {});
+    await get('http://store.example/', '.example').catch(() => {});
     await get('http://allowed.example/').catch(() => {});
     expect(proxy.asked).toEqual([]);
   });
@@ -155,10 +157,10 @@ describe('the time until a tunnel is open', () => {
 });
 
 describe('NO_PROXY', () => {
-  const proxies = (...exceptions: string[]): ProxySettings => ({
+  const proxies = (text: string): ProxySettings => ({
     http: null,
     https: 'p',
-    exceptions,
+    exceptions: parseNoProxy(text),
   });
 
   it.each([
@@ -173,7 +175,37 @@ describe('NO_PROXY', () => {
     ['10.0.0.1', '10.0.0.1', true],
     ['::1', '[::1]', true],
     ['[::1]:443', '::1', true],
+    ['[::1]:444', '::1', false],
+    ['0:0:0:0:0:0:0:1', '::1', true],
+    ['EXAMPLE.com.', 'example.COM.', true],
+    ['10.0.0.0/8', '10.200.3.4', true],
+    ['10.0.0.0/8', '11.0.0.1', false],
+    ['10.0.0.0/8', '10.example.com', false],
+    ['192.168.1.0/24:443', '192.168.1.9', true],
+    ['192.168.1.0/24:80', '192.168.1.9', false],
+    ['2001:db8::/32', '[2001:db8:1::7]', true],
+    ['2001:db8::/32', '2001:db9::1', false],
+    ['10.0.0.0/8', '::ffff:10.1.2.3', true],
+    ['*:443', 'anything', true],
+    ['*:80', 'anything', false],
+    ['a.example b.example,\tc.example', 'c.example', true],
+    ['localhost', 'localhost', true],
+    ['my_host', 'my_host', true],
+    ['', 'anything', false],
   ])('%s for %s', (entry, host, isDirect) => {
     expect(proxyFor(proxies(entry), true, host, 443)).toBe(isDirect ? null : 'p');
+  });
+
+  it.each([
+    '10.0.0.0/33',
+    '10.0.*',
+    '192.168',
+    'ex*mple.com',
+    'http://a.example',
+    'a.example:0',
+    '2001:db8::/129',
+    'a.example:x',
+  ])('%s is refused with its name', (entry) => {
+    expect(() => parseNoProxy(`ok.example, ${entry}`)).toThrow(`names ${entry}: each entry must`);
   });
 });

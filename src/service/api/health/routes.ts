@@ -19,6 +19,9 @@ const Ready = Type.Object({
       }),
     ),
     workers: Type.Optional(Type.String({ description: '`ok`, or why no run is executed.' })),
+    temporary_folder: Type.Optional(
+      Type.String({ description: '`ok`, or why no file can be made in the folder of TMPDIR.' }),
+    ),
     era: Type.String({
       description: '`ok`, or why no run starts until an operator accepts the database.',
     }),

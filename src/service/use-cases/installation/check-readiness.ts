@@ -15,6 +15,8 @@ export interface ReadinessChecks {
   readonly workerFault?: () => Promise<string | null>;
   /** Why models cannot be exported or settled. Absent: this process does not check sources. */
   readonly sourceFault?: () => string | null;
+  /** Why no file can be made in the temporary folder. Absent: this process makes none. */
+  readonly temporaryFault?: () => Promise<string | null>;
 }
 
 export interface Readiness {
@@ -26,6 +28,7 @@ export interface Readiness {
     readonly era: string;
     readonly workers?: string;
     readonly source?: string;
+    readonly temporary_folder?: string;
   };
 }
 
@@ -38,11 +41,12 @@ export async function checkReadiness(checks: ReadinessChecks): Promise<Readiness
     checks.queueRefusal?.().catch(() => null) ?? null,
   ]);
   const queue = refusal ?? queueFault;
-  const { holdReason, workerFault } = checks;
+  const { holdReason, workerFault, temporaryFault } = checks;
   const era = postgres === null ? await faultOf(holdReason) : null;
   const workers = postgres === null && workerFault ? await faultOf(workerFault) : null;
   const source = checks.sourceFault?.() ?? null;
-  const isWhole = queue === null && source === null && era === null && workers === null;
+  const temporary = temporaryFault ? await faultOf(temporaryFault) : null;
+  const isWhole = [queue, source, era, workers, temporary].every((fault) => fault === null);
   return {
     status: postgres !== null || refusal !== null ? 'unavailable' : isWhole ? 'ok' : 'degraded',
     checks: {
@@ -51,6 +55,7 @@ export async function checkReadiness(checks: ReadinessChecks): Promise<Readiness
       era: era ?? 'ok',
       ...(workerFault ? { workers: workers ?? 'ok' } : {}),
       ...(checks.sourceFault ? { source: source ?? 'ok' } : {}),
+      ...(temporaryFault ? { temporary_folder: temporary ?? 'ok' } : {}),
     },
   };
 }

@@ -1,0 +1,76 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, expect, test } from 'vitest';
+import { readClientSettings } from '../../../src/foundation/config/client-settings.ts';
+import { readConfig } from '../../../src/foundation/config/config.ts';
+import { settings } from '../../../src/foundation/config/settings.ts';
+import { findUnknownSettings } from '../../../src/foundation/config/unknown-settings.ts';
+
+const folder = mkdtempSync(path.join(tmpdir(), 'sluice-secrets-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+function fileOf(text: string): string {
+  const file = path.join(folder, String(Math.random()));
+  writeFileSync(file, text);
+  return file;
+}
+
+const examples: Readonly<Record<string, string>> = {
+  DATABASE_URL: 'postgres://u:p@host/db',
+  DATABASE_DIRECT_URL: 'postgres://u:p@direct/db',
+  SOURCE_DATABASE_URL: 'postgres://u:p@source/db',
+  SOURCE_PRIMARY_URL: 'postgres://u:p@primary/db',
+  REDIS_URL: 'redis://:p@host:6379',
+  SMTP_URL: 'smtp://u:p@host:587',
+  HTTP_PROXY: 'http://u:p@proxy:3128',
+  HTTPS_PROXY: 'http://u:p@proxy:3128',
+};
+const secrets = Object.entries(settings).filter(([, { secret }]) => secret);
+
+test('each secret setting can be in a file, without the line breaks at its end', () => {
+  expect(secrets.length).toBeGreaterThan(8);
+  const texts = secrets.map(([name]) => [name, examples[name] ?? 'k1:secret'] as const);
+  const inFiles = texts.map(([name, text]) => [`${name}_FILE`, fileOf(`${text}\r\n\n`)]);
+  expect(readConfig(Object.fromEntries(inFiles))).toEqual(readConfig(Object.fromEntries(texts)));
+  expect(findUnknownSettings(Object.fromEntries(inFiles))).toEqual([]);
+  expect(readClientSettings({ SLUICE_KEY_FILE: fileOf('slc_x\n') }).key).toBe('slc_x');
+});
+
+test.each([
+  [
+    'both are set',
+    { DATABASE_URL: 'postgres://a/b', DATABASE_URL_FILE: 'x' },
+    'DATABASE_URL and DATABASE_URL_FILE are both set',
+  ],
+  [
+    'the file is missing',
+    { DATABASE_URL_FILE: '/no/such' },
+    'DATABASE_URL cannot be read: DATABASE_URL_FILE names /no/such (ENOENT)',
+  ],
+  ['it is a folder', { REDIS_URL_FILE: folder }, '(EISDIR)'],
+  ['it is empty', { DATABASE_URL_FILE: fileOf('\n') }, 'is empty'],
+])('a secret in a file is refused if %s', (_what, env, text) => {
+  expect(() => readConfig(env)).toThrow(text);
+});
+
+test('a variable that is empty is not set, beside a file', () => {
+  const file = fileOf('postgres://u:p@host/db');
+  expect(readConfig({ DATABASE_URL: '', DATABASE_URL_FILE: file }).DATABASE_URL).toMatch(/host/);
+  expect(readConfig({ DATABASE_URL_FILE: '' }).DATABASE_URL).toBeNull();
+});
+
+test('a file of a setting that is no secret is reported', () => {
+  expect(findUnknownSettings({ WORKER_PORT_FILE: 'x' })).toEqual([
+    { name: 'WORKER_PORT_FILE', nearest: 'WORKER_PORT' },
+  ]);
+});
+
+test.each([
+  [{ WORKER_PORT: '94610' }, /WORKER_PORT must be a whole number from 0 to 65535/],
+  [{ METRICS_PORT: 'x' }, /METRICS_PORT must be/],
+  [{ METRICS_PORT: '9464', WORKER_PORT: '9464' }, /WORKER_PORT is the same as METRICS_PORT/],
+  [{ PORT: '9464', METRICS_PORT: '9464' }, /METRICS_PORT is the same as PORT/],
+])('ports that cannot be served are refused: %s', (env, text) => {
+  expect(() => readConfig(env)).toThrow(text);
+});
