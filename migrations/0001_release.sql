@@ -469,8 +469,6 @@ create table receipts (
   files jsonb not null,
   -- The same, of the rows that the format could not hold.
   rejected_files jsonb not null,
-  -- Objects beside the files of the interval that its manifest does not list, in the same form.
-  side_files jsonb not null default '[]',
   rows bigint not null,
   bytes bigint not null,
   -- What the files were made by.

@@ -2,7 +2,6 @@ import type { Config } from '../foundation/config/config.ts';
 import { systemClock } from '../foundation/domain/clock.ts';
 import { usualFileName } from '../foundation/domain/file-name.ts';
 import { readFileSettings } from '../foundation/domain/file-settings.ts';
-import { latestManifestKey } from '../foundation/domain/object-keys.ts';
 import { renderInterval } from '../rows/pipeline/render-interval.ts';
 import type { Database } from '../state/store/database/database.ts';
 import { listFormerNames } from '../state/store/files/former-destinations.ts';
@@ -109,14 +108,7 @@ function openSource(sourceOf: SourceOf, { model }: VerifiedExport, signal: Abort
 
 type OpenedPlaces = Pick<
   OpenedExport,
-  | 'destination'
-  | 'keepsFiles'
-  | 'table'
-  | 'latestKey'
-  | 'strayPlaces'
-  | 'formerPlaces'
-  | 'leftOut'
-  | 'close'
+  'destination' | 'keepsFiles' | 'table' | 'strayPlaces' | 'formerPlaces' | 'leftOut' | 'close'
 >;
 
 /** Opens the destination of an export, and those that it has left and whose secrets are still kept. */
@@ -176,7 +168,6 @@ async function openPlaces(
     destination,
     keepsFiles,
     table: connectors.tableOf({ ...batchExport, exportId: id }),
-    latestKey: keepsFiles ? latestKeyOf(batchExport) : null,
     strayPlaces,
     formerPlaces,
     leftOut: [...new Set(leftOut)],
@@ -184,11 +175,6 @@ async function openPlaces(
       await Promise.all(strayPlaces.map((place) => place.destination.close()));
     },
   };
-}
-
-function latestKeyOf({ id, model, destination }: VerifiedExport): string | null {
-  const { prefix, writesManifest, latestManifest } = readFileSettings(destination.config);
-  return writesManifest && latestManifest ? latestManifestKey(folderOf(prefix, id, model)) : null;
 }
 
 /** Without folders within others. */

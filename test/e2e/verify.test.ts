@@ -1,7 +1,5 @@
-import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { DeleteObjectCommand } from '@aws-sdk/client-s3';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { VerifyReport } from '../../src/service/verify/verify-exports.ts';
 import { runCli } from '../support/cli.ts';
@@ -12,13 +10,12 @@ import {
   insertEvents,
   untilEnded,
 } from '../support/exported-events.ts';
-import { bucket, type Installation, startInstallation } from '../support/installation.ts';
+import { type Installation, startInstallation } from '../support/installation.ts';
 import { startBundled } from '../support/processes.ts';
 import { createKey, createTenant } from '../support/tenants.ts';
 import { until } from '../support/until.ts';
 import { openVerifySide, type VerifySide } from '../support/verify-side.ts';
 
-const nextHour = { start: hour.end, end: '2024-03-01T02:00:00Z' };
 let installation: Installation;
 let side: VerifySide;
 beforeAll(async () => {
@@ -145,54 +142,6 @@ test('verify goes on after a breach and after a bucket that it cannot read: a li
     [unread, true],
     [sound, false],
   ]);
-});
-
-test('what is missing beside a manifest, damaged, stale or of others is a breach, and what is not there yet is left out by name', async () => {
-  const { s3 } = installation;
-  const beside = { checksum_files: true, success_file: true, latest_manifest: true };
-  const id = await side.exportHour({ config: { prefix: 'beside', ...beside } });
-  await backfill(installation, id, nextHour);
-  await untilEnded(installation, id, { count: 2 });
-  expect((await side.verify()).lines[0]).toMatch(/^proven [^;]*$/);
-  const keys = (await s3.objects(bucket)).map(({ key }) => key);
-  const latest = 'beside/latest_manifest.json';
-  const written = await s3.body(bucket, latest);
-  const remove = (Key: string) => side.store.send(new DeleteObjectCommand({ Bucket: bucket, Key }));
-
-  const stale = JSON.parse(written.toString());
-  const forms: readonly [object, RegExp][] = [
-    [
-      { ...stale, data_interval_end: '2024-03-01T01:00:00.000000Z' },
-      /the newest manifest is beside/,
-    ],
-    [{ ...stale, manifest: 'beside/other_manifest.json' }, /the newest manifest is beside/],
-    [{ ...stale, data_interval_end: '2025-01-01T00:00:00.000000Z' }, /does not know/],
-    [{ ...stale, batch_export_id: randomUUID() }, /is not one of this export/],
-    [{}, /is not one of this export/],
-  ];
-  for (const [form, detail] of forms) {
-    await side.put(latest, JSON.stringify(form));
-    const { code, out } = await side.verify();
-    expect([code, out]).toEqual([1, expect.stringMatching(/: 1 breach\./)]);
-    expect(out).toMatch(detail);
-  }
-  await remove(latest);
-  const { code, lines } = await side.verify();
-  expect([code, lines[0]]).toEqual([
-    0,
-    expect.stringContaining(`${latest} was not compared, because it is not there yet`),
-  ]);
-  await side.put(latest, written);
-
-  for (const key of keys.filter((one) => /\.sha256$|_SUCCESS$/.test(one)).slice(0, 2)) {
-    const body = await s3.body(bucket, key);
-    await remove(key);
-    expect((await side.verify()).out).toContain(`${key} is missing`);
-    await side.put(key, 'other');
-    expect((await side.verify()).code).toBe(1);
-    await side.put(key, body);
-  }
-  expect((await side.verify()).code).toBe(0);
 });
 
 describe('an operator', () => {

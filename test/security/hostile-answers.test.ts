@@ -170,7 +170,7 @@ describe('an answer', () => {
       sendEndlessly(response, '', endless),
     );
     const file = { key: 'a', rows: 1, bytes: 10, sha256: '' };
-    const receipt = { manifestKey: null, files: [file], rejectedFiles: [], sideFiles: [] };
+    const receipt = { manifestKey: null, files: [file], rejectedFiles: [] };
     const readRows = () => {
       throw new Error('no row is read');
     };

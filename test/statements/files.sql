@@ -36,7 +36,7 @@ delete from leftover_files l
                         and (o.destination_version = any ($2::int[]) or o.destination_version = (select destination_version from batch_exports where id = $1)))
              or exists (select from receipts c where c.export_id = $1 and c.data_interval_start = l.data_interval_start
                            and c.data_interval_end = l.data_interval_end and c.destination_version = (select destination_version from batch_exports where id = $1)
-                           and (c.manifest_key = l.key or l.key in (select f->>'key' from jsonb_array_elements(c.files || c.rejected_files || c.side_files) f))));
+                           and (c.manifest_key = l.key or l.key in (select f->>'key' from jsonb_array_elements(c.files || c.rejected_files) f))));
 
 -- files/former-destinations.ts returnToPlace
 -- takes $1 uuid, $2 integer[]
@@ -165,7 +165,7 @@ select l.key, l.generation, l.manifest_key as "manifestKey", l.etag,
       where l.export_id = $1 and l.data_interval_start = $2 and l.data_interval_end = $3 and l.destination_version = $4 and (l.deleted_at is null or l.deleted_at < now() - interval '1 hour')
         and not exists (select from receipts c where c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
                            and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
-                           and l.key in (select f->>'key' from jsonb_array_elements(c.files || c.rejected_files || c.side_files) f))
+                           and l.key in (select f->>'key' from jsonb_array_elements(c.files || c.rejected_files) f))
         and not exists (select from uploads u join runs r on r.id = u.run_id where u.key = l.key and u.destination_version = l.destination_version
                            and r.export_id = l.export_id and r.data_interval_start = l.data_interval_start and r.data_interval_end = l.data_interval_end)
         and not exists (select from runs r where r.export_id = l.export_id and r.status in ('Starting', 'Running')
@@ -205,7 +205,7 @@ select l.key from leftover_files l
        join batch_exports e on e.id = l.export_id and e.destination_version = l.destination_version
       where l.export_id = $1 and l.deleted_at is null and ($2::timestamptz is null or l.data_interval_start >= $2)
         and (l.generation < c.generation or c.manifest_key is null)
-        and l.key is distinct from l.manifest_key and l.key not in (select f->>'key' from jsonb_array_elements(c.files || c.rejected_files || c.side_files) f)
+        and l.key is distinct from l.manifest_key and l.key not in (select f->>'key' from jsonb_array_elements(c.files || c.rejected_files) f)
       order by l.key limit $3;
 
 -- files/leftover-files.ts listFormerManifests
@@ -223,7 +223,7 @@ select e.team_id as "teamId" from leftover_files l
          join batch_exports e on e.id = l.export_id and e.destination_version = l.destination_version
         where (l.generation < c.generation
                or c.manifest_key is null and c.era = (select id from eras order by number desc limit 1))
-          and l.key not in (select f->>'key' from jsonb_array_elements(c.files || c.rejected_files || c.side_files) f) and l.tries < 18 and (l.deleted_at is null or l.deleted_at < now() - interval '1 hour')
+          and l.key not in (select f->>'key' from jsonb_array_elements(c.files || c.rejected_files) f) and l.tries < 18 and (l.deleted_at is null or l.deleted_at < now() - interval '1 hour')
           and not exists (select from guarded_work g where g.kind = 'remove_files' and g.id = l.export_id::text and g.set_aside_at is not null)
           -- A live run removes them at its end.
           and not exists (select from runs live where live.export_id = l.export_id and live.status in ('Starting', 'Running')
@@ -245,7 +245,7 @@ with due as (
          join batch_exports e on e.id = l.export_id and e.destination_version = l.destination_version
         where (l.generation < c.generation
                or c.manifest_key is null and c.era = (select id from eras order by number desc limit 1))
-          and l.key not in (select f->>'key' from jsonb_array_elements(c.files || c.rejected_files || c.side_files) f) and l.tries < 18 and (l.deleted_at is null or l.deleted_at < now() - interval '1 hour')
+          and l.key not in (select f->>'key' from jsonb_array_elements(c.files || c.rejected_files) f) and l.tries < 18 and (l.deleted_at is null or l.deleted_at < now() - interval '1 hour')
           and not exists (select from guarded_work g where g.kind = 'remove_files' and g.id = l.export_id::text and g.set_aside_at is not null)
           -- A live run removes them at its end.
           and not exists (select from runs live where live.export_id = l.export_id and live.status in ('Starting', 'Running')

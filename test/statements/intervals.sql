@@ -344,9 +344,9 @@ select from receipts where export_id = $1 and destination_version = $2 limit 1;
 
 -- intervals/receipts.ts listReceipts
 -- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone, $4 bigint
--- gives exportId uuid, interval json, runId uuid, destinationVersion integer, generation integer, era uuid, manifestKey text, manifestEtag text, deliveredDigest text, files jsonb, rejectedFiles jsonb, sideFiles jsonb, recipe jsonb, rows bigint, bytes bigint, proof json
+-- gives exportId uuid, interval json, runId uuid, destinationVersion integer, generation integer, era uuid, manifestKey text, manifestEtag text, deliveredDigest text, files jsonb, rejectedFiles jsonb, recipe jsonb, rows bigint, bytes bigint, proof json
 select export_id as "exportId", json_build_object('start', floor(extract(epoch from receipts.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from receipts.data_interval_end) * 1000)::bigint) as interval,
-  run_id as "runId", destination_version as "destinationVersion", generation, era, manifest_key as "manifestKey", manifest_etag as "manifestEtag", delivered_digest as "deliveredDigest", files, rejected_files as "rejectedFiles", side_files as "sideFiles", recipe, rows, bytes,
+  run_id as "runId", destination_version as "destinationVersion", generation, era, manifest_key as "manifestKey", manifest_etag as "manifestEtag", delivered_digest as "deliveredDigest", files, rejected_files as "rejectedFiles", recipe, rows, bytes,
   json_build_object('snapshot', snapshot, 'digest', key_digest, 'count', key_count, 'settled', settled,
     'pending', pending_transactions) as proof from receipts where export_id = $1 and (data_interval_start, data_interval_end) > ($2, $3)
       order by data_interval_start, data_interval_end limit $4;
@@ -527,7 +527,7 @@ select destination_version as version from batch_exports where id = $1;
 -- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone
 -- gives receipt jsonb, isLive boolean
 select (select to_jsonb(r) from (select export_id as "exportId", json_build_object('start', floor(extract(epoch from receipts.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from receipts.data_interval_end) * 1000)::bigint) as interval,
-  run_id as "runId", destination_version as "destinationVersion", generation, era, manifest_key as "manifestKey", manifest_etag as "manifestEtag", delivered_digest as "deliveredDigest", files, rejected_files as "rejectedFiles", side_files as "sideFiles", recipe, rows, bytes,
+  run_id as "runId", destination_version as "destinationVersion", generation, era, manifest_key as "manifestKey", manifest_etag as "manifestEtag", delivered_digest as "deliveredDigest", files, rejected_files as "rejectedFiles", recipe, rows, bytes,
   json_build_object('snapshot', snapshot, 'digest', key_digest, 'count', key_count, 'settled', settled,
     'pending', pending_transactions) as proof from receipts where export_id = $1
                and data_interval_start = $2 and data_interval_end = $3) r) as receipt,
@@ -612,7 +612,7 @@ with owner as (select * from unnest($1::uuid[], $2::int[]) as o (export_id, vers
        from owner o cross join interval i
        join receipts c on c.export_id = o.export_id and c.data_interval_start = i.start and c.destination_version = o.version
        cross join lateral (select c.manifest_key as key union all
-                           select f ->> 'key' from jsonb_array_elements(c.files || c.rejected_files || c.side_files) f) k
+                           select f ->> 'key' from jsonb_array_elements(c.files || c.rejected_files) f) k
       where k.key = any ($3::text[])
      union all
      select 'leftover', l.key from owner o join leftover_files l

@@ -177,7 +177,7 @@ with places as (
        select destination_version as version, count(*) as files from leftover_files l where export_id = $1 and l.deleted_at is null
           and not exists (select from receipts c where c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
                              and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
-                             and l.key in (select f ->> 'key' from jsonb_array_elements(c.files || c.rejected_files || c.side_files) f))
+                             and l.key in (select f ->> 'key' from jsonb_array_elements(c.files || c.rejected_files) f))
         group by 1
      ), uploaded as (
        select u.destination_version as version, count(*) as uploads from uploads u join runs r on r.id = u.run_id

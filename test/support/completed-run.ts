@@ -29,7 +29,6 @@ export function completedRun(run: ClaimedRun, manifestKey = 'm.json'): Completed
       manifestEtag: '"1"',
       files: [],
       rejectedFiles: [],
-      sideFiles: [],
       recipe: plainRecipe,
       deliveredDigest: null,
       rows: 0,

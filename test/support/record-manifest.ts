@@ -48,7 +48,6 @@ export async function recordManifest(
       deliveredDigest: null,
       files: [],
       rejectedFiles: [],
-      sideFiles: [],
       bytes: 0,
     },
     replaced: [],

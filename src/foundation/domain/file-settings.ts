@@ -23,12 +23,6 @@ export interface FileSettings extends EventFilters, FormatSettings {
   /** Columns, or date parts of columns, whose values are the folders of the files. */
   readonly partitionBy: readonly string[];
   readonly writesManifest: boolean;
-  /** Whether each file gets an object with its SHA-256. */
-  readonly checksumFiles: boolean;
-  /** Whether an empty object says that an interval is complete. */
-  readonly successFile: boolean;
-  /** Whether an object names the manifest of the newest interval. */
-  readonly latestManifest: boolean;
   readonly onRejected: OnRejected;
   /** How long a table keeps a snapshot that a later one has replaced. */
   readonly snapshotRetentionDays: number;
@@ -53,9 +47,6 @@ export function readFileSettings(config: DestinationConfig): FileSettings {
     maxFileBytes: typeof mebibytes === 'number' && mebibytes > 0 ? mebibytes * 1024 ** 2 : null,
     partitionBy: listOf(config.partition_by) ?? [],
     writesManifest: config.manifest !== false,
-    checksumFiles: config.checksum_files === true,
-    successFile: config.success_file === true,
-    latestManifest: config.latest_manifest === true,
     onRejected: config.on_rejected === 'fail' ? 'fail' : 'warn',
     snapshotRetentionDays: retentionDaysOf(config.snapshot_retention_days),
     ...readFormatSettings(config),

@@ -73,21 +73,6 @@ export function rejectedKey(key: string): string {
   return `${key}_rejected.jsonl`;
 }
 
-/** The key of the object with the SHA-256 of the file at `key`. */
-export function checksumKey(key: string): string {
-  return `${key}.sha256`;
-}
-
-/** The key of the empty object that says that an interval is complete. */
-export function successKey(stem: string): string {
-  return `${stem}_SUCCESS`;
-}
-
-/** The key of the object that names the manifest of an export's newest interval. @param folder `''` for none */
-export function latestManifestKey(folder: string): string {
-  return `${folder === '' ? '' : `${folder}/`}latest_manifest.json`;
-}
-
 /** Begins the name of each object that a test, a probe or a comparison of places writes and removes again. */
 export const markerPrefix = '.sluice-test-';
 

@@ -119,18 +119,6 @@ const fileProperties = (formats: readonly FormatChoice[]) => ({
     true,
     'Write a manifest after the files of an interval. It lists each file with its rows and SHA-256.',
   ),
-  checksum_files: flag(
-    defaults.checksumFiles,
-    'Write a file with the SHA-256 beside each data file, in the format of sha256sum. Its name is that of the data file with .sha256. Needs a manifest.',
-  ),
-  success_file: flag(
-    defaults.successFile,
-    'After the manifest of an interval, write an empty file beside it. Its name ends in _SUCCESS instead of _manifest.json. It stays while the interval is exported again. Needs a manifest.',
-  ),
-  latest_manifest: flag(
-    defaults.latestManifest,
-    'Keep latest_manifest.json below the folders of prefix that all intervals share. It names the manifest of the newest interval that was exported, and never goes back to an earlier one. Needs a manifest, and a store that supports conditional writes.',
-  ),
   infinity: choice(
     infinityChoices,
     defaults.infinity,
@@ -252,17 +240,11 @@ function formatOwn(settings: FileSettings) {
   ];
 }
 
-const needsManifest = {
-  checksum_files: ({ checksumFiles }: FileSettings) => checksumFiles,
-  success_file: ({ successFile }: FileSettings) => successFile,
-  latest_manifest: ({ latestManifest }: FileSettings) => latestManifest,
-};
-
 function checkFileSettings(
   settings: FileSettings,
   formats: readonly FormatChoice[],
 ): readonly Problem[] {
-  const { format, compression, prefix, fileName, maxFileBytes, writesManifest } = settings;
+  const { format, compression, prefix, fileName, maxFileBytes } = settings;
   const { partitionBy, tableFormat } = settings;
   const problems: Problem[] = [];
   const choice = formats.find((each) => each.format === format);
@@ -273,11 +255,6 @@ function checkFileSettings(
   for (const [attr, only, usual, value] of formatOwn(settings)) {
     if (value === usual || format === only) continue;
     const detail = `Only for ${only}. Set file_format to ${only}, or set ${attr} to ${usual}.`;
-    problems.push({ attr, code: 'invalid_input', detail });
-  }
-  for (const attr of ['checksum_files', 'success_file', 'latest_manifest'] as const) {
-    if (writesManifest || !needsManifest[attr](settings)) continue;
-    const detail = `Needs a manifest. Set manifest to true, or ${attr} to false.`;
     problems.push({ attr, code: 'invalid_input', detail });
   }
   for (const detail of checkPartitionEntries(partitionBy)) {

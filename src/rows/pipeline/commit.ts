@@ -28,7 +28,6 @@ import {
   schemaOf,
 } from './manifest.ts';
 import { mayStat } from './may-stat.ts';
-import { putChecksums, sideFilesOf } from './side-files.ts';
 
 /** What an earlier attempt of this run has made current without recording it; null if there is nothing. */
 export function findAdoptable(job: IntervalJob, found: FoundManifest): IntervalResult | null {
@@ -62,9 +61,6 @@ export async function findUnchanged(commit: Omit<Commit, 'files'>): Promise<Inte
   if (!haveSameBytes(current.files, made.files)) return null;
   if (!haveSameBytes(current.rejectedFiles, made.rejectedFiles)) return null;
   if (!haveSameFolders(current.files, made.files)) return null;
-  const { sideFiles = [] } = job.current;
-  const wanted = sideFilesOf(job, current);
-  if (sideFiles.map(({ key }) => key).join() !== wanted.map(({ key }) => key).join()) return null;
   // Without a manifest readers have only the keys, so another prefix must get the files.
   if (!job.writesManifest && !haveSameKeys(current, made)) return null;
   const tags = new Map(
@@ -76,7 +72,7 @@ export async function findUnchanged(commit: Omit<Commit, 'files'>): Promise<Inte
   const withTag = (file: CommittedFile) => ({ ...file, etag: tags.get(file.key) ?? null });
   const files = current.files.map(withTag);
   const rejectedFiles = current.rejectedFiles.map(withTag);
-  for (const file of [...files, ...rejectedFiles, ...sideFiles]) {
+  for (const file of [...files, ...rejectedFiles]) {
     if (!(await isThere(destination, file, signal))) return null;
   }
   const { generation, era, manifestKey: key, manifestEtag } = current;
@@ -85,7 +81,6 @@ export async function findUnchanged(commit: Omit<Commit, 'files'>): Promise<Inte
     recipe: withSchemaDigest(made.recipe, columns),
     files,
     rejectedFiles,
-    sideFiles,
     generation,
     era,
     manifestKey: key,
@@ -164,16 +159,14 @@ export async function commitFiles(commit: Commit): Promise<IntervalResult> {
       : completeNew(destination, writer, ports.lease, signal),
   );
   await failpoint('after_complete');
-  const checksumTags = await putChecksums(commit, intent);
   const withTag = (file: CommittedFile) => ({
     ...file,
-    etag: tags.get(file.key) ?? checksumTags.get(file.key) ?? file.etag ?? null,
+    etag: tags.get(file.key) ?? file.etag ?? null,
   });
   const committed = {
     ...intent,
     files: intent.files.map(withTag),
     rejectedFiles: intent.rejectedFiles.map(withTag),
-    sideFiles: (intent.sideFiles ?? []).map(withTag),
   };
   if (key === null) return { ...committed, manifestEtag: null };
   const { columnMetrics: metrics } = files;
@@ -190,7 +183,7 @@ export async function commitFiles(commit: Commit): Promise<IntervalResult> {
 
 /**
  * Adds the manifest's digest to an intent, so that later attempts recognize the manifest even if they
- * cannot read it, and the side files.
+ * cannot read it.
  *
  * @throws SluiceError `destination.invalid_config` if the manifest would be too long to be read back
  */
@@ -206,9 +199,8 @@ export function prepareCommit(
     throw new SluiceError('destination.invalid_config', detail);
   }
   const digest = createHash('md5').update(body).digest('hex');
-  const sideFiles = sideFilesOf(job, intent);
   const recipe = withSchemaDigest(intent.recipe, columns);
-  return { ...intent, recipe, sideFiles, begunManifests: [digest, ...job.begunManifests] };
+  return { ...intent, recipe, begunManifests: [digest, ...job.begunManifests] };
 }
 
 const withSchemaDigest = (recipe: Recipe, columns: readonly Column[]): Recipe => {

@@ -210,7 +210,6 @@ function resultOf(delivered: CurrentReceipt): IntervalResult {
   const rejectedRows = sum(rejectedFiles, (file) => file.rows);
   return {
     ...{ files, rejectedFiles, generation, era, manifestKey, manifestEtag, recipe },
-    sideFiles: delivered.sideFiles ?? [],
     ...{
       totalRows: rows + rejectedRows,
       rows,

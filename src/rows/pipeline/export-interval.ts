@@ -25,11 +25,9 @@ import type {
   RunPorts,
 } from './interval-job.ts';
 import { KeySpool } from './key-spool.ts';
-import { checkLatest, raiseLatest } from './latest-manifest.ts';
 import { namedBy, replacedBy } from './leftovers.ts';
 import { type FoundManifest, readManifestAt, schemaOf } from './manifest.ts';
 import { checkMissing, findAllDelivered } from './missing-rows.ts';
-import { putSuccess } from './side-files.ts';
 import { SpoolFolder } from './spool-folder.ts';
 import { supplementInterval } from './supplement.ts';
 import type { OpenTable } from './table-format.ts';
@@ -59,9 +57,8 @@ export async function exportInterval(
   const isUnseen = expectsNoManifest(given, destination);
   const found = isUnseen ? noManifest : await findManifest(destination, given, ports, signal);
   const adopted = findAdoptable(given, found);
-  if (adopted) return finish(given, adopted);
+  if (adopted) return { result: adopted, replaced: replacedBy(given, adopted, found) };
   if (given.isDeleted) throw new SluiceError('run.cancelled', 'the export was deleted');
-  await checkLatest(destination, given, signal);
   const table = (await given.table?.begin({ job: given, destination, ports, signal })) ?? null;
   const generation = await chooseGeneration(given, found, table, ports);
   const job = { ...given, generation };
@@ -73,14 +70,7 @@ export async function exportInterval(
     if (isUnseen && isConflict(error)) await findManifest(destination, job, ports, signal);
     throw error;
   });
-  return finish(job, result);
-
-  /** What follows the manifest: an attempt that finds it without a record does this too. */
-  async function finish(of: IntervalJob, current: IntervalResult): Promise<ExportedInterval> {
-    const result = await putSuccess({ destination, job: of, ports, signal }, current);
-    await raiseLatest(destination, of, result.manifestKey, ports, signal);
-    return { result, replaced: replacedBy(of, result, found) };
-  }
+  return { result, replaced: replacedBy(job, result, found) };
 }
 
 const isConflict = (error: unknown): boolean =>

@@ -75,12 +75,6 @@ export interface IntervalJob {
   /** Absent: the usual ones. */
   readonly partitionLimits?: PartitionLimits;
   readonly writesManifest: boolean;
-  /** Whether each file gets an object with its SHA-256. */
-  readonly checksumFiles: boolean;
-  /** Whether an empty object says that the interval is complete. */
-  readonly successFile: boolean;
-  /** Where the newest interval's manifest is named; null: nowhere. */
-  readonly latestKey: string | null;
   /** The table that the files belong to; null or missing: none. */
   readonly table?: ExportTable | null;
   /** What rejected rows do to the run. */
@@ -130,8 +124,6 @@ export interface CurrentReceipt {
   readonly manifestEtag: string | null;
   readonly files: readonly CommittedFile[];
   readonly rejectedFiles: readonly CommittedFile[];
-  /** Objects beside them that the manifest does not list; missing: none. */
-  readonly sideFiles?: readonly CommittedFile[];
   /** How the files were made. */
   readonly recipe: Recipe;
   /** The digest of the keys in the files, with those of rejected rows; null if it is not known. */
@@ -241,8 +233,6 @@ export interface CommitIntent {
   /** All files of the interval. */
   readonly files: readonly CommittedFile[];
   readonly rejectedFiles: readonly CommittedFile[];
-  /** Objects beside them that the manifest does not list; missing: none. */
-  readonly sideFiles?: readonly CommittedFile[];
   /** Null if the export writes no manifest. */
   readonly manifestKey: string | null;
   readonly recipe: Recipe;

@@ -1,6 +1,6 @@
 import type { Destination } from '../destinations/destination.ts';
 import { SluiceError, toSluiceError } from '../../foundation/domain/errors.ts';
-import { checksumKey, partitionOfKey, stemOf } from '../../foundation/domain/object-keys.ts';
+import { partitionOfKey, stemOf } from '../../foundation/domain/object-keys.ts';
 import type { DataInterval } from '../../foundation/domain/time.ts';
 import { knowsFile } from './found-manifest.ts';
 import type { IntervalJob, IntervalResult, LeftoverFile, RunPorts } from './interval-job.ts';
@@ -64,8 +64,8 @@ export function replacedBy(
   };
   if (current) {
     const { generation, manifestKey } = current;
-    const { files, rejectedFiles, sideFiles = [] } = current;
-    for (const { key, etag = null } of [...files, ...rejectedFiles, ...sideFiles]) {
+    const { files, rejectedFiles } = current;
+    for (const { key, etag = null } of [...files, ...rejectedFiles]) {
       add(key, generation, manifestKey, etag);
     }
     if (manifestKey !== null) add(manifestKey, generation, manifestKey);
@@ -77,7 +77,6 @@ export function replacedBy(
     for (const { key } of files.slice(0, maxUnknownFiles)) {
       if (partitionOfKey(stem, key) === null || key.length > maxKeyLength) continue;
       add(key, manifest.generation, result.manifestKey);
-      if (job.checksumFiles) add(checksumKey(key), manifest.generation, result.manifestKey);
     }
   }
   return replaced;
@@ -87,11 +86,10 @@ export function replacedBy(
 export function namedBy(commit: {
   readonly files: readonly { readonly key: string }[];
   readonly rejectedFiles: readonly { readonly key: string }[];
-  readonly sideFiles?: readonly { readonly key: string }[];
   readonly manifestKey: string | null;
 }): readonly string[] {
-  const { files: data, rejectedFiles, sideFiles = [] } = commit;
-  const files = [...data, ...rejectedFiles, ...sideFiles].map(({ key }) => key);
+  const { files: data, rejectedFiles } = commit;
+  const files = [...data, ...rejectedFiles].map(({ key }) => key);
   return commit.manifestKey === null ? files : [...files, commit.manifestKey];
 }
 

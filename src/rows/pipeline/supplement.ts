@@ -126,7 +126,6 @@ function resultOf(
   return {
     ...nothing,
     ...{ files, rejectedFiles, generation, era, manifestKey: key, manifestEtag },
-    sideFiles: delivered.sideFiles ?? [],
     recipe: delivered.recipe,
     snapshot,
     settled,

@@ -1,13 +1,7 @@
 import type { Destination } from '../../rows/destinations/destination.ts';
 import { SluiceError } from '../../foundation/domain/errors.ts';
 import { keysOfTemplates, readKey } from '../../foundation/domain/file-name.ts';
-import {
-  checksumKey,
-  manifestKey as keyOfManifest,
-  stemOf,
-  stemsOfKey,
-  successKey,
-} from '../../foundation/domain/object-keys.ts';
+import { manifestKey as keyOfManifest, stemsOfKey } from '../../foundation/domain/object-keys.ts';
 import { readManifestAt } from '../../rows/pipeline/manifest.ts';
 import type { Sql } from '../../state/store/database/database.ts';
 import {
@@ -268,8 +262,7 @@ class ManifestNames {
           'that was lost when the database was restored, or of another installation',
       );
     }
-    const keys = files.flatMap((file) => [file.key, checksumKey(file.key)]);
-    return new Set([manifestKey, successKey(stemOf(manifestKey)), ...keys]);
+    return new Set([manifestKey, ...files.map(({ key }) => key)]);
   }
 
   async #isOurs(run: Parameters<typeof isOfOurHistory>[1], start: string): Promise<boolean> {

@@ -7,21 +7,15 @@ import {
   findOverlaps,
   findTornTicks,
   hasLiveRuns,
-  readReceiptNow,
 } from '../../state/store/intervals/verify-queries.ts';
 import { findStrays, type StrayPlace } from './find-strays.ts';
 import { breachesOf, type Finding } from './finding.ts';
 import { Sums, type Verified } from './sums.ts';
 import { type ReceiptOptions, verifyReceipt } from './verify-receipt.ts';
-import { describeInterval, toTimestamp } from '../../foundation/domain/time.ts';
-import type { Destination } from '../../rows/destinations/destination.ts';
-import { findLatest } from '../../rows/pipeline/latest-manifest.ts';
 
 export interface VerifyOptions extends ReceiptOptions {
   /** The export's table; null: it has none. */
   readonly table: ExportTable | null;
-  /** The key of the object that names the newest manifest; null: the export has none. */
-  readonly latestKey: string | null;
   /** Where strays are looked for; the present place is the first. */
   readonly strayPlaces: readonly StrayPlace[];
   /** What cannot be looked at, as sentences. */
@@ -48,7 +42,6 @@ export async function verifyExport(
   for (const finding of await verifyTables(options)) report(finding);
   const sums = new Sums(options.leftOut);
   const tableFiles: Receipt['files'][number][] = [];
-  let newest: Receipt | null = null;
   let after: Receipt['interval'] | null = null;
   for (;;) {
     const receipts: readonly Receipt[] = await listReceipts(sql, batchExport.id, after, page);
@@ -57,7 +50,6 @@ export async function verifyExport(
       sums.add(verified);
       const isHere = verified.receipt?.destinationVersion === batchExport.destinationVersion;
       if (table && isHere) tableFiles.push(...(verified.receipt?.files ?? []));
-      if (isHere) newest = laterBelow(options.latestKey, newest, verified.receipt);
       options.onInterval();
     }
     const last = receipts.at(-1);
@@ -65,7 +57,6 @@ export async function verifyExport(
     after = last.interval;
   }
   if (table) await lookAtTable(options, table, tableFiles, sums, report);
-  if (newest) await lookAtLatest(options, newest, sums, report);
   if (keepsFiles) {
     for (const place of options.strayPlaces) {
       const breach = breachesOf(batchExport.id);
@@ -73,48 +64,6 @@ export async function verifyExport(
     }
   }
   return sums.sum(await countMissingData(sql, batchExport.id));
-}
-
-/** The later one of two receipts whose manifests are in the folder of the object that names the newest one, or below it. */
-function laterBelow(latestKey: string | null, known: Receipt | null, next: Receipt | null) {
-  const folder = latestKey?.slice(0, latestKey.lastIndexOf('/') + 1);
-  if (folder === undefined || !next?.manifestKey?.startsWith(folder)) return known;
-  return known === null || isLater(next, known) ? next : known;
-}
-
-/** What would make it right: each run that ends names its interval, unless a later one is named. */
-const latestRemedy =
-  'Retry the run of the newest interval: at its end it writes this object again. If another program writes it, stop that.';
-
-/** It is ahead of the receipts while a run ends. */
-async function lookAtLatest(
-  options: VerifyOptions,
-  newest: Receipt,
-  sums: Sums,
-  report: (finding: Finding) => void,
-): Promise<void> {
-  const { sql, batchExport, destination, latestKey, signal } = options;
-  if (latestKey === null) return;
-  const wasLive = await hasLiveRuns(sql, batchExport.id);
-  const fault = await verifyLatest(destination, latestKey, newest, signal);
-  if (fault === null) return;
-  // The setting may be newer than the last run.
-  if (fault === 'missing') {
-    return sums.leaveOut(`${latestKey} was not compared, because it is not there yet`);
-  }
-  const isWritten =
-    wasLive || (await hasLiveRuns(sql, batchExport.id)) || (await hasLater(options, newest));
-  if (isWritten) {
-    return sums.leaveOut(`${latestKey} was not compared, because a run is writing to it`);
-  }
-  report(breachesOf(batchExport.id)('I4', fault, latestRemedy));
-}
-
-/** Whether an interval was committed meanwhile. */
-async function hasLater({ sql, batchExport }: VerifyOptions, newest: Receipt): Promise<boolean> {
-  const [next] = await listReceipts(sql, batchExport.id, newest.interval, 1);
-  const { receipt } = await readReceiptNow(sql, batchExport.id, newest.interval);
-  return next !== undefined || receipt?.manifestKey !== newest.manifestKey;
 }
 
 /** The table is ahead of the receipts while a run commits. */
@@ -176,29 +125,4 @@ async function verifyTables({
       breach('I5', `run ${run}: ${why}`),
     ),
   ];
-}
-
-/** What is wrong with the object that names the newest manifest; `missing` if there is none. */
-async function verifyLatest(
-  destination: Destination,
-  key: string,
-  newest: Receipt,
-  signal: AbortSignal,
-): Promise<string | 'missing' | null> {
-  const latest = await findLatest(destination, key, newest.exportId, signal);
-  if (latest === null) return 'missing';
-  if (latest === 'other') return `${key} is not one of this export`;
-  const end = toTimestamp(newest.interval.end);
-  const { manifest, data_interval_start: start, data_interval_end: named } = latest;
-  if (manifest === newest.manifestKey && named === end) return null;
-  const isNewer = named > end || (named === end && start > toTimestamp(newest.interval.start));
-  const why = isNewer
-    ? 'an interval that this database does not know'
-    : `the newest manifest is ${newest.manifestKey} of ${describeInterval(newest.interval)}`;
-  return `${key} names ${manifest} of the interval that ends at ${named}: ${why}`;
-}
-
-/** The later interval; of two that end together, the one that starts later. */
-function isLater({ interval: a }: Receipt, { interval: b }: Receipt): boolean {
-  return a.end === b.end ? a.start > b.start : a.end > b.end;
 }

@@ -71,10 +71,6 @@ export async function verifyFiles(
   const folder = await mkdtemp(join(tmpdir(), 'sluice-verify-'));
   const path = join(folder, 'file');
   try {
-    for (const entry of receipt.sideFiles) {
-      const fault = await fetchFile(destination, entry, path, signal);
-      if (fault !== null) faults.push(fault);
-    }
     for (const [entries, isRejected] of [
       [receipt.files, false],
       [receipt.rejectedFiles, true],

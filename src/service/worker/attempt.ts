@@ -269,7 +269,6 @@ function recordOf(run: ClaimedRun, result: ExportedInterval['result']) {
       recipe: result.recipe,
       files: result.files,
       rejectedFiles: result.rejectedFiles,
-      sideFiles: result.sideFiles ?? [],
       deliveredDigest: result.deliveredDigest,
       rows: sum(result.files, ({ rows }) => rows),
       bytes: sum(result.files, ({ bytes }) => bytes),

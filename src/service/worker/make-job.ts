@@ -1,8 +1,8 @@
 import { type KeyNames, keyNames, tailOf } from '../../foundation/domain/file-name.ts';
 import { type FileSettings, readFileSettings } from '../../foundation/domain/file-settings.ts';
 import { settingsOfRecipe } from '../../foundation/domain/format-settings.ts';
-import { commonFolder, renderKeyTemplate } from '../../foundation/domain/key-template.ts';
-import { latestManifestKey, stemOf } from '../../foundation/domain/object-keys.ts';
+import { renderKeyTemplate } from '../../foundation/domain/key-template.ts';
+import { stemOf } from '../../foundation/domain/object-keys.ts';
 import type { CommitIntent, Encoding, IntervalJob } from '../../rows/pipeline/interval-job.ts';
 import type { ReadRows, WithoutRows } from '../../rows/pipeline/read-back.ts';
 import type { TableFormat } from '../../rows/pipeline/table-format.ts';
@@ -67,9 +67,6 @@ export async function makeJob(
     maxFileBytes: files.maxFileBytes,
     partitionBy: files.partitionBy,
     writesManifest: writesManifest && keepsFiles,
-    checksumFiles: files.checksumFiles,
-    successFile: files.successFile,
-    latestKey: writesManifest && keepsFiles ? latestKeyOf(run, stored) : null,
     onRejected: files.onRejected,
     // Files that were made before the export had a table are not in it.
     table: files.tableFormat === null ? null : options.connectors.tableOf(run),
@@ -83,11 +80,6 @@ export async function makeJob(
     mayBeOvertaken: run.mayBeOvertaken,
     begunManifests: run.begunManifests,
   };
-}
-
-function latestKeyOf({ model, exportId }: ClaimedRun, { prefix, latestManifest }: FileSettings) {
-  if (!latestManifest) return null;
-  return latestManifestKey(commonFolder(prefix, { table: model, batchExportId: exportId }));
 }
 
 /** An erasure keeps the manifest's key, even if the export has another prefix or file_name now. */

@@ -38,8 +38,7 @@ async function currentIn(place: string, exportId: string): Promise<Record<string
   return found;
 }
 
-const beside = { checksum_files: true, success_file: true, latest_manifest: true };
-const prefixOf = (folder: string) => ({ prefix: `{batch_export_id}/${folder}`, ...beside });
+const prefixOf = (folder: string) => ({ prefix: `{batch_export_id}/${folder}` });
 
 async function startAtOld(): Promise<string> {
   const exportId = await createS3Export(installation, { config: prefixOf('old') });

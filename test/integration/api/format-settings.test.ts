@@ -120,20 +120,15 @@ test('folders by values are refused if an entry cannot be one, or with a table, 
   );
 });
 
-test('what is beside the files needs a manifest', async () => {
-  const names = ['checksum_files', 'success_file', 'latest_manifest'];
-  const { id } = await create({ manifest: false });
-  for (const name of names) {
-    const { status, body } = await change(id, { [name]: true });
-    expect([status, body.attr]).toEqual([400, `destination__config__${name}`]);
-    expect(body.detail).toBe(`Needs a manifest. Set manifest to true, or ${name} to false.`);
+test('a file setting that is no longer there is refused by name, with what to use instead', async () => {
+  const { id } = await create({});
+  for (const name of ['checksum_files', 'success_file', 'latest_manifest']) {
+    for (const value of [true, false, null]) {
+      const { status, body } = await change(id, { [name]: value });
+      expect([status, body.attr]).toEqual([400, `destination__config__${name}`]);
+      expect(body.detail).toMatch(/^Sluice no longer has it\. Remove it\. .*manifest/);
+    }
   }
-  const all = Object.fromEntries(names.map((name) => [name, true]));
-  const changed = await change(id, { ...all, manifest: true });
-  expect([changed.status, changed.body.destination.config]).toEqual([
-    200,
-    expect.objectContaining(all),
-  ]);
 });
 
 test('a CSV without a header is a setting of CSV alone', async () => {

@@ -80,7 +80,6 @@ test('creates, then changes nothing, then changes what differs, and secrets neve
 test('takes the layout of the files, says what of it changes, and refuses what cannot be', async () => {
   const layout = {
     ...{ partition_by: ['event', 'day(inserted_at)'], file_name: '{start}_{end}.{generation}' },
-    ...{ checksum_files: true, success_file: true, latest_manifest: true },
   };
   await apply([wanted('One', { config: layout })]);
   const [one] = await stored();
@@ -93,6 +92,11 @@ test('takes the layout of the files, says what of it changes, and refuses what c
   const wrong = { ...layout, partition_by: ['day(timestamp)', 'day(inserted_at)'] };
   const refused = await apply([wanted('One', { config: wrong })]);
   expect([refused.code, refused.output]).toEqual([1, expect.stringMatching(/partition_by.*day/s)]);
+  const struck = await apply([wanted('One', { config: { ...layout, success_file: false } })]);
+  expect([struck.code, struck.output]).toEqual([
+    1,
+    expect.stringContaining('destination.config.success_file: Sluice no longer has it. Remove it.'),
+  ]);
 });
 
 test('a dry run and its JSON change nothing', async () => {

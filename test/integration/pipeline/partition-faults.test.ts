@@ -9,7 +9,6 @@ import { keyNames } from '../../../src/foundation/domain/file-name.ts';
 import type { Destination } from '../../../src/rows/destinations/destination.ts';
 import type { IntervalJob } from '../../../src/rows/pipeline/interval-job.ts';
 import { usualPartitionLimits } from '../../../src/rows/pipeline/partitioned-rows.ts';
-import { readAll } from '../../conformance/destination-suite.ts';
 import { dividing, useDividedBench } from '../../support/divided-events.ts';
 import {
   attempt,
@@ -43,19 +42,19 @@ const folderOf = (key: string) => key.split('/')[1];
 const small = { ...usualPartitionLimits, memoryBytes: 8_000, blockBytes: 1_500 };
 
 describe('an interval with folders by values', () => {
-  it('has the folders between the prefix and any file_name, beside latest_manifest', async () => {
+  it('has the folders between the prefix and any file_name', async () => {
     const template = 'events_{start}_{end}.{generation}-{part}';
     const names = keyNames('p', template, job().interval);
-    const latestKey = 'p/latest_manifest.json';
-    const named = job({ names, latestKey, maxFileBytes: 4_000 });
+    const named = job({ names, maxFileBytes: 4_000 });
     const first = await attempt(bench, destination, named).exported;
     for (const { key } of first.result.files) {
       expect(key).toMatch(
         /^p\/event=[^/]+\/day=[^/]+\/events_20240301T000000Z_20240301T010000Z-\d{5}\.jsonl$/,
       );
     }
-    const latest = JSON.parse(String(await readAll(destination, latestKey)));
-    expect(latest.manifest).toBe('p/events_20240301T000000Z_20240301T010000Z_manifest.json');
+    expect(first.result.manifestKey).toBe(
+      'p/events_20240301T000000Z_20240301T010000Z_manifest.json',
+    );
     const again = await attempt(bench, destination, jobAfter(named, first)).exported;
     expect([again.result.generation, again.replaced]).toEqual([1, []]);
     // Texts that only look alike have folders of their own.

@@ -1,4 +1,5 @@
 import { nearestName } from '../../../foundation/domain/nearest-name.ts';
+import { remedyOfStruck } from '../../../foundation/domain/struck.ts';
 import { CliError } from '../deps.ts';
 import { plain } from '../text.ts';
 import type { Api } from './api.ts';
@@ -137,6 +138,8 @@ export function unknownIn(given: Json, names: readonly string[], prefix: string)
   return Object.keys(given)
     .filter((name) => !names.includes(name))
     .map((name) => {
+      const struck = remedyOfStruck(name);
+      if (struck !== undefined) return `${prefix}${name}: ${struck}`;
       const nearest = nearestName(name, names, lettersPerMistake);
       const others = names.length === 0 ? 'Remove it.' : `Use ${names.join(', ')}.`;
       const remedy = nearest === null ? others : `Did you mean ${nearest}?`;

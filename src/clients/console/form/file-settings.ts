@@ -16,7 +16,6 @@ const isFormat =
     format === name;
 const isCsv = isFormat('CSV');
 const isParquet = isFormat('Parquet');
-const hasManifest: Condition = ({ manifest }) => manifest !== false;
 
 /** The part of the form that a setting is in, and when it has an effect; without a condition: always. */
 const settings: Readonly<Record<string, readonly [Group, Condition?]>> = {
@@ -27,9 +26,6 @@ const settings: Readonly<Record<string, readonly [Group, Condition?]>> = {
   max_file_size_mb: ['files'],
   partition_by: ['files', ({ table_format: table }) => !table],
   manifest: ['files'],
-  checksum_files: ['files', hasManifest],
-  success_file: ['files', hasManifest],
-  latest_manifest: ['files', hasManifest],
   decimal_columns: ['values', isParquet],
   infinity: ['values'],
   json_null: ['values', ({ file_format: format }) => format !== 'JSONLines'],

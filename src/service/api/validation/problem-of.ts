@@ -1,6 +1,7 @@
 import type { ErrorObject } from 'ajv';
 import { nearestName } from '../../../foundation/domain/nearest-name.ts';
 import type { Problem, ProblemCode } from '../../../foundation/domain/problem.ts';
+import { remedyOfStruck } from '../../../foundation/domain/struck.ts';
 
 /** One of three letters of a field's name may be wrong, as in `event` or `evnts`. */
 const lettersPerMistake = 3;
@@ -67,6 +68,8 @@ function problemOf(error: ErrorObject, data: unknown): Problem {
 }
 
 function unknownField({ parentSchema }: ErrorObject, name: string): string {
+  const struck = remedyOfStruck(name);
+  if (struck !== undefined) return struck;
   const known = Object.keys(parentSchema?.properties ?? {});
   const nearest = nearestName(name, known, lettersPerMistake);
   return `This field is unknown. ${nearest === null ? 'Remove it.' : `Did you mean ${nearest}? Otherwise remove it.`}`;

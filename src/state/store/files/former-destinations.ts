@@ -76,7 +76,7 @@ export async function returnToPlace(
                         and (o.destination_version = any ($2::int[]) or o.destination_version = ${version}))
              or exists (select from receipts c where c.export_id = $1 and c.data_interval_start = l.data_interval_start
                            and c.data_interval_end = l.data_interval_end and c.destination_version = ${version}
-                           and (c.manifest_key = l.key or l.key in (select f->>'key' from jsonb_array_elements(c.files || c.rejected_files || c.side_files) f))))`,
+                           and (c.manifest_key = l.key or l.key in (select f->>'key' from jsonb_array_elements(c.files || c.rejected_files) f))))`,
     [exportId, versions],
   );
   await tx.query(

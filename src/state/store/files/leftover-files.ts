@@ -54,7 +54,7 @@ const mayComeAgain = `(l.deleted_at is null and l.manifest_key is not null and l
  * Keys that a receipt aliased `c` names, which are never removed. A failed attempt that replaces files in
  * place has noted them.
  */
-const namedKeys = `select f->>'key' from jsonb_array_elements(c.files || c.rejected_files || c.side_files) f`;
+const namedKeys = `select f->>'key' from jsonb_array_elements(c.files || c.rejected_files) f`;
 
 const ofInterval = `l.export_id = $1 and l.data_interval_start = $2 and l.data_interval_end = $3 and l.destination_version = $4`;
 

@@ -283,7 +283,7 @@ export async function findKnownKeys(
        from owner o cross join interval i
        join receipts c on c.export_id = o.export_id and c.data_interval_start = i.start and c.destination_version = o.version
        cross join lateral (select c.manifest_key as key union all
-                           select f ->> 'key' from jsonb_array_elements(c.files || c.rejected_files || c.side_files) f) k
+                           select f ->> 'key' from jsonb_array_elements(c.files || c.rejected_files) f) k
       where k.key = any ($3::text[])
      union all
      select 'leftover', l.key from owner o join leftover_files l

@@ -44,7 +44,7 @@ const asked = `asked as materialized (
     run_id uuid, fence bigint, export_id uuid, data_interval_start timestamptz, data_interval_end timestamptz, destination_version int,
     total_rows bigint, completed_rows bigint, dropped_rows bigint, rejected_rows bigint, sent_bytes bigint, file_count int,
     steps jsonb, snapshot text, settled boolean, pending text[], key_digest text, key_count bigint, delivered_digest text,
-    generation int, era uuid, manifest_key text, manifest_etag text, files jsonb, rejected_files jsonb, side_files jsonb, recipe jsonb,
+    generation int, era uuid, manifest_key text, manifest_etag text, files jsonb, rejected_files jsonb, recipe jsonb,
     rows bigint, bytes bigint, named text[], replaced jsonb) ${anyNumber}
 )`;
 
@@ -78,14 +78,14 @@ const completed = `completed as (
 /** The receipt of the interval, with its proof. */
 const received = `received as (
   insert into receipts (export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag,
-         files, rejected_files, side_files, rows, bytes, destination_version, recipe, generation, era,
+         files, rejected_files, rows, bytes, destination_version, recipe, generation, era,
          snapshot, settled, pending_transactions, key_digest, key_count, delivered_digest, pending_checked_at, looked_back_at)
   select export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag,
-         files, rejected_files, side_files, rows, bytes, destination_version, recipe, generation, era,
+         files, rejected_files, rows, bytes, destination_version, recipe, generation, era,
          snapshot, settled, pending, key_digest, key_count, delivered_digest, clock_timestamp(), clock_timestamp() from completed
   on conflict (export_id, data_interval_start, data_interval_end) do update
      set run_id = excluded.run_id, manifest_key = excluded.manifest_key, manifest_etag = excluded.manifest_etag,
-         files = excluded.files, rejected_files = excluded.rejected_files, side_files = excluded.side_files, rows = excluded.rows, bytes = excluded.bytes,
+         files = excluded.files, rejected_files = excluded.rejected_files, rows = excluded.rows, bytes = excluded.bytes,
          destination_version = excluded.destination_version, recipe = excluded.recipe,
          generation = excluded.generation, era = excluded.era, committed_at = clock_timestamp(),
          snapshot = excluded.snapshot, settled = excluded.settled, pending_transactions = excluded.pending_transactions,
@@ -114,7 +114,7 @@ const leftBehind = `left_behind as (
   select old.export_id, old.data_interval_start, old.data_interval_end, old.destination_version, f.key, old.generation, old.manifest_key, f.etag, false
     from completed c, lateral (select * from receipts r where r.export_id = c.export_id and r.data_interval_start = c.data_interval_start
                                  and r.data_interval_end = c.data_interval_end and r.destination_version <> c.destination_version) old,
-         lateral (select file->>'key' as key, file->>'etag' as etag from jsonb_array_elements(old.files || old.rejected_files || old.side_files) file
+         lateral (select file->>'key' as key, file->>'etag' as etag from jsonb_array_elements(old.files || old.rejected_files) file
                   union all select old.manifest_key, old.manifest_etag where old.manifest_key is not null) f
   on conflict do nothing
 )`;
@@ -204,8 +204,8 @@ export async function completeLocked(
 
 /** A row of `asked`. */
 function recordOf({ lease, result, receipt, replaced }: CompletedRun) {
-  const { files: data, rejectedFiles, sideFiles } = receipt;
-  const files = [...data, ...rejectedFiles, ...sideFiles].map((file) => file.key);
+  const { files: data, rejectedFiles } = receipt;
+  const files = [...data, ...rejectedFiles].map((file) => file.key);
   const [start, end] = boundsOf(receipt.interval);
   return {
     run_id: lease.runId,
@@ -233,7 +233,6 @@ function recordOf({ lease, result, receipt, replaced }: CompletedRun) {
     manifest_etag: receipt.manifestEtag,
     files: receipt.files,
     rejected_files: receipt.rejectedFiles,
-    side_files: receipt.sideFiles,
     recipe: receipt.recipe,
     rows: receipt.rows,
     bytes: receipt.bytes,
