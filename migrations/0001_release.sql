@@ -790,8 +790,6 @@ create table notification_targets (
   format text not null check (format in ('json', 'slack', 'teams', 'discord', 'pagerduty')),
   recipients text[] not null default '{}',
   events text[] not null,
-  -- Whether many events of one type are sent in one message.
-  digests boolean not null default true,
   enabled boolean not null default true,
   -- Why Sluice disabled it; null if a person did.
   disabled_reason text,
@@ -837,16 +835,10 @@ create table notification_deliveries (
   seq bigint not null,
   kind text not null,
   type text not null,
-  -- cancelled: the target was disabled. replaced: a later event of its export and type took its place, because too many
-  -- waited for the target.
+  -- cancelled: the target was disabled. replaced: it was not sent, because too many came at once.
   status text not null default 'waiting' check (status in ('waiting', 'delivered', 'given_up', 'cancelled', 'replaced')),
   -- Sent again on request: keeps no order.
   is_repeat boolean not null default false,
-  -- Many changes of one type within minutes are sent to a target in one message, a digest.
-  -- It waits for others of its type until then; null: it does not.
-  gathers_until timestamptz,
-  -- The delivery that carries it together with others. Its attempts are there, and its end is the end of all.
-  digest_id uuid references notification_deliveries (id) on delete set null,
   -- Since it began to wait.
   attempts integer not null default 0,
   next_attempt_at timestamptz not null default now(),
@@ -861,43 +853,13 @@ create table notification_deliveries (
 );
 create index notification_deliveries_by_event on notification_deliveries (event_id);
 create index notification_deliveries_by_target on notification_deliveries (target_id, created_at desc, id desc);
-create index notification_deliveries_by_digest on notification_deliveries (digest_id) where digest_id is not null;
 create index notification_deliveries_of_type on notification_deliveries (target_id, type, created_at);
 create index notification_deliveries_waiting on notification_deliveries (kind, organization_id, next_attempt_at, seq)
   where status = 'waiting';
 create index notification_deliveries_in_order on notification_deliveries (target_id, export_id, seq) where status = 'waiting';
-create index notification_deliveries_gathering on notification_deliveries (gathers_until)
-  where status = 'waiting' and gathers_until is not null;
 create index notification_deliveries_under_way on notification_deliveries (organization_id, kind, target_id, leased_until)
   where status = 'waiting' and leased_until is not null;
 
--- Addresses that an organization wants to notify by e-mail. Each confirms once; until then it gets one mail that asks for it.
-create table email_addresses (
-  organization_id uuid not null references organizations (id),
-  -- In lower case.
-  address text not null,
-  created_at timestamptz not null default now(),
-  -- When the newest mail that asks for the confirmation was sent; null: one waits to be sent.
-  requested_at timestamptz,
-  requests integer not null default 0,
-  -- The mail that waits is not sent before.
-  not_before timestamptz not null default now(),
-  confirmed_at timestamptz,
-  primary key (organization_id, address)
-);
-create index email_addresses_waiting on email_addresses (not_before)
-  where requested_at is null and confirmed_at is null;
-create index email_addresses_by_address on email_addresses (address, requested_at);
-
--- E-mails of each organization in the last hour. It is apart from the log of deliveries: to delete a target or to send a
--- delivery again forgets nothing here. A crash of Postgres loses it, which does no harm.
-create unlogged table sent_emails (
-  organization_id uuid primary key,
-  -- One entry per recipient and attempt, oldest first.
-  sent_at timestamptz[] not null default '{}',
-  -- Until then the first e-mail that waits does not fit into its hour.
-  blocked_until timestamptz
-);
 
 
 -- REQUESTS OF THE API
@@ -1096,7 +1058,6 @@ create table installation_alarms (
 alter table dispatch_turn set (fillfactor = 10);
 alter table log_counts set (fillfactor = 50);
 alter table rate_limits set (fillfactor = 50);
-alter table sent_emails set (fillfactor = 50);
 alter table stored_bytes set (fillfactor = 50);
 alter table workers set (fillfactor = 50);
 alter table batch_exports set (fillfactor = 60);
@@ -1292,7 +1253,7 @@ create trigger batch_exports_deadline after update of deadline_minutes, deadline
      or old.warn_minutes is distinct from new.warn_minutes or (old."interval", old.timezone) is distinct from (new."interval", new.timezone))
   execute function begin_deadline();
 
--- 9. to 16. A change that people ask to be notified of is recorded in its own transaction, by these functions. Statements of the
+-- 9. to 15. A change that people ask to be notified of is recorded in its own transaction, by these functions. Statements of the
 --    service do not know who is notified.
 
 -- A time as the API shows it.
@@ -1309,24 +1270,25 @@ $$;
 
 -- Records an event of an export, and its delivery to each target of its organization or of the installation that asks for it;
 -- nothing if no target does. The event says whose export it is, the code of the newest failure, and how many intervals are
--- without data. Targets that also ask for `unless_type` do not get it: they got that one at the same moment. From the 21st event
--- of a type within five minutes on, a delivery waits a minute for others of its type. If 500 deliveries wait for a target, a new
--- one waits too, and takes the place of those of its export and type that wait.
+-- without data. Targets that also ask for `unless_type` do not get it: they got that one at the same moment.
+-- A storm is bounded twice. Mail and chats, which people read, get 20 events of a type within five minutes: more of them are
+-- `replaced` at once, and not sent. If 500 deliveries wait for a target, a new one takes the place of those of its export and
+-- type that wait.
 create function notify_targets(about uuid, event_type text, event_facts jsonb, unless_type text default null)
 returns void language plpgsql as $$
 declare
   waiting_max constant integer := 500;
-  single_max constant integer := 20;
+  read_max constant integer := 20;
 begin
   with wanted as materialized (
     -- Locked, so that a target that is being deleted cannot fail the transaction of the change.
-    select t.id, t.kind, t.organization_id, t.digests, (select count(*) from (
+    select t.id, t.kind, t.organization_id, (select count(*) from (
              select from notification_deliveries d where d.target_id = t.id and d.status = 'waiting' limit waiting_max
            ) as counted) >= waiting_max as is_full,
-           (select count(*) from (
+           (t.kind = 'email' or t.format in ('slack', 'teams', 'discord')) and (select count(*) from (
              select from notification_deliveries d where d.target_id = t.id and d.type = event_type
-                and d.created_at > clock_timestamp() - interval '5 minutes' limit single_max
-           ) as recent) >= single_max as is_storm
+                and d.created_at > clock_timestamp() - interval '5 minutes' limit read_max
+           ) as recent) >= read_max as is_storm
       from batch_exports e join projects p on p.id = e.team_id
       join notification_targets t on t.organization_id in (p.organization_id, '00000000-0000-0000-0000-000000000000')
        and (t.team_id is null or t.team_id = e.team_id)
@@ -1345,20 +1307,18 @@ begin
       from batch_exports e join projects p on p.id = e.team_id join organizations o on o.id = p.organization_id
      where e.id = about and exists (select from wanted)
     returning id, seq
-  ), older as materialized (
-    select d.id, d.target_id, d.gathers_until
-      from wanted w join notification_deliveries d on d.target_id = w.id and d.export_id = about and d.type = event_type
-     where w.is_full and d.status = 'waiting' and d.digest_id is null and not d.is_repeat
-       and (d.leased_until is null or d.leased_until <= now())
-       for update of d skip locked
   ), replaced as (
-    update notification_deliveries d set status = 'replaced', gathers_until = null, lease = null, leased_until = null, finished_at = now()
-      from older where d.id = older.id
+    update notification_deliveries d set status = 'replaced', lease = null, leased_until = null, finished_at = now()
+     where d.id in (
+       select older.id from wanted w join notification_deliveries older
+           on older.target_id = w.id and older.export_id = about and older.type = event_type
+        where w.is_full and older.status = 'waiting' and not older.is_repeat
+          and (older.leased_until is null or older.leased_until <= now())
+          for update of older skip locked)
   )
-  insert into notification_deliveries (target_id, event_id, organization_id, export_id, seq, kind, type, gathers_until)
+  insert into notification_deliveries (target_id, event_id, organization_id, export_id, seq, kind, type, status, finished_at)
   select w.id, event.id, w.organization_id, about, event.seq, w.kind, event_type,
-         case when w.digests and (w.is_full or w.is_storm) then coalesce(
-           (select min(older.gathers_until) from older where older.target_id = w.id), clock_timestamp() + interval '1 minute') end
+         case when w.is_storm then 'replaced' else 'waiting' end, case when w.is_storm then now() end
     from event, wanted w;
 end $$;
 
@@ -1544,12 +1504,3 @@ end $$;
 create trigger verifications_notify after update of failed_since on verifications for each row
   when ((old.failed_since is null) <> (new.failed_since is null)) execute function note_verification();
 
--- 16. How a digest ends, all that it carries ends.
-create function end_carried() returns trigger language plpgsql as $$
-begin
-  update notification_deliveries m set status = new.status, finished_at = new.finished_at
-   where m.digest_id = new.id and m.status = 'waiting' and not m.is_repeat;
-  return null;
-end $$;
-create trigger notification_deliveries_end_carried after update of status on notification_deliveries for each row
-  when (new.type = 'digest' and old.status = 'waiting' and new.status <> 'waiting') execute function end_carried();

@@ -1,5 +1,6 @@
 import { tmpdir } from 'node:os';
 import type { Config } from '../foundation/config/config.ts';
+import { findStruckSettings } from '../foundation/config/struck-settings.ts';
 import { turnOfCode } from '../foundation/domain/causes.ts';
 import { systemClock } from '../foundation/domain/clock.ts';
 import { describeError, toSluiceError } from '../foundation/domain/errors.ts';
@@ -55,10 +56,13 @@ export async function examineInstallation(
     onError: () => {},
   });
   try {
+    const struck = findStruckSettings().map((detail) => failed('settings', detail));
     const database = await examineDatabase(url, config.DATABASE_URL ?? url);
     if (database.result === 'failed') {
       // Without Redis the queue is in the same database.
-      return config.REDIS_URL === null ? [database] : [database, await examineQueue(config, url)];
+      return config.REDIS_URL === null
+        ? [...struck, database]
+        : [...struck, database, await examineQueue(config, url)];
     }
     const migrations = await examineSchema(url);
     const rest = [
@@ -66,7 +70,7 @@ export async function examineInstallation(
       await examineClock(db),
       await examineTemporaryFolder(),
     ];
-    const found = [database, migrations, ...rest];
+    const found = [...struck, database, migrations, ...rest];
     return migrations.result === 'ok'
       ? [
           ...found,

@@ -27,8 +27,7 @@ export function openNotifications(
     | 'PUBLIC_URL'
     | 'SMTP_URL'
     | 'MAIL_FROM'
-    | 'MAX_EMAILS_PER_HOUR'
-    | 'MAIL_TRUSTED_DOMAINS'
+    | 'MAIL_RECIPIENTS'
     | 'HTTP_PROXY'
     | 'HTTPS_PROXY'
     | 'NO_PROXY'
@@ -45,8 +44,7 @@ export function openNotifications(
     allowedPrivateEndpoints,
     mailServer: mailServerOf(config, proxies),
     publicUrl: config.PUBLIC_URL,
-    emailsPerHour: config.MAX_EMAILS_PER_HOUR,
-    trustedDomains: config.MAIL_TRUSTED_DOMAINS.map((domain) => domain.toLowerCase()),
+    mailRecipients: config.MAIL_RECIPIENTS.map((each) => each.toLowerCase()),
     timeoutMs,
   });
 }

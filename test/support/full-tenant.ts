@@ -98,11 +98,6 @@ export async function fillTenant(
     ],
     [`insert into rate_limits (key_id) values ($1)`, keyId],
     [`insert into stored_bytes (organization_id, used) values ($1, 1)`, organizationId],
-    [`insert into sent_emails (organization_id) values ($1)`, organizationId],
-    [
-      `insert into email_addresses (organization_id, address) values ($1, 'ops@acme.example')`,
-      organizationId,
-    ],
     [
       `insert into activity (organization_id, subject_type, subject_id, action, key_id) values ($1, 'api_key', $2::uuid::text, 'created', $2::uuid)`,
       organizationId,

@@ -29,7 +29,6 @@ export interface TargetWanted {
   readonly organizationId?: string;
   readonly events?: readonly NotificationType[];
   readonly format?: 'json' | 'slack';
-  readonly digests?: boolean;
 }
 
 /** A webhook target of the tenant. */
@@ -49,7 +48,6 @@ export function createWebhook(
     recipients: [],
     events: wanted.events ?? notificationTypes,
     enabled: true,
-    digests: wanted.digests ?? true,
   });
 }
 
@@ -123,6 +121,4 @@ export async function skipWaits(db: Database): Promise<void> {
 export async function forgetNotifications(db: Database): Promise<void> {
   await db.query('delete from notification_targets');
   await db.query('delete from notification_events');
-  await db.query('delete from sent_emails');
-  await db.query('delete from email_addresses');
 }

@@ -228,13 +228,8 @@ export const settings = {
       mustBe: 'an e-mail address, with or without a name',
     },
   ),
-  MAIL_TRUSTED_DOMAINS: list(
-    'Domains of e-mail, such as `example.com`, whose addresses get notifications without a confirmation. All other addresses must confirm once, by a link below PUBLIC_URL.',
-  ),
-  MAX_EMAILS_PER_HOUR: wholeNumber(
-    'Maximum e-mails of one organization per hour. Each recipient of each attempt counts as one. Further notifications by e-mail wait.',
-    200,
-    [10, 10_000],
+  MAIL_RECIPIENTS: list(
+    'Who may get notifications by e-mail: addresses and domains, such as `oncall@example.com,example.org`. All others use webhooks.',
   ),
   FRESHNESS_MINUTES: wholeNumber(
     'Maximum age of the data of an export that has no `freshness_minutes` and no deadline, and whose project has no `freshness_minutes`. Older data is late, which is an event and a metric. 0: two intervals and six minutes.',

@@ -2,6 +2,7 @@ import { nearestName } from '../domain/nearest-name.ts';
 import { clientVariables } from './client-settings.ts';
 import type { Setting } from './setting.ts';
 import { settings } from './settings.ts';
+import { findStruckSettings } from './struck-settings.ts';
 
 /** A variable that looks like one of our settings and is none. */
 export interface UnknownSetting {
@@ -27,6 +28,7 @@ export function findUnknownSettings(
 ): readonly UnknownSetting[] {
   return Object.keys(env)
     .filter((name) => name.includes('_') && !known.includes(name) && !ofClients.includes(name))
+    .filter((name) => findStruckSettings({ [name]: 'x' }).length === 0)
     .flatMap((name) => {
       // Only a secret can be in a file.
       const plain = name.replace(/_FILE$/, '');

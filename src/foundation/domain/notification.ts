@@ -24,9 +24,6 @@ export const notificationTypes = [
 
 export type NotificationType = (typeof notificationTypes)[number];
 
-/** What is sent besides: a test, or many changes of one type in one message. */
-export type SentType = 'test' | 'digest';
-
 export const deliveryStatuses = [
   'waiting',
   'delivered',
@@ -48,7 +45,7 @@ export type WebhookFormat = (typeof webhookFormats)[number];
 export interface Notification {
   /** It is the same for each attempt and each target: a receiver drops what it has seen. */
   readonly eventId: string;
-  readonly type: NotificationType | SentType;
+  readonly type: NotificationType | 'test';
   readonly happenedAt: Timestamp;
   /** Whose event it is; that of the installation itself is `installationId`. */
   readonly organizationId: string;
@@ -79,22 +76,14 @@ export interface NotificationOutcome {
   /** `HTTP 204`, `timeout`, `endpoint_forbidden`: what the target's owner may see, nothing of our network. */
   readonly answer: string;
   readonly latencyMs: number;
-  /** The mail server got no recipient, so the attempt does not count as e-mail. */
-  readonly gotNoRecipient?: boolean;
 }
 
 /** Sends notifications out of this installation. The composition root provides it. */
 export interface NotificationSender {
   /** Whether this installation can send e-mail. */
   readonly canEmail: boolean;
-  /** Maximum e-mails of one organization per hour; each recipient of each attempt counts. */
-  readonly emailsPerHour: number;
-  /** Whether this installation can ask an address for its confirmation. */
-  readonly canConfirm: boolean;
-  /** Whether the operator trusts the domain of an address: it needs no confirmation. */
-  trusts(address: string): boolean;
-  /** Asks an address for its confirmation, limited in time. @returns whether the mail server took it; never throws */
-  askToConfirm(address: string, token: string): Promise<boolean>;
+  /** Whether the operator lists the address, or its domain. */
+  mayMail(address: string): boolean;
   /** Whether the operator allows http:// to this host. */
   allowsPlainHttp(url: URL): boolean;
   /** One attempt, limited in time. Never throws. */

@@ -3,6 +3,7 @@ const struckFields: ReadonlyMap<string, string> = new Map([
   ['checksum_files', 'The manifest has the SHA-256 of each file.'],
   ['success_file', 'An interval is complete as soon as its manifest is there.'],
   ['latest_manifest', 'List the manifests below the prefix: each says its interval.'],
+  ['digests', 'Ask for healing.started and healing.ended: one message for all exports of a cause.'],
 ]);
 
 /** What to do about a field of a request that is no longer there; undefined if it never was. */

@@ -42,7 +42,6 @@ import { unsavedRoutes } from './insights/unsaved.ts';
 import { logRoutes } from './logs/routes.ts';
 import { logTailRoutes } from './logs/tail.ts';
 import { meRoutes } from './me/routes.ts';
-import { confirmationRoutes } from './notifications/confirm-page.ts';
 import { notificationRoutes } from './notifications/routes.ts';
 import {
   type Family,
@@ -125,7 +124,6 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
   serveConsole(api, options.consoleDir);
 
   healthRoutes(api, options, operators);
-  confirmationRoutes(api);
   api.register(async (scope: Api) => {
     requireOperator(scope, operators);
     offboardingRoutes(scope);

@@ -49,7 +49,7 @@ export function contextOf(
     fault: spec?.fault ?? null,
     turn: turnOfEvent(type, code),
   };
-  if (type === 'digest' || type === 'test') return common;
+  if (type === 'test') return common;
   if (isGroup(type)) {
     const { next_step: remedy, link } = stepOfGroup(notification, publicUrl);
     return { ...common, remedy, link };

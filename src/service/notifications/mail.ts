@@ -105,12 +105,6 @@ async function inTime<Result>(
   return Promise.race([work, tooLong]).finally(() => clearTimeout(overdue));
 }
 
-/** Whether a mail failed before its server got a recipient. If this is not certain: false. */
-export function gotNoRecipient(error: unknown): boolean {
-  const { code = '', syscall = '' } = error as { code?: string; syscall?: string };
-  return syscall === 'connect' || ['EAUTH', 'EDNS', 'ETLS'].includes(code);
-}
-
 /** What a failed mail shows to the owner of the target: the server's code, or a word. */
 export function mailAnswerOf(error: unknown): string {
   const { code = '', responseCode } = error as { code?: string; responseCode?: number };

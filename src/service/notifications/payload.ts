@@ -1,6 +1,5 @@
 import type { Notification } from '../../foundation/domain/notification.ts';
 import type { Timestamp } from '../../foundation/domain/time.ts';
-import { describeDigest } from './digest-text.ts';
 import { oneLine } from '../../foundation/domain/one-line.ts';
 import { contextLines, contextOf } from './event-context.ts';
 import { describeGroup, type GroupType, isGroup } from './group-text.ts';
@@ -60,27 +59,6 @@ export function emailText(
   return { subject, text: [title, ...lines, '', `Event: ${notification.eventId}`, ''].join('\n') };
 }
 
-/**
- * Asks an address for its confirmation. It has no text of a tenant.
- *
- * @param token valid in the address of a link
- */
-export function confirmationText(
-  publicUrl: string,
-  token: string,
-): { subject: string; text: string } {
-  const text = [
-    'Somebody wants Sluice to send notifications of data exports to this address.',
-    '',
-    'To get them, open this page and press the button:',
-    `${publicUrl.replace(/\/$/, '')}/confirm-address?token=${token}`,
-    '',
-    'If you did not expect this, do nothing: you get no notifications.',
-    '',
-  ];
-  return { subject: '[Sluice] Confirm your address', text: text.join('\n') };
-}
-
 /** A name of a tenant in a subject must not look like an address or a link: letters, digits and few signs only. */
 const plainName = /^[\p{L}\p{M}\p{N} _()#&+,-]{1,100}$/u;
 
@@ -124,7 +102,6 @@ interface Facts {
 
 /** A notification for people. */
 export function describe(notification: Notification, publicUrl: string | null): Description {
-  if (notification.type === 'digest') return describeDigest(notification, publicUrl);
   const facts: Facts = notification.facts;
   const name = facts.export ? `"${oneLine(facts.export.name)}"` : '';
   const where = facts.export ? placeOf(facts.export.id, notification.projectId, publicUrl) : [];
@@ -141,7 +118,7 @@ function placeOf(id: string, projectId: number | null, publicUrl: string | null)
 
 // biome-ignore lint/complexity/noExcessiveLinesPerFunction: a list of texts
 function words(
-  type: Exclude<Notification['type'], 'digest' | GroupType>,
+  type: Exclude<Notification['type'], GroupType>,
   facts: Facts,
   name: string,
 ): readonly [string, readonly string[]] {

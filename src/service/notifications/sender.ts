@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import type {
   Notification,
   NotificationOrder,
@@ -8,8 +7,8 @@ import type {
 } from '../../foundation/domain/notification.ts';
 import { allowsEndpoint, type OutboundAgents } from '../../foundation/security/outbound-filter.ts';
 import { discordBody, pagerDutyBody, takeRoutingKey, teamsBody } from './chat-bodies.ts';
-import { type MailServer, mailAnswerOf, openMailer, gotNoRecipient } from './mail.ts';
-import { confirmationText, emailText, jsonBody, slackBody } from './payload.ts';
+import { type MailServer, mailAnswerOf, openMailer } from './mail.ts';
+import { emailText, jsonBody, slackBody } from './payload.ts';
 import { answerOf, post } from './post.ts';
 import { signatureHeaders } from './signature.ts';
 
@@ -20,9 +19,8 @@ export interface SenderOptions {
   readonly mailServer: MailServer | null;
   /** Address of the page, for links; null: unknown. */
   readonly publicUrl: string | null;
-  readonly emailsPerHour: number;
-  /** Domains whose addresses need no confirmation, in lower case. */
-  readonly trustedDomains: readonly string[];
+  /** Addresses and domains that may get mail, in lower case. */
+  readonly mailRecipients: readonly string[];
   /** For a whole attempt. */
   readonly timeoutMs: number;
 }
@@ -55,9 +53,8 @@ function bodyOf(
 
 /** Sends webhooks through the filter for tenants' endpoints, and e-mail through the operator's server. */
 export function createSender(options: SenderOptions): NotificationSender {
-  const { agents, allowedPrivateEndpoints, mailServer, publicUrl, emailsPerHour, timeoutMs } =
-    options;
-  const trusted = new Set(options.trustedDomains);
+  const { agents, allowedPrivateEndpoints, mailServer, publicUrl, timeoutMs } = options;
+  const listed = new Set(options.mailRecipients);
   const mail = mailServer === null ? null : openMailer(mailServer, timeoutMs);
 
   async function attempt({ notification, address, signedAt }: NotificationOrder) {
@@ -70,9 +67,7 @@ export function createSender(options: SenderOptions): NotificationSender {
       const status = await post(agents, { url, body, headers, tenant: organizationId }, timeoutMs);
       return { delivered: status >= 200 && status < 300, answer: `HTTP ${status}` };
     }
-    if (mail === null) {
-      return { delivered: false, answer: 'no_mail_server', gotNoRecipient: true };
-    }
+    if (mail === null) return { delivered: false, answer: 'no_mail_server' };
     const to = address.recipients;
     const { refused } = await mail({ to, eventId, ...emailText(notification, publicUrl) });
     const answer = refused === 0 ? 'SMTP 250' : `SMTP 250, ${refused} of ${to.length} refused`;
@@ -81,24 +76,16 @@ export function createSender(options: SenderOptions): NotificationSender {
 
   return {
     canEmail: mail !== null,
-    canConfirm: mail !== null && publicUrl !== null,
-    emailsPerHour,
-    trusts: (address) => trusted.has(address.slice(address.lastIndexOf('@') + 1).toLowerCase()),
-    async askToConfirm(address, token) {
-      if (mail === null || publicUrl === null) return false;
-      const text = confirmationText(publicUrl, token);
-      return mail({ to: [address], eventId: randomUUID(), ...text }).then(
-        ({ refused }) => refused === 0,
-        () => false,
-      );
+    mayMail(address) {
+      const known = address.toLowerCase();
+      return listed.has(known) || listed.has(known.slice(known.lastIndexOf('@') + 1));
     },
     allowsPlainHttp: (url) => allowsEndpoint(allowedPrivateEndpoints, url),
     async send(order): Promise<NotificationOutcome> {
       const startedAt = performance.now();
       const failed = (error: unknown) => {
         const isEmail = order.address.kind === 'email';
-        const answer = isEmail ? mailAnswerOf(error) : answerOf(error);
-        return { delivered: false, answer, gotNoRecipient: isEmail && gotNoRecipient(error) };
+        return { delivered: false, answer: isEmail ? mailAnswerOf(error) : answerOf(error) };
       };
       const outcome = await attempt(order).catch(failed);
       return { ...outcome, latencyMs: Math.round(performance.now() - startedAt) };

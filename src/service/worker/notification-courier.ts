@@ -8,10 +8,7 @@ import {
   type ClaimedDelivery,
   claimDeliveries,
 } from '../../state/store/notifications/notification-deliveries.ts';
-import { gatherDigests } from '../../state/store/notifications/notification-digests.ts';
-import { unblockEmails } from '../../state/store/notifications/sent-emails.ts';
 import type { Context } from '../use-cases/context.ts';
-import { sendConfirmations } from '../use-cases/notifications/confirm-addresses.ts';
 import { deliver, deliveryLeaseMs } from '../use-cases/notifications/deliver.ts';
 
 export interface CourierOptions {
@@ -30,9 +27,6 @@ const slots: Readonly<Record<TargetKind, number>> = { webhook: 64, email: 8 };
  */
 const perOrganization: Readonly<Record<TargetKind, number>> = { webhook: 4, email: 2 };
 
-/** Mails that ask for a confirmation at a time; each takes at most 15 seconds. */
-const confirmationSlots = 4;
-
 /** How long `close` waits for attempts in progress. What it leaves is sent again, after the lease. */
 const goodbyeMs = 5_000;
 
@@ -42,8 +36,6 @@ export class NotificationCourier {
   readonly #sending = new Map<TargetKind, Set<Promise<void>>>();
   #collecting: Promise<void> | null = null;
   #next: Promise<void> | null = null;
-  #asking: Promise<void> | null = null;
-  #hasStarted = false;
   #isClosed = false;
 
   constructor(options: CourierOptions) {
@@ -71,10 +63,6 @@ export class NotificationCourier {
   }
 
   async #collect(): Promise<void> {
-    if (!this.#hasStarted) await unblockEmails(this.#options.context.db);
-    this.#hasStarted = true;
-    await gatherDigests(this.#options.context.db);
-    this.#askAddresses();
     for (const kind of ['webhook', 'email'] as const) {
       const running = this.#running(kind);
       const limit = slots[kind] - running.size;
@@ -91,17 +79,6 @@ export class NotificationCourier {
         running.add(sending);
       }
     }
-  }
-
-  /** Mails that ask for a confirmation have slots of their own. */
-  #askAddresses(): void {
-    if (this.#asking !== null) return;
-    const { context, sender, onError } = this.#options;
-    this.#asking = sendConfirmations(context, sender, confirmationSlots)
-      .catch(onError)
-      .finally(() => {
-        this.#asking = null;
-      });
   }
 
   #running(kind: TargetKind): Set<Promise<void>> {
@@ -125,7 +102,6 @@ export class NotificationCourier {
     await this.#collecting?.catch(() => {});
     await this.#next?.catch(() => {});
     const all = [...this.#sending.values()].flatMap((sending) => [...sending]);
-    if (this.#asking !== null) all.push(this.#asking);
     if (all.length === 0) return;
     await within(goodbyeMs, Promise.allSettled(all), null);
   }

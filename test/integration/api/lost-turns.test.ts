@@ -53,7 +53,7 @@ test.each([
     [created.id],
   );
   const target = await operator.post('/api/admin/notification_targets', {
-    ...{ url: receiver.url, events: ['export.incomplete'], digests: false },
+    ...{ url: receiver.url, events: ['export.incomplete'] },
   });
   await api.db.query(`update holes set noted_at = now() - interval '2 hours'`);
   expect(await checkCompleteness(api.db)).toBe(1);

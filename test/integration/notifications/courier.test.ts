@@ -282,7 +282,6 @@ describe('a receiver', () => {
         recipients: [],
         events: ['export.failing'],
         enabled: true,
-        digests: true,
       });
     }
     const courier = couriers.add(strict);

@@ -5,12 +5,11 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { readConfig } from '../../../src/foundation/config/config.ts';
 import type { NotificationSender } from '../../../src/foundation/domain/notification.ts';
 import { openNotifications } from '../../../src/main/notifications.ts';
-import { listDeliveries } from '../../../src/state/store/notifications/notification-deliveries.ts';
 import {
+  changeTarget,
   createTarget,
-  removeTarget,
 } from '../../../src/service/use-cases/notifications/change-targets.ts';
-import { redeliver, testTarget } from '../../../src/service/use-cases/notifications/deliver.ts';
+import { testTarget } from '../../../src/service/use-cases/notifications/deliver.ts';
 import {
   type Couriers,
   createWebhook,
@@ -23,7 +22,6 @@ import {
 } from '../../support/notified.ts';
 import { startReceiver } from '../../support/receiver.ts';
 import { openRunSide, type RunSide } from '../../support/run-side.ts';
-import { createTenant } from '../../support/tenants.ts';
 import { until } from '../../support/until.ts';
 
 interface Mail {
@@ -97,7 +95,7 @@ function subjectOf(mail: Mail | undefined): string | undefined {
 const env = (url = `smtp://sluice:canary@127.0.0.1:${port}`) => ({
   SMTP_URL: url,
   MAIL_FROM: 'Sluice <sluice@example.com>',
-  MAIL_TRUSTED_DOMAINS: 'example.com',
+  MAIL_RECIPIENTS: 'Example.com,boss@example.org',
 });
 
 async function createEmail(sender: NotificationSender, recipients: readonly string[]) {
@@ -115,7 +113,6 @@ const email = {
   format: 'json',
   events: ['export.paused'],
   enabled: true,
-  digests: true,
 } as const;
 
 async function happen(reason = 'destination.access_denied: The destination refused access.') {
@@ -175,169 +172,34 @@ describe('an e-mail', () => {
   });
 });
 
-describe('an organization sends so many e-mails per hour', () => {
-  const perHour = 12;
-  const limited = (url?: string) => ({ ...env(url), MAX_EMAILS_PER_HOUR: String(perHour) });
-  const recipients = (count: number) =>
-    Array.from({ length: count }, (_, index) => `person-${index}@example.com`);
-  const sent = () => mails.reduce((sum, { to }) => sum + to.length, 0);
-  /** Lets every e-mail that was sent be so much older. */
-  const age = (minutes: number) =>
-    side.db.query(
-      `update sent_emails set blocked_until = blocked_until - $1 * interval '1 minute',
-              sent_at = array(select sent - $1 * interval '1 minute' from unnest(sent_at) as sent order by 1)`,
-      [minutes],
+describe('the recipients that the operator lists', () => {
+  it('are addresses and domains; others are refused by name, and get nothing once they are no longer listed', async () => {
+    const sender = senderTo([], { env: env() });
+    const outside = ['a@example.org', 'b@sub.example.com', 'c@notexample.com'];
+    for (const each of outside) {
+      const created = createEmail(sender, ['ops@example.com', each]);
+      await expect(created).rejects.toThrow(`no mail to ${each}. Ask your operator to list`);
+    }
+    const { target } = await createEmail(sender, ['Boss@Example.org', 'ops@EXAMPLE.com']);
+    const actor = { organizationId: target.organizationId, keyId: null };
+    const change = { recipients: ['a@example.org'] };
+    await expect(changeTarget(side.context, sender, actor, target.id, change)).rejects.toThrow(
+      'MAIL_RECIPIENTS',
     );
-  const throttled = { name: 'Throttled' };
-
-  it('and each recipient counts; more wait in their order, and webhooks do not wait', async () => {
-    const receiver = await startReceiver();
-    const sender = senderTo([receiver], { env: limited() });
-    const { target } = await createEmail(sender, recipients(5));
-    await createWebhook(side, sender, receiver);
-    const courier = couriers.add(sender);
-    for (const reason of ['one', 'two', 'three', 'four']) await happen(`reason-${reason}`);
-    const collectAll = async () => {
-      const before = couriers.outcomes.length;
-      await courier.collect();
-      await until(() => couriers.outcomes.length > before);
-    };
-    while (mails.length < 2 || receiver.received.length < 4) await collectAll();
-    await until(async () => (await deliveries()).some(({ delayedBy }) => delayedBy !== null));
-    const waiting = (await deliveries()).filter(({ status }) => status === 'waiting');
-    expect(waiting.map(({ delayedBy, attempts }) => [delayedBy, attempts])).toEqual([
-      ['email_limit', 0],
-      ['email_limit', 0],
-    ]);
-    const inAnHour = Date.now() + 3_600_000;
-    for (const { nextAttemptAt } of waiting) {
-      expect(Math.abs(Date.parse(nextAttemptAt ?? '') - inAnHour)).toBeLessThan(600_000);
-    }
-    // A test is refused meanwhile, and leaves nothing in the log.
-    await expect(testTarget(side.context, sender, target)).rejects.toMatchObject(throttled);
-    expect(await deliveries()).toHaveLength(4);
-    await age(59);
-    await courier.collect();
-    expect(mails).toHaveLength(2);
-    await age(2);
-    await courier.collect();
-    await until(() => mails.length === 4);
-    expect(mails.map(({ source }) => /reason-\w+/.exec(source)?.[0])).toEqual([
-      'reason-one',
-      'reason-two',
-      'reason-three',
-      'reason-four',
-    ]);
-    await receiver.close();
-
-    async function deliveries() {
-      const filter = { digestId: null, status: null };
-      return (await listDeliveries(side.db, target.id, filter, null, 50)).results;
-    }
-  });
-
-  it('also if it sends one again and again, or deletes the target and creates it anew', async () => {
-    const sender = senderTo([], { env: limited() });
-    const { target } = await createEmail(sender, recipients(5));
-    const courier = couriers.add(sender);
-    await happen();
-    await courier.collect();
-    await until(allAre('delivered'));
-    const [delivery] = await deliveriesOf(side.db);
-    await redeliver(side.context, target, delivery?.id ?? '');
-    await courier.collect();
-    await until(() => mails.length === 2);
-    await until(allAre('delivered'));
-    await redeliver(side.context, target, delivery?.id ?? '');
-    await courier.collect();
-    await until(isBlocked);
-    await removeTarget(
-      side.context,
-      { organizationId: target.organizationId, keyId: null },
-      target,
-    );
-    const again = await createEmail(sender, recipients(5));
-    await happen();
-    await courier.collect();
-    await expect(testTarget(side.context, sender, again.target)).rejects.toMatchObject(throttled);
-    await courier.close();
-    expect(sent()).toBe(10);
-  });
-
-  it('also if it sends many tests at the same time, or the server refuses every recipient', async () => {
-    const sender = senderTo([], { env: limited() });
-    const { target } = await createEmail(sender, recipients(5));
-    const test = () => testTarget(side.context, sender, target);
-    for (const _ of Array(3)) {
-      const outcomes = await Promise.allSettled(Array.from({ length: 8 }, test));
-      expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(2);
-      await age(61);
-    }
-    expect(sent()).toBe(30);
-    for (const recipient of recipients(5)) refused.add(recipient);
-    expect((await test()).delivered).toBe(false);
-    expect((await test()).delivered).toBe(false);
-    await expect(test()).rejects.toMatchObject(throttled);
-  });
-
-  it('but not the ones that its mail server never got', async () => {
-    const closed = senderTo([], { env: limited('smtp://127.0.0.1:1') });
-    const { target } = await createEmail(closed, recipients(10));
-    const wrongPassword = senderTo([], {
-      env: limited(`smtp://sluice:wrong@127.0.0.1:${port}`),
-    });
-    for (const sender of [closed, closed, wrongPassword, wrongPassword]) {
-      expect((await testTarget(side.context, sender, target)).delivered).toBe(false);
-    }
-    const sender = senderTo([], { env: limited() });
     expect((await testTarget(side.context, sender, target)).delivered).toBe(true);
+    expect(mails[0]?.to).toEqual(['Boss@Example.org', 'ops@EXAMPLE.com']);
+    const fewer = senderTo([], { env: { ...env(), MAIL_RECIPIENTS: 'boss@example.org' } });
+    await testTarget(side.context, fewer, target);
+    expect(mails[1]?.to).toEqual(['Boss@Example.org']);
+    const nobody = senderTo([], { env: { ...env(), MAIL_RECIPIENTS: '' } });
+    const refusal = { delivered: false, answer: 'recipients_not_listed' };
+    expect(await testTarget(side.context, nobody, target)).toMatchObject(refusal);
+    expect(mails).toHaveLength(2);
+    // Its other settings can still change.
+    const renamed = { description: 'Ops' };
+    const changed = await changeTarget(side.context, nobody, actor, target.id, renamed);
+    expect(changed.description).toBe('Ops');
   });
-
-  it('and no other one waits for it', async () => {
-    const sender = senderTo([], { env: limited() });
-    const { target } = await createEmail(sender, recipients(10));
-    await testTarget(side.context, sender, target);
-    await happen();
-    const courier = couriers.add(sender);
-    await courier.collect();
-    await until(isBlocked);
-    const other = await createTenant(side.db);
-    const theirs = await createTarget(
-      side.context,
-      sender,
-      { organizationId: other.organizationId, keyId: null },
-      null,
-      { ...email, recipients: ['their@example.com'] },
-    );
-    await testTarget(side.context, sender, theirs.target);
-    expect(mails.map(({ to }) => to.length)).toEqual([10, 1]);
-    await side.db.query(`update notification_deliveries set status = 'waiting', is_repeat = true
-      where target_id = '${theirs.target.id}'`);
-    await courier.collect();
-    await until(() => mails.length === 3);
-    expect(mails[2]?.to).toEqual(['their@example.com']);
-  });
-
-  it('and a higher limit lets a worker that starts send at once', async () => {
-    const sender = senderTo([], { env: limited() });
-    const { target } = await createEmail(sender, recipients(10));
-    await testTarget(side.context, sender, target);
-    await happen();
-    const before = couriers.add(sender);
-    await before.collect();
-    await until(isBlocked);
-    await before.close();
-    await couriers.add(senderTo([], { env: env() })).collect();
-    await until(() => mails.length === 2);
-  });
-
-  async function isBlocked(): Promise<boolean> {
-    const rows = await side.db.query('select from sent_emails where blocked_until > now()');
-    const held = await side.db.query('select from notification_deliveries where lease is not null');
-    return rows.length === 1 && held.length === 0;
-  }
-  const allAre = (status: string) => async () =>
-    (await deliveriesOf(side.db)).every((delivery) => delivery.status === status);
 });
 
 describe('a mail server that never answers', () => {

@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { listDeliveries } from '../../../src/state/store/notifications/notification-deliveries.ts';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import type { NotificationSender } from '../../../src/foundation/domain/notification.ts';
 import { findBatchExport } from '../../../src/state/store/exports/exports.ts';
@@ -184,37 +185,55 @@ describe('a target', () => {
     expect(heard).toEqual([ofAll.target.id, ofAll.target.id, ofSecond.target.id].sort());
   });
 
-  it.each([true, false])(
-    'that 500 deliveries wait for loses no news of any export (digests: %s)',
-    async (digests) => {
-      await forgetNotifications(side.db);
-      await createWebhook(side, sender, receiver, { digests });
-      const [first, second] = [await exportWithRuns(side, 1), await exportWithRuns(side, 1)];
-      const happen = (id: string, type: string, times: number) =>
-        side.db.query(
-          `select notify_targets($1, $2, jsonb_build_object('n', n)) from generate_series(1, $3::int) n order by n`,
-          [id, type, times],
-        );
-      await happen(first.id, 'backfill.completed', 500);
-      await happen(second.id, 'export.recovered', 1);
-      await happen(second.id, 'export.failing', 3);
-      const all = await deliveriesOf(side.db);
-      const ofFirst = all.filter(({ exportId }) => exportId === first.id);
-      expect(new Set(ofFirst.map(({ status }) => status))).toEqual(new Set(['waiting']));
-      const ofSecond = all.filter(({ exportId }) => exportId === second.id);
-      expect(ofSecond.map(({ type, status, facts }) => [type, status, facts.n])).toEqual([
-        ['export.recovered', 'waiting', 1],
-        ['export.failing', 'replaced', 1],
-        ['export.failing', 'replaced', 2],
-        ['export.failing', 'waiting', 3],
-      ]);
-      const [gathering] = await side.db.query<{ n: number }>(
-        'select count(*) as n from notification_deliveries where export_id = $1 and gathers_until is not null',
-        [second.id],
-      );
-      expect(gathering?.n).toBe(digests ? 2 : 0);
-    },
-  );
+  it('that 500 deliveries wait for loses no news of any export', async () => {
+    await forgetNotifications(side.db);
+    await createWebhook(side, sender, receiver);
+    const [first, second] = [await exportWithRuns(side, 1), await exportWithRuns(side, 1)];
+    await happen(first.id, 'backfill.completed', 500);
+    await happen(second.id, 'export.recovered', 1);
+    await happen(second.id, 'export.failing', 3);
+    const all = await deliveriesOf(side.db);
+    const ofFirst = all.filter(({ exportId }) => exportId === first.id);
+    expect(new Set(ofFirst.map(({ status }) => status))).toEqual(new Set(['waiting']));
+    const ofSecond = all.filter(({ exportId }) => exportId === second.id);
+    expect(ofSecond.map(({ type, status, facts }) => [type, status, facts.n])).toEqual([
+      ['export.recovered', 'waiting', 1],
+      ['export.failing', 'replaced', 1],
+      ['export.failing', 'replaced', 2],
+      ['export.failing', 'waiting', 3],
+    ]);
+  });
+
+  it.each([
+    ['json', 30],
+    ['slack', 20],
+  ] as const)('of format %s gets %i of 30 events of a type at once', async (format, sent) => {
+    await forgetNotifications(side.db);
+    const { target } = await createWebhook(side, sender, receiver, { format });
+    const { id } = await exportWithRuns(side, 1);
+    await happen(id, 'export.failing', 30);
+    await happen(id, 'export.recovered', 1);
+    const waiting = (await deliveriesOf(side.db)).filter(({ status }) => status === 'waiting');
+    expect(waiting.map(({ facts }) => facts.n)).toEqual([
+      ...Array.from({ length: sent }, (_, index) => index + 1),
+      1,
+    ]);
+    const log = await listDeliveries(side.db, target.id, 'replaced', null, 50);
+    expect(log.results).toHaveLength(30 - sent);
+    expect(log.results.every(({ nextAttemptAt }) => nextAttemptAt === null)).toBe(true);
+    // Later events are news again.
+    await side.db.query(
+      `update notification_deliveries set created_at = created_at - interval '6 minutes'`,
+    );
+    await happen(id, 'export.failing', 1);
+    expect((await deliveriesOf(side.db)).at(-1)?.status).toBe('waiting');
+  });
+
+  const happen = (id: string, type: string, times: number) =>
+    side.db.query(
+      `select notify_targets($1, $2, jsonb_build_object('n', n)) from generate_series(1, $3::int) n order by n`,
+      [id, type, times],
+    );
 
   it('goes with its organization or project, and its events with them', async () => {
     await forgetNotifications(side.db);

@@ -77,7 +77,6 @@ async function fillTables(): Promise<void> {
     recipients: [],
     events: ['export.failing'],
     enabled: true,
-    digests: true,
   });
   const [webhook] = await valuesOf({
     table: 'notification_targets',

@@ -55,9 +55,9 @@ export async function composeStatements(load: Load, sql: Sql, database: Sql): Pr
 
   const { listDeliveries } = await load('notifications/notification-deliveries.ts');
   for (const position of positions) {
-    await listDeliveries(sql, id, { digestId: null, status: null }, position, 1);
+    await listDeliveries(sql, id, null, position, 1);
   }
-  await listDeliveries(sql, id, { digestId: id, status: 'waiting' }, null, 1);
+  await listDeliveries(sql, id, 'waiting', null, 1);
 }
 
 async function composeExports(load: Load, sql: Sql, database: Sql): Promise<void> {

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { findStruckSettings } from '../../../src/foundation/config/struck-settings.ts';
 import { findUnknownSettings } from '../../../src/foundation/config/unknown-settings.ts';
 
 test.each([
@@ -16,5 +17,18 @@ test.each(['HOME', 'HOSTNAME', 'DATABASE_URL', 'SLUICE_URL', 'SLUICE_KEY', 'AWS_
   '%s is not reported',
   (name) => {
     expect(findUnknownSettings({ [name]: 'x' })).toEqual([]);
+  },
+);
+
+test.each(['MAIL_TRUSTED_DOMAINS', 'MAX_EMAILS_PER_HOUR'])(
+  '%s was a setting: one sentence names it and what to use instead',
+  (name) => {
+    expect(findUnknownSettings({ [name]: 'x' })).toEqual([]);
+    const [sentence, ...more] = findStruckSettings({ [name]: 'x', PORT: '1' });
+    expect(sentence).toMatch(
+      new RegExp(`^${name} is no longer a setting and does nothing\\. .*MAIL_RECIPIENTS`),
+    );
+    expect(more).toEqual([]);
+    expect(findStruckSettings({ [name]: '' })).toEqual([]);
   },
 );

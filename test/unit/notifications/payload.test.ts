@@ -142,33 +142,6 @@ test('the subject of a mail is one line', () => {
   expect(text).toContain('Interval 2024-03-01T00:00:00.000000Z to 2024-03-01T01:00:00.000000Z');
 });
 
-test('a mail about many exports has ten names on a line each, and says where all are', () => {
-  const names = Array.from({ length: 30 }, (_, n) => `Export ${n}\r\nBcc: x@y.z`);
-  const events = names.map((name) => ({ project_id: 7, export: { id: failing.eventId, name } }));
-  const facts = {
-    type: 'export.late',
-    count: 30,
-    first_at: failing.happenedAt,
-    last_at: failing.happenedAt,
-    errors: [],
-    projects: Array.from({ length: 12 }, (_, n) => ({ id: n, count: 20 - n })),
-    events,
-  };
-  const digest: Notification = { ...failing, type: 'digest', facts };
-  const { subject, text } = emailText(digest, null);
-  expect(subject).toBe('[Sluice] 30 exports are late');
-  expect(text.match(/^"Export \d Bcc: x@y\.z" \(project 7\)$/gm)).toHaveLength(10);
-  expect(text).toContain('… and 20 more.');
-  expect(text).toContain('Projects: 0 (20), 1 (19), 2 (18),');
-  expect(text).toMatch(/9 \(11\), …$/m);
-  expect(text).toContain('under Exports, with the health late');
-  // The page shows what Sluice paused as failing.
-  const paused = { ...digest, facts: { ...facts, type: 'export.paused' } };
-  expect(emailText(paused, null).text).toContain('under Exports, with the health failing');
-  const ofAll = slackBody({ ...digest, projectId: null }, 'https://sluice.example.com/x/');
-  expect(ofAll).toContain('All of them: https://sluice.example.com/x/console/#/projects');
-});
-
 test('retries last about a day and then end', () => {
   const inAll = retryDelaysMs.reduce((sum, delay) => sum + delay, 0);
   expect(inAll / 3_600_000).toBeGreaterThan(22);

@@ -22,7 +22,7 @@ import type { NotificationTarget } from './types.ts';
 
 export type TargetChange = Change<string>;
 
-const compared = ['format', 'recipients', 'events', 'enabled', 'digests'] as const;
+const compared = ['format', 'recipients', 'events', 'enabled'] as const;
 const known = ['description', 'kind', 'url', ...compared];
 
 /**
@@ -176,15 +176,13 @@ export async function targetsOfFile(
     ({ description: name }) =>
       name !== '' && stored.filter(({ description }) => description === name).length === 1,
   );
-  const targets = named.map(
-    ({ kind, description, format, recipients, events, enabled, digests }) => ({
-      ...{ description: withoutVariables(description), kind },
-      ...(kind === 'webhook'
-        ? { url: `\${${variables.prefixOf(description)}_URL}`, format }
-        : { recipients }),
-      ...{ events, enabled, digests },
-    }),
-  );
+  const targets = named.map(({ kind, description, format, recipients, events, enabled }) => ({
+    ...{ description: withoutVariables(description), kind },
+    ...(kind === 'webhook'
+      ? { url: `\${${variables.prefixOf(description)}_URL}`, format }
+      : { recipients }),
+    ...{ events, enabled },
+  }));
   return { targets, leftOut: stored.length - named.length };
 }
 

@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander';
 import { deliveryStatuses } from '../../../foundation/domain/notification.ts';
-import { readUuid, readWholeNumber } from '../arguments.ts';
+import { readWholeNumber } from '../arguments.ts';
 import { type CliDeps, misused } from '../deps.ts';
 import { type Colour, count, paintFor, shortTime, tableLines } from '../text.ts';
 import { type Api, readNewest } from './api.ts';
@@ -15,7 +15,6 @@ export interface TargetOptions extends ApiOptions {
 
 interface ListOptions extends TargetOptions {
   readonly status?: NotificationDelivery['status'];
-  readonly digest?: string;
   readonly limit: number;
 }
 
@@ -34,7 +33,6 @@ export function registerDeliveries(
   add('deliveries', 'list what was sent to a target, newest first, and what it answered')
     .argument('<target>', 'its id')
     .addOption(new Option('--status <status>', 'only these').choices([...deliveryStatuses]))
-    .option('--digest <id>', 'only those that this delivery carries', readUuid)
     .option('--limit <n>', 'deliveries to show', readWholeNumber, 20)
     .action((target: string, options: ListOptions) => list(deps, target, options));
   add('redeliver', 'send a delivery again, with the same event id')
@@ -58,16 +56,16 @@ function callOf(deps: CliDeps, options: TargetOptions): Api['call'] {
 }
 
 async function list(deps: CliDeps, id: string, options: ListOptions): Promise<void> {
-  const { status, digest, limit } = options;
+  const { status, limit } = options;
   if (limit === 0) throw misused('--limit must be at least 1.');
   const call = callOf(deps, options);
-  const filter = { ...(status && { status }), ...(digest && { digest_id: digest }) };
+  const filter = status && { status };
   const shown = await readNewest<NotificationDelivery>(limit, (page) =>
     call('get', one, {
       path: { id },
       query: { ...filter, ...page },
       notFound,
-      optionOf: { status: '--status', digest_id: '--digest', limit: '--limit' },
+      optionOf: { status: '--status', limit: '--limit' },
     }),
   );
   print(deps, options, shown, () => lines(deps, shown));

@@ -22,7 +22,6 @@ interface SettingOptions extends TargetOptions {
   readonly recipients?: string[];
   readonly events?: string[];
   readonly description?: string;
-  readonly digests?: boolean;
 }
 
 /** `sluice notifications …`: who is notified of changes. */
@@ -46,9 +45,7 @@ export function registerNotifications(program: Command, deps: CliDeps): void {
       .option('--format <format>', `of the body of a webhook: ${webhookFormats.join(', ')}`)
       .option('--recipients <list>', 'e-mail addresses, separated by commas', readList)
       .option('--events <list>', `such as ${notificationTypes.slice(0, 2).join(',')}`, readList)
-      .option('--description <text>', 'a name for people')
-      .option('--digests', 'many events at once come in one message, the default')
-      .option('--no-digests', 'each event comes by itself, as PagerDuty needs it');
+      .option('--description <text>', 'a name for people');
 
   add('list', 'list the targets, newest first').action((options: TargetOptions) =>
     list(deps, options),
@@ -103,13 +100,13 @@ const kindOf = ({ recipients }: SettingOptions): NotificationTarget['kind'] =>
 
 /** Only what was named. */
 function settingsOf(options: SettingOptions): Readonly<Record<string, unknown>> {
-  const { webhook: url, format, recipients, events, description, digests } = options;
+  const { webhook: url, format, recipients, events, description } = options;
   const known: readonly string[] = notificationTypes;
   const unknown = (events ?? []).filter((event) => !known.includes(event));
   if (unknown.length > 0) {
     throw misused(`--events: unknown ${unknown.join(', ')}. The events are ${known.join(', ')}.`);
   }
-  const named = Object.entries({ url, format, recipients, events, description, digests });
+  const named = Object.entries({ url, format, recipients, events, description });
   return Object.fromEntries(named.filter(([, value]) => value !== undefined));
 }
 

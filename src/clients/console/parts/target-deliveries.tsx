@@ -37,7 +37,7 @@ const states: Readonly<Record<Delivery['status'], readonly [string, string]>> = 
   delivered: ['Delivered', 'is-Completed'],
   given_up: ['Given up', 'is-Failed'],
   cancelled: ['Cancelled', 'is-Cancelled'],
-  replaced: ['Replaced by a later one', 'is-Cancelled'],
+  replaced: ['Not sent: too many at once', 'is-Cancelled'],
 };
 
 interface DeliveryProps {
@@ -62,14 +62,11 @@ function DeliveryItem({ target, delivery }: DeliveryProps) {
         <span className="muted small">
           <TimeText at={delivery.happened_at} as="relative" />
           {last && ` · ${last.answer} in ${last.latency_ms} ms`}
-          {delivery.digest_id === null
-            ? ` · ${plural(delivery.attempts, 'attempt')}`
-            : ' · together with others'}
+          {` · ${plural(delivery.attempts, 'attempt')}`}
           {delivery.next_attempt_at !== null && (
             <>
               {' · next '}
               <TimeText at={delivery.next_attempt_at} as="relative" />
-              {delivery.delayed_by === 'email_limit' && ' (limit of e-mails per hour)'}
             </>
           )}
         </span>

@@ -38,14 +38,13 @@ export function TargetDialog({ target, save, onClose }: Props) {
   const [format, setFormat] = useState<NotificationTarget['format']>(target?.format ?? 'json');
   const [recipients, setRecipients] = useState(target?.recipients.join(', ') ?? '');
   const [events, setEvents] = useState<readonly string[]>(target?.events ?? all);
-  const [digests, setDigests] = useState(target?.digests ?? true);
   const action = useAction(async () => {
     const address =
       kind === 'email'
         ? { recipients: recipients.split(/[\s,]+/).filter((each) => each !== '') }
         : { ...(url === '' ? {} : { url }), format };
     const made = { kind, ...(reach && { team_id: isForAll ? null : reach.projectId }) };
-    const body = { ...(target ? {} : made), description, events, digests, ...address };
+    const body = { ...(target ? {} : made), description, events, ...address };
     await save(body as TargetBody);
     onClose();
   });
@@ -128,14 +127,6 @@ export function TargetDialog({ target, save, onClose }: Props) {
           </label>
         ))}
       </fieldset>
-      <label className="field inline">
-        <input
-          type="checkbox"
-          checked={digests}
-          onChange={({ target: box }) => setDigests(box.checked)}
-        />{' '}
-        Many events at once come in one message
-      </label>
     </ConfirmDialog>
   );
 }

@@ -117,7 +117,6 @@ function TargetItem({ target }: { target: NotificationTarget }) {
       <p className="muted small">
         {target.kind === 'email' ? 'E-mail' : `Webhook, ${target.format}`} · {address} ·{' '}
         {target.events.join(', ')}
-        {!target.digests && ' · no digests'}
         {reach !== null && target.team_id === null && (
           <>
             {' '}
@@ -125,12 +124,6 @@ function TargetItem({ target }: { target: NotificationTarget }) {
           </>
         )}
       </p>
-      {target.unconfirmed_recipients.length > 0 && (
-        <p className="bad-text">
-          Waiting for the confirmation of {target.unconfirmed_recipients.join(', ')}. Send a test to
-          ask again, once a day.
-        </p>
-      )}
       {target.disabled_reason !== null && <p className="bad-text">{target.disabled_reason}</p>}
       <Failure failure={test.failure} />
       {mayWrite && <TargetActions {...{ target, name }} />}

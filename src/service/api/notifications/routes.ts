@@ -84,7 +84,7 @@ export function notificationRoutes(api: Api, family: Family, deps: Deps): void {
       const page = pageOf(request.query);
       const { db } = request.context;
       const listed = await listNotificationTargets(db, reachOf(request), page);
-      return offsetEnvelope(request, page, listed, (each) => targetView(each, sender));
+      return offsetEnvelope(request, page, listed, (each) => targetView(each));
     },
   );
 
@@ -110,7 +110,7 @@ export function notificationRoutes(api: Api, family: Family, deps: Deps): void {
       const actor = actorOf(request);
       const created = await createTarget(request.context, sender, actor, teamId, input);
       reply.code(201);
-      return targetWithSecretView(created, sender);
+      return targetWithSecretView(created);
     },
   );
 
@@ -119,7 +119,7 @@ export function notificationRoutes(api: Api, family: Family, deps: Deps): void {
     read('retrieveNotificationTarget', 'Retrieve a notification target', ['id'], {
       response: { ...oneTarget, ...errors() },
     }),
-    async (request) => targetView(targetOf(request), sender),
+    async (request) => targetView(targetOf(request)),
   );
 
   api.patch(
@@ -135,7 +135,7 @@ export function notificationRoutes(api: Api, family: Family, deps: Deps): void {
       const { id } = targetOf(request);
       const change = changeInput(request.body);
       const actor = actorOf(request);
-      return targetView(await changeTarget(request.context, sender, actor, id, change), sender);
+      return targetView(await changeTarget(request.context, sender, actor, id, change));
     },
   );
 
@@ -161,7 +161,7 @@ export function notificationRoutes(api: Api, family: Family, deps: Deps): void {
     async (request) => {
       const { id } = targetOf(request);
       const rotated = await rotateSecret(request.context, actorOf(request), id);
-      return targetWithSecretView(rotated, sender);
+      return targetWithSecretView(rotated);
     },
   );
 
@@ -187,19 +187,16 @@ export function notificationRoutes(api: Api, family: Family, deps: Deps): void {
     read('listNotificationDeliveries', 'List what was sent to a target, newest first', ['id'], {
       querystring: Type.Object({
         ...CursorQuery,
-        digest_id: Type.Optional(
-          Type.String({ format: 'uuid', description: 'Only those that this delivery carries.' }),
-        ),
         status: Type.Optional(Type.Enum([...deliveryStatuses])),
       }),
       response: { 200: CursorPageOf(NotificationDelivery), ...errors() },
     }),
     async (request) => {
-      const { cursor, limit, digest_id: digestId = null, status = null } = request.query;
+      const { cursor, limit, status = null } = request.query;
       const position = positionOf(cursor, 'created_at');
       const { id } = targetOf(request);
       const { db } = request.context;
-      const page = await listDeliveries(db, id, { digestId, status }, position, clampLimit(limit));
+      const page = await listDeliveries(db, id, status, position, clampLimit(limit));
       const keyOf = ({ createdAt, id: key }: Delivery) => ({ at: createdAt, id: key });
       return cursorEnvelope(request, 'created_at', page, keyOf, deliveryView);
     },
@@ -229,7 +226,6 @@ function createInput(body: CreateTarget): TargetInput & { readonly kind: TargetK
     recipients: unique(body.recipients ?? []),
     events: unique(body.events ?? notificationTypes),
     enabled: body.enabled ?? true,
-    digests: body.digests ?? true,
   };
 }
 
@@ -241,7 +237,6 @@ function changeInput(body: PatchTarget): TargetChange {
     recipients: body.recipients && unique(body.recipients),
     events: body.events && unique(body.events),
     enabled: body.enabled,
-    digests: body.digests,
   };
 }
 

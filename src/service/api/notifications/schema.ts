@@ -26,13 +26,10 @@ const Format = Type.Enum([...webhookFormats], {
   description:
     'json: the event as JSON. slack: a text, as incoming webhooks of Slack take it. teams: an adaptive card for a workflow of Microsoft Teams. discord: a message for a webhook of Discord. pagerduty: an event of PagerDuty (Events API v2), one alert for each export and cause, resolved when the export recovers; url is https://events.pagerduty.com/v2/enqueue?routing_key=….',
 });
-const Digests = Type.Boolean({
-  description:
-    'true (default): from the 21st event of a type within five minutes on, events come together in one message, a digest. false: each event comes by itself.',
-});
 const Recipients = Type.Array(Type.String({ maxLength: 254 }), {
   maxItems: maxRecipients,
-  description: 'E-mail addresses. Only for kind email.',
+  description:
+    'E-mail addresses, each listed by the operator (MAIL_RECIPIENTS) itself or by its domain. Only for kind email.',
 });
 
 const target = {
@@ -49,13 +46,8 @@ const target = {
   ),
   format: Format,
   recipients: Type.Array(Type.String()),
-  unconfirmed_recipients: Type.Array(Type.String(), {
-    description:
-      'Recipients that have not confirmed their address yet: they get no notification. Each gets a mail with a link; a test of the target sends it again, once a day.',
-  }),
   events: Type.Array(Type.String()),
   enabled: Type.Boolean(),
-  digests: Digests,
   disabled_reason: Nullable(
     Type.String({ description: 'Why Sluice disabled it; null if a person did.' }),
   ),
@@ -79,10 +71,8 @@ const example = {
   url_preview: 'https://example.com/…uice',
   format: 'json',
   recipients: [],
-  unconfirmed_recipients: [],
   events: ['export.failing', 'export.recovered'],
   enabled: true,
-  digests: true,
   disabled_reason: null,
   failing_since: null,
   previous_secret_until: null,
@@ -126,7 +116,6 @@ export const CreateTarget = Type.Object({
   events: Type.Optional(Events),
   description: Type.Optional(Description),
   enabled: Type.Optional(Type.Boolean()),
-  digests: Type.Optional(Digests),
   team_id: Type.Optional(
     Nullable(
       Type.Integer({
@@ -149,7 +138,6 @@ export const PatchTarget = Type.Object({
       description: 'false cancels waiting deliveries; true forgets earlier failures.',
     }),
   ),
-  digests: Type.Optional(Digests),
 });
 export type PatchTarget = Static<typeof PatchTarget>;
 
@@ -162,31 +150,18 @@ export const NotificationDelivery = named(
         format: 'uuid',
         description: 'The header webhook-id; the same for each attempt and each target.',
       }),
-      event_type: Type.String({ description: 'One of `events`, `test`, or `digest`.' }),
+      event_type: Type.String({ description: 'One of `events`, or `test`.' }),
       batch_export_id: Nullable(Type.String({ format: 'uuid' })),
       happened_at: Time,
       status: Type.Enum([...deliveryStatuses], {
         description:
-          'cancelled: the target was disabled. replaced: more than 500 deliveries waited for the target, and a later event of the same export and type took its place.',
+          'cancelled: the target was disabled. replaced: it was not sent, because too many came at once (docs/notifications.md#storms).',
       }),
-      digest_id: Nullable(
-        Type.String({
-          format: 'uuid',
-          description:
-            'The delivery that carries it together with others of its type, and has their attempts. Null: it is sent by itself.',
-        }),
-      ),
       attempts: Type.Integer(),
       next_attempt_at: Nullable({
         ...Time,
-        description: 'Null unless it waits, and in a digest.',
+        description: 'Null unless it waits.',
       }),
-      delayed_by: Nullable(
-        Type.String({
-          description:
-            '`email_limit`: the organization has sent as many e-mails as it may in an hour, so the next attempt is later. Null: nothing delays it.',
-        }),
-      ),
       attempt_log: Type.Array(
         Type.Object({
           at: Time,

@@ -1,5 +1,4 @@
 import { inSnakeCase } from '../../../foundation/domain/snake-case.ts';
-import type { NotificationSender } from '../../../foundation/domain/notification.ts';
 import type { Delivery } from '../../../state/store/notifications/notification-deliveries.ts';
 import type { NotificationTarget } from '../../../state/store/notifications/notification-targets.ts';
 import type { TargetWithSecret } from '../../use-cases/notifications/change-targets.ts';
@@ -8,10 +7,7 @@ import type {
   NotificationTarget as NotificationTargetView,
 } from './schema.ts';
 
-export function targetView(
-  target: NotificationTarget,
-  { trusts }: Pick<NotificationSender, 'trusts'>,
-): NotificationTargetView {
+export function targetView(target: NotificationTarget): NotificationTargetView {
   return {
     id: target.id,
     team_id: target.teamId,
@@ -20,12 +16,8 @@ export function targetView(
     url_preview: target.urlPreview,
     format: target.format,
     recipients: [...target.recipients],
-    unconfirmed_recipients: target.recipients.filter(
-      (each) => !trusts(each) && target.unconfirmed.includes(each.toLowerCase()),
-    ),
     events: [...target.events],
     enabled: target.enabled,
-    digests: target.digests,
     disabled_reason: target.disabledReason,
     failing_since: target.failingSince,
     previous_secret_until: target.previousSecretUntil,
@@ -34,11 +26,8 @@ export function targetView(
   };
 }
 
-export function targetWithSecretView(
-  { target, secret }: TargetWithSecret,
-  sender: Pick<NotificationSender, 'trusts'>,
-) {
-  return { ...targetView(target, sender), secret };
+export function targetWithSecretView({ target, secret }: TargetWithSecret) {
+  return { ...targetView(target), secret };
 }
 
 export function deliveryView({

@@ -24,7 +24,6 @@ import {
   updateTarget,
 } from '../../../state/store/notifications/notification-targets.ts';
 import type { Actor, Context } from '../context.ts';
-import { askRecipients } from './confirm-addresses.ts';
 import { checkTarget, previewUrl, type TargetInput } from './rules.ts';
 import { mintSecret, openWebhook, sealWebhook } from './secrets.ts';
 
@@ -63,7 +62,6 @@ export async function createTarget(
     const urlPreview = url === null ? null : previewUrl(url);
     const created = { ...settings, id, organizationId, teamId, kind, urlPreview, secrets: sealed };
     const inserted = await insertTarget(tx, created);
-    if (kind === 'email') await askRecipients(tx, sender, organizationId, inserted.recipients);
     await recordTargetActivity(tx, actor, inserted, 'created');
     return inserted;
   });
@@ -88,7 +86,9 @@ export function checkTargetChange(
   before: NotificationTarget,
   change: TargetChange,
 ): Problem[] {
-  return checkTarget(sender, before.kind, changedInput(before, change), true);
+  const input = changedInput(before, change);
+  const keepsAddress = before.kind !== 'email' || change.recipients === undefined;
+  return checkTarget(sender, before.kind, input, keepsAddress);
 }
 
 /** A target after a change; its URL is null if it stays. */
@@ -100,7 +100,6 @@ function changedInput(before: NotificationTarget, change: TargetChange): TargetI
     recipients: change.recipients ?? before.recipients,
     events: change.events ?? before.events,
     enabled: change.enabled ?? before.enabled,
-    digests: change.digests ?? before.digests,
   };
 }
 
@@ -122,9 +121,6 @@ export async function changeTarget(
       urlPreview: url === null ? before.urlPreview : previewUrl(url),
       secrets: url === null ? before.secrets : resealUrl(context, before, url),
     });
-    if (after.kind === 'email' && change.recipients) {
-      await askRecipients(tx, sender, after.organizationId, after.recipients);
-    }
     // What waited while it was disabled is old news.
     if (before.enabled !== after.enabled) await cancelDeliveriesOf(tx, id);
     await recordTargetActivity(tx, actor, after, 'updated', targetChanges(before, after));
@@ -181,7 +177,7 @@ export async function removeTarget(
   });
 }
 
-const fields = ['description', 'format', 'recipients', 'events', 'enabled', 'digests'] as const;
+const fields = ['description', 'format', 'recipients', 'events', 'enabled'] as const;
 
 /** The changes between two states of a target. The URL shows only that it changed. */
 function targetChanges(before: NotificationTarget, after: NotificationTarget): Change[] {

@@ -16,7 +16,6 @@ export interface TargetInput {
   readonly recipients: readonly string[];
   readonly events: readonly NotificationType[];
   readonly enabled: boolean;
-  readonly digests: boolean;
 }
 
 /**
@@ -32,7 +31,7 @@ export function checkTarget(
 ): Problem[] {
   const problems = input.events.length === 0 ? [empty('events', 'Name at least one event.')] : [];
   if (kind === 'email') {
-    return [...problems, ...checkEmail(input), ...(isStored ? [] : checkMailServer(sender, input))];
+    return [...problems, ...checkEmail(input), ...(isStored ? [] : checkMail(sender, input))];
   }
   if (input.recipients.length > 0) {
     const detail = 'Only for kind email. A webhook has a url.';
@@ -73,18 +72,18 @@ function checkUrl(
   return [];
 }
 
-/** Whether its recipients can get a mail at all, now or once they have confirmed. */
-function checkMailServer(
-  { canEmail, canConfirm, trusts }: NotificationSender,
+/** Whether this installation may send a mail to each recipient. */
+function checkMail(
+  { canEmail, mayMail }: NotificationSender,
   { recipients }: TargetInput,
 ): Problem[] {
   const detail =
-    'This installation cannot send e-mail. Ask your operator to set SMTP_URL and MAIL_FROM.';
+    'This installation cannot send e-mail. Ask your operator to set SMTP_URL and MAIL_FROM, or use a webhook.';
   if (!canEmail) return [{ attr: 'kind', code: 'invalid_input', detail }];
-  if (canConfirm || recipients.every(trusts)) return [];
-  const unconfirmable =
-    'This installation cannot ask these addresses for their confirmation. Ask your operator to set PUBLIC_URL, or to name their domains in MAIL_TRUSTED_DOMAINS.';
-  return [{ attr: 'recipients', code: 'invalid_input', detail: unconfirmable }];
+  const others = recipients.filter((each) => isAddress(each) && !mayMail(each));
+  if (others.length === 0) return [];
+  const unlisted = `This installation sends no mail to ${others.join(', ')}. Ask your operator to list the address or its domain in MAIL_RECIPIENTS, or use a webhook.`;
+  return [{ attr: 'recipients', code: 'invalid_input', detail: unlisted }];
 }
 
 function checkEmail(input: TargetInput): Problem[] {

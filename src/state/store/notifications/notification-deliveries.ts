@@ -2,7 +2,6 @@ import type {
   DeliveryStatus,
   Notification,
   NotificationType,
-  SentType,
   TargetKind,
   WebhookFormat,
 } from '../../../foundation/domain/notification.ts';
@@ -15,16 +14,7 @@ import {
   seek,
   toKeysetPage,
 } from '../database/lists.ts';
-import { digestFacts, isSingle } from './notification-digests.ts';
 import { prepared } from '../database/prepared.ts';
-import { emailsBlockedUntil, isEmailBlocked } from './sent-emails.ts';
-
-/** Null: any. */
-export interface DeliveryFilter {
-  /** The delivery that carries it. */
-  readonly digestId: string | null;
-  readonly status: DeliveryStatus | null;
-}
 
 /** One attempt, as the log shows it. */
 export interface DeliveryAttempt {
@@ -38,32 +28,22 @@ export interface Delivery {
   readonly id: string;
   readonly targetId: string;
   readonly eventId: string;
-  readonly eventType: NotificationType | SentType;
+  readonly eventType: NotificationType | 'test';
   readonly exportId: string | null;
   readonly happenedAt: Timestamp;
   readonly status: DeliveryStatus;
   readonly attempts: number;
-  /** The delivery that carries it together with others of its type; null: it is sent by itself. */
-  readonly digestId: string | null;
-  /** Null unless it waits, and in a digest. */
+  /** Null unless it waits. */
   readonly nextAttemptAt: Timestamp | null;
-  /** `email_limit`: its organization has sent as many e-mails as it may in an hour. */
-  readonly delayedBy: 'email_limit' | null;
   /** The newest 20, oldest first. */
   readonly attemptLog: readonly DeliveryAttempt[];
   readonly createdAt: Timestamp;
   readonly finishedAt: Timestamp | null;
 }
 
-/** Whether it waits for an attempt of its own. */
-const isOwnAttempt = `d.status = 'waiting' and (d.digest_id is null or d.is_repeat)`;
-const emailBlock = `case when d.kind = 'email' then ${emailsBlockedUntil('d.organization_id')} end`;
-
 const columns = `d.id, d.target_id as "targetId", d.event_id as "eventId", e.type as "eventType", d.export_id as "exportId",
   e.happened_at as "happenedAt", d.status, d.attempts,
-  d.digest_id as "digestId", case when ${isOwnAttempt}
-    then greatest(coalesce(d.gathers_until, d.next_attempt_at), ${emailBlock}) end as "nextAttemptAt",
-  case when ${isOwnAttempt} and ${emailBlock} is not null then 'email_limit' end as "delayedBy", d.attempt_log as "attemptLog",
+  case when d.status = 'waiting' then d.next_attempt_at end as "nextAttemptAt", d.attempt_log as "attemptLog",
   d.created_at as "createdAt", d.finished_at as "finishedAt"`;
 
 const joined = 'notification_deliveries d join notification_events e on e.id = d.event_id';
@@ -72,14 +52,11 @@ const joined = 'notification_deliveries d join notification_events e on e.id = d
 export async function listDeliveries(
   sql: Sql,
   targetId: string,
-  { digestId, status }: DeliveryFilter,
+  status: DeliveryStatus | null,
   position: KeysetPosition | null,
   limit: number,
 ): Promise<KeysetPage<Delivery>> {
-  const conditions = new Conditions()
-    .add('d.target_id = ?', targetId)
-    .add('d.digest_id = ?', digestId)
-    .add('d.status = ?', status);
+  const conditions = new Conditions().add('d.target_id = ?', targetId).add('d.status = ?', status);
   const order = { column: 'd.created_at', descending: true };
   const page = seek(conditions, order, 'd.id', position, limit);
   const rows = await sql.query<Delivery>(
@@ -112,8 +89,6 @@ export interface ClaimedDelivery {
   /** Seconds since the epoch by Postgres' clock, as it was claimed. */
   readonly claimedAt: number;
   readonly notification: Notification;
-  /** The organization of the target: its e-mails are counted, and its addresses have confirmed. */
-  readonly ownerId: string;
   readonly format: WebhookFormat;
   readonly recipients: readonly string[];
   /** Sealed; null for e-mail. */
@@ -124,9 +99,9 @@ export interface ClaimedDelivery {
 
 type ClaimRow = Omit<ClaimedDelivery, 'notification'> & Notification;
 
-const claimColumns = `d.id, d.lease, d.organization_id as "ownerId", d.target_id as "targetId", d.kind, d.attempts, extract(epoch from now())::bigint as "claimedAt",
+const claimColumns = `d.id, d.lease, d.target_id as "targetId", d.kind, d.attempts, extract(epoch from now())::bigint as "claimedAt",
   e.id as "eventId", e.type, e.happened_at as "happenedAt", e.organization_id as "organizationId",
-  e.team_id as "projectId", e.facts || ${digestFacts} as facts, t.format, t.recipients, t.secrets,
+  e.team_id as "projectId", e.facts, t.format, t.recipients, t.secrets,
   coalesce(t.previous_secret_until > now(), false) as "usesPreviousSecret"`;
 
 function toClaimed(row: ClaimRow): ClaimedDelivery {
@@ -159,19 +134,19 @@ const claimSql = prepared(`with recursive organizations_with as (
           select head.* from notification_targets t cross join lateral (
               select * from (
                 -- Of each export only the first one can be due.
-                (select distinct on (d.export_id) d.id, d.next_attempt_at, d.seq, d.leased_until, ${isSingle('d')} as is_single
+                (select distinct on (d.export_id) d.id, d.next_attempt_at, d.seq, d.leased_until
                    from notification_deliveries d
                   where d.target_id = t.id and d.status = 'waiting' and d.export_id is not null and not d.is_repeat
                   order by d.export_id, d.seq)
                 union all
-                select d.id, d.next_attempt_at, d.seq, d.leased_until, ${isSingle('d')} from notification_deliveries d
+                select d.id, d.next_attempt_at, d.seq, d.leased_until from notification_deliveries d
                  where d.target_id = t.id and d.status = 'waiting' and (d.export_id is null or d.is_repeat)) as firsts
-               where is_single and next_attempt_at <= now() and (leased_until is null or leased_until <= now())
+               where next_attempt_at <= now() and (leased_until is null or leased_until <= now())
                order by next_attempt_at, seq limit 1) as head
            where t.organization_id = o.id and t.kind = $1 and t.enabled
              and not exists (select from notification_deliveries d where ${isInProgress('d')} and d.target_id = t.id)
            order by head.next_attempt_at, head.seq limit greatest($3::int - busy.count, 0)) as d
-        where o.id is not null and ($1 <> 'email' or not ${isEmailBlocked('o.id')})
+        where o.id is not null
      ), taken as (
        select d.id from notification_deliveries d join due on due.id = d.id
         where ${isFree} order by due.turn limit $2 for update of d skip locked
@@ -278,30 +253,14 @@ export async function recordAttempt(
   return row ?? { isRecorded: false, isDisabled: false };
 }
 
-/** Gives back a delivery that was not attempted: it keeps its place and its attempts. */
-export async function releaseDelivery(
-  sql: Sql,
-  { id, lease }: Pick<ClaimedDelivery, 'id' | 'lease'>,
-): Promise<void> {
-  await sql.query(
-    `update notification_deliveries set lease = null, leased_until = null, attempts = attempts - 1
-      where id = $1 and lease = $2 and status = 'waiting'`,
-    [id, lease],
-  );
-}
-
-/**
- * Lets a delivery begin again, or its next attempt come now: that of its digest, if it waits in one. A delivery in
- * progress is left alone.
- */
+/** Lets a delivery begin again, or its next attempt come now. A delivery in progress is left alone. */
 export async function repeatDelivery(sql: Sql, targetId: string, id: string): Promise<void> {
   await sql.query(
     `update notification_deliveries
         set attempts = case when status = 'waiting' then attempts else 0 end,
             is_repeat = is_repeat or status <> 'waiting',
-            status = 'waiting', next_attempt_at = now(), gathers_until = null, finished_at = null
-      where id = (select case when d.status = 'waiting' and not d.is_repeat then coalesce(d.digest_id, d.id) else d.id end
-                    from notification_deliveries d where d.id = $1 and d.target_id = $2)
+            status = 'waiting', next_attempt_at = now(), finished_at = null
+      where id = $1 and target_id = $2
         and (status <> 'waiting' or leased_until is null or leased_until <= now())`,
     [id, targetId],
   );

@@ -17,8 +17,6 @@ export interface TargetSettings {
   readonly recipients: readonly string[];
   readonly events: readonly NotificationType[];
   readonly enabled: boolean;
-  /** Whether many events of one type are sent in one message. */
-  readonly digests: boolean;
   /** URL and signing secrets, sealed; null for e-mail. */
   readonly secrets: Buffer | null;
 }
@@ -30,8 +28,6 @@ export interface NotificationTarget extends TargetSettings {
   /** Null: all projects of the organization. */
   readonly teamId: number | null;
   readonly kind: TargetKind;
-  /** Recipients that have not confirmed, in lower case; also those whose domain the operator trusts. */
-  readonly unconfirmed: readonly string[];
   /** Why Sluice disabled it; null if it is enabled, or a person disabled it. */
   readonly disabledReason: string | null;
   /** Until then the previous secret signs too; null if there is none. */
@@ -45,12 +41,8 @@ export interface NotificationTarget extends TargetSettings {
 export type NewTarget = TargetSettings &
   Pick<NotificationTarget, 'id' | 'organizationId' | 'teamId' | 'kind'>;
 
-const unconfirmed = `array(select r from (select lower(r) as r from unnest(t.recipients) as r) as r
-   where not exists (select from email_addresses a
-           where a.organization_id = t.organization_id and a.address = r.r and a.confirmed_at is not null))`;
-
-const columns = `${unconfirmed} as unconfirmed, t.id, t.organization_id as "organizationId", t.team_id as "teamId", t.kind, t.description,
-  t.url_preview as "urlPreview", t.format, t.recipients, t.events, t.enabled, t.digests, t.secrets,
+const columns = `t.id, t.organization_id as "organizationId", t.team_id as "teamId", t.kind, t.description,
+  t.url_preview as "urlPreview", t.format, t.recipients, t.events, t.enabled, t.secrets,
   t.disabled_reason as "disabledReason",
   case when t.previous_secret_until > now() then t.previous_secret_until end as "previousSecretUntil",
   t.failing_since as "failingSince", t.created_at as "createdAt", t.last_updated_at as "lastUpdatedAt"`;
@@ -111,8 +103,8 @@ export async function countTargetsLocked(tx: Sql, organizationId: string): Promi
 export async function insertTarget(tx: Sql, target: NewTarget): Promise<NotificationTarget> {
   const [row] = await tx.query<NotificationTarget>(
     `insert into notification_targets as t (id, organization_id, team_id, kind, description, url_preview, format,
-            recipients, events, enabled, secrets, digests)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) returning ${columns}`,
+            recipients, events, enabled, secrets)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) returning ${columns}`,
     [
       target.id,
       target.organizationId,
@@ -125,7 +117,6 @@ export async function insertTarget(tx: Sql, target: NewTarget): Promise<Notifica
       target.events,
       target.enabled,
       target.secrets,
-      target.digests,
     ],
   );
   if (!row) throw new Error('an insert returned no row');
@@ -149,7 +140,7 @@ export async function updateTarget(
 ): Promise<NotificationTarget> {
   const [row] = await tx.query<NotificationTarget>(
     `update notification_targets t
-        set description = $2, url_preview = $3, format = $4, recipients = $5, events = $6, enabled = $7, secrets = $8, digests = $9,
+        set description = $2, url_preview = $3, format = $4, recipients = $5, events = $6, enabled = $7, secrets = $8,
             disabled_reason = case when $7 then null else t.disabled_reason end,
             failing_since = case when $7 and not t.enabled then null else failing_since end,
             last_updated_at = clock_timestamp()
@@ -163,7 +154,6 @@ export async function updateTarget(
       settings.events,
       settings.enabled,
       settings.secrets,
-      settings.digests,
     ],
   );
   if (!row) throw new Error('an update returned no row');
@@ -197,15 +187,13 @@ export async function deleteTarget(tx: Sql, id: string): Promise<boolean> {
   return rows.length === 1;
 }
 
-/** Ends the deliveries of a disabled target that wait: digests first, as the end of an attempt locks them. */
+/** Ends the deliveries of a disabled target that wait. */
 export async function cancelDeliveriesOf(tx: Sql, targetId: string): Promise<void> {
   await tx.query(
     `with locked as materialized (
-       select id from notification_deliveries where target_id = $1 and status = 'waiting'
-        order by digest_id nulls first, id for update
+       select id from notification_deliveries where target_id = $1 and status = 'waiting' order by id for update
      )
-     update notification_deliveries d
-        set status = 'cancelled', lease = null, leased_until = null, gathers_until = null, finished_at = now()
+     update notification_deliveries d set status = 'cancelled', lease = null, leased_until = null, finished_at = now()
        from locked where d.id = locked.id and d.status = 'waiting'`,
     [targetId],
   );

@@ -91,8 +91,6 @@ const tenantTables: readonly TenantTable[] = [
     chain: `jsonb_build_array(jsonb_build_object('source', source_sha256))`,
   },
   by('stored_bytes', 't.organization_id = $1 and $2::int is null'),
-  by('email_addresses', 't.organization_id = $1 and $2::int is null'),
-  by('sent_emails', 't.organization_id = $1 and $2::int is null'),
   by('activity', inTenant),
   by(
     'activity',
@@ -277,11 +275,9 @@ export async function deleteStragglers(sql: Sql, offboardingId: string): Promise
   await sql.query(
     `delete from rate_limits l where not exists (select from api_keys k where k.id = l.key_id)`,
   );
-  for (const table of ['stored_bytes', 'sent_emails']) {
-    await sql.query(
-      `delete from ${table} t where not exists (select from organizations o where o.id = t.organization_id)`,
-    );
-  }
+  await sql.query(
+    `delete from stored_bytes t where not exists (select from organizations o where o.id = t.organization_id)`,
+  );
 }
 
 /** Which of these ids belong to no run and no backfill. */
