@@ -23,7 +23,6 @@ const readers: Readonly<Record<string, string>> = {
   'rows/destinations/s3/error-answer.ts': 'error documents of stores: 64 KiB, elements in xml.ts',
   'rows/destinations/s3/xml.ts': 'XML of stores: tested below',
   'foundation/domain/foreign-json.ts': 'JSON of others: tested below',
-  'rows/pipeline/latest-manifest.ts': 'a JSON document in a bucket: foreign-json.ts has its bounds',
   'rows/pipeline/manifest.ts': 'manifests in buckets: tested below',
   'extensions/iceberg/avro-read.ts': 'manifests and lists of Iceberg tables: tested below',
   'extensions/iceberg/metadata.ts': 'metadata of Iceberg tables: tested below',

@@ -52,7 +52,7 @@ const runBy: Readonly<Record<string, readonly string[]>> = {
   ],
   'docs/notifications.md': [
     'test/e2e/pages.test.ts',
-    ...Array<string>(3).fill('test/integration/notifications/documentation.test.ts'),
+    ...Array<string>(2).fill('test/integration/notifications/documentation.test.ts'),
   ],
   'docs/offboarding.md': Array<string>(2).fill('test/e2e/pages.test.ts'),
   'docs/production.md': [

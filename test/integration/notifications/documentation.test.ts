@@ -80,7 +80,7 @@ describe('docs/notifications.md', () => {
     const examples = [...page.matchAll(/```json\n(.*?)```/gs)].map(([, json = '']) =>
       JSON.parse(json),
     );
-    expect(examples).toHaveLength(2);
+    expect(examples).toHaveLength(1);
     const { properties } = schema.properties.data;
     for (const example of examples) {
       expect([isValid(example), isValid.errors]).toEqual([true, null]);

@@ -187,10 +187,10 @@ describe('the recipients that the operator lists', () => {
       'MAIL_RECIPIENTS',
     );
     expect((await testTarget(side.context, sender, target)).delivered).toBe(true);
-    expect(mails[0]?.to).toEqual(['Boss@Example.org', 'ops@EXAMPLE.com']);
+    expect(mails[0]?.to).toEqual(['Boss@example.org', 'ops@example.com']);
     const fewer = senderTo([], { env: { ...env(), MAIL_RECIPIENTS: 'boss@example.org' } });
     await testTarget(side.context, fewer, target);
-    expect(mails[1]?.to).toEqual(['Boss@Example.org']);
+    expect(mails[1]?.to).toEqual(['Boss@example.org']);
     const nobody = senderTo([], { env: { ...env(), MAIL_RECIPIENTS: '' } });
     const refusal = { delivered: false, answer: 'recipients_not_listed' };
     expect(await testTarget(side.context, nobody, target)).toMatchObject(refusal);

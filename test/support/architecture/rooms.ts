@@ -152,7 +152,6 @@ export const rooms: Readonly<Record<string, Room>> = {
       'pipeline/fetch-file.ts',
       'pipeline/key-tally.ts',
       'pipeline/key-values.ts',
-      'pipeline/latest-manifest.ts',
       'pipeline/manifest.ts',
       'pipeline/read-back.ts',
       'pipeline/source-keys.ts',
