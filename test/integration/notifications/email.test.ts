@@ -191,13 +191,13 @@ describe('the recipients that the operator lists', () => {
     const fewer = senderTo([], { env: { ...env(), MAIL_RECIPIENTS: 'boss@example.org' } });
     await testTarget(side.context, fewer, target);
     expect(mails[1]?.to).toEqual(['Boss@example.org']);
-    const nobody = senderTo([], { env: { ...env(), MAIL_RECIPIENTS: '' } });
+    const unlisted = senderTo([], { env: { ...env(), MAIL_RECIPIENTS: '' } });
     const refusal = { delivered: false, answer: 'recipients_not_listed' };
-    expect(await testTarget(side.context, nobody, target)).toMatchObject(refusal);
+    expect(await testTarget(side.context, unlisted, target)).toMatchObject(refusal);
     expect(mails).toHaveLength(2);
     // Its other settings can still change.
     const renamed = { description: 'Ops' };
-    const changed = await changeTarget(side.context, nobody, actor, target.id, renamed);
+    const changed = await changeTarget(side.context, unlisted, actor, target.id, renamed);
     expect(changed.description).toBe('Ops');
   });
 });
