@@ -367,8 +367,8 @@ select (select coalesce(jsonb_agg(t), '[]') from (select e.failing_code as code,
                     coalesce(extract(epoch from now() - min(late_since)), 0)::float8 as "longestLateSeconds"
                from batch_exports where deleted_at is null) e,
             (select count(*)::int as "waitingNotifications",
-                    coalesce(extract(epoch from max(now() - coalesce(d.gathers_until, d.next_attempt_at)) filter (
-                      where coalesce(d.gathers_until, d.next_attempt_at) <= now() and (d.digest_id is null or d.is_repeat) and (d.leased_until is null or d.leased_until <= now())
+                    coalesce(extract(epoch from max(now() - d.next_attempt_at) filter (
+                      where d.next_attempt_at <= now() and (d.leased_until is null or d.leased_until <= now())
                         and not exists (select from notification_deliveries b where b.target_id = d.target_id
                               and b.export_id = d.export_id and b.status = 'waiting' and b.seq < d.seq))), 0)::float8 as "oldestDueNotificationSeconds"
                from notification_deliveries d where d.status = 'waiting') n;

@@ -1,57 +1,3 @@
--- notifications/email-addresses.ts wantAddresses
--- takes $1 uuid
-delete from email_addresses e where e.organization_id = $1 and e.confirmed_at is null
-        and e.created_at < now() - interval '30 days'
-        and not exists (select from notification_targets t where t.organization_id = $1
-              and e.address in (select lower(r) from unnest(t.recipients) as r));
-
--- notifications/email-addresses.ts wantAddresses
--- takes $1 uuid, $2 text[]
-insert into email_addresses (organization_id, address)
-     select $1, a from unnest($2::text[]) as a
-         on conflict (organization_id, address) do update set requested_at = null
-      where email_addresses.confirmed_at is null and email_addresses.requests < 5
-        and email_addresses.requested_at < now() - interval '1 day';
-
--- notifications/email-addresses.ts wantAddresses
--- takes $1 uuid
--- gives count integer
-select count(*)::int as count from email_addresses where organization_id = $1;
-
--- notifications/email-addresses.ts findConfirmed
--- takes $1 uuid, $2 text[]
--- gives address text
-select address from email_addresses
-      where organization_id = $1 and address = any($2::text[]) and confirmed_at is not null;
-
--- notifications/email-addresses.ts claimAddresses
--- takes $1 bigint
--- gives organizationId uuid, address text
-with due as (
-       select distinct on (e.organization_id) e.organization_id, e.address, e.not_before
-         from email_addresses e
-        where e.requested_at is null and e.confirmed_at is null and e.not_before <= now()
-          and (select count(*) from email_addresses o
-                where o.address = e.address and o.requested_at > now() - interval '1 day') < 3
-        order by e.organization_id, e.not_before
-     ), chosen as (select * from due order by not_before limit $1)
-     update email_addresses e set requested_at = now(), requests = e.requests + 1
-       from chosen c
-      where e.organization_id = c.organization_id and e.address = c.address and e.requested_at is null
-     returning e.organization_id as "organizationId", e.address;
-
--- notifications/email-addresses.ts delayAddress
--- takes $1 uuid, $2 text, $3 double precision
-update email_addresses set requested_at = null, not_before = now() + $3 * interval '1 ms'
-      where organization_id = $1 and address = $2 and confirmed_at is null and requests < 5;
-
--- notifications/email-addresses.ts confirmAddress
--- takes $1 uuid, $2 text
--- gives ?column? integer
-update email_addresses set confirmed_at = coalesce(confirmed_at, now())
-      where organization_id = $1 and address = $2
-        and (confirmed_at is not null or created_at > now() - interval '30 days') returning 1;
-
 -- notifications/group-events.ts notifyGroup
 -- takes $1 uuid, $2 integer, $3 text, $4 jsonb
 -- gives notify_group void
@@ -74,57 +20,47 @@ delete from installation_alarms where kind = $1 returning kind;
 
 -- notifications/notification-deliveries.ts listDeliveries
 -- takes $1 uuid, $2 bigint
--- gives id uuid, targetId uuid, eventId uuid, eventType text, exportId uuid, happenedAt timestamp with time zone, status text, attempts integer, digestId uuid, nextAttemptAt timestamp with time zone, delayedBy text, attemptLog jsonb, createdAt timestamp with time zone, finishedAt timestamp with time zone
+-- gives id uuid, targetId uuid, eventId uuid, eventType text, exportId uuid, happenedAt timestamp with time zone, status text, attempts integer, nextAttemptAt timestamp with time zone, attemptLog jsonb, createdAt timestamp with time zone, finishedAt timestamp with time zone
 select d.id, d.target_id as "targetId", d.event_id as "eventId", e.type as "eventType", d.export_id as "exportId",
   e.happened_at as "happenedAt", d.status, d.attempts,
-  d.digest_id as "digestId", case when d.status = 'waiting' and (d.digest_id is null or d.is_repeat)
-    then greatest(coalesce(d.gathers_until, d.next_attempt_at), case when d.kind = 'email' then (select s.blocked_until from sent_emails s where s.organization_id = d.organization_id and s.blocked_until > now()) end) end as "nextAttemptAt",
-  case when d.status = 'waiting' and (d.digest_id is null or d.is_repeat) and case when d.kind = 'email' then (select s.blocked_until from sent_emails s where s.organization_id = d.organization_id and s.blocked_until > now()) end is not null then 'email_limit' end as "delayedBy", d.attempt_log as "attemptLog",
+  case when d.status = 'waiting' then d.next_attempt_at end as "nextAttemptAt", d.attempt_log as "attemptLog",
   d.created_at as "createdAt", d.finished_at as "finishedAt" from notification_deliveries d join notification_events e on e.id = d.event_id where d.target_id = $1 order by d.created_at desc, d.id desc limit $2;
 
 -- notifications/notification-deliveries.ts listDeliveries
 -- takes $1 uuid, $2 timestamp with time zone, $3 uuid, $4 bigint
--- gives id uuid, targetId uuid, eventId uuid, eventType text, exportId uuid, happenedAt timestamp with time zone, status text, attempts integer, digestId uuid, nextAttemptAt timestamp with time zone, delayedBy text, attemptLog jsonb, createdAt timestamp with time zone, finishedAt timestamp with time zone
+-- gives id uuid, targetId uuid, eventId uuid, eventType text, exportId uuid, happenedAt timestamp with time zone, status text, attempts integer, nextAttemptAt timestamp with time zone, attemptLog jsonb, createdAt timestamp with time zone, finishedAt timestamp with time zone
 select d.id, d.target_id as "targetId", d.event_id as "eventId", e.type as "eventType", d.export_id as "exportId",
   e.happened_at as "happenedAt", d.status, d.attempts,
-  d.digest_id as "digestId", case when d.status = 'waiting' and (d.digest_id is null or d.is_repeat)
-    then greatest(coalesce(d.gathers_until, d.next_attempt_at), case when d.kind = 'email' then (select s.blocked_until from sent_emails s where s.organization_id = d.organization_id and s.blocked_until > now()) end) end as "nextAttemptAt",
-  case when d.status = 'waiting' and (d.digest_id is null or d.is_repeat) and case when d.kind = 'email' then (select s.blocked_until from sent_emails s where s.organization_id = d.organization_id and s.blocked_until > now()) end is not null then 'email_limit' end as "delayedBy", d.attempt_log as "attemptLog",
+  case when d.status = 'waiting' then d.next_attempt_at end as "nextAttemptAt", d.attempt_log as "attemptLog",
   d.created_at as "createdAt", d.finished_at as "finishedAt" from notification_deliveries d join notification_events e on e.id = d.event_id where d.target_id = $1 and (d.created_at, d.id) < ($2::timestamptz, $3::uuid) order by d.created_at desc, d.id desc limit $4;
 
 -- notifications/notification-deliveries.ts listDeliveries
 -- takes $1 uuid, $2 timestamp with time zone, $3 uuid, $4 bigint
--- gives id uuid, targetId uuid, eventId uuid, eventType text, exportId uuid, happenedAt timestamp with time zone, status text, attempts integer, digestId uuid, nextAttemptAt timestamp with time zone, delayedBy text, attemptLog jsonb, createdAt timestamp with time zone, finishedAt timestamp with time zone
+-- gives id uuid, targetId uuid, eventId uuid, eventType text, exportId uuid, happenedAt timestamp with time zone, status text, attempts integer, nextAttemptAt timestamp with time zone, attemptLog jsonb, createdAt timestamp with time zone, finishedAt timestamp with time zone
 select d.id, d.target_id as "targetId", d.event_id as "eventId", e.type as "eventType", d.export_id as "exportId",
   e.happened_at as "happenedAt", d.status, d.attempts,
-  d.digest_id as "digestId", case when d.status = 'waiting' and (d.digest_id is null or d.is_repeat)
-    then greatest(coalesce(d.gathers_until, d.next_attempt_at), case when d.kind = 'email' then (select s.blocked_until from sent_emails s where s.organization_id = d.organization_id and s.blocked_until > now()) end) end as "nextAttemptAt",
-  case when d.status = 'waiting' and (d.digest_id is null or d.is_repeat) and case when d.kind = 'email' then (select s.blocked_until from sent_emails s where s.organization_id = d.organization_id and s.blocked_until > now()) end is not null then 'email_limit' end as "delayedBy", d.attempt_log as "attemptLog",
+  case when d.status = 'waiting' then d.next_attempt_at end as "nextAttemptAt", d.attempt_log as "attemptLog",
   d.created_at as "createdAt", d.finished_at as "finishedAt" from notification_deliveries d join notification_events e on e.id = d.event_id where d.target_id = $1 and (d.created_at, d.id) > ($2::timestamptz, $3::uuid) order by d.created_at asc, d.id asc limit $4;
 
 -- notifications/notification-deliveries.ts listDeliveries
--- takes $1 uuid, $2 uuid, $3 text, $4 bigint
--- gives id uuid, targetId uuid, eventId uuid, eventType text, exportId uuid, happenedAt timestamp with time zone, status text, attempts integer, digestId uuid, nextAttemptAt timestamp with time zone, delayedBy text, attemptLog jsonb, createdAt timestamp with time zone, finishedAt timestamp with time zone
+-- takes $1 uuid, $2 text, $3 bigint
+-- gives id uuid, targetId uuid, eventId uuid, eventType text, exportId uuid, happenedAt timestamp with time zone, status text, attempts integer, nextAttemptAt timestamp with time zone, attemptLog jsonb, createdAt timestamp with time zone, finishedAt timestamp with time zone
 select d.id, d.target_id as "targetId", d.event_id as "eventId", e.type as "eventType", d.export_id as "exportId",
   e.happened_at as "happenedAt", d.status, d.attempts,
-  d.digest_id as "digestId", case when d.status = 'waiting' and (d.digest_id is null or d.is_repeat)
-    then greatest(coalesce(d.gathers_until, d.next_attempt_at), case when d.kind = 'email' then (select s.blocked_until from sent_emails s where s.organization_id = d.organization_id and s.blocked_until > now()) end) end as "nextAttemptAt",
-  case when d.status = 'waiting' and (d.digest_id is null or d.is_repeat) and case when d.kind = 'email' then (select s.blocked_until from sent_emails s where s.organization_id = d.organization_id and s.blocked_until > now()) end is not null then 'email_limit' end as "delayedBy", d.attempt_log as "attemptLog",
-  d.created_at as "createdAt", d.finished_at as "finishedAt" from notification_deliveries d join notification_events e on e.id = d.event_id where d.target_id = $1 and d.digest_id = $2 and d.status = $3 order by d.created_at desc, d.id desc limit $4;
+  case when d.status = 'waiting' then d.next_attempt_at end as "nextAttemptAt", d.attempt_log as "attemptLog",
+  d.created_at as "createdAt", d.finished_at as "finishedAt" from notification_deliveries d join notification_events e on e.id = d.event_id where d.target_id = $1 and d.status = $2 order by d.created_at desc, d.id desc limit $3;
 
 -- notifications/notification-deliveries.ts findDelivery
 -- takes $1 uuid, $2 uuid
--- gives id uuid, targetId uuid, eventId uuid, eventType text, exportId uuid, happenedAt timestamp with time zone, status text, attempts integer, digestId uuid, nextAttemptAt timestamp with time zone, delayedBy text, attemptLog jsonb, createdAt timestamp with time zone, finishedAt timestamp with time zone
+-- gives id uuid, targetId uuid, eventId uuid, eventType text, exportId uuid, happenedAt timestamp with time zone, status text, attempts integer, nextAttemptAt timestamp with time zone, attemptLog jsonb, createdAt timestamp with time zone, finishedAt timestamp with time zone
 select d.id, d.target_id as "targetId", d.event_id as "eventId", e.type as "eventType", d.export_id as "exportId",
   e.happened_at as "happenedAt", d.status, d.attempts,
-  d.digest_id as "digestId", case when d.status = 'waiting' and (d.digest_id is null or d.is_repeat)
-    then greatest(coalesce(d.gathers_until, d.next_attempt_at), case when d.kind = 'email' then (select s.blocked_until from sent_emails s where s.organization_id = d.organization_id and s.blocked_until > now()) end) end as "nextAttemptAt",
-  case when d.status = 'waiting' and (d.digest_id is null or d.is_repeat) and case when d.kind = 'email' then (select s.blocked_until from sent_emails s where s.organization_id = d.organization_id and s.blocked_until > now()) end is not null then 'email_limit' end as "delayedBy", d.attempt_log as "attemptLog",
+  case when d.status = 'waiting' then d.next_attempt_at end as "nextAttemptAt", d.attempt_log as "attemptLog",
   d.created_at as "createdAt", d.finished_at as "finishedAt" from notification_deliveries d join notification_events e on e.id = d.event_id where d.target_id = $1 and d.id = $2;
 
 -- notifications/notification-deliveries.ts claimSql, claimDeliveries
 -- takes $1 text, $2 bigint, $3 integer, $4 double precision
--- gives id uuid, lease uuid, ownerId uuid, targetId uuid, kind text, attempts integer, claimedAt bigint, eventId uuid, type text, happenedAt timestamp with time zone, organizationId uuid, projectId integer, facts jsonb, format text, recipients text[], secrets bytea, usesPreviousSecret boolean
+-- gives id uuid, lease uuid, targetId uuid, kind text, attempts integer, claimedAt bigint, eventId uuid, type text, happenedAt timestamp with time zone, organizationId uuid, projectId integer, facts jsonb, format text, recipients text[], secrets bytea, usesPreviousSecret boolean
 with recursive organizations_with as (
        (select organization_id as id from notification_deliveries where status = 'waiting' and kind = $1 order by 1 limit 1)
        union all
@@ -140,19 +76,19 @@ with recursive organizations_with as (
           select head.* from notification_targets t cross join lateral (
               select * from (
                 -- Of each export only the first one can be due.
-                (select distinct on (d.export_id) d.id, d.next_attempt_at, d.seq, d.leased_until, d.gathers_until is null and (d.digest_id is null or d.is_repeat) as is_single
+                (select distinct on (d.export_id) d.id, d.next_attempt_at, d.seq, d.leased_until
                    from notification_deliveries d
                   where d.target_id = t.id and d.status = 'waiting' and d.export_id is not null and not d.is_repeat
                   order by d.export_id, d.seq)
                 union all
-                select d.id, d.next_attempt_at, d.seq, d.leased_until, d.gathers_until is null and (d.digest_id is null or d.is_repeat) from notification_deliveries d
+                select d.id, d.next_attempt_at, d.seq, d.leased_until from notification_deliveries d
                  where d.target_id = t.id and d.status = 'waiting' and (d.export_id is null or d.is_repeat)) as firsts
-               where is_single and next_attempt_at <= now() and (leased_until is null or leased_until <= now())
+               where next_attempt_at <= now() and (leased_until is null or leased_until <= now())
                order by next_attempt_at, seq limit 1) as head
            where t.organization_id = o.id and t.kind = $1 and t.enabled
              and not exists (select from notification_deliveries d where d.organization_id = o.id and d.kind = $1 and d.status = 'waiting' and d.leased_until > now() and d.target_id = t.id)
            order by head.next_attempt_at, head.seq limit greatest($3::int - busy.count, 0)) as d
-        where o.id is not null and ($1 <> 'email' or not exists (select from sent_emails s where s.organization_id = o.id and s.blocked_until > now()))
+        where o.id is not null
      ), taken as (
        select d.id from notification_deliveries d join due on due.id = d.id
         where d.status = 'waiting' and (d.leased_until is null or d.leased_until <= now()) order by due.turn limit $2 for update of d skip locked
@@ -161,27 +97,14 @@ with recursive organizations_with as (
         set lease = gen_random_uuid(), leased_until = now() + $4 * interval '1 ms', attempts = d.attempts + 1
        from taken, notification_events e, notification_targets t
       where d.id = taken.id and e.id = d.event_id and t.id = d.target_id and t.enabled
-     returning d.id, d.lease, d.organization_id as "ownerId", d.target_id as "targetId", d.kind, d.attempts, extract(epoch from now())::bigint as "claimedAt",
+     returning d.id, d.lease, d.target_id as "targetId", d.kind, d.attempts, extract(epoch from now())::bigint as "claimedAt",
   e.id as "eventId", e.type, e.happened_at as "happenedAt", e.organization_id as "organizationId",
-  e.team_id as "projectId", e.facts || case when e.type = 'digest' then jsonb_build_object('target_id', d.target_id, 'digest_id', d.id,
-    'errors', (select coalesce(jsonb_agg(jsonb_build_object('code', c.code, 'count', c.count) order by c.count desc, c.code), '[]') from (
-        select me.facts->'error'->>'code' as code, count(*) as count
-          from notification_deliveries m join notification_events me on me.id = m.event_id
-         where m.digest_id = d.id and me.facts->'error'->>'code' is not null group by 1) as c),
-    'projects', (select coalesce(jsonb_agg(jsonb_build_object('id', c.id, 'count', c.count) order by c.count desc, c.id), '[]') from (
-        select me.team_id as id, count(*) as count
-          from notification_deliveries m join notification_events me on me.id = m.event_id
-         where m.digest_id = d.id group by 1 order by 2 desc, 1 limit 100) as c),
-    'events', (select coalesce(jsonb_agg(jsonb_build_object('id', f.id, 'timestamp', api_time(f.happened_at),
-          'project_id', f.team_id, 'export', f.facts->'export') order by f.seq), '[]') from (
-        select me.* from notification_deliveries m join notification_events me on me.id = m.event_id
-         where m.digest_id = d.id order by m.seq limit 100) as f))
-  else '{}' end as facts, t.format, t.recipients, t.secrets,
+  e.team_id as "projectId", e.facts, t.format, t.recipients, t.secrets,
   coalesce(t.previous_secret_until > now(), false) as "usesPreviousSecret";
 
 -- notifications/notification-deliveries.ts insertTest
 -- takes $1 uuid, $2 double precision
--- gives id uuid, lease uuid, ownerId uuid, targetId uuid, kind text, attempts integer, claimedAt bigint, eventId uuid, type text, happenedAt timestamp with time zone, organizationId uuid, projectId integer, facts jsonb, format text, recipients text[], secrets bytea, usesPreviousSecret boolean
+-- gives id uuid, lease uuid, targetId uuid, kind text, attempts integer, claimedAt bigint, eventId uuid, type text, happenedAt timestamp with time zone, organizationId uuid, projectId integer, facts jsonb, format text, recipients text[], secrets bytea, usesPreviousSecret boolean
 with t as (
        select * from notification_targets where id = $1 for key share
      ), e as (
@@ -193,22 +116,9 @@ with t as (
        select t.id, e.id, t.organization_id, e.seq, t.kind, e.type, true, 1, gen_random_uuid(), now() + $2 * interval '1 ms' from t, e
        returning *
      )
-     select d.id, d.lease, d.organization_id as "ownerId", d.target_id as "targetId", d.kind, d.attempts, extract(epoch from now())::bigint as "claimedAt",
+     select d.id, d.lease, d.target_id as "targetId", d.kind, d.attempts, extract(epoch from now())::bigint as "claimedAt",
   e.id as "eventId", e.type, e.happened_at as "happenedAt", e.organization_id as "organizationId",
-  e.team_id as "projectId", e.facts || case when e.type = 'digest' then jsonb_build_object('target_id', d.target_id, 'digest_id', d.id,
-    'errors', (select coalesce(jsonb_agg(jsonb_build_object('code', c.code, 'count', c.count) order by c.count desc, c.code), '[]') from (
-        select me.facts->'error'->>'code' as code, count(*) as count
-          from notification_deliveries m join notification_events me on me.id = m.event_id
-         where m.digest_id = d.id and me.facts->'error'->>'code' is not null group by 1) as c),
-    'projects', (select coalesce(jsonb_agg(jsonb_build_object('id', c.id, 'count', c.count) order by c.count desc, c.id), '[]') from (
-        select me.team_id as id, count(*) as count
-          from notification_deliveries m join notification_events me on me.id = m.event_id
-         where m.digest_id = d.id group by 1 order by 2 desc, 1 limit 100) as c),
-    'events', (select coalesce(jsonb_agg(jsonb_build_object('id', f.id, 'timestamp', api_time(f.happened_at),
-          'project_id', f.team_id, 'export', f.facts->'export') order by f.seq), '[]') from (
-        select me.* from notification_deliveries m join notification_events me on me.id = m.event_id
-         where m.digest_id = d.id order by m.seq limit 100) as f))
-  else '{}' end as facts, t.format, t.recipients, t.secrets,
+  e.team_id as "projectId", e.facts, t.format, t.recipients, t.secrets,
   coalesce(t.previous_secret_until > now(), false) as "usesPreviousSecret" from d, e, t;
 
 -- notifications/notification-deliveries.ts finishSql, recordAttempt
@@ -236,70 +146,29 @@ with ended as (
      )
      select exists (select from ended) as "isRecorded", exists (select from noted where not enabled) as "isDisabled";
 
--- notifications/notification-deliveries.ts releaseDelivery
--- takes $1 uuid, $2 uuid
-update notification_deliveries set lease = null, leased_until = null, attempts = attempts - 1
-      where id = $1 and lease = $2 and status = 'waiting';
-
 -- notifications/notification-deliveries.ts repeatDelivery
 -- takes $1 uuid, $2 uuid
 update notification_deliveries
         set attempts = case when status = 'waiting' then attempts else 0 end,
             is_repeat = is_repeat or status <> 'waiting',
-            status = 'waiting', next_attempt_at = now(), gathers_until = null, finished_at = null
-      where id = (select case when d.status = 'waiting' and not d.is_repeat then coalesce(d.digest_id, d.id) else d.id end
-                    from notification_deliveries d where d.id = $1 and d.target_id = $2)
+            status = 'waiting', next_attempt_at = now(), finished_at = null
+      where id = $1 and target_id = $2
         and (status <> 'waiting' or leased_until is null or leased_until <= now());
-
--- notifications/notification-digests.ts gatherSql, gatherDigests
--- gives ?column? integer
-with due as (
-       select d.target_id, d.type from notification_deliveries d
-        where d.status = 'waiting' and d.gathers_until <= now() and not exists (select from notification_deliveries b
-    where b.target_id = d.target_id and b.export_id = d.export_id and b.status = 'waiting' and not b.is_repeat and b.seq < d.seq)
-        order by d.gathers_until limit 1
-     ), gathered as materialized (
-       select d.id, d.target_id, d.organization_id, d.kind, d.type, d.seq, d.created_at
-         from due join notification_deliveries d on d.target_id = due.target_id and d.type = due.type
-        where d.status = 'waiting' and d.gathers_until is not null and not exists (select from notification_deliveries b
-    where b.target_id = d.target_id and b.export_id = d.export_id and b.status = 'waiting' and not b.is_repeat and b.seq < d.seq)
-          for update of d skip locked
-     ), many as (
-       select target_id, organization_id, kind, type, count(*) as count, min(created_at) as first_at, max(created_at) as last_at
-         from gathered where exists (select from notification_targets t where t.id = target_id and t.digests)
-        group by 1, 2, 3, 4 having count(*) > 1
-     ), event as (
-       insert into notification_events (organization_id, team_id, type, facts)
-       select many.organization_id, t.team_id, 'digest', jsonb_build_object('type', many.type, 'count', many.count,
-                'first_at', api_time(many.first_at), 'last_at', api_time(many.last_at))
-         from many join notification_targets t on t.id = many.target_id
-       returning id, seq
-     ), digest as (
-       insert into notification_deliveries (target_id, event_id, organization_id, seq, kind, type)
-       select many.target_id, event.id, many.organization_id, event.seq, many.kind, 'digest' from many, event
-       returning id
-     )
-     update notification_deliveries d set gathers_until = null, digest_id = (select id from digest)
-       from gathered where d.id = gathered.id returning 1;
 
 -- notifications/notification-targets.ts findNotificationTarget
 -- takes $1 uuid, $2 integer, $3 uuid
--- gives unconfirmed text[], id uuid, organizationId uuid, teamId integer, kind text, description text, urlPreview text, format text, recipients text[], events text[], enabled boolean, digests boolean, secrets bytea, disabledReason text, previousSecretUntil timestamp with time zone, failingSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone
-select array(select r from (select lower(r) as r from unnest(t.recipients) as r) as r
-   where not exists (select from email_addresses a
-           where a.organization_id = t.organization_id and a.address = r.r and a.confirmed_at is not null)) as unconfirmed, t.id, t.organization_id as "organizationId", t.team_id as "teamId", t.kind, t.description,
-  t.url_preview as "urlPreview", t.format, t.recipients, t.events, t.enabled, t.digests, t.secrets,
+-- gives id uuid, organizationId uuid, teamId integer, kind text, description text, urlPreview text, format text, recipients text[], events text[], enabled boolean, secrets bytea, disabledReason text, previousSecretUntil timestamp with time zone, failingSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone
+select t.id, t.organization_id as "organizationId", t.team_id as "teamId", t.kind, t.description,
+  t.url_preview as "urlPreview", t.format, t.recipients, t.events, t.enabled, t.secrets,
   t.disabled_reason as "disabledReason",
   case when t.previous_secret_until > now() then t.previous_secret_until end as "previousSecretUntil",
   t.failing_since as "failingSince", t.created_at as "createdAt", t.last_updated_at as "lastUpdatedAt" from notification_targets t where t.organization_id = $1 and ($2::int is null or t.team_id = $2) and t.id = $3;
 
 -- notifications/notification-targets.ts listNotificationTargets
 -- takes $1 uuid, $2 integer, $3 bigint, $4 bigint
--- gives unconfirmed text[], id uuid, organizationId uuid, teamId integer, kind text, description text, urlPreview text, format text, recipients text[], events text[], enabled boolean, digests boolean, secrets bytea, disabledReason text, previousSecretUntil timestamp with time zone, failingSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone
-select array(select r from (select lower(r) as r from unnest(t.recipients) as r) as r
-   where not exists (select from email_addresses a
-           where a.organization_id = t.organization_id and a.address = r.r and a.confirmed_at is not null)) as unconfirmed, t.id, t.organization_id as "organizationId", t.team_id as "teamId", t.kind, t.description,
-  t.url_preview as "urlPreview", t.format, t.recipients, t.events, t.enabled, t.digests, t.secrets,
+-- gives id uuid, organizationId uuid, teamId integer, kind text, description text, urlPreview text, format text, recipients text[], events text[], enabled boolean, secrets bytea, disabledReason text, previousSecretUntil timestamp with time zone, failingSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone
+select t.id, t.organization_id as "organizationId", t.team_id as "teamId", t.kind, t.description,
+  t.url_preview as "urlPreview", t.format, t.recipients, t.events, t.enabled, t.secrets,
   t.disabled_reason as "disabledReason",
   case when t.previous_secret_until > now() then t.previous_secret_until end as "previousSecretUntil",
   t.failing_since as "failingSince", t.created_at as "createdAt", t.last_updated_at as "lastUpdatedAt" from notification_targets t where t.organization_id = $1 and ($2::int is null or t.team_id = $2)
@@ -325,54 +194,46 @@ select from organizations where id = $1 for no key update;
 select count(*) from notification_targets where organization_id = $1;
 
 -- notifications/notification-targets.ts insertTarget
--- takes $1 uuid, $2 uuid, $3 integer, $4 text, $5 text, $6 text, $7 text, $8 text[], $9 text[], $10 boolean, $11 bytea, $12 boolean
--- gives unconfirmed text[], id uuid, organizationId uuid, teamId integer, kind text, description text, urlPreview text, format text, recipients text[], events text[], enabled boolean, digests boolean, secrets bytea, disabledReason text, previousSecretUntil timestamp with time zone, failingSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone
+-- takes $1 uuid, $2 uuid, $3 integer, $4 text, $5 text, $6 text, $7 text, $8 text[], $9 text[], $10 boolean, $11 bytea
+-- gives id uuid, organizationId uuid, teamId integer, kind text, description text, urlPreview text, format text, recipients text[], events text[], enabled boolean, secrets bytea, disabledReason text, previousSecretUntil timestamp with time zone, failingSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone
 insert into notification_targets as t (id, organization_id, team_id, kind, description, url_preview, format,
-            recipients, events, enabled, secrets, digests)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) returning array(select r from (select lower(r) as r from unnest(t.recipients) as r) as r
-   where not exists (select from email_addresses a
-           where a.organization_id = t.organization_id and a.address = r.r and a.confirmed_at is not null)) as unconfirmed, t.id, t.organization_id as "organizationId", t.team_id as "teamId", t.kind, t.description,
-  t.url_preview as "urlPreview", t.format, t.recipients, t.events, t.enabled, t.digests, t.secrets,
+            recipients, events, enabled, secrets)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) returning t.id, t.organization_id as "organizationId", t.team_id as "teamId", t.kind, t.description,
+  t.url_preview as "urlPreview", t.format, t.recipients, t.events, t.enabled, t.secrets,
   t.disabled_reason as "disabledReason",
   case when t.previous_secret_until > now() then t.previous_secret_until end as "previousSecretUntil",
   t.failing_since as "failingSince", t.created_at as "createdAt", t.last_updated_at as "lastUpdatedAt";
 
 -- notifications/notification-targets.ts lockTarget
 -- takes $1 uuid
--- gives unconfirmed text[], id uuid, organizationId uuid, teamId integer, kind text, description text, urlPreview text, format text, recipients text[], events text[], enabled boolean, digests boolean, secrets bytea, disabledReason text, previousSecretUntil timestamp with time zone, failingSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone
-select array(select r from (select lower(r) as r from unnest(t.recipients) as r) as r
-   where not exists (select from email_addresses a
-           where a.organization_id = t.organization_id and a.address = r.r and a.confirmed_at is not null)) as unconfirmed, t.id, t.organization_id as "organizationId", t.team_id as "teamId", t.kind, t.description,
-  t.url_preview as "urlPreview", t.format, t.recipients, t.events, t.enabled, t.digests, t.secrets,
+-- gives id uuid, organizationId uuid, teamId integer, kind text, description text, urlPreview text, format text, recipients text[], events text[], enabled boolean, secrets bytea, disabledReason text, previousSecretUntil timestamp with time zone, failingSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone
+select t.id, t.organization_id as "organizationId", t.team_id as "teamId", t.kind, t.description,
+  t.url_preview as "urlPreview", t.format, t.recipients, t.events, t.enabled, t.secrets,
   t.disabled_reason as "disabledReason",
   case when t.previous_secret_until > now() then t.previous_secret_until end as "previousSecretUntil",
   t.failing_since as "failingSince", t.created_at as "createdAt", t.last_updated_at as "lastUpdatedAt" from notification_targets t where t.id = $1 for no key update;
 
 -- notifications/notification-targets.ts updateTarget
--- takes $1 uuid, $2 text, $3 text, $4 text, $5 text[], $6 text[], $7 boolean, $8 bytea, $9 boolean
--- gives unconfirmed text[], id uuid, organizationId uuid, teamId integer, kind text, description text, urlPreview text, format text, recipients text[], events text[], enabled boolean, digests boolean, secrets bytea, disabledReason text, previousSecretUntil timestamp with time zone, failingSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone
+-- takes $1 uuid, $2 text, $3 text, $4 text, $5 text[], $6 text[], $7 boolean, $8 bytea
+-- gives id uuid, organizationId uuid, teamId integer, kind text, description text, urlPreview text, format text, recipients text[], events text[], enabled boolean, secrets bytea, disabledReason text, previousSecretUntil timestamp with time zone, failingSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone
 update notification_targets t
-        set description = $2, url_preview = $3, format = $4, recipients = $5, events = $6, enabled = $7, secrets = $8, digests = $9,
+        set description = $2, url_preview = $3, format = $4, recipients = $5, events = $6, enabled = $7, secrets = $8,
             disabled_reason = case when $7 then null else t.disabled_reason end,
             failing_since = case when $7 and not t.enabled then null else failing_since end,
             last_updated_at = clock_timestamp()
-      where t.id = $1 returning array(select r from (select lower(r) as r from unnest(t.recipients) as r) as r
-   where not exists (select from email_addresses a
-           where a.organization_id = t.organization_id and a.address = r.r and a.confirmed_at is not null)) as unconfirmed, t.id, t.organization_id as "organizationId", t.team_id as "teamId", t.kind, t.description,
-  t.url_preview as "urlPreview", t.format, t.recipients, t.events, t.enabled, t.digests, t.secrets,
+      where t.id = $1 returning t.id, t.organization_id as "organizationId", t.team_id as "teamId", t.kind, t.description,
+  t.url_preview as "urlPreview", t.format, t.recipients, t.events, t.enabled, t.secrets,
   t.disabled_reason as "disabledReason",
   case when t.previous_secret_until > now() then t.previous_secret_until end as "previousSecretUntil",
   t.failing_since as "failingSince", t.created_at as "createdAt", t.last_updated_at as "lastUpdatedAt";
 
 -- notifications/notification-targets.ts storeRotatedSecret
 -- takes $1 uuid, $2 bytea, $3 double precision
--- gives unconfirmed text[], id uuid, organizationId uuid, teamId integer, kind text, description text, urlPreview text, format text, recipients text[], events text[], enabled boolean, digests boolean, secrets bytea, disabledReason text, previousSecretUntil timestamp with time zone, failingSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone
+-- gives id uuid, organizationId uuid, teamId integer, kind text, description text, urlPreview text, format text, recipients text[], events text[], enabled boolean, secrets bytea, disabledReason text, previousSecretUntil timestamp with time zone, failingSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone
 update notification_targets t set secrets = $2, previous_secret_until = now() + $3 * interval '1 hour',
             last_updated_at = clock_timestamp()
-      where t.id = $1 returning array(select r from (select lower(r) as r from unnest(t.recipients) as r) as r
-   where not exists (select from email_addresses a
-           where a.organization_id = t.organization_id and a.address = r.r and a.confirmed_at is not null)) as unconfirmed, t.id, t.organization_id as "organizationId", t.team_id as "teamId", t.kind, t.description,
-  t.url_preview as "urlPreview", t.format, t.recipients, t.events, t.enabled, t.digests, t.secrets,
+      where t.id = $1 returning t.id, t.organization_id as "organizationId", t.team_id as "teamId", t.kind, t.description,
+  t.url_preview as "urlPreview", t.format, t.recipients, t.events, t.enabled, t.secrets,
   t.disabled_reason as "disabledReason",
   case when t.previous_secret_until > now() then t.previous_secret_until end as "previousSecretUntil",
   t.failing_since as "failingSince", t.created_at as "createdAt", t.last_updated_at as "lastUpdatedAt";
@@ -385,40 +246,7 @@ delete from notification_targets where id = $1 returning 1;
 -- notifications/notification-targets.ts cancelDeliveriesOf
 -- takes $1 uuid
 with locked as materialized (
-       select id from notification_deliveries where target_id = $1 and status = 'waiting'
-        order by digest_id nulls first, id for update
+       select id from notification_deliveries where target_id = $1 and status = 'waiting' order by id for update
      )
-     update notification_deliveries d
-        set status = 'cancelled', lease = null, leased_until = null, gathers_until = null, finished_at = now()
+     update notification_deliveries d set status = 'cancelled', lease = null, leased_until = null, finished_at = now()
        from locked where d.id = locked.id and d.status = 'waiting';
-
--- notifications/sent-emails.ts insertSql, reserveEmails
--- takes $1 uuid
-insert into sent_emails (organization_id) values ($1) on conflict do nothing;
-
--- notifications/sent-emails.ts reserveSql, reserveEmails
--- takes $1 uuid, $2 integer, $3 integer, $4 boolean
--- gives granted boolean, waitMs double precision
-with current as materialized (
-       select coalesce(blocked_until > now(), false) as is_blocked, blocked_until,
-              array(select sent from unnest(sent_at) as sent where sent > now() - interval '1 hour' order by sent) as sent
-         from sent_emails where organization_id = $1 for update
-     ), decided as (
-       select *, not is_blocked and cardinality(sent) + $2::int <= $3::int as granted,
-              case when is_blocked then blocked_until
-                   else sent[cardinality(sent) + $2::int - $3::int] + interval '1 hour' end as until
-         from current
-     )
-     update sent_emails s
-        set sent_at = case when granted then sent || array_fill(now(), array[$2::int]) else sent end,
-            blocked_until = case when granted then null when $4::boolean then until else d.blocked_until end
-       from decided d where s.organization_id = $1
-     returning d.granted, coalesce(extract(epoch from d.until - now()) * 1000, 0)::float8 as "waitMs";
-
--- notifications/sent-emails.ts unblockEmails
-update sent_emails set blocked_until = null where blocked_until is not null;
-
--- notifications/sent-emails.ts returnEmails
--- takes $1 uuid, $2 integer
-update sent_emails set sent_at = sent_at[1:greatest(cardinality(sent_at) - $2::int, 0)], blocked_until = null
-      where organization_id = $1;

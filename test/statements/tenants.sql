@@ -638,24 +638,6 @@ with gone as (
 -- takes $1 uuid, $2 integer
 -- gives rows bigint, sources text[]
 with gone as (
-     delete from email_addresses where ctid = any (array(select t.ctid from email_addresses t where t.organization_id = $1 and $2::int is null limit 2000)) returning null::jsonb as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
-
--- tenants/tenant-rows.ts deleterOf
--- takes $1 uuid, $2 integer
--- gives rows bigint, sources text[]
-with gone as (
-     delete from sent_emails where ctid = any (array(select t.ctid from sent_emails t where t.organization_id = $1 and $2::int is null limit 2000)) returning null::jsonb as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
-
--- tenants/tenant-rows.ts deleterOf
--- takes $1 uuid, $2 integer
--- gives rows bigint, sources text[]
-with gone as (
      delete from activity where ctid = any (array(select t.ctid from activity t where t.organization_id = $1 and ($2::int is null or t.team_id = $2) limit 2000)) returning null::jsonb as chain
    )
    select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
@@ -793,9 +775,6 @@ delete from rate_limits l where not exists (select from api_keys k where k.id = 
 
 -- tenants/tenant-rows.ts deleteStragglers
 delete from stored_bytes t where not exists (select from organizations o where o.id = t.organization_id);
-
--- tenants/tenant-rows.ts deleteStragglers
-delete from sent_emails t where not exists (select from organizations o where o.id = t.organization_id);
 
 -- tenants/tenant-rows.ts findGoneWork
 -- takes $1 uuid[]
