@@ -23,7 +23,6 @@ async function verify(found: unknown): Promise<readonly string[]> {
     era: 'era',
     files: [],
     rejectedFiles: [],
-    sideFiles: [],
     recipe: {
       format: 'JSONLines',
       compression: null,
