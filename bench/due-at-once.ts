@@ -1,45 +1,46 @@
-import { Console } from 'node:console';
 import { randomBytes, randomUUID } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { availableParallelism, tmpdir } from 'node:os';
-import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import pg from 'pg';
-import { startEmbeddedPostgres } from '../src/state/embedded-postgres/start.ts';
 import { createSecretBox } from '../src/foundation/security/secret-box.ts';
 import { openDatabase } from '../src/state/store/database/database.ts';
 import type { ObjectWrite } from '../test/support/s3-server/recorder.ts';
 import { createTenant } from '../test/support/tenants.ts';
+import { describeMachine } from './datapath/report.ts';
+import { replaceSection } from './document.ts';
 import { measureApi, percentilesOf } from './service/api-times.ts';
 import { watchIdle } from './service/idle.ts';
-import { end, Processes, s3Credentials } from './service/processes.ts';
+import { Processes, s3Credentials } from './service/processes.ts';
+import { perRun, takeCpu, totalOf } from './service/cpu.ts';
+import { startServer } from './service/server.ts';
+import { parseShape, type Shape, startService } from './service/shape.ts';
 
 /**
- * From the tick to the end: exports that are due in the same instant, without jitter, by one worker beside an
- * API. First to an S3, with 100 rows each: when the store had the first object of each. Then empty ones to NoOp: when
+ * From the tick to the end: exports that are due in the same instant, without jitter, in the shapes in which users run Sluice.
+ * First to an S3, with 100 rows each: when the store had the first object of each. Then empty ones to NoOp: when
  * all are done. Each kind is due twice: first by a worker that has just started, of exports that never ran (cold), then
  * again (warm). All of them belong to as many organizations as `--organizations` says, in turn.
  *
- *   npm run bench:due -- [--organizations 100] [--s3 1000] [--empty 10000] [--queue redis|postgres] [--seconds 100]
+ *   npm run bench:due -- [--postgres 15,18] [--shape all-in-one,processes] [--organizations 100] [--s3 1000] [--empty 10000]
+ *                        [--seconds 100] [--write]
+ *
+ * --write puts each table into docs/benchmarks.md.
  */
 const { values } = parseArgs({
   options: {
     organizations: { type: 'string', default: '100' },
     s3: { type: 'string', default: '1000' },
     empty: { type: 'string', default: '10000' },
-    queue: { type: 'string', default: 'redis' },
+    postgres: { type: 'string', default: '15,18' },
+    shape: { type: 'string', default: 'all-in-one,processes' },
     /** Each part is given up after this time, and what is left is counted. */
     seconds: { type: 'string', default: '100' },
+    write: { type: 'boolean', default: false },
   },
 });
 const week = 7 * 86_400_000;
 const organizations = Number(values.organizations);
 
-const dataDir = await mkdtemp(path.join(tmpdir(), 'sluice-bench-'));
-const postgres = await startEmbeddedPostgres({ dataDir });
-const pool = new pg.Pool({ connectionString: postgres.url, max: 3 });
-const processes = new Processes();
 const encryptionKey = randomBytes(32);
 const secrets = createSecretBox([{ id: 'bench', key: encryptionKey }]);
 const secretOf = {
@@ -54,70 +55,95 @@ const configOf = {
   file_format: 'JSONLines',
   compression: 'gzip',
 };
-try {
-  const { endpoint, control } = await processes.startS3();
-  configOf.endpoint_url = endpoint;
-  const redis = values.queue === 'redis' ? await processes.startRedis() : null;
-  const env = {
-    ...process.env,
-    DATABASE_URL: postgres.url,
-    REDIS_URL: redis?.url ?? '',
-    ENCRYPTION_KEYS: `bench:${encryptionKey.toString('base64')}`,
-    LOG_LEVEL: 'error',
-    PORT: '0',
-    RATE_LIMIT_PER_MINUTE: '1000000',
-    RATE_LIMIT_PER_HOUR: '10000000',
-    ALLOWED_PRIVATE_ENDPOINTS: '127.0.0.1',
-    MAX_JITTER_SECONDS: '0',
-  };
-  const { named: api } = await processes.start('main/api.js', [], env, /^ready (http\S+)/m);
-  const tenants = await makeTenants();
-  const [first] = tenants;
-  if (!first) throw new Error('no tenant');
-  const exportsUrl = (team: number) => `${api}/api/projects/${team}/batch_exports/`;
-  const table: Record<string, object> = {};
-  for (const kind of ['S3', 'NoOp'] as const) {
-    const count = Number(kind === 'S3' ? values.s3 : values.empty);
-    if (count === 0) continue;
-    const teams = tenants.map(({ team }) => team);
-    const worker = await processes.start('main/worker.js', [], env, /^ready worker/m);
-    let dueAt = await makeDue(kind, count, teams);
-    for (const time of ['cold', 'warm']) {
-      if (time === 'warm') dueAt = await makeDueAgain(dueAt, count, teams);
-      const endIdle = watchIdle();
-      const done = untilDone(dueAt, count);
-      const answers = await measureApi(exportsUrl(first.team), first.key, done);
-      const { completed, seconds, tickSeconds } = await done;
-      const idle = endIdle();
-      const object = percentilesOf(await firstObjects(control, dueAt));
-      const objects = { 'first object p50 ms': object(0.5), 'first object p99 ms': object(0.99) };
-      table[`${count} to ${kind}, ${time}`] = {
-        completed,
-        'ticks recorded after s': round(tickSeconds),
-        'last ended after s': round(seconds),
-        ...(kind === 'S3' ? objects : {}),
-        'API p50 ms': answers.p50,
-        'API p99 ms': answers.p99,
-        'no core busy %': Math.round(100 * idle),
-      };
-    }
-    await end(worker.child);
+/** Of the server that is measured. */
+let pool: pg.Pool;
+for (const shape of values.shape.split(',').map(parseShape)) {
+  for (const major of values.postgres.split(',')) {
+    const table = await measureShape(shape, major);
+    process.stdout.write(`\n${table}\n`);
+    if (values.write) await replaceSection(`due ${shape} ${major}`, table);
   }
-  const out = new Console(process.stdout);
-  out.log(
-    `${availableParallelism()} cores, Node ${process.version}, queue in ${values.queue}, ${organizations} organizations, 1 worker and 1 API with default settings`,
-  );
-  out.table(table);
-} finally {
-  await processes.endAll();
-  await pool.end();
-  await postgres.stop();
-  await rm(dataDir, { recursive: true, force: true });
 }
 
-async function makeTenants(): Promise<readonly { team: number; key: string }[]> {
+/** @returns Markdown */
+async function measureShape(shape: Shape, major: string): Promise<string> {
+  const processes = new Processes();
+  const postgres = await startServer(major);
+  pool = new pg.Pool({ connectionString: postgres.adminUrl, max: 3 });
+  // `end` does not wait for the sockets, which see the server stop.
+  pool.on('error', () => {});
+  try {
+    const { endpoint, control, child: s3 } = await processes.startS3();
+    configOf.endpoint_url = endpoint;
+    const redis = shape === 'processes' ? await processes.startRedis() : null;
+    const service = await startService(processes, shape, {
+      ...process.env,
+      DATABASE_URL: postgres.url,
+      REDIS_URL: redis?.url ?? '',
+      ENCRYPTION_KEYS: `bench:${encryptionKey.toString('base64')}`,
+      LOG_LEVEL: 'error',
+      RATE_LIMIT_PER_MINUTE: '1000000',
+      RATE_LIMIT_PER_HOUR: '10000000',
+      ALLOWED_PRIVATE_ENDPOINTS: '127.0.0.1',
+      MAX_JITTER_SECONDS: '0',
+    });
+    const tenants = await makeTenants(postgres.url);
+    const [first] = tenants;
+    if (!first) throw new Error('no tenant');
+    const exportsUrl = `${service.api}/api/projects/${first.team}/batch_exports/`;
+    const lines: (readonly string[])[] = [];
+    for (const kind of ['S3', 'NoOp'] as const) {
+      const count = Number(kind === 'S3' ? values.s3 : values.empty);
+      if (count === 0) continue;
+      const teams = tenants.map(({ team }) => team);
+      await service.renewWorker();
+      const pids = {
+        ...{ ...service.pids(), postgres: postgres.pid },
+        ...{ redis: redis?.child.pid ?? 0, s3: s3.pid ?? 0 },
+      };
+      let dueAt = await makeDue(kind, count, teams);
+      for (const time of ['cold', 'warm']) {
+        if (time === 'warm') dueAt = await makeDueAgain(dueAt, count, teams);
+        const endIdle = watchIdle();
+        const { result, cpu } = await takeCpu(pids, async () => {
+          const done = untilDone(dueAt, count);
+          const answers = await measureApi(exportsUrl, first.key, done);
+          return { answers, ...(await done) };
+        });
+        const { answers, completed, seconds, tickSeconds } = result;
+        const idle = endIdle();
+        const object = percentilesOf(await firstObjects(control, dueAt));
+        const ofEach = perRun(cpu, completed);
+        lines.push([
+          `${count} to ${kind}, ${time}`,
+          ...[String(completed), tickSeconds.toFixed(1), seconds.toFixed(1)],
+          kind === 'S3' ? `${object(0.5)} / ${object(0.99)}` : '',
+          `${answers.p50} / ${answers.p99}`,
+          ...[totalOf(ofEach).toFixed(1), ofEach.postgres.toFixed(1)],
+          `${Math.round(100 * idle)}%`,
+        ]);
+      }
+    }
+    const head = [
+      ...['due at once', 'completed', 'ticks recorded after s', 'last ended after s'],
+      ...['first object ms, p50 / p99', 'API ms, p50 / p99'],
+      ...['CPU ms per run, all processes', 'of these PostgreSQL', 'no core busy'],
+    ];
+    return [
+      `${postgres.about}; ${organizations} organizations, default settings without jitter; ${describeMachine()}`,
+      '',
+      ...[head, head.map(() => '---'), ...lines].map((cells) => `| ${cells.join(' | ')} |`),
+    ].join('\n');
+  } finally {
+    await processes.endAll();
+    await pool.end();
+    await postgres.stop();
+  }
+}
+
+async function makeTenants(url: string): Promise<readonly { team: number; key: string }[]> {
   const db = openDatabase({
-    connectionString: postgres.url,
+    connectionString: url,
     applicationName: 'bench',
     maxConnections: 2,
     onError: () => {},
@@ -234,8 +260,4 @@ async function firstObjects(control: string, dueAt: number): Promise<readonly nu
     if (at >= dueAt && !first.has(id)) first.set(id, at - dueAt);
   }
   return [...first.values()];
-}
-
-function round(value: number): number {
-  return Math.round(value * 10) / 10;
 }

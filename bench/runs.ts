@@ -1,34 +1,32 @@
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
 import { parseArgs } from 'node:util';
 import pg from 'pg';
-import { startEmbeddedPostgres } from '../src/state/embedded-postgres/start.ts';
 import { openDatabase } from '../src/state/store/database/database.ts';
 import { createTenant } from '../test/support/tenants.ts';
 import { describeMachine } from './datapath/report.ts';
 import { replaceSection } from './document.ts';
 import { createBareRuns } from './runs/bare-work.ts';
 import { type KindTaken, measureKind } from './runs/measure.ts';
-import { type Kind, printRuns, type QueueTaken } from './runs/report.ts';
+import { type Kind, printRuns, type ShapeTaken } from './runs/report.ts';
 import { measureAlone } from './runs/service-times.ts';
 import { printSizes } from './runs/sizes.ts';
 import { createExports, type Tenant } from './service/calls.ts';
-import { end, Processes, postmasterOf, s3Credentials } from './service/processes.ts';
+import { Processes, s3Credentials } from './service/processes.ts';
+import { startServer } from './service/server.ts';
+import { parseShape, type Shape, startService } from './service/shape.ts';
 
 /**
- * What small runs cost: one worker process beside an API, Postgres, Redis and an S3 of its own process, all on
- * this machine. Backfills of empty intervals to NoOp, and of 100 rows each to S3 as gzipped JSON Lines with a
- * manifest, on both queues; each beside a bare loop of what no exporter can leave out. Each kind by a worker that has just
- * started (cold), then twice as many runs of the same exports (warm).
+ * What small runs cost, in the shapes in which users run Sluice: PostgreSQL with its defaults, one API and one worker (or one
+ * process that is both), Redis if the queue is there, and an S3 of its own process, all on this machine. Backfills of empty
+ * intervals to NoOp, and of 100 rows each to S3 as gzipped JSON Lines with a manifest; each beside a bare loop of what no
+ * exporter can leave out. Each kind by a worker that has just started (cold), then twice as many runs of the same exports (warm).
  *
- *   npm run bench:runs -- [--organizations 50] [--exports 100] [--runs 1000] [--concurrency n] [--places n]
- *                         [--queue postgres|redis|both] [--only empty|rows] [--statements] [--sizes] [--write]
+ *   npm run bench:runs -- [--postgres 15,18] [--shape all-in-one,processes] [--organizations 50] [--exports 100] [--runs 1000]
+ *                         [--concurrency n] [--places n] [--only empty|rows] [--statements] [--sizes] [--write]
  *
  * --exports are all, of all organizations. --concurrency is that of each backfill, and --places are those of a worker for
  * small runs; without them the installation uses its defaults. --statements also prints what the database took for each
- * statement, --sizes what the runs left in its tables, --write puts the table into docs/benchmarks.md.
+ * statement, --sizes what the runs left in its tables, --write puts each table into docs/benchmarks.md.
  */
 const { values } = parseArgs({
   options: {
@@ -37,7 +35,8 @@ const { values } = parseArgs({
     runs: { type: 'string', default: '1000' },
     concurrency: { type: 'string' },
     places: { type: 'string' },
-    queue: { type: 'string', default: 'both' },
+    postgres: { type: 'string', default: '15,18' },
+    shape: { type: 'string', default: 'all-in-one,processes' },
     only: { type: 'string', default: '' },
     statements: { type: 'boolean', default: false },
     sizes: { type: 'boolean', default: false },
@@ -63,47 +62,43 @@ const kinds = [
   { kind: 'rows', toS3: true },
 ] as const;
 
-const queues = values.queue === 'both' ? (['postgres', 'redis'] as const) : [values.queue];
-const taken: QueueTaken[] = [];
-for (const queue of queues) taken.push(await measureQueue(queue));
 const setting = values.places === undefined ? 'default settings' : `${values.places} small runs`;
-const about = `${hours * exportCount} cold and ${2 * hours * exportCount} warm runs of each kind, ${exportCount} exports of ${organizations} organizations, ${setting}; ${describeMachine()}`;
-const table = printRuns(about, taken);
-process.stdout.write(`\n${table}\n`);
-if (values.statements) {
-  for (const { queue, ...of } of taken) {
-    for (const { kind } of kinds) {
-      for (const time of ['cold', 'warm'] as const) {
-        const costly = of[kind]?.[time].costly;
-        const what = `${kind}, ${time}, queue in ${queue}: calls, ms to plan and to execute, per run`;
-        if (costly) process.stdout.write(`\n${what}\n${costly}\n`);
-      }
+const sizes = `${hours * exportCount} cold and ${2 * hours * exportCount} warm runs of each kind, ${exportCount} exports of ${organizations} organizations, ${setting}; ${describeMachine()}`;
+for (const shape of values.shape.split(',').map(parseShape)) {
+  for (const major of values.postgres.split(',')) {
+    const taken = await measureShape(shape, major);
+    const table = printRuns(sizes, taken);
+    process.stdout.write(`\n${table}\n`);
+    if (values.statements) printCostly(taken);
+    if (values.write) await replaceSection(`runs ${shape} ${major}`, table);
+  }
+}
+
+function printCostly(taken: ShapeTaken): void {
+  for (const { kind } of kinds) {
+    for (const time of ['cold', 'warm'] as const) {
+      const costly = taken[kind]?.[time].costly;
+      const what = `${kind}, ${time}: calls, ms to plan and to execute, per run`;
+      if (costly) process.stdout.write(`\n${what}\n${costly}\n`);
     }
   }
 }
-if (values.write) await replaceSection('runs', table);
 
-async function measureQueue(queue: string): Promise<QueueTaken> {
+async function measureShape(shape: Shape, major: string): Promise<ShapeTaken> {
   const processes = new Processes();
-  const dataDir = await mkdtemp(path.join(tmpdir(), 'sluice-bench-'));
-  const settings = {
-    shared_preload_libraries: 'pg_stat_statements',
-    'pg_stat_statements.track_planning': 'on',
-    max_connections: '200',
-  };
-  const postgres = await startEmbeddedPostgres({ dataDir, settings });
-  const pool = new pg.Pool({ connectionString: postgres.url, max: 3 });
+  const postgres = await startServer(major);
+  const pool = new pg.Pool({ connectionString: postgres.adminUrl, max: 3 });
   // `end` does not wait for the sockets, which see the server stop.
   pool.on('error', () => {});
   try {
     await pool.query('create extension pg_stat_statements');
     await pool.query(createBareRuns);
-    const redis = queue === 'redis' ? await processes.startRedis() : null;
+    const redis = shape === 'processes' ? await processes.startRedis() : null;
     const s3 = await processes.startS3();
     const env = serviceEnv(postgres.url, redis?.url ?? '');
-    const api = await processes.start('main/api.js', [], env, /^ready (http\S+)/m);
+    const service = await startService(processes, shape, env);
     const bareOptions = [
-      ...[postgres.url, s3.endpoint, s3Credentials.id, s3Credentials.secret],
+      ...[postgres.adminUrl, s3.endpoint, s3Credentials.id, s3Credentials.secret],
       ...[barePlaces, redis?.url ?? ''],
     ];
     const bare = await processes.start(
@@ -113,7 +108,7 @@ async function measureQueue(queue: string): Promise<QueueTaken> {
       /^ready/m,
       true,
     );
-    const tenants = await makeTenants(postgres.url, api.named);
+    const tenants = await makeTenants(postgres.url, service.api);
     await fillEvents(pool, tenants);
     const results: Partial<Record<Kind, KindTaken>> = {};
     let aloneMs = Number.NaN;
@@ -121,7 +116,7 @@ async function measureQueue(queue: string): Promise<QueueTaken> {
       if (values.only !== '' && values.only !== kind) continue;
       const range = toS3 ? 0 : -allHours;
       const made = await createExports(tenants, exportCount, destinationOf(toS3, s3.endpoint));
-      const worker = await processes.start('main/worker.js', [], env, /^ready worker/m);
+      await service.renewWorker();
       const ids = Array.from({ length: Math.min(1_000, hours * exportCount) }, (_, id) => id);
       const of = await measureKind({
         ...{ pool, exports: made, bare: bare.child },
@@ -129,8 +124,8 @@ async function measureQueue(queue: string): Promise<QueueTaken> {
         warm: rangeOf(range + hours, range + allHours),
         concurrency: values.concurrency === undefined ? null : Number(values.concurrency),
         watched: {
-          worker: worker.child.pid ?? 0,
-          postgres: await postmasterOf(pool),
+          ...service.pids(),
+          postgres: postgres.pid,
           redis: redis?.child.pid ?? 0,
           s3: s3.child.pid ?? 0,
         },
@@ -141,19 +136,17 @@ async function measureQueue(queue: string): Promise<QueueTaken> {
         },
       });
       results[kind] = of;
-      process.stdout.write(describe(kind, queue, of));
+      process.stdout.write(describe(kind, `${shape}, ${postgres.about}`, of));
       const [first] = made;
       const after = rangeOf(-allHours - aloneHours, -allHours);
       if (!toS3 && first) aloneMs = await measureAlone(pool, first, after);
-      await end(worker.child);
     }
-    if (values.sizes) process.stdout.write(`\nqueue in ${queue}\n\n${await printSizes(pool)}\n`);
-    return { queue, aloneMs, ...results };
+    if (values.sizes) process.stdout.write(`\n${shape}\n\n${await printSizes(pool)}\n`);
+    return { shape, server: postgres.about, aloneMs, ...results };
   } finally {
     await processes.endAll();
     await pool.end();
     await postgres.stop();
-    await rm(dataDir, { recursive: true, force: true });
   }
 }
 
@@ -165,7 +158,6 @@ function serviceEnv(url: string, redisUrl: string): NodeJS.ProcessEnv {
     REDIS_URL: redisUrl,
     ENCRYPTION_KEYS: `bench:${randomBytes(32).toString('base64')}`,
     LOG_LEVEL: 'error',
-    PORT: '0',
     RATE_LIMIT_PER_MINUTE: '1000000',
     RATE_LIMIT_PER_HOUR: '10000000',
     ALLOWED_PRIVATE_ENDPOINTS: '127.0.0.1',
@@ -200,10 +192,10 @@ async function countRequests(control: string): Promise<number> {
 }
 
 /** A line as soon as it is there: the table comes last. */
-function describe(kind: string, queue: string, { cold, warm, ...of }: KindTaken): string {
+function describe(kind: string, where: string, { cold, warm, ...of }: KindTaken): string {
   const lines = Object.entries({ cold, warm }).map(([time, taken]) => {
     const ms = Object.entries(taken.cpu).map(([name, each]) => `${name} ${each.toFixed(1)}`);
-    return `${kind}, ${time}, queue in ${queue}: ${taken.runsPerSecond.toFixed(1)} runs/s, ${taken.statements.toFixed(1)} statements, ${taken.requests.toFixed(1)} requests, CPU ms ${ms.join(', ')}, claim to end ${taken.p50.toFixed(0)} ms, idle ${(100 * taken.idle).toFixed(0)}%\n`;
+    return `${kind}, ${time}, ${where}: ${taken.runsPerSecond.toFixed(1)} runs/s, ${taken.statements.toFixed(1)} statements, ${taken.requests.toFixed(1)} requests, CPU ms ${ms.join(', ')}, claim to end ${taken.p50.toFixed(0)} ms, idle ${(100 * taken.idle).toFixed(0)}%\n`;
   });
   return `${lines.join('')}${kind}, warm: ratio ${of.ratio.toFixed(2)}, of a bare job ${(of.bare.runsPerSecond / of.bareJobsPerSecond).toFixed(2)}\n`;
 }

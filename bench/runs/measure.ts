@@ -3,16 +3,8 @@ import { once } from 'node:events';
 import type pg from 'pg';
 import { backfill, type MadeExport, type Range } from '../service/calls.ts';
 import { watchIdle } from '../service/idle.ts';
-import { cpuSeconds } from '../service/processes.ts';
+import { type PerProcess, perRun, sumOf, takeCpu } from '../service/cpu.ts';
 import type { BareTaken, BareWork } from './bare-work.ts';
-
-/** Process ids; 0 if there is none. */
-export interface Watched {
-  readonly worker: number;
-  readonly postgres: number;
-  readonly redis: number;
-  readonly s3: number;
-}
 
 /** What runs took that were asked for at once. */
 export interface RunsTaken {
@@ -24,7 +16,7 @@ export interface RunsTaken {
   /** The share of time in which no core was busy. */
   readonly idle: number;
   /** Milliseconds a run. */
-  readonly cpu: Readonly<Record<keyof Watched, number>>;
+  readonly cpu: PerProcess;
   /** From claim to end, in milliseconds. */
   readonly p50: number;
   readonly p99: number;
@@ -41,7 +33,7 @@ export interface KindTaken {
   /** Runs per second of the bare loop, and its CPU per run in milliseconds. */
   readonly bare: {
     readonly runsPerSecond: number;
-    readonly cpu: Readonly<Record<keyof Watched, number>>;
+    readonly cpu: PerProcess;
   };
   /** Runs per second of the bare loop, if each of its runs is a job of the same queue. */
   readonly bareJobsPerSecond: number;
@@ -56,7 +48,8 @@ export interface KindOptions {
   readonly warm: Range;
   /** Of each backfill; null: the installation's own. */
   readonly concurrency: number | null;
-  readonly watched: Watched;
+  /** Process ids. */
+  readonly watched: PerProcess;
   readonly countRequests: () => Promise<number>;
   readonly bare: ChildProcess;
   readonly bareWork: Omit<BareWork, 'asJobs'>;
@@ -80,7 +73,7 @@ async function measureRuns(options: KindOptions, range: Range): Promise<RunsTake
   await pool.query('select pg_stat_statements_reset()');
   const requestsBefore = await countRequests();
   const endIdle = watchIdle();
-  const ours = await takeTimes(watched, () => backfill(pool, exports, range, concurrency));
+  const ours = await takeCpu(watched, () => backfill(pool, exports, range, concurrency));
   const idle = endIdle();
   const exportIds = exports.map(({ id }) => id);
   const { rows } = await pool.query<Record<string, number>>(
@@ -112,16 +105,10 @@ async function measureBare(options: KindOptions, asJobs: boolean): Promise<KindT
   // Its first pass opens connections, and its code is compiled then, as ours was before.
   await passBare(options, asJobs);
   const passes = [await passBare(options, asJobs)];
-  while (sumOf(passes, ({ wallMs }) => wallMs) < bareMs)
-    passes.push(await passBare(options, asJobs));
+  while (wallOf(passes) < bareMs) passes.push(await passBare(options, asJobs));
   const runs = passes.length * options.bareWork.ids.length;
-  const cpu = {
-    worker: sumOf(passes, (pass) => pass.cpu.worker),
-    postgres: sumOf(passes, (pass) => pass.cpu.postgres),
-    redis: sumOf(passes, (pass) => pass.cpu.redis),
-    s3: sumOf(passes, (pass) => pass.cpu.s3),
-  };
-  const seconds = sumOf(passes, ({ wallMs }) => wallMs) / 1_000;
+  const cpu = sumOf(passes.map((pass) => pass.cpu));
+  const seconds = wallOf(passes) / 1_000;
   return { runsPerSecond: runs / seconds, cpu: perRun(cpu, runs) };
 }
 
@@ -133,7 +120,7 @@ async function passBare({ pool, watched, bare, bareWork }: KindOptions, asJobs: 
     [bareWork.ids],
   );
   let wallMs = Number.NaN;
-  const { cpu } = await takeTimes({ ...watched, worker: bare.pid ?? 0 }, async () => {
+  const { cpu } = await takeCpu({ ...watched, api: 0, worker: bare.pid ?? 0 }, async () => {
     bare.send({ ...bareWork, asJobs });
     const dead = new AbortController();
     const die = () => dead.abort(new Error('the bare loop ended'));
@@ -145,8 +132,8 @@ async function passBare({ pool, watched, bare, bareWork }: KindOptions, asJobs: 
   return { wallMs, cpu };
 }
 
-function sumOf<Item>(items: readonly Item[], of: (item: Item) => number): number {
-  return items.reduce((sum, item) => sum + of(item), 0);
+function wallOf(passes: readonly { readonly wallMs: number }[]): number {
+  return passes.reduce((sum, { wallMs }) => sum + wallMs, 0);
 }
 
 async function whyNot(pool: pg.Pool, exportIds: readonly string[]): Promise<string> {
@@ -155,35 +142,6 @@ async function whyNot(pool: pg.Pool, exportIds: readonly string[]): Promise<stri
     [exportIds],
   );
   return JSON.stringify(rows);
-}
-
-async function takeTimes(watched: Watched, work: () => Promise<void>) {
-  const before = await cpuOf(watched);
-  const began = performance.now();
-  await work();
-  const seconds = (performance.now() - began) / 1_000;
-  const after = await cpuOf(watched);
-  const cpu = {
-    worker: after.worker - before.worker,
-    postgres: after.postgres - before.postgres,
-    redis: after.redis - before.redis,
-    s3: after.s3 - before.s3,
-  };
-  return { seconds, cpu };
-}
-
-async function cpuOf({ worker, postgres, redis, s3 }: Watched): Promise<Watched> {
-  return {
-    worker: await cpuSeconds(worker),
-    postgres: await cpuSeconds(postgres),
-    redis: await cpuSeconds(redis),
-    s3: await cpuSeconds(s3),
-  };
-}
-
-function perRun({ worker, postgres, redis, s3 }: Watched, runs: number): Watched {
-  const ms = (seconds: number) => (seconds * 1_000) / runs;
-  return { worker: ms(worker), postgres: ms(postgres), redis: ms(redis), s3: ms(s3) };
 }
 
 async function listCostly(pool: pg.Pool, runs: number): Promise<string> {

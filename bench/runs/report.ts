@@ -1,10 +1,14 @@
+import { totalOf } from '../service/cpu.ts';
+import type { Shape } from '../service/shape.ts';
 import type { KindTaken } from './measure.ts';
 
 export type Kind = 'empty' | 'rows';
 
-/** What one queue took. */
-export interface QueueTaken {
-  readonly queue: string;
+/** What one shape of an installation took. */
+export interface ShapeTaken {
+  readonly shape: Shape;
+  /** Its PostgreSQL, in one line. */
+  readonly server: string;
   /** Median from the dispatch of a lone empty run to its record, in milliseconds. */
   readonly aloneMs: number;
   readonly empty?: KindTaken;
@@ -12,63 +16,62 @@ export interface QueueTaken {
 }
 
 const labels = { empty: 'empty, to NoOp', rows: '100 rows, to S3' } as const;
-/** What two cores should reach. Null: there is no bar. */
-const bars = {
-  empty: {
-    cold: { runsPerSecond: 300, statements: 8, cpuMs: null, requests: null },
-    warm: { runsPerSecond: 400, statements: 4, cpuMs: 4, requests: null },
-    ratio: null,
-  },
-  rows: {
-    cold: { runsPerSecond: null, statements: null, cpuMs: null, requests: 2 },
-    warm: { runsPerSecond: null, statements: null, cpuMs: null, requests: 2 },
-    ratio: 1.8,
-  },
+/** Runs per second that two cores should reach, and times of the bare loop. */
+const goals = {
+  'all-in-one': { cold: 200, warm: 350, ratio: 2.2 },
+  processes: { cold: 300, warm: 400, ratio: 1.8 },
 } as const;
-const aloneBarMs = 25;
+const statementGoals = { cold: 8, warm: 4 } as const;
+const requestGoal = 2;
+const aloneGoalMs = 25;
+const partsOf = {
+  'all-in-one': [['worker', 'service']],
+  processes: [
+    ['api', 'API'],
+    ['worker', 'worker'],
+    ['redis', 'Redis'],
+  ],
+} as const satisfies Record<Shape, unknown>;
 
-/** Markdown: a line for each kind, queue and time, one for each bare loop, and one for the latency. */
-export function printRuns(about: string, taken: readonly QueueTaken[]): string {
-  const both = taken.flatMap(({ queue, ...of }) =>
-    (['empty', 'rows'] as const).flatMap((kind) => {
-      const found = of[kind];
-      return found ? [{ name: `${labels[kind]}, queue in ${queue}`, kind, of: found }] : [];
-    }),
-  );
-  const runs = both.flatMap(({ name, kind, of }) =>
+/** Markdown: a line for each kind and time, one for each bare loop, and one for the latency. CPU is of all processes. */
+export function printRuns(sizes: string, { shape, server, aloneMs, ...of }: ShapeTaken): string {
+  const goal = goals[shape];
+  const kinds = (['empty', 'rows'] as const).flatMap((kind) => {
+    const taken = of[kind];
+    return taken ? [{ kind, taken }] : [];
+  });
+  const runs = kinds.flatMap(({ kind, taken }) =>
     (['cold', 'warm'] as const).map((time) => {
-      const { runsPerSecond, statements, requests, cpu, p50, p99, idle } = of[time];
-      const bar = bars[kind][time];
+      const { runsPerSecond, statements, requests, cpu, p50, p99, idle } = taken[time];
+      const isEmpty = kind === 'empty';
       return [
-        `${name}, ${time}`,
-        barred(runsPerSecond, bar.runsPerSecond),
-        barred(statements, bar.statements, 1),
-        barred(requests, bar.requests, 1),
-        barred(cpu.worker, bar.cpuMs, 1),
-        ...[shown(cpu.postgres, 1), shown(cpu.redis, 1), shown(cpu.s3, 1)],
+        `${labels[kind]}, ${time}`,
+        withGoal(runsPerSecond, isEmpty ? goal[time] : null),
+        withGoal(statements, isEmpty ? statementGoals[time] : null, 1),
+        withGoal(requests, isEmpty ? null : requestGoal, 1),
+        ...partsOf[shape].map(([part]) => shown(cpu[part], 1)),
+        ...[shown(cpu.postgres, 1), shown(totalOf(cpu), 1), shown(cpu.s3, 1)],
         `${shown(p50)} / ${shown(p99)}`,
         `${shown(100 * idle)}%`,
       ];
     }),
   );
-  const loops = both.map(({ name, kind, of: { bare, bareJobsPerSecond, ratio } }) => [
-    name,
+  const loops = kinds.map(({ kind, taken: { bare, bareJobsPerSecond, ratio } }) => [
+    labels[kind],
     shown(bare.runsPerSecond),
     `${shown(bare.cpu.worker, 1)} + ${shown(bare.cpu.postgres, 1)} + ${shown(bare.cpu.s3, 1)}`,
-    barred(ratio, bars[kind].ratio, 2),
+    withGoal(ratio, kind === 'rows' ? goal.ratio : null, 2),
     shown(bareJobsPerSecond),
     shown((ratio * bareJobsPerSecond) / bare.runsPerSecond, 2),
   ]);
-  const alone = taken
-    .filter(({ aloneMs }) => !Number.isNaN(aloneMs))
-    .map(({ queue, aloneMs }) => `${shown(aloneMs)} ms with the queue in ${queue}`);
+  const names = partsOf[shape].map(([, name]) => `${name} CPU ms`);
   return [
-    about,
+    `${server}; ${sizes}. In brackets: the goal.`,
     '',
     ...tableOf(
       [
-        ...['run', 'runs/s', 'statements', 'S3 requests', 'worker CPU ms', 'PostgreSQL CPU ms'],
-        ...['Redis CPU ms', 'S3 CPU ms', 'claim to end ms, p50 / p99', 'no core busy'],
+        ...['run', 'runs/s', 'statements', 'S3 requests', ...names, 'PostgreSQL CPU ms'],
+        ...['all of these', 'S3 CPU ms', 'claim to end ms, p50 / p99', 'no core busy'],
       ],
       runs,
     ),
@@ -80,8 +83,12 @@ export function printRuns(about: string, taken: readonly QueueTaken[]): string {
       ],
       loops,
     ),
-    '',
-    `An empty run that is alone, from dispatch to record, median: ${alone.join(', ')} (${aloneBarMs}).`,
+    ...(Number.isNaN(aloneMs)
+      ? []
+      : [
+          '',
+          `An empty run that is alone, from dispatch to record: ${shown(aloneMs)} ms, the median (${aloneGoalMs}).`,
+        ]),
   ].join('\n');
 }
 
@@ -89,8 +96,8 @@ function tableOf(head: readonly string[], lines: readonly (readonly string[])[])
   return [head, head.map(() => '---'), ...lines].map((cells) => `| ${cells.join(' | ')} |`);
 }
 
-function barred(value: number, bar: number | null, digits = 0): string {
-  return bar === null ? shown(value, digits) : `${shown(value, digits)} (${bar})`;
+function withGoal(value: number, goal: number | null, digits = 0): string {
+  return goal === null ? shown(value, digits) : `${shown(value, digits)} (${goal})`;
 }
 
 function shown(value: number, digits = 0): string {

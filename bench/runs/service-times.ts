@@ -4,6 +4,7 @@ import { backfill, type MadeExport, type Range } from '../service/calls.ts';
 /** Notes when a run is dispatched and when its end is recorded, by the clock of the database. */
 const watchTimes = `
   create table bench_times (run_id uuid primary key, dispatched_at timestamptz, recorded_at timestamptz);
+  grant all on bench_times to public;
   create function bench_dispatched() returns trigger language plpgsql as $$ begin
     insert into bench_times values (new.run_id, clock_timestamp()) on conflict do nothing; return null; end $$;
   create function bench_recorded() returns trigger language plpgsql as $$ begin

@@ -89,7 +89,7 @@ export async function end(child: ChildProcess): Promise<void> {
   await ended;
 }
 
-function freePort(): Promise<number> {
+export function freePort(): Promise<number> {
   return new Promise((found) => {
     const server = createServer().listen(0, '127.0.0.1', () => {
       const address = server.address();

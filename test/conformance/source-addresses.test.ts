@@ -7,18 +7,19 @@ import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { SluiceError } from '../../src/foundation/domain/errors.ts';
 import { chooseIdentity } from '../../src/state/embedded-postgres/identity.ts';
-import { findPostgresPrograms, startPostgresOf } from '../support/debian-postgres.ts';
 import { findFreePort } from '../support/free-port.ts';
 import {
   caseRequest,
   openSourceCase,
   type SourceCase,
   type SourceServer,
+  startSourceServer,
 } from '../support/source-cases.ts';
+import { choosePrograms } from '../support/stock-postgres.ts';
 import { until } from '../support/until.ts';
 
 const never = new AbortController().signal;
-const bin = findPostgresPrograms();
+const bin = choosePrograms();
 const hasIpv6 = Object.values(networkInterfaces()).some((all) =>
   all?.some(({ address }) => address === '::1'),
 );
@@ -33,7 +34,7 @@ describe.skipIf(bin === null)('an address', () => {
     folder = await mkdtemp(path.join(tmpdir(), 'sluice-socket-'));
     const { user } = await chooseIdentity(folder);
     if (user) await chown(folder, user.uid, user.gid);
-    server = await startPostgresOf(bin ?? '', {
+    server = await startSourceServer({
       listen_addresses: hasIpv6 ? '127.0.0.1,::1' : '127.0.0.1',
       unix_socket_directories: folder,
       password_encryption: 'md5',

@@ -5,15 +5,16 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { findPostgresPrograms, startPostgresOf } from '../support/debian-postgres.ts';
 import {
   caseRequest,
   openSourceCase,
   type SourceCase,
   type SourceServer,
   sourceServers,
+  startSourceServer,
 } from '../support/source-cases.ts';
 import { readAll } from '../support/source-tables.ts';
+import { choosePrograms } from '../support/stock-postgres.ts';
 import { until } from '../support/until.ts';
 
 const never = new AbortController().signal;
@@ -171,7 +172,7 @@ describe('a foreign table', () => {
   });
 });
 
-const bin = findPostgresPrograms();
+const bin = choosePrograms();
 
 describe.skipIf(bin === null)('a subscriber of logical replication', () => {
   let server: SourceServer;
@@ -179,7 +180,7 @@ describe.skipIf(bin === null)('a subscriber of logical replication', () => {
   let publisher: Client;
 
   beforeAll(async () => {
-    server = await startPostgresOf(bin ?? '', { wal_level: 'logical' });
+    server = await startSourceServer({ wal_level: 'logical' });
     const at = (database: string) => {
       const url = new URL(server.url);
       url.pathname = `/${database}`;

@@ -3,56 +3,26 @@
 import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Source, SourceSnapshot } from '../../src/rows/sources/source.ts';
-import { findPostgresPrograms, startPostgresOf } from '../support/debian-postgres.ts';
 import { attempt, encodingOf, firstJob, jobAfter, openedBy } from '../support/interval-bench.ts';
-import { casesOf } from '../support/nightly.ts';
 import { caseRequest, openSourceCase, type SourceCase } from '../support/source-cases.ts';
 import { readAll } from '../support/source-tables.ts';
-import { startReplication } from '../support/standby.ts';
+import { type Replication, startReplication } from '../support/standby.ts';
 import { until } from '../support/until.ts';
 
 const never = new AbortController().signal;
 const settings = { max_standby_streaming_delay: '200ms', hot_standby_feedback: 'off' };
 
-interface Pair {
-  readonly primaryUrl: string;
-  readonly standbyUrl: string;
-  stop(): Promise<void>;
-}
-
-async function startDebianPair(bin: string): Promise<Pair> {
-  const primary = await startPostgresOf(bin, { wal_level: 'replica' });
-  const standby = await startPostgresOf(bin, settings, primary.url);
-  const stop = async () => {
-    await standby.stop();
-    await primary.stop();
-  };
-  return { primaryUrl: primary.url, standbyUrl: standby.url, stop };
-}
-
-const bin = findPostgresPrograms();
-type Start = readonly [string, () => Promise<Pair>];
-const embedded: Start = [
-  'the embedded PostgreSQL',
-  async () => {
-    const { primary, ...pair } = await startReplication(settings);
-    return { ...pair, primaryUrl: primary.url };
-  },
-];
-const debian: readonly Start[] =
-  bin === null ? [] : [[`the PostgreSQL at ${bin}`, () => startDebianPair(bin)]];
-
-describe.each(casesOf([embedded], debian))('a standby of %s', (_, start) => {
-  let pair: Pair;
+describe('a standby', () => {
+  let pair: Replication;
   let shop: SourceCase;
   let admin: Client;
   let standby: Client;
   let source: Source;
 
   beforeAll(async () => {
-    pair = await start();
-    shop = await openSourceCase({ url: pair.primaryUrl, stop: async () => {} });
-    admin = new Client({ connectionString: pair.primaryUrl });
+    pair = await startReplication(settings);
+    shop = await openSourceCase({ url: pair.primary.adminUrl, stop: async () => {} });
+    admin = new Client({ connectionString: pair.primary.adminUrl });
     standby = new Client({ connectionString: pair.standbyUrl });
     await Promise.all([admin.connect(), standby.connect()]);
     await shop.create(

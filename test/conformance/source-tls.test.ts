@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { chooseIdentity } from '../../src/state/embedded-postgres/identity.ts';
 import { createPostgresSource, planModels } from '../../src/rows/sources/index.ts';
+import { chooseIdentity } from '../../src/state/embedded-postgres/identity.ts';
 import { type OwnPostgres, startOwnPostgres } from '../support/postgres-server.ts';
 import { caseModel, caseRequest } from '../support/source-cases.ts';
 import { tlsFiles } from '../support/tls-certificates.ts';
@@ -22,7 +22,7 @@ let proxy: Server;
 const openings: Buffer[] = [];
 
 function urlOf(database: string): string {
-  const url = new URL(server.url);
+  const url = new URL(server.adminUrl);
   url.pathname = `/${database}`;
   return url.href;
 }
@@ -38,13 +38,17 @@ beforeAll(async () => {
     if (user && name === 'serverKey') await chown(path.join(folder, name), user.uid, user.gid);
     if (!name.endsWith('Key')) await chmod(path.join(folder, name), 0o644);
   }
-  server = await startOwnPostgres({
-    ssl: 'on',
-    ssl_cert_file: file('serverCertificate'),
-    ssl_key_file: file('serverKey'),
-    ssl_ca_file: file('caCertificate'),
-  });
-  admin = new Client({ connectionString: server.url });
+  // The newest version also begins with TLS at once (sslnegotiation=direct).
+  server = await startOwnPostgres(
+    {
+      ssl: 'on',
+      ssl_cert_file: file('serverCertificate'),
+      ssl_key_file: file('serverKey'),
+      ssl_ca_file: file('caCertificate'),
+    },
+    null,
+  );
+  admin = new Client({ connectionString: server.adminUrl });
   await admin.connect();
   await admin.query(`create role tls_reader login password 'reader'; create schema shop; grant usage on schema shop to tls_reader;
     create table shop.base (id bigint primary key, team int not null, at timestamptz not null, v text);
@@ -58,7 +62,7 @@ beforeAll(async () => {
   await other.query(`create schema shop; grant usage on schema shop to tls_reader;
     create table shop.base (id bigint, team int, at timestamptz, v text); grant select on shop.base to tls_reader`);
   await other.end();
-  const rules = path.join(server.dataDir, 'postgres', 'data', 'pg_hba.conf');
+  const rules = path.join(server.data, 'pg_hba.conf');
   const before = await readFile(rules, 'utf8');
   await writeFile(
     rules,
@@ -92,7 +96,7 @@ function sourceWith(
   relation = 'base',
   database = 'postgres',
 ) {
-  const url = new URL(database === 'postgres' ? server.url : urlOf(database));
+  const url = new URL(database === 'postgres' ? server.adminUrl : urlOf(database));
   url.username = 'tls_reader';
   url.password = 'reader';
   url.hostname = host;

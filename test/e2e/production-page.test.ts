@@ -84,13 +84,17 @@ describe.skipIf(!canRun)('docs/production.md, on a fresh installation', () => {
 
   /** The server has what Sluice makes in one of its own. That of a person has not. */
   async function empty(): Promise<void> {
-    const own = await connect(postgres.url);
-    await own.query(`create role postgres superuser login password 'postgres'`);
+    const own = await connect(postgres.adminUrl);
+    const isMade = (await own.query(`select from pg_roles where rolname = 'postgres'`)).rowCount;
+    await own.query(
+      `${isMade ? 'alter' : 'create'} role postgres superuser login password 'postgres'`,
+    );
     await own.end();
     const admin = await connect(addressOf('postgres'));
-    await admin.query('drop database sluice with (force)');
+    await admin.query('drop database if exists sluice with (force)');
     await admin.query('drop role if exists sluice_source');
-    await admin.query('alter role sluice rename to another');
+    const { rowCount } = await admin.query(`select from pg_roles where rolname = 'sluice'`);
+    if (rowCount) await admin.query('alter role sluice rename to another');
     await admin.end();
   }
 

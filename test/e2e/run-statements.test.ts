@@ -2,10 +2,9 @@ import { Pool } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createS3Export, insertEvents, projectPath } from '../support/exported-events.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
-import { createTenant } from '../support/tenants.ts';
-import { openTestPool } from '../support/run-side.ts';
 import { type OwnPostgres, startOwnPostgres } from '../support/postgres-server.ts';
 import { ownRedisAvailable } from '../support/redis.ts';
+import { openTestPool } from '../support/run-side.ts';
 import { createEvents } from '../support/source-tables.ts';
 import {
   type Calls,
@@ -16,6 +15,7 @@ import {
   type StatementCounter,
   sumCalls,
 } from '../support/statement-counts.ts';
+import { createTenant } from '../support/tenants.ts';
 import { until } from '../support/until.ts';
 
 /**
@@ -63,9 +63,9 @@ describe.skipIf(!ownRedisAvailable())('the statements of a run', () => {
       shared_preload_libraries: 'pg_stat_statements',
       fsync: 'off',
     });
-    const sourceUrl = new URL(postgres.url);
+    const sourceUrl = new URL(postgres.adminUrl);
     sourceUrl.pathname = '/source_of_rows';
-    const admin = new Pool({ connectionString: postgres.url, max: 1 });
+    const admin = new Pool({ connectionString: postgres.adminUrl, max: 1 });
     await admin.query('create database source_of_rows');
     await admin.end();
     rows = new Pool({ connectionString: sourceUrl.href, max: 2 });
@@ -78,7 +78,7 @@ describe.skipIf(!ownRedisAvailable())('the statements of a run', () => {
       databaseUrl: postgres.url,
       env: { SOURCE_DATABASE_URL: sourceUrl.href, LEASE_SECONDS: '30' },
     });
-    ours = await openStatementCounter(postgres.url, new RegExp(lookText));
+    ours = await openStatementCounter(postgres.adminUrl, new RegExp(lookText));
     source = await openStatementCounter(sourceUrl.href, /^(insert into events|set )/i);
     idle = await watchIdle();
   });

@@ -41,12 +41,12 @@ beforeAll(async () => {
     create table parent (like things including all);
     create table heir () inherits (parent);
     create index on heir (team, at);
-    create table days (id bigint, team int not null, at timestamptz not null) partition by range (at);
-    create role check_model_blind login password 'blind'`);
+    create table days (id bigint, team int not null, at timestamptz not null) partition by range (at)`);
+  await database.admin.query(`create role check_model_blind login password 'blind'`);
 });
 
 afterAll(async () => {
-  await database.pool.query('drop role check_model_blind');
+  await database.admin.query('drop role check_model_blind');
   await database.drop();
 });
 

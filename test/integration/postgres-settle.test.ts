@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createPostgresSource } from '../../src/rows/sources/index.ts';
 import { markOwnTransaction } from '../../src/rows/sources/postgres/live-transactions.ts';
 import { createEmptyDatabase, type TestDatabase } from '../support/database.ts';
+import { type OwnPostgres, startOwnPostgres } from '../support/postgres-server.ts';
 import {
   endSessions,
   insertEvent,
@@ -13,11 +14,14 @@ import {
 import { columnBytes, createEvents, readAll } from '../support/source-tables.ts';
 import { until } from '../support/until.ts';
 
+/** It lets sessions prepare transactions, which is off by default. */
+let postgres: OwnPostgres;
 let database: TestDatabase;
 const never = new AbortController().signal;
 
 beforeAll(async () => {
-  database = await createEmptyDatabase();
+  postgres = await startOwnPostgres();
+  database = await createEmptyDatabase(postgres.server);
   await database.pool.query(createEvents);
 });
 
@@ -33,6 +37,7 @@ beforeEach(async () => {
 afterAll(async () => {
   await endSessions();
   await database?.drop();
+  await postgres?.stop();
 });
 
 const sourceOf = (settleTimeoutMs: number, url = database.url) =>
@@ -266,7 +271,7 @@ describe('settling', () => {
   });
 
   it('does not wait for our own exports, nor for other databases', async () => {
-    const other = await createEmptyDatabase();
+    const other = await createEmptyDatabase(postgres.server);
     const foreign = await openSession(other.url);
     await foreign.query('BEGIN; SELECT 1');
     const interval = { start: 0, end: 3_600_000 };
@@ -288,7 +293,7 @@ describe('settling', () => {
 
   it('sees every transaction also as a role without privileges', async () => {
     const role = `settler_${database.url.slice(-12)}`;
-    await database.pool.query(`CREATE ROLE ${role} LOGIN PASSWORD 'settler'`);
+    await database.admin.query(`CREATE ROLE ${role} LOGIN PASSWORD 'settler'`);
     const url = new URL(database.url);
     url.username = role;
     url.password = 'settler';
@@ -314,7 +319,7 @@ describe('settling', () => {
       { severity: 'warning', detail: expect.stringContaining('pg_read_all_stats') },
     ]);
 
-    await database.pool.query(`GRANT pg_read_all_stats TO ${role}`);
+    await database.admin.query(`GRANT pg_read_all_stats TO ${role}`);
     expect(await source.settle(hourTo(Date.now()), never)).toMatchObject({ settled: true });
     expect((await source.inspect(never)).findings).toEqual([]);
 
@@ -323,7 +328,7 @@ describe('settling', () => {
     const late = sourceOf(200, url.href).settle(hourTo(await now()), never);
     expect(await late).toMatchObject({ settled: false, reason: 'transactions' });
     await session.query('ROLLBACK');
-    await database.pool.query(`DROP ROLE ${role}`);
+    await database.admin.query(`DROP ROLE ${role}`);
   });
 
   it('ends at once when it is aborted', async () => {

@@ -6,7 +6,7 @@ import type { PostgresSourceOptions } from '../../src/rows/sources/index.ts';
 import { createPostgresSource } from '../../src/rows/sources/index.ts';
 import type { PlanSelect, RequestPlan } from '../../src/rows/sources/postgres/plan.ts';
 import type { SourceRequest } from '../../src/rows/sources/source.ts';
-import { createEmptyDatabase, type TestDatabase } from '../support/database.ts';
+import { createEmptyDatabase, type TestDatabase, testServer } from '../support/database.ts';
 import {
   columnBytes,
   createEvents,
@@ -335,21 +335,15 @@ describe('a failure', () => {
   });
 
   it('of a database without a known encoding is reported before anything is read', async () => {
-    const name = new URL(database.url).pathname.slice(1);
-    await database.pool.query(
-      `CREATE DATABASE ${name}_ascii TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'`,
-    );
-    const source = createPostgresSource({ connectionString: `${database.url}_ascii` });
+    const ascii = await createEmptyDatabase(testServer(), "ENCODING 'SQL_ASCII' LOCALE 'C'");
+    const source = createPostgresSource({ connectionString: ascii.url });
     await expect(source.open(hour, never)).rejects.toMatchObject({ code: 'source.unsupported' });
-    await until(async () => {
-      await database.pool.query(`DROP DATABASE IF EXISTS ${name}_ascii`);
-      return true;
-    });
+    await ascii.drop();
   });
 
   it('of a role without the right to read is permission_denied', async () => {
     const role = `reader_${Date.parse(day)}`;
-    await database.pool.query(`CREATE ROLE ${role} LOGIN PASSWORD 'reader'`);
+    await database.admin.query(`CREATE ROLE ${role} LOGIN PASSWORD 'reader'`);
     const url = new URL(database.url);
     url.username = role;
     url.password = 'reader';
@@ -357,7 +351,7 @@ describe('a failure', () => {
     await expect(source.open(hour, never)).rejects.toMatchObject({
       code: 'source.permission_denied',
     });
-    await database.pool.query(`DROP ROLE ${role}`);
+    await database.admin.query(`DROP ROLE ${role}`);
   });
 
   it('of a lost connection is unavailable, at every place', async () => {

@@ -2,14 +2,14 @@ import { Client } from 'pg';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { eventsModel } from '../../src/foundation/domain/events-model.ts';
 import { checkModel, createPostgresSource } from '../../src/rows/sources/index.ts';
+import { readLook } from '../../src/rows/sources/postgres/live-transactions.ts';
 import { openDatabase } from '../../src/state/store/database/database.ts';
 import { isDatabaseUnavailable } from '../../src/state/store/database/unavailable.ts';
-import { readLook } from '../../src/rows/sources/postgres/live-transactions.ts';
+import { mayHaveLateRows } from '../support/late-rows.ts';
 import { createEvents, eventsRequest, readAll } from '../support/source-tables.ts';
 import { type Replication, startReplication } from '../support/standby.ts';
 import { startTcpProxy } from '../support/tcp-proxy.ts';
 import { until } from '../support/until.ts';
-import { mayHaveLateRows } from '../support/late-rows.ts';
 
 let replication: Replication;
 let writer: Client;
@@ -19,9 +19,9 @@ const never = new AbortController().signal;
 
 beforeAll(async () => {
   replication = await startReplication();
-  writer = new Client(replication.primary.url);
+  writer = new Client(replication.primary.adminUrl);
   await writer.connect();
-  observer = new Client(replication.primary.url);
+  observer = new Client(replication.primary.adminUrl);
   await observer.connect();
   await writer.query(createEvents);
   await replication.untilReplayed();
@@ -35,7 +35,7 @@ afterAll(async () => {
 const sourceOf = (changes: Parameters<typeof createPostgresSource>[0] | object = {}) =>
   createPostgresSource({
     connectionString: replication.standbyUrl,
-    primaryUrl: replication.primary.url,
+    primaryUrl: replication.primary.adminUrl,
     settleTimeoutMs: 30_000,
     settlePollMs: 20,
     ...changes,
@@ -50,7 +50,7 @@ const sourceNow = async () => {
 };
 
 it('a walsender counts with its message, which may have several transactions, unless it streams', async () => {
-  const config = { connectionString: replication.primary.url, replication: 'database' };
+  const config = { connectionString: replication.primary.adminUrl, replication: 'database' };
   const walsender = new Client(config);
   await walsender.connect();
   try {
@@ -158,19 +158,19 @@ it('a check of the model says what a standby lacks', async () => {
   expect(await check({ primaryUrl: replication.standbyUrl })).toMatch(
     /error: .*Correct settle_url/,
   );
-  expect(await check({ primaryUrl: replication.primary.url })).not.toMatch(/standby/);
+  expect(await check({ primaryUrl: replication.primary.adminUrl })).not.toMatch(/standby/);
 });
 
 /** One address that leads to the server that `lead` chose last, and a source behind it. */
 async function behindOneAddress(options: object = {}) {
   const portOf = (url: string) => Number(new URL(url).port);
   const ports = {
-    primary: portOf(replication.primary.url),
+    primary: portOf(replication.primary.adminUrl),
     standby: portOf(replication.standbyUrl),
   };
   const target = { port: ports.primary };
   const proxy = await startTcpProxy({ target });
-  const url = new URL(replication.primary.url);
+  const url = new URL(replication.primary.adminUrl);
   url.host = `${proxy.host}:${proxy.port}`;
   const source = sourceOf({ connectionString: url.href, primaryUrl: null, ...options });
   const lead = (to: keyof typeof ports) => {

@@ -1,12 +1,9 @@
 import { connect } from 'node:net';
 import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import {
-  createEmptyDatabase,
-  createTestDatabase,
-  type TestDatabase,
-  untilWritersEnded,
-} from '../support/database.ts';
+import { createEmptyDatabase, createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { withClient } from '../support/drop-database.ts';
+import { startOwnPostgres } from '../support/postgres-server.ts';
 import { startProcess } from '../support/processes.ts';
 import { ownRedisAvailable, startOwnRedis } from '../support/redis.ts';
 import { until } from '../support/until.ts';
@@ -44,7 +41,8 @@ describe('the test database', () => {
   });
 
   it('is dropped although a test left a transaction prepared and another one open', async () => {
-    const empty = await createEmptyDatabase();
+    const own = await startOwnPostgres();
+    const empty = await createEmptyDatabase(own.server);
     const [left, open] = [1, 2].map(() => new Client({ connectionString: empty.url }));
     for (const client of [left, open]) {
       client?.on('error', () => {});
@@ -55,12 +53,11 @@ describe('the test database', () => {
     await left?.query(`PREPARE TRANSACTION 'left ${empty.url.slice(-12)}'`);
     await open?.query('BEGIN; INSERT INTO things VALUES (2)');
     await empty.drop();
-    await untilWritersEnded(database.pool);
-    const { rows } = await database.pool.query(
-      'SELECT * FROM pg_prepared_xacts WHERE gid LIKE $1',
-      [`%${empty.url.slice(-12)}`],
-    );
+    const rows = await withClient(own.url, async (client) => {
+      return (await client.query('SELECT * FROM pg_prepared_xacts')).rows;
+    });
     expect(rows).toEqual([]);
+    await own.stop();
   });
 });
 

@@ -63,7 +63,7 @@ export async function createSimDatabase(): Promise<SimDatabase> {
       resets += 1;
       // Deleting a few rows is far cheaper than new files for every table; now and then it is time for those.
       const clear = resets % 100 === 0 ? truncate : remove;
-      await database.pool.query(`${clear}; delete from sim.clock; alter sequence sim.ids restart`);
+      await database.admin.query(`${clear}; delete from sim.clock; alter sequence sim.ids restart`);
       await database.pool.query('insert into sim.clock values ($1)', [new Date(now).toISOString()]);
     },
     drop: () => database.drop(),

@@ -16,7 +16,7 @@ export interface CountsFile {
 }
 
 /**
- * Prints `N passed, N failed` (and `, N skipped` if there are any), alone on the very last line of
+ * Prints the PostgreSQL of the run, and `N passed, N failed` (and `, N skipped` if there are any), alone on the very last line of
  * the run: after the other reporters, the coverage table and the global teardown. A file that does not
  * load, a hook that fails and an error outside of every test each count as one failed.
  * If the environment has `COUNTS_FILE`, the counts of each file go there too, as JSON (`CountsFile`).
@@ -29,6 +29,8 @@ export default class CountReporter implements Reporter {
   onInit(): void {
     process.once('exit', () => {
       // On exit only a synchronous write arrives; to files, pipes and terminals this one is.
+      const { sluiceTestServer: server } = globalThis as { sluiceTestServer?: string };
+      if (server !== undefined) process.stdout.write(`The tests used ${server}.\n`);
       process.stdout.write(`${formatCounts(this.counts)}\n`);
     });
   }

@@ -3,13 +3,19 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Pool } from 'pg';
 import { afterAll, inject } from 'vitest';
 import { dropDatabase, withClient } from './drop-database.ts';
+import { type OwnedServer, type TestPostgres, urlOf } from './template-database.ts';
 import { until } from './until.ts';
 
 /** A database of one test file's own, with our tables in it. */
 export interface TestDatabase {
+  /** Of the role that owns it, and that may do nothing else on its server. */
   readonly url: string;
-  /** For a test's own looks into it, at most five connections. Opened at the first query. */
+  /** As that role, for a test's own looks into it, at most five connections. Opened at the first query. */
   readonly pool: Pool;
+  /** The same of a superuser. */
+  readonly adminUrl: string;
+  /** As a superuser: for what the administrator of a server does. */
+  readonly admin: Pool;
   /** Ends all connections and transactions, prepared ones too, and drops it. May be called again. */
   drop(): Promise<void>;
 }
@@ -18,7 +24,16 @@ const attempts = 40;
 /** PostgreSQL: object_in_use, here `source database is being accessed by other users`. */
 const objectInUse = '55006';
 
-const made = new Set<string>();
+/** Its server, by name. */
+const made = new Map<string, OwnedServer>();
+
+/** The server that the files of this worker use. */
+export function testServer(): TestPostgres {
+  const servers = inject('postgres');
+  const server = servers[(Number(process.env.VITEST_POOL_ID) - 1) % servers.length];
+  if (!server) throw new Error('the setup has started no PostgreSQL');
+  return server;
+}
 
 /**
  * Drops what a failed test of this file did not, so that its transactions hold up no other file. Leaves the pools:
@@ -26,43 +41,46 @@ const made = new Set<string>();
  */
 export async function dropLeftovers(): Promise<void> {
   if (made.size === 0) return;
-  const { adminUrl } = inject('postgres');
-  const names = [...made];
+  const left = [...made];
   made.clear();
-  await Promise.all(names.map((name) => dropDatabase(adminUrl, name)));
+  await Promise.all(left.map(([name, { adminUrl }]) => dropDatabase(adminUrl, name)));
 }
 afterAll(dropLeftovers);
 
 /** Clones the migrated template. Whatever is not dropped goes at the end of the file. */
 export async function createTestDatabase(): Promise<TestDatabase> {
-  const { prefix, template } = inject('postgres');
-  return create(`${prefix}${randomBytes(6).toString('hex')}`, template);
+  const server = testServer();
+  return create(server, server.template);
 }
 
-/** A database without our tables: for migrations, and for sources. */
-export async function createEmptyDatabase(): Promise<TestDatabase> {
-  const { prefix } = inject('postgres');
-  return create(`${prefix}${randomBytes(6).toString('hex')}`, 'template0');
+/**
+ * A database without our tables: for migrations, and for sources.
+ *
+ * @param more options of CREATE DATABASE
+ */
+export function createEmptyDatabase(
+  server: OwnedServer = testServer(),
+  more = '',
+): Promise<TestDatabase> {
+  return create(server, `template0 ${more}`);
 }
 
-async function create(name: string, template: string): Promise<TestDatabase> {
-  await createFrom(name, template);
-  made.add(name);
-  const url = new URL(inject('postgres').adminUrl);
-  url.pathname = `/${name}`;
-  const pool = new Pool({ connectionString: url.href, max: 5 });
-  // Connections that are cut while idle (a test stops the server, `drop`) are no error of the test.
-  pool.on('error', () => {});
-  pool.on('connect', (client) => client.on('error', () => {}));
+async function create(server: OwnedServer, template: string): Promise<TestDatabase> {
+  const name = `${server.prefix}${randomBytes(6).toString('hex')}`;
+  await createFrom(server, name, template);
+  made.set(name, server);
+  const url = urlOf(server, name);
+  const pool = openPool(url, 5);
+  const adminUrl = urlOf(server, name, true);
+  const admin = openPool(adminUrl, 3);
   let dropping: Promise<void> | null = null;
   const drop = async (): Promise<void> => {
-    await pool.end();
-    await dropDatabase(inject('postgres').adminUrl, name);
+    await Promise.all([pool.end(), admin.end()]);
+    await dropDatabase(server.adminUrl, name);
     made.delete(name);
   };
   return {
-    url: url.href,
-    pool,
+    ...{ url, pool, adminUrl, admin },
     drop: () => {
       dropping ??= drop();
       return dropping;
@@ -70,12 +88,21 @@ async function create(name: string, template: string): Promise<TestDatabase> {
   };
 }
 
+function openPool(connectionString: string, max: number): Pool {
+  const pool = new Pool({ connectionString, max });
+  // Connections that are cut while idle (a test stops the server, `drop`) are no error of the test.
+  pool.on('error', () => {});
+  pool.on('connect', (client) => client.on('error', () => {}));
+  return pool;
+}
+
 /** Autovacuum and the end of the migration's connection can hold the template for a moment. */
-async function createFrom(name: string, template: string): Promise<void> {
+async function createFrom(server: OwnedServer, name: string, template: string): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {
-      return await withClient(inject('postgres').adminUrl, async (client) => {
-        await client.query(`CREATE DATABASE ${name} TEMPLATE ${template} STRATEGY FILE_COPY`);
+      const made = `${name} OWNER ${server.owner.name} TEMPLATE ${template} STRATEGY FILE_COPY`;
+      return await withClient(server.adminUrl, async (client) => {
+        await client.query(`CREATE DATABASE ${made}`);
       });
     } catch (error) {
       if ((error as { code?: string }).code !== objectInUse || attempt === attempts) throw error;

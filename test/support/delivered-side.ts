@@ -10,9 +10,11 @@ import type { DataInterval } from '../../src/foundation/domain/time.ts';
 import { type Foundation, openFoundation } from '../../src/main/foundation.ts';
 import type { Part } from '../../src/main/run-process.ts';
 import { verifyInstallation } from '../../src/main/verify.ts';
-import type { VerifiedExportReport } from '../../src/service/verify/verify-exports.ts';
 import { startWorker } from '../../src/main/worker-process.ts';
+import type { VerifiedExportReport } from '../../src/service/verify/verify-exports.ts';
 import { insertRuns, type NewRun } from '../../src/state/store/runs/runs.ts';
+import { createEmptyDatabase } from './database.ts';
+import { withClient } from './drop-database.ts';
 import { exportOfThePast, openRunSide, type RunSide } from './run-side.ts';
 import { storeExport } from './store-export.ts';
 import { until } from './until.ts';
@@ -81,25 +83,31 @@ export const createTable = `create ${tableSql}`;
 
 /**
  * @param env of the worker
- * @param sourceUrl of a server of its own; default: the rows are in our database
+ * @param shop holds the rows; default: a database of its own beside ours
  */
 export async function openDeliveredSide(
   cases: readonly SourceCase[],
   env: Readonly<Record<string, string>>,
-  sourceUrl?: string,
+  shop?: { readonly url: string; readonly adminUrl: string },
 ): Promise<DeliveredSide> {
   const side = await openRunSide();
   const { db } = side;
   const folder = await mkdtemp(join(tmpdir(), 'delivered-'));
-  const source = new Pool({ connectionString: sourceUrl ?? side.url });
+  const made = shop ? null : await createEmptyDatabase();
+  const { url: shopUrl, adminUrl } = shop ?? made ?? { url: '', adminUrl: '' };
+  const source = new Pool({ connectionString: shopUrl });
   // A restart of the source ends its idle connections.
   source.on('error', () => {});
   const wanted = await exportOfThePast(side);
   const start = wanted.schedule.openIntervalStart;
   const hour: DataInterval = { start, end: start + 3_600_000 };
   const role = `reader_${randomBytes(4).toString('hex')}`;
-  await source.query(`create schema shop; create role ${role} login password 'reader';
-    grant usage on schema shop to ${role}; create table shop.rolling_from as select 0 as kept`);
+  await withClient(adminUrl, (client) =>
+    client.query(`create role ${role} login password 'reader'`),
+  );
+  await source.query(
+    `create schema shop; grant usage on schema shop to ${role}; create table shop.rolling_from as select 0 as kept`,
+  );
   const exports = new Map<string, string>();
   for (const each of cases) {
     await source.query(fill(each, `create ${each.kind ?? ''} ${tableSql}`));
@@ -128,12 +136,12 @@ export async function openDeliveredSide(
   await writeFile(file, stringify({ models }));
   for (const { name } of cases) {
     const destination = { type: 'File', config: { directory: name }, secrets: null };
-    const made = await exportOfThePast(side, { destination });
-    const stored = await storeExport(db, { ...made, model: name });
+    const wantedExport = await exportOfThePast(side, { destination });
+    const stored = await storeExport(db, { ...wantedExport, model: name });
     exports.set(name, stored?.id ?? '');
   }
   // The models file reads the environment of the process.
-  const reader = new URL(sourceUrl ?? side.url);
+  const reader = new URL(shopUrl);
   vi.stubEnv('SHOP_DATABASE_URL', reader.href);
   reader.username = role;
   reader.password = 'reader';
@@ -261,8 +269,11 @@ export async function openDeliveredSide(
     async close() {
       vi.unstubAllEnvs();
       await stop();
-      await source.query(`drop owned by ${role}; drop role ${role}`).catch(() => {});
       await source.end();
+      await withClient(adminUrl, (client) =>
+        client.query(`drop owned by ${role}; drop role ${role}`),
+      ).catch(() => {});
+      await made?.drop();
       await side.stop();
       await rm(folder, { recursive: true });
     },

@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { afterAll } from 'vitest';
@@ -39,17 +39,6 @@ export interface TestProcess {
   hasExited(): boolean;
   /** Fails, with the output, if the process does not end in time (default 30 s). */
   waitForExit(timeoutMs?: number): Promise<ProcessExit>;
-}
-
-/** Whether a process still works; one that no parent has collected yet does not. */
-export function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
-  } catch (error) {
-    // There is no /proc on macOS.
-    return (error as NodeJS.ErrnoException).code === 'ENOENT' && !existsSync('/proc');
-  }
 }
 
 const running = new Set<ChildProcess>();
@@ -126,10 +115,16 @@ export function startProcess(
     child.once('error', () => {});
     throw new Error(`${program} cannot be started.`);
   }
+  endWithFile(child);
+  return observe(child, child.pid);
+}
+
+/** Kills a process and those of its group at the end of the test file, if they still run then. */
+export function endWithFile(child: ChildProcess): void {
+  if (child.pid === undefined || child.exitCode !== null) return;
   running.add(child);
   groups.add(child.pid);
   child.once('exit', () => running.delete(child));
-  return observe(child, child.pid);
 }
 
 function observe(child: ChildProcess, pid: number): TestProcess {

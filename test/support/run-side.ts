@@ -1,22 +1,22 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { readConfig } from '../../src/foundation/config/config.ts';
 import type { BatchExport } from '../../src/foundation/domain/batch-export.ts';
-import { changeSettings } from '../../src/foundation/domain/export-settings.ts';
 import type { SluiceError } from '../../src/foundation/domain/errors.ts';
+import { changeSettings } from '../../src/foundation/domain/export-settings.ts';
 import type { Policy } from '../../src/foundation/domain/policy.ts';
 import { toTimestampOrNull } from '../../src/foundation/domain/time.ts';
+import { createSecretBox } from '../../src/foundation/security/secret-box.ts';
 import { policyOf } from '../../src/main/policy.ts';
 import { parseCadence } from '../../src/service/scheduling/parse-cadence.ts';
 import { openSchedule, type Settings } from '../../src/service/scheduling/schedule.ts';
-import { createSecretBox } from '../../src/foundation/security/secret-box.ts';
-import type { ClaimedRun } from '../../src/state/store/runs/claims.ts';
-import { type Database, openDatabase, type Sql } from '../../src/state/store/database/database.ts';
-import type { NewBatchExport } from '../../src/state/store/exports/exports.ts';
-import { readNow } from '../../src/state/store/intervals/ticks.ts';
 import type { Context } from '../../src/service/use-cases/context.ts';
 import { decideTicks } from '../../src/service/use-cases/runs/decide-ticks.ts';
 import { recordFault } from '../../src/service/use-cases/runs/finish-run.ts';
-import { createTestDatabase } from './database.ts';
+import { type Database, openDatabase, type Sql } from '../../src/state/store/database/database.ts';
+import type { NewBatchExport } from '../../src/state/store/exports/exports.ts';
+import { readNow } from '../../src/state/store/intervals/ticks.ts';
+import type { ClaimedRun } from '../../src/state/store/runs/claims.ts';
+import { createTestDatabase, type TestDatabase } from './database.ts';
 import { recordManifest } from './record-manifest.ts';
 import { claimRun } from './run-verbs.ts';
 import { storeExport } from './store-export.ts';
@@ -27,6 +27,9 @@ export const hourMs = 3_600_000;
 /** What the worker's use cases need, over a database of its own. No queue. */
 export interface RunSide {
   readonly url: string;
+  /** As a superuser, in the same database. */
+  readonly admin: TestDatabase['admin'];
+  readonly adminUrl: string;
   readonly db: Database;
   readonly context: Context;
   readonly tenant: Tenant;
@@ -50,6 +53,8 @@ export async function openRunSide(changes: Partial<Policy> = {}): Promise<RunSid
   };
   return {
     url: database.url,
+    admin: database.admin,
+    adminUrl: database.adminUrl,
     db,
     context,
     tenant,

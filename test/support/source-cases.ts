@@ -9,9 +9,10 @@ import {
 } from '../../src/rows/sources/index.ts';
 import type { Source, SourceRequest } from '../../src/rows/sources/source.ts';
 import { createEmptyDatabase } from './database.ts';
-import { findPostgresPrograms, startPostgresOf } from './debian-postgres.ts';
 import { encodeAll } from './parquet-readers.ts';
+import { startOwnPostgres } from './postgres-server.ts';
 import { eventsRequest, readAll } from './source-tables.ts';
+import { choosePrograms } from './stock-postgres.ts';
 
 /** A server with an empty database, for tests of sources. */
 export interface SourceServer {
@@ -20,26 +21,31 @@ export interface SourceServer {
   stop(): Promise<void>;
 }
 
-/** The servers that each case of a source is tried on; those that this machine has. */
+/** The servers that each case of a source is tried on: that of all tests, and the newest version, which is embedded. */
 export const sourceServers: readonly (readonly [string, () => Promise<SourceServer>])[] = [
   [
-    'the embedded PostgreSQL',
+    'the PostgreSQL of the tests',
     async () => {
       const database = await createEmptyDatabase();
-      return { url: database.url, stop: () => database.drop() };
+      return { url: database.adminUrl, stop: () => database.drop() };
     },
   ],
-  ...[findPostgresPrograms()].flatMap((bin) =>
-    bin === null
-      ? []
-      : [
-          [`the PostgreSQL at ${bin}`, () => startPostgresOf(bin)] as [
-            string,
-            () => Promise<SourceServer>,
-          ],
-        ],
-  ),
+  ...(choosePrograms() === null
+    ? []
+    : [['the embedded PostgreSQL', () => startSourceServer({}, null)] as const]),
 ];
+
+/**
+ * @param settings of the server
+ * @param bin as of startOwnPostgres
+ */
+export async function startSourceServer(
+  settings: Readonly<Record<string, string>> = {},
+  bin = choosePrograms(),
+): Promise<SourceServer> {
+  const { adminUrl, stop } = await startOwnPostgres(settings, bin);
+  return { url: adminUrl, stop };
+}
 
 const never = new AbortController().signal;
 

@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { Client } from 'pg';
-import { startEmbeddedPostgres } from '../../src/state/embedded-postgres/start.ts';
-import { type OwnPostgres, startOwnPostgres } from './postgres-server.ts';
+import { dataIn, type OwnPostgres, startIn, startOwnPostgres } from './postgres-server.ts';
+import { choosePrograms } from './stock-postgres.ts';
 import { until } from './until.ts';
 
 /** A primary and a standby that streams from it. */
@@ -36,16 +36,17 @@ export async function startReplication(
 ): Promise<Replication> {
   const replicating = { wal_level: 'replica', max_wal_senders: '4', fsync: 'off', ...more };
   const primary = await startOwnPostgres(replicating);
-  const dataDir = await mkdtemp(path.join(tmpdir(), 'sluice-own-standby-'));
-  await chmod(dataDir, 0o755);
-  const data = path.join(dataDir, 'postgres', 'data');
-  const client = await connect(primary.url);
-  const hba = path.join(primary.dataDir, 'postgres', 'data', 'pg_hba.conf');
-  await appendFile(hba, 'host replication all 127.0.0.1/32 scram-sha-256\n');
+  const home = await mkdtemp(path.join(tmpdir(), 'sluice-own-standby-'));
+  await chmod(home, 0o755);
+  const folder = path.join(home, 'postgres');
+  const data = dataIn(folder);
+  const client = await connect(primary.adminUrl);
+  const hba = path.join(primary.data, 'pg_hba.conf');
+  await appendFile(hba, '\nhost replication all 127.0.0.1/32 scram-sha-256\n');
   await client.query('select pg_reload_conf()');
   await client.query(`select pg_backup_start('standby', true)`);
   // The replay repairs files that change or disappear while they are copied.
-  await run('cp', ['-a', path.join(primary.dataDir, 'postgres'), dataDir]).catch(() => {});
+  await run('cp', ['-a', path.dirname(primary.data), home]).catch(() => {});
   const { rows } = await client.query<{ labelfile: string }>(
     'select labelfile from pg_backup_stop(false)',
   );
@@ -55,19 +56,18 @@ export async function startReplication(
   await writeFile(path.join(data, 'backup_label'), rows[0]?.labelfile ?? '');
   await writeFile(path.join(data, 'standby.signal'), '');
   await run('chown', ['--reference', data, '-R', data]);
-  const { hostname, port, username, password } = new URL(primary.url);
-  const standby = await startEmbeddedPostgres({
-    dataDir,
-    settings: {
-      max_prepared_transactions: '5',
-      ...replicating,
-      shared_buffers: '32MB',
-      hot_standby: 'on',
-      primary_conninfo: `host=${hostname} port=${port} user=${username} password=${password}`,
-      wal_retrieve_retry_interval: '100ms',
-    },
+  const { hostname, port, username, password } = new URL(primary.adminUrl);
+  const standby = await startIn(choosePrograms(), folder, {
+    max_prepared_transactions: '5',
+    ...replicating,
+    shared_buffers: '32MB',
+    hot_standby: 'on',
+    primary_conninfo: `host=${hostname} port=${port} user=${username} password=${password}`,
+    wal_retrieve_retry_interval: '100ms',
   });
-  const ask = async (sql: string, url = standby.url) => {
+  const standbyUrl = new URL(primary.adminUrl);
+  standbyUrl.port = String(standby.port);
+  const ask = async (sql: string, url = standbyUrl.href) => {
     const session = await connect(url);
     try {
       const result = await session.query<{ value: unknown }>(sql);
@@ -78,7 +78,7 @@ export async function startReplication(
   };
   return {
     primary,
-    standbyUrl: standby.url,
+    standbyUrl: standbyUrl.href,
     async pauseReplay() {
       await ask('select pg_wal_replay_pause()');
       await until(
@@ -91,18 +91,18 @@ export async function startReplication(
     async detach() {
       const rules = await readFile(hba, 'utf8');
       await writeFile(hba, `host replication all all reject\n${rules}`);
-      const loadedAt = () => ask('select pg_conf_load_time()::text as value', primary.url);
+      const loadedAt = () => ask('select pg_conf_load_time()::text as value', primary.adminUrl);
       const before = await loadedAt();
-      await ask('select pg_reload_conf()', primary.url);
+      await ask('select pg_reload_conf()', primary.adminUrl);
       await until(async () => (await loadedAt()) !== before);
       const cut = 'select count(pg_terminate_backend(pid))::int as value from pg_stat_replication';
-      await until(async () => (await ask(cut, primary.url)) === 0);
+      await until(async () => (await ask(cut, primary.adminUrl)) === 0);
     },
     async promote() {
       await ask('select pg_promote(true)');
     },
     async untilReplayed() {
-      const position = await ask('select pg_current_wal_lsn()::text as value', primary.url);
+      const position = await ask('select pg_current_wal_lsn()::text as value', primary.adminUrl);
       await until(
         async () => ask(`select pg_last_wal_replay_lsn() >= '${position}'::pg_lsn as value`),
         { timeoutMs: 30_000, message: 'the standby has replayed' },
@@ -110,7 +110,7 @@ export async function startReplication(
     },
     async stop() {
       await standby.stop();
-      await rm(dataDir, { recursive: true, force: true, maxRetries: 10, retryDelay: 200 });
+      await rm(home, { recursive: true, force: true, maxRetries: 10, retryDelay: 200 });
       await primary.stop();
     },
   };

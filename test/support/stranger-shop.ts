@@ -1,11 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { Pool } from 'pg';
-import { inject } from 'vitest';
 import { stringify } from 'yaml';
 import { parseModelsFile, type SourcedModel } from '../../src/foundation/config/models-file.ts';
 import { eventsModel } from '../../src/foundation/domain/events-model.ts';
+import { testServer } from './database.ts';
 import { dropDatabase, withClient } from './drop-database.ts';
+import { urlOf } from './template-database.ts';
 
 /**
  * The database of a shop that knows nothing of Sluice: a schema, names with capital letters, spaces and quotes, a partitioned table, a
@@ -144,22 +145,24 @@ export interface Shop {
 
 /** Nothing is created before it is opened: most tests read no rows of a shop. */
 export function planShop(): Shop {
-  const { adminUrl, prefix } = inject('postgres');
-  const name = `${prefix}shop_${randomBytes(6).toString('hex')}`;
-  const url = new URL(adminUrl);
-  url.pathname = `/${name}`;
+  const server = testServer();
+  const name = `${server.prefix}shop_${randomBytes(6).toString('hex')}`;
+  const url = urlOf(server, name);
   let opened: Promise<Pool> | null = null;
   const create = async () => {
-    await withClient(adminUrl, (client) =>
-      client.query(`CREATE DATABASE ${name} TEMPLATE template0 STRATEGY FILE_COPY`),
+    const owner = server.owner.name;
+    await withClient(server.adminUrl, (client) =>
+      client.query(
+        `CREATE DATABASE ${name} OWNER ${owner} TEMPLATE template0 STRATEGY FILE_COPY`,
+      ),
     );
-    const pool = new Pool({ connectionString: url.href, max: 3 });
+    const pool = new Pool({ connectionString: url, max: 3 });
     pool.on('error', () => {});
     await pool.query(schema);
     return pool;
   };
   return {
-    url: url.href,
+    url,
     open() {
       opened ??= create();
       return opened;
@@ -167,7 +170,7 @@ export function planShop(): Shop {
     async drop() {
       if (opened === null) return;
       await (await opened.catch(() => null))?.end();
-      await dropDatabase(adminUrl, name);
+      await dropDatabase(server.adminUrl, name);
     },
   };
 }

@@ -1,8 +1,8 @@
 import { fork } from 'node:child_process';
 import { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { cancelRuns, insertRuns } from '../../../src/state/store/runs/runs.ts';
 import { noteUpload } from '../../../src/state/store/files/uploads.ts';
+import { cancelRuns, insertRuns } from '../../../src/state/store/runs/runs.ts';
 import {
   backfill,
   createS3Export,
@@ -12,11 +12,12 @@ import {
   threeParts,
   untilEnded,
 } from '../../support/exported-events.ts';
+import { startHostileStore } from '../../support/hostile-store.ts';
 import { bucket, type Installation, startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
+import { isAlive } from '../../support/is-alive.ts';
 import { casesOf, isNightly } from '../../support/nightly.ts';
-import { startHostileStore } from '../../support/hostile-store.ts';
-import { isAlive, projectRoot, startSluice, type TestProcess } from '../../support/processes.ts';
+import { projectRoot, startSluice, type TestProcess } from '../../support/processes.ts';
 import { claim, expireLease } from '../../support/run-side.ts';
 import { until } from '../../support/until.ts';
 

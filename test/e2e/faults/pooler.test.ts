@@ -35,7 +35,7 @@ describe.skipIf(!hasPgbouncer)('PgBouncer in transaction mode, before our own da
       `do $$ begin execute format('alter database %I set timezone to ''Asia/Kolkata''', current_database());
          execute format('alter database %I set datestyle to ''SQL, DMY''', current_database()); end $$`,
     );
-    pooler = await startPgbouncer(database.url);
+    pooler = await startPgbouncer(database.adminUrl);
   });
   afterAll(async () => {
     await pooler?.stop();
@@ -150,7 +150,7 @@ describe.skipIf(!hasPgbouncer)('PgBouncer in transaction mode, before our own da
   });
 
   test('in session mode nothing is refused', async () => {
-    const other = await startPgbouncer(database.url, 'session');
+    const other = await startPgbouncer(database.adminUrl, 'session');
     const worker = startBundled('main/worker.js', [], {
       env: {
         DATABASE_URL: other.reach(database.url),

@@ -2,8 +2,8 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Client } from 'pg';
-import { afterAll, beforeAll, expect, inject, test } from 'vitest';
-import { findPostgresPrograms, startPostgresOf } from '../../support/debian-postgres.ts';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { testServer } from '../../support/database.ts';
 import {
   backfill,
   createS3Export,
@@ -15,6 +15,8 @@ import {
 import { type Installation, startInstallation } from '../../support/installation.ts';
 import { findBreaches } from '../../support/invariants.ts';
 import { readCommands, runCommands } from '../../support/page-commands.ts';
+import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
+import { chooseClients } from '../../support/stock-postgres.ts';
 
 const rows = 2_000;
 const nextHour = { start: hour.end, end: '2024-03-01T02:00:00Z' };
@@ -24,17 +26,17 @@ const [dump = '', restore = '', list = '', accept = '', verify = ''] = readComma
 const [before = '', migrate = '', check = ''] = readCommands('upgrade.md');
 
 /** Without PostgreSQL's own programs a copy of the database takes the place of the dump. */
-const bin = findPostgresPrograms();
+const bin = chooseClients();
 
 let installation: Installation;
-let server: Awaited<ReturnType<typeof startPostgresOf>> | null = null;
+let server: OwnPostgres | null = null;
 let folder: string;
 let name: string;
 let backup: string;
 
 beforeAll(async () => {
   folder = await mkdtemp(path.join(tmpdir(), 'sluice-backup-'));
-  server = bin === null ? null : await startPostgresOf(bin);
+  server = bin === null ? null : await startOwnPostgres();
   installation = await startInstallation({
     workers: 1,
     ...(server ? { databaseUrl: server.url } : {}),
@@ -49,8 +51,10 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
+const owner = () => (server?.server ?? testServer()).owner.name;
+
 async function asAdmin(statement: string): Promise<void> {
-  const url = new URL(server?.url ?? inject('postgres').adminUrl);
+  const url = new URL(server?.adminUrl ?? testServer().adminUrl);
   if (server) url.pathname = '/postgres';
   const client = new Client({ connectionString: url.href });
   await client.connect();
@@ -61,7 +65,7 @@ async function asAdmin(statement: string): Promise<void> {
 async function copy(from: string, to: string): Promise<void> {
   await asAdmin(`drop database if exists ${to} with (force)`);
   await asAdmin(`select pg_terminate_backend(pid) from pg_stat_activity where datname = '${from}'`);
-  await asAdmin(`create database ${to} template ${from}`);
+  await asAdmin(`create database ${to} owner ${owner()} template ${from}`);
 }
 
 /** Runs commands of a page as an operator. */
@@ -88,7 +92,7 @@ async function makeBackup(): Promise<void> {
 async function restoreBackup(): Promise<void> {
   if (bin === null) return copy(backup, name);
   await asAdmin(`drop database ${name} with (force)`);
-  await asAdmin(`create database ${name}`);
+  await asAdmin(`create database ${name} owner ${owner()}`);
   expect(await operate(restore)).toEqual({ code: 0, output: '' });
 }
 

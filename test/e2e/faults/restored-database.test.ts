@@ -1,7 +1,7 @@
 import { Client } from 'pg';
-import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Database } from '../../../src/state/store/database/database.ts';
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts';
+import { createTestDatabase, type TestDatabase, testServer } from '../../support/database.ts';
 import { startBundled } from '../../support/processes.ts';
 import { createExportOfThePast, hourMs, listRuns, openTestPool } from '../../support/run-side.ts';
 import { createTenant } from '../../support/tenants.ts';
@@ -25,7 +25,7 @@ afterAll(async () => {
 });
 
 async function asAdmin(statement: string): Promise<void> {
-  const client = new Client({ connectionString: inject('postgres').adminUrl });
+  const client = new Client({ connectionString: testServer().adminUrl });
   await client.connect();
   await client.query(statement).finally(() => client.end());
 }
@@ -83,7 +83,9 @@ test('a copy of the database is held until an operator accepts it; then its tick
   await asAdmin(
     `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${copyName.replace(/_copy$/, '')}'`,
   );
-  await asAdmin(`create database ${copyName} template ${copyName.replace(/_copy$/, '')}`);
+  await asAdmin(
+    `create database ${copyName} owner ${testServer().owner.name} template ${copyName.replace(/_copy$/, '')}`,
+  );
   await withDatabase(copyUrl, async (db) => {
     const exportId = await makeExport(db);
     const api = startBundled('main/api.js', [], { env: envOf(copyUrl) });

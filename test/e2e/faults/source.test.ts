@@ -12,6 +12,7 @@ import {
 } from '../../support/exported-events.ts';
 import { bucket, type Installation, startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
+import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
 import { until } from '../../support/until.ts';
 
 /** Three parts of 5 MiB, the last one shorter. */
@@ -21,13 +22,19 @@ const day = (n: number) => ({
   end: `2024-03-${String(n).padStart(2, '0')}T01:00:00Z`,
 });
 
+let postgres: OwnPostgres;
 let installation: Installation;
 let team: number;
 beforeAll(async () => {
-  installation = await startInstallation({ workers: 1 });
+  // By default a server prepares no transactions.
+  postgres = await startOwnPostgres();
+  installation = await startInstallation({ workers: 1, databaseUrl: postgres.url });
   team = installation.tenant.projectIds[0];
 });
-afterAll(() => installation?.close());
+afterAll(async () => {
+  await installation?.close();
+  await postgres?.stop();
+});
 
 const insertOne = (at: string) =>
   `insert into events (uuid, team_id, event, properties, inserted_at)

@@ -24,7 +24,7 @@ let team: number;
 
 beforeAll(async () => {
   replication = await startReplication();
-  primary = new Pool({ connectionString: replication.primary.url, max: 3 });
+  primary = new Pool({ connectionString: replication.primary.adminUrl, max: 3 });
   await primary.query(eventsTableSql);
   await replication.untilReplayed();
   installation = await startInstallation({
@@ -68,7 +68,9 @@ async function expectMetrics(): Promise<void> {
 }
 
 test('a standby with lag and its primary: rows inside the lag are exported', async () => {
-  const worker = await installation.startWorker({ SOURCE_PRIMARY_URL: replication.primary.url });
+  const worker = await installation.startWorker({
+    SOURCE_PRIMARY_URL: replication.primary.adminUrl,
+  });
   await insertHidden(5);
   const exportId = await createS3Export(installation, { name: 'a standby' });
   await backfill(installation, exportId);
@@ -169,7 +171,9 @@ test.runIf(isNightly)(
     await insertEvents(primary, { team, rows: 6_000, rowBytes: 4_000, ...range });
     await primary.query('create table churn as select 1 as n');
     await replication.untilReplayed();
-    const worker = await installation.startWorker({ SOURCE_PRIMARY_URL: replication.primary.url });
+    const worker = await installation.startWorker({
+      SOURCE_PRIMARY_URL: replication.primary.adminUrl,
+    });
     const exportId = await createS3Export(installation, { name: 'short reads' });
     // The snapshot of a slow run is older than what vacuum removes.
     await s3.faults.add({

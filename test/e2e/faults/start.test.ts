@@ -5,11 +5,11 @@ import path from 'node:path';
 import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts';
+import { isAlive } from '../../support/is-alive.ts';
 import { casesOf } from '../../support/nightly.ts';
 import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
 import {
   bundleFolder,
-  isAlive,
   startBundled,
   startProcess,
   startSluice,

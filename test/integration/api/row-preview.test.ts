@@ -1,9 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { buildApi } from '../../../src/service/api/build-api.ts';
 import { readConfig } from '../../../src/foundation/config/config.ts';
 import { loadModels } from '../../../src/main/models.ts';
 import { previewsOf } from '../../../src/main/preview-rows.ts';
 import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
+import { buildApi } from '../../../src/service/api/build-api.ts';
+import { createEmptyDatabase, testServer } from '../../support/database.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
 import { testApiOptions } from '../../support/test-api-options.ts';
@@ -161,12 +162,9 @@ describe('the row preview', () => {
   });
 
   test('of a source whose encoding is unknown is refused with the reason', async () => {
-    const name = `${new URL(api.databaseUrl).pathname.slice(1)}_ascii`;
-    await api.db.query(
-      `create database ${name} template template0 encoding 'SQL_ASCII' locale 'C'`,
-    );
+    const ascii = await createEmptyDatabase(testServer(), "encoding 'SQL_ASCII' locale 'C'");
     const { db, databaseUrl, client, tenant } = api;
-    const url = `${databaseUrl}_ascii`;
+    const { url } = ascii;
     const context = { db, secrets: testSecrets() };
     const models = loadModels(readConfig({}));
     const { previewRows } = previewsOf(readConfig({}), models, url, context);
@@ -182,7 +180,7 @@ describe('the row preview', () => {
       expect(answer.json().detail).toMatch(/^source\.unsupported: .*SQL_ASCII/);
     } finally {
       await beside.close();
-      await api.db.query(`drop database if exists ${name} with (force)`);
+      await ascii.drop();
     }
   });
 

@@ -7,7 +7,7 @@ import { createEmptyDatabase } from '../../support/database.ts';
 /** An empty database that belongs to a role of the service. */
 async function createOwned() {
   const database = await createEmptyDatabase();
-  const admin = new pg.Client({ connectionString: database.url });
+  const admin = new pg.Client({ connectionString: database.adminUrl });
   await admin.connect();
   // Roles belong to the whole server.
   const names = ['owner', 'source'].map((kind) => `${kind}_${randomBytes(6).toString('hex')}`);
@@ -18,7 +18,9 @@ async function createOwned() {
   onTestFinished(async () => {
     await admin.end();
     await database.drop();
-    const last = new pg.Client({ connectionString: database.url.replace(/\/[^/]*$/, '/postgres') });
+    const last = new pg.Client({
+      connectionString: database.adminUrl.replace(/\/[^/]*$/, '/postgres'),
+    });
     await last.connect();
     await last.query(`drop role if exists ${names.join(', ')}`);
     await last.end();
@@ -29,7 +31,7 @@ async function createOwned() {
     return url.href;
   };
   const env = { DATABASE_URL: urlOf(owner), SOURCE_DATABASE_URL: urlOf(source) };
-  return { superuser: { ...env, DATABASE_URL: database.url }, env, owner, source };
+  return { superuser: { ...env, DATABASE_URL: database.adminUrl }, env, owner, source };
 }
 
 test('a superuser makes the role of the source, and none of the tables of the service', async () => {

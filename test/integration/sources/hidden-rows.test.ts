@@ -5,10 +5,10 @@ import type { Model } from '../../../src/foundation/domain/model.ts';
 import { checkModel, createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
 import type { Source } from '../../../src/rows/sources/source.ts';
 import { createEmptyDatabase, type TestDatabase } from '../../support/database.ts';
+import { mayHaveLateRows } from '../../support/late-rows.ts';
 import { endSessions, openSession } from '../../support/source-sessions.ts';
 import { eventsRequest } from '../../support/source-tables.ts';
 import { until } from '../../support/until.ts';
-import { mayHaveLateRows } from '../../support/late-rows.ts';
 
 const never = new AbortController().signal;
 const applicationName = 'beside a policy';
@@ -41,8 +41,8 @@ const request = {
 
 beforeAll(async () => {
   database = await createEmptyDatabase();
-  await database.pool.query(`create role ${role} login password 'reader'; create role ${owner}`);
-  await database.pool.query(
+  await database.admin.query(`create role ${role} login password 'reader'; create role ${owner}`);
+  await database.admin.query(
     `create table ${table} (id int primary key, team int not null, at timestamptz not null);
      insert into ${table} select n, 1, '2024-03-01T00:30:00Z' from generate_series(1, 3) n;
      grant select on ${table} to ${role}; grant pg_read_all_stats to ${role}`,
@@ -64,7 +64,7 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await endSessions();
-  await database?.pool.query(
+  await database?.admin.query(
     `drop owned by ${role}, ${owner} cascade; drop role ${role}, ${owner}`,
   );
   await database?.drop();
@@ -80,7 +80,7 @@ test('hidden rows are an error, not an empty interval, until a policy shows some
   expect(await countRows()).toBe(3);
   const seen = await source.open(request, never);
   await seen.close();
-  await database.pool.query(`alter table ${table} enable row level security`);
+  await database.admin.query(`alter table ${table} enable row level security`);
   await expect(countRows()).rejects.toMatchObject(hidden);
   const earlier = { snapshot: seen.snapshot, digest: null, count: 3 };
   await expect(mayHaveLateRows(source, request, earlier, null, never)).rejects.toMatchObject(
@@ -91,16 +91,16 @@ test('hidden rows are an error, not an empty interval, until a policy shows some
     detail: expect.stringMatching(/row-level security hides every row/),
   });
   // None of these lets the role read.
-  await database.pool.query(
+  await database.admin.query(
     `create policy restricts on ${table} as restrictive using (true);
      create policy writes on ${table} for insert with check (true);
      create policy others on ${table} to pg_monitor using (true)`,
   );
   await expect(countRows()).rejects.toMatchObject(hidden);
-  await database.pool.query(`create policy "some" on ${table} to ${role} using (id < 3)`);
+  await database.admin.query(`create policy "some" on ${table} to ${role} using (id < 3)`);
   await expect(countRows()).rejects.toMatchObject({ detail: expect.stringContaining('some') });
   expect(await countRows('filtered')).toBe(2);
-  await database.pool.query(`drop policy restricts on ${table}; drop policy others on ${table}`);
+  await database.admin.query(`drop policy restricts on ${table}; drop policy others on ${table}`);
 });
 
 test.each([
@@ -115,7 +115,7 @@ test.each([
   [`team = nullif(current_setting('sluice.tenant_key', true), '')::int`, 'open'],
   [`team::text = current_setting('sluice.tenant_key', true)`, 'open'],
 ])('the policy %s %s', async (condition, effect) => {
-  await database.pool.query(
+  await database.admin.query(
     `alter table ${table} enable row level security; drop policy if exists "some" on ${table};
      drop policy if exists writes on ${table};
      create policy "some" on ${table} using (${condition})`,
@@ -138,7 +138,7 @@ test.each([
     await countRows('filtered');
   }
   // A restrictive policy narrows whatever the others show.
-  await database.pool.query(
+  await database.admin.query(
     `create policy everything on ${table} using (true);
      create policy narrower on ${table} as restrictive using (${condition})`,
   );
@@ -148,20 +148,22 @@ test.each([
       detail: expect.stringContaining('the policy narrower may'),
     });
   }
-  await database.pool.query(`drop policy narrower on ${table}; drop policy everything on ${table}`);
+  await database.admin.query(
+    `drop policy narrower on ${table}; drop policy everything on ${table}`,
+  );
 });
 
 test('a policy that is dropped while the rows are looked for is not taken for one that shows them', async () => {
-  await database.pool.query(
+  await database.admin.query(
     `alter table ${table} enable row level security; drop policy if exists "some" on ${table};
      create policy "some" on ${table} using (true)`,
   );
-  const session = await openSession(database.url);
+  const session = await openSession(database.adminUrl);
   await session.query(`begin; drop policy "some" on ${table}`);
   const counting = countRows();
   counting.catch(() => {});
   await until(async () => {
-    const waiting = await database.pool.query(
+    const waiting = await database.admin.query(
       `select from pg_stat_activity where application_name = $1 and wait_event_type = 'Lock'`,
       [applicationName],
     );
@@ -172,7 +174,7 @@ test('a policy that is dropped while the rows are looked for is not taken for on
 });
 
 test('rows that are hidden from the role that a view reads with are an error too', async () => {
-  await database.pool.query(
+  await database.admin.query(
     `create table "Lines" (id int primary key, team int not null, at timestamptz not null);
      insert into "Lines" select n, 1, '2024-03-01T00:30:00Z' from generate_series(1, 3) n;
      grant select on "Lines" to ${role}, ${owner};
@@ -201,7 +203,7 @@ test('rows that are hidden from the role that a view reads with are an error too
   const all = { plain: 3, owned: 3, invoked: 3, nested: 3, kept: 3, joined: 3 };
   expect(await seen()).toEqual(all);
 
-  await database.pool.query('alter table "Lines" enable row level security');
+  await database.admin.query('alter table "Lines" enable row level security');
   const ofOwner = { owned: owner, kept: owner, joined: owner };
   expect(await seen()).toEqual({ ...all, invoked: role, nested: role, ...ofOwner });
   const earlier = { snapshot: '1:1:', digest: null, count: 3 };
@@ -212,14 +214,14 @@ test('rows that are hidden from the role that a view reads with are an error too
     detail: expect.stringContaining(`from the role ${owner}, with whose rights`),
   });
 
-  await database.pool.query(`create policy "lines" on "Lines" to ${role} using (true)`);
+  await database.admin.query(`create policy "lines" on "Lines" to ${role} using (true)`);
   expect(await seen()).toEqual({ ...all, ...ofOwner });
-  await database.pool.query(
+  await database.admin.query(
     `drop policy "lines" on "Lines"; alter table "Lines" owner to ${owner}`,
   );
   expect(await seen()).toEqual({ ...all, invoked: role, nested: role });
-  await database.pool.query('alter table "Lines" force row level security');
+  await database.admin.query('alter table "Lines" force row level security');
   expect(await seen()).toEqual({ ...all, invoked: role, nested: role, ...ofOwner });
-  await database.pool.query(`alter role ${owner} bypassrls`);
+  await database.admin.query(`alter role ${owner} bypassrls`);
   expect(await seen()).toEqual({ ...all, invoked: role, nested: role });
 });

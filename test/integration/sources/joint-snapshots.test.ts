@@ -36,7 +36,7 @@ let source: Source;
 
 beforeAll(async () => {
   database = await createEmptyDatabase();
-  const { pool } = database;
+  const { admin: pool } = database;
   await pool.query(createEvents);
   // Empty, one row, some that share their times, as many as fit, and one more.
   const counts = [0, 1, 200, 999, 1_000];
@@ -74,7 +74,7 @@ beforeEach(() => {
 });
 afterEach(endSessions);
 afterAll(async () => {
-  await database?.pool.query(`drop owned by ${role}; drop role ${role}`);
+  await database?.admin.query(`drop owned by ${role}; drop role ${role}`);
   await database?.drop();
 });
 
@@ -105,7 +105,7 @@ async function contentOf(snapshot: SourceSnapshot) {
 
 /** Transactions that the source has open. */
 async function countOpen(): Promise<number> {
-  const { rows } = await database.pool.query<{ count: number }>(
+  const { rows } = await database.admin.query<{ count: number }>(
     `select count(*)::int as count from pg_stat_activity
       where application_name = $1 and xact_start is not null`,
     [applicationName],
@@ -150,7 +150,7 @@ describe('together', () => {
   test('they share a snapshot, which no connection holds any more', async () => {
     const before = await Promise.all([openSmall(eventsOf(1)), openSmall(eventsOf(2))]);
     await until(async () => (await countOpen()) === 0);
-    await insertEvents(database.pool, { team: 3, count: 1, start: hour(1), everyMs: 1 });
+    await insertEvents(database.admin, { team: 3, count: 1, start: hour(1), everyMs: 1 });
     const after = await openSmall(eventsOf(2));
     const [first, second] = before.map(({ snapshot }) => snapshot);
     expect(first).toBe(second);
@@ -230,7 +230,7 @@ describe('a request', () => {
     const waiting = openSmall(ofModel('slow'));
     const good = openSmall(eventsOf(2));
     await until(async () => {
-      const { rowCount } = await database.pool.query(
+      const { rowCount } = await database.admin.query(
         `select pg_terminate_backend(pid) from pg_stat_activity
           where application_name = $1 and wait_event_type = 'Lock'`,
         [applicationName],

@@ -2,10 +2,10 @@ import { Client } from 'pg';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { createPostgresSource } from '../../../src/rows/sources/index.ts';
 import type { EarlierExport, Settlement, Source } from '../../../src/rows/sources/source.ts';
+import { mayHaveLateRows } from '../../support/late-rows.ts';
 import { createEvents, eventsRequest, readAll } from '../../support/source-tables.ts';
 import { type Replication, startReplication } from '../../support/standby.ts';
 import { startTcpProxy, type TcpProxy } from '../../support/tcp-proxy.ts';
-import { mayHaveLateRows } from '../../support/late-rows.ts';
 
 const never = new AbortController().signal;
 /** Rows whose times their clients set. */
@@ -36,18 +36,18 @@ const insertAt = (client: Client, at: string) =>
 /** The standby lacks the last transactions of its primary: among them the end of a prepared one. */
 beforeAll(async () => {
   replication = await startReplication({ max_prepared_transactions: '5' });
-  const target = { port: portOf(replication.primary.url) };
+  const target = { port: portOf(replication.primary.adminUrl) };
   proxy = await startTcpProxy({ target });
-  const address = new URL(replication.primary.url);
+  const address = new URL(replication.primary.adminUrl);
   address.host = `${proxy.host}:${proxy.port}`;
   const options = { settleTimeoutMs: 500, settlePollMs: 20 };
   primary = createPostgresSource({ connectionString: address.href, ...options });
   source = createPostgresSource({
     connectionString: replication.standbyUrl,
-    primaryUrl: replication.primary.url,
+    primaryUrl: replication.primary.adminUrl,
     ...options,
   });
-  const writer = new Client(replication.primary.url);
+  const writer = new Client(replication.primary.adminUrl);
   await writer.connect();
   await writer.query(createEvents);
   await insertAt(writer, '2024-03-01T00:10:00Z');

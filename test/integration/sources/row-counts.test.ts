@@ -1,10 +1,10 @@
 /** When a snapshot knows how many rows it has. */
 
 import pg from 'pg';
-import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createPostgresSource } from '../../../src/rows/sources/index.ts';
 import { manyRows, type SourceSnapshot } from '../../../src/rows/sources/source.ts';
-import { createEmptyDatabase, type TestDatabase } from '../../support/database.ts';
+import { createEmptyDatabase, type TestDatabase, testServer } from '../../support/database.ts';
 import { createEvents, eventsRequest, insertEvents } from '../../support/source-tables.ts';
 import { until } from '../../support/until.ts';
 
@@ -53,7 +53,7 @@ async function countSessions(): Promise<number> {
 }
 
 async function allowConnections(allowed: boolean): Promise<void> {
-  const admin = new pg.Client({ connectionString: inject('postgres').adminUrl });
+  const admin = new pg.Client({ connectionString: testServer().adminUrl });
   await admin.connect();
   const name = new URL(database.url).pathname.slice(1);
   await admin

@@ -6,6 +6,7 @@ import { createPostgresSource } from '../../../src/rows/sources/index.ts';
 import { lookSql } from '../../../src/rows/sources/postgres/live-transactions.ts';
 import type { PostgresSourceOptions } from '../../../src/rows/sources/postgres/postgres-source.ts';
 import { createEmptyDatabase, type TestDatabase } from '../../support/database.ts';
+import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
 import { openTestPool } from '../../support/run-side.ts';
 import { createEvents } from '../../support/source-tables.ts';
 import { until } from '../../support/until.ts';
@@ -13,17 +14,23 @@ import { until } from '../../support/until.ts';
 const never = new AbortController().signal;
 const applicationName = 'shared settling';
 
+/** It lets sessions prepare transactions, which is off by default. */
+let postgres: OwnPostgres;
 let database: TestDatabase;
 const sessions: pg.Client[] = [];
 
 beforeAll(async () => {
-  database = await createEmptyDatabase();
+  postgres = await startOwnPostgres();
+  database = await createEmptyDatabase(postgres.server);
   await database.pool.query(createEvents);
 });
 afterEach(async () => {
   await Promise.all(sessions.splice(0).map((session) => session.end()));
 });
-afterAll(() => database?.drop());
+afterAll(async () => {
+  await database?.drop();
+  await postgres?.stop();
+});
 
 async function openTransaction(): Promise<pg.Client> {
   const session = new pg.Client(database.url);

@@ -17,14 +17,14 @@ let source: Source;
 
 beforeAll(async () => {
   server = await startOwnPostgres({ shared_preload_libraries: 'pg_stat_statements' });
-  admin = new pg.Client(server.url);
+  admin = new pg.Client(server.adminUrl);
   await admin.connect();
   await admin.query(`CREATE EXTENSION pg_stat_statements; ${createEvents};
     CREATE ROLE reader LOGIN PASSWORD 'reader'; GRANT SELECT ON events TO reader;
     GRANT pg_read_all_stats TO reader`);
   await insertEvents(admin, { team: 2, start: day, count: 1_000, everyMs: 3_500 });
   await admin.query('ANALYZE events');
-  const url = new URL(server.url);
+  const url = new URL(server.adminUrl);
   url.username = 'reader';
   url.password = 'reader';
   source = createPostgresSource({ connectionString: url.href, keepConnectionMs: 60_000 });

@@ -1,16 +1,16 @@
 import { Client } from 'pg';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
+import { dispatchRuns } from '../../../src/service/admission/dispatch-runs.ts';
+import { deleteExport } from '../../../src/service/use-cases/exports/delete-export.ts';
+import { cancelRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
+import { quarantineRun, recordFault } from '../../../src/service/use-cases/runs/finish-run.ts';
 import type { ClaimedRun } from '../../../src/state/store/runs/claims.ts';
 import { sweepExpiredLeases } from '../../../src/state/store/runs/leases.ts';
 import { findStalledDispatch, removeEndedEntries } from '../../../src/state/store/runs/outbox.ts';
 import { findRun } from '../../../src/state/store/runs/runs.ts';
-import { endSilentCommits } from '../../../src/state/store/tenants/tenant-rows.ts';
 import { reportWorker } from '../../../src/state/store/runs/workers.ts';
-import { deleteExport } from '../../../src/service/use-cases/exports/delete-export.ts';
-import { cancelRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
-import { dispatchRuns } from '../../../src/service/admission/dispatch-runs.ts';
-import { quarantineRun, recordFault } from '../../../src/service/use-cases/runs/finish-run.ts';
+import { endSilentCommits } from '../../../src/state/store/tenants/tenant-rows.ts';
 import { findLostRuns } from '../../support/lost-runs.ts';
 import {
   claim,
@@ -142,12 +142,10 @@ describe('an outbox row of an ended run, if there were one', () => {
   async function strayEntry(): Promise<void> {
     const run = await sleepingRun();
     await side.db.query(`update outbox set dispatched_at = now() - interval '1 minute'`);
-    await side.db.transaction(async (tx) => {
-      await tx.query('set local session_replication_role = replica');
-      await tx.query(`update runs set status = 'Completed', finished_at = now() where id = $1`, [
-        run.runId,
-      ]);
-    });
+    await side.admin.query(
+      `begin; set local session_replication_role = replica;
+       update runs set status = 'Completed', finished_at = now() where id = '${run.runId}'; commit`,
+    );
   }
 
   it('takes no room in the queue, and is no reason to enqueue the run again', async () => {

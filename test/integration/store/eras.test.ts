@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { acceptCurrentEra } from '../../../src/service/use-cases/installation/accept-era.ts';
 import type { Database } from '../../../src/state/store/database/database.ts';
 import { currentEra, findHold, listEras } from '../../../src/state/store/database/eras.ts';
-import { acceptCurrentEra } from '../../../src/service/use-cases/installation/accept-era.ts';
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts';
+import { createTestDatabase, type TestDatabase, testServer } from '../../support/database.ts';
 import { openTestPool } from '../../support/run-side.ts';
 
 let database: TestDatabase;
@@ -104,8 +104,8 @@ describe('the current era', () => {
   it('compares nothing that this role may not ask', async () => {
     const role = `limited_${randomBytes(4).toString('hex')}`;
     await currentEra(db);
-    await db.query(`revoke execute on function pg_control_system() from public`);
-    await db.query(`create role ${role}`);
+    await database.admin.query(`revoke execute on function pg_control_system() from public`);
+    await database.admin.query(`create role ${role} role ${testServer().owner.name}`);
     await db.query(`grant select, insert on eras to ${role}`);
     try {
       const era = await db.transaction(async (tx) => {
@@ -117,8 +117,7 @@ describe('the current era', () => {
       });
       expect(era).toMatchObject({ number: 1, held: false });
     } finally {
-      await db.query(`drop owned by ${role}`);
-      await db.query(`drop role ${role}`);
+      await database.admin.query(`drop owned by ${role}; drop role ${role}`);
     }
   });
 });

@@ -1,41 +1,40 @@
-import { Pool } from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Timestamp } from '../../../src/foundation/domain/time.ts';
+import { dispatchRuns } from '../../../src/service/admission/dispatch-runs.ts';
+import { applyRetention } from '../../../src/service/use-cases/installation/apply-retention.ts';
+import { decideTicks } from '../../../src/service/use-cases/runs/decide-ticks.ts';
+import type { Sql, Transactor } from '../../../src/state/store/database/database.ts';
+import { readServiceState } from '../../../src/state/store/database/service-state.ts';
 import { listActivity } from '../../../src/state/store/exports/activity.ts';
-import { beginFreeCommits } from '../../../src/state/store/runs/attempt-steps.ts';
 import { findAdvancing, planFreePages } from '../../../src/state/store/exports/backfill-pages.ts';
 import { averageRows, insertBackfill } from '../../../src/state/store/exports/backfills.ts';
-import { claimFree } from '../../../src/state/store/runs/claims.ts';
-import { completeFree } from '../../../src/state/store/runs/completions.ts';
-import {
-  findCoverage,
-  findFirstTick,
-  findHoles,
-  findOldestInterval,
-} from '../../../src/state/store/intervals/coverage.ts';
-import type { Sql, Transactor } from '../../../src/state/store/database/database.ts';
 import { findExportDetails } from '../../../src/state/store/exports/export-details.ts';
 import {
   countExportHealths,
   findBatchExports,
   listProjectOverviews,
 } from '../../../src/state/store/exports/export-lists.ts';
-import { renewLeases, sweepExpiredLeases } from '../../../src/state/store/runs/leases.ts';
-import { findTeamsWithRemovals } from '../../../src/state/store/files/leftover-files.ts';
 import {
   type LogListRequest,
   listLogEntries,
 } from '../../../src/state/store/exports/log-entries.ts';
 import { findLogTail } from '../../../src/state/store/exports/log-tail.ts';
-import { takeLookBacks } from '../../../src/state/store/intervals/look-backs.ts';
+import { findTeamsWithRemovals } from '../../../src/state/store/files/leftover-files.ts';
 import { findTeamsWithOrphans } from '../../../src/state/store/files/orphaned-uploads.ts';
+import {
+  findCoverage,
+  findFirstTick,
+  findHoles,
+  findOldestInterval,
+} from '../../../src/state/store/intervals/coverage.ts';
+import { takeLookBacks } from '../../../src/state/store/intervals/look-backs.ts';
+import { readNow } from '../../../src/state/store/intervals/ticks.ts';
+import { beginFreeCommits } from '../../../src/state/store/runs/attempt-steps.ts';
+import { claimFree } from '../../../src/state/store/runs/claims.ts';
+import { completeFree } from '../../../src/state/store/runs/completions.ts';
+import { renewLeases, sweepExpiredLeases } from '../../../src/state/store/runs/leases.ts';
 import { findRunNeeds } from '../../../src/state/store/runs/run-needs.ts';
 import { cancelRuns, listRuns } from '../../../src/state/store/runs/runs.ts';
-import { readServiceState } from '../../../src/state/store/database/service-state.ts';
-import { readNow } from '../../../src/state/store/intervals/ticks.ts';
-import { applyRetention } from '../../../src/service/use-cases/installation/apply-retention.ts';
-import { decideTicks } from '../../../src/service/use-cases/runs/decide-ticks.ts';
-import { dispatchRuns } from '../../../src/service/admission/dispatch-runs.ts';
 import { completedRun } from '../../support/completed-run.ts';
 import { fillHistory } from '../../support/history.ts';
 import { isNightly } from '../../support/nightly.ts';
@@ -61,9 +60,7 @@ let long: string;
 
 beforeAll(async () => {
   side = await openRunSide({ maxJitterSeconds: 0 });
-  const pool = new Pool({ connectionString: side.url, max: 1 });
-  long = await fillHistory(pool, size);
-  await pool.end();
+  long = await fillHistory(side.admin, size);
 }, 1_800_000);
 afterAll(() => side?.stop());
 
@@ -343,7 +340,7 @@ function describePlans(plans: readonly WatchedPlan[]): string {
 describe.each<PlanMode>(['force_custom_plan', 'force_generic_plan'])('%s', (mode) => {
   const paths = hotPaths.filter(({ isUnnamed }) => !(isUnnamed && mode === 'force_generic_plan'));
   it.each(paths)('$name: no statement scans history', async ({ work, most = 2_000 }) => {
-    const plans = await watchPlans(side.url, mode, work);
+    const plans = await watchPlans(side.adminUrl, mode, work);
     expect(plans.length).toBeGreaterThan(0);
     const bad = plans.filter(
       ({ scanned, rows, pages }) =>
@@ -356,7 +353,7 @@ describe.each<PlanMode>(['force_custom_plan', 'force_generic_plan'])('%s', (mode
 describe('retention', () => {
   it('with nothing old: looks at little', async () => {
     const context = side.withPolicy({ retentionDays: 3_650, logRetentionDays: 3_650 });
-    const plans = await watchPlans(side.url, 'force_generic_plan', (db) =>
+    const plans = await watchPlans(side.adminUrl, 'force_generic_plan', (db) =>
       applyRetention({ ...context, db }),
     );
     const bad = plans.filter(

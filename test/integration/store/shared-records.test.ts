@@ -14,6 +14,7 @@ import { RunStatements } from '../../../src/state/store/runs/run-statements.ts';
 import { recordCompletion } from '../../../src/service/use-cases/runs/complete-run.ts';
 import { RunLog } from '../../../src/service/worker/run-log.ts';
 import { openPorts } from '../../../src/service/worker/run-ports.ts';
+import { testServer } from '../../support/database.ts';
 import { completedRun } from '../../support/completed-run.ts';
 import {
   claim,
@@ -200,7 +201,7 @@ it('a completion is left out if its export changed after the statement began', a
   const lock = 4_712;
   // A role that must wait for the test before it sees an export. Others bypass the policy.
   const role = `waits_${first.runId.slice(0, 8)}`;
-  await side.db.query(`create role ${role}`);
+  await side.admin.query(`create role ${role} role ${testServer().owner.name}`);
   await side.db.query(`grant all on all tables in schema public to ${role}`);
   await side.db.query(`grant all on all sequences in schema public to ${role}`);
   await side.db.query(
@@ -227,7 +228,7 @@ it('a completion is left out if its export changed after the statement began', a
   expect(await completing).toEqual([null]);
   await completeFree(side.db, [completedRun(second)]);
   expect(await markOf(first)).toBe(second.interval.end);
-  await side.db.query(
+  await side.admin.query(
     `drop policy wait on batch_exports; drop owned by ${role}; drop role ${role}`,
   );
 });

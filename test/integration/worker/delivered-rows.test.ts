@@ -2,13 +2,14 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { DataInterval } from '../../../src/foundation/domain/time.ts';
 import { acceptIntervals } from '../../../src/state/store/intervals/coverage.ts';
 import {
+  deliveredCount as count,
   createTable,
   type DeliveredSide,
-  deliveredCount as count,
   openDeliveredSide,
   type SourceCase,
 } from '../../support/delivered-side.ts';
 import { casesOf } from '../../support/nightly.ts';
+import { withClient } from '../../support/drop-database.ts';
 import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
 import { queueBackends, type TestQueueBackend } from '../../support/queue-backends.ts';
 
@@ -284,12 +285,15 @@ describe('delivered rows of a server that crashes and starts again, with default
   const before = new Map<string, string>();
   beforeAll(async () => {
     own = await startOwnPostgres();
+    await withClient(own.adminUrl, (client) =>
+      client.query(`grant pg_checkpoint to ${own.server.owner.name}`),
+    );
     // The other queue than that of the tests above.
     queue = await queueBackends
       .find(({ name, available }) => name === 'Redis' && available())
       ?.open();
     const readers = byDefault.map((each) => ({ ...each, readsColumns: true }));
-    open = await openDeliveredSide(readers, { ...queue?.env }, own.url);
+    open = await openDeliveredSide(readers, { ...queue?.env }, own);
     const batch = await open.source.connect();
     await batch.query('begin');
     await batch.query(

@@ -31,7 +31,7 @@ interface Session {
   /** The lower half of its transaction's id; null before it writes. */
   readonly xid: string | null;
   readonly startedAt: number | null;
-  /** Whether it may write rows into this database: not if it is in another, or has no user (autovacuum). */
+  /** Whether it may write rows into this database: not if it has no user (autovacuum), or no database (the launcher of subscriptions). */
   readonly counts: boolean;
   /** Its times are not visible: to this role, or to all (track_activities off). */
   readonly hidden: boolean;
@@ -81,7 +81,7 @@ const matches = (pattern: string): string => `s.query ~* ${quoteText(pattern)}`;
  * messages with several transactions.
  */
 const STREAMS = `(s.backend_type = 'walsender'
-  AND (s.datid IS NULL OR ${matches('^\\s*(start_replication|base_backup|create_replication_slot)\\M')}))`;
+  AND ${matches('^\\s*(start_replication|base_backup|create_replication_slot)\\M')})`;
 
 /** What is done to an index CONCURRENTLY: always alone in its message, in transactions of its own. */
 const CONCURRENTLY = matches(
@@ -108,7 +108,7 @@ const KEEPS_UP = `(${matches('^\\s*vacuum\\M')} OR ${isAlone('analy[sz]e|cluster
 const SESSIONS = `
   SELECT coalesce(json_agg(json_build_object(
            'pid', s.pid, 'xid', s.backend_xid::text, 'startedAt', ${micros('s.backend_start')},
-           'counts', s.usesysid IS NOT NULL AND coalesce(s.datid, 0) IN (0, clock.database),
+           'counts', s.usesysid IS NOT NULL AND coalesce(s.datid = clock.database, false),
            'hidden', s.query = '<insufficient privilege>' OR coalesce(s.state = 'disabled', false),
            'sameRole', s.usesysid IS NOT DISTINCT FROM clock.role,
            'isUpkeep', upkeep.is,
