@@ -19,8 +19,19 @@ has_browser() {
   command -v chromium || command -v chromium-browser || command -v google-chrome
 } >/dev/null
 
+# A PostgreSQL as users have it, and its usual locale. Without it the tests use the embedded server.
+bring_postgres() {
+  compgen -G '/usr/lib/postgresql/1[5-8]/bin/initdb' >/dev/null ||
+    install_packages postgresql || printf 'continuing without a PostgreSQL of Debian\n'
+  if ! locale -a | grep -qix 'en_US.utf8'; then
+    install_packages locales && localedef -i en_US -f UTF-8 en_US.UTF-8 ||
+      printf 'continuing without the locale en_US.UTF-8\n'
+  fi
+}
+
 # What is missing of the programs that the tests start. Fails without a Redis.
 bring_test_packages() {
+  bring_postgres
   command -v redis-server >/dev/null || install_packages redis-server
   # For the commands of README and docs/production.md; without it they are reported as skipped.
   command -v jq >/dev/null || install_packages jq || printf 'continuing without jq\n'
