@@ -152,9 +152,7 @@ export function planShop(): Shop {
   const create = async () => {
     const owner = server.owner.name;
     await withClient(server.adminUrl, (client) =>
-      client.query(
-        `CREATE DATABASE ${name} OWNER ${owner} TEMPLATE template0 STRATEGY FILE_COPY`,
-      ),
+      client.query(`CREATE DATABASE ${name} OWNER ${owner} TEMPLATE template0 STRATEGY FILE_COPY`),
     );
     const pool = new Pool({ connectionString: url, max: 3 });
     pool.on('error', () => {});

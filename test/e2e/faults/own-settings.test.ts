@@ -3,7 +3,6 @@
 import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { pinnedSettings } from '../../../src/state/store/database/sessions.ts';
-import { findPostgresPrograms, startPostgresOf } from '../../support/debian-postgres.ts';
 import {
   backfill,
   createS3Export,
@@ -18,6 +17,8 @@ import { hasPgbouncer, startPgbouncer } from '../../support/pgbouncer.ts';
 import { startBundled } from '../../support/processes.ts';
 import { findOpenSettings } from '../../support/server-settings.ts';
 import { ownRedisAvailable } from '../../support/redis.ts';
+import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
+import { findPostgresPrograms } from '../../support/stock-postgres.ts';
 
 const bin = findPostgresPrograms();
 const role = 'shop_exports';
@@ -51,13 +52,13 @@ const hostile: Readonly<Record<string, string>> = {
 };
 
 describe.skipIf(bin === null)('a role and a database with other settings', () => {
-  let server: Awaited<ReturnType<typeof startPostgresOf>>;
+  let server: OwnPostgres;
   let admin: Client;
   let known: ReadonlySet<string>;
 
   beforeAll(async () => {
-    server = await startPostgresOf(bin ?? '');
-    admin = new Client({ connectionString: server.url });
+    server = await startOwnPostgres({}, bin);
+    admin = new Client({ connectionString: server.adminUrl });
     await admin.connect();
     await admin.query(`create role ${role} login password 'app'`);
     const { rows } = await admin.query<{ name: string }>(
@@ -75,7 +76,7 @@ describe.skipIf(bin === null)('a role and a database with other settings', () =>
     name: string,
   ): Promise<{ readonly url: string; readonly appUrl: string }> {
     await admin.query(`create database ${name} owner ${role} template template0`);
-    const url = new URL(server.url);
+    const url = new URL(server.adminUrl);
     url.pathname = `/${name}`;
     const appUrl = new URL(url);
     appUrl.username = role;
@@ -115,7 +116,7 @@ describe.skipIf(bin === null)('a role and a database with other settings', () =>
       await sets(lane.of === 'role' ? `alter role ${role}` : `alter database ${database}`);
       for (const name of [...Object.keys(hostile)].filter((each) => known.has(each)))
         await admin.query(`alter role postgres in database ${database} set ${name} to default`);
-      const pooler = lane.isPooled ? await startPgbouncer(server.url) : null;
+      const pooler = lane.isPooled ? await startPgbouncer(server.adminUrl) : null;
       const installation = await startInstallation({
         queue: lane.queue,
         workers: 1,
