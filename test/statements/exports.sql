@@ -1044,3 +1044,9 @@ with page as materialized (
 update batch_exports set paused = false, paused_reason = null, paused_code = null, failure_streak = 0, schedule = $2, next_tick_at = $3,
             last_updated_at = clock_timestamp()
       where id = $1;
+
+-- exports/quoted-values.ts countQuotes
+-- takes $1 uuid, $2 text
+-- gives count bigint
+select (select count(*) from log_entries where export_id = $1 and message ~ $2)
+          + (select count(*) from runs where export_id = $1 and latest_error ~ $2) as count;
