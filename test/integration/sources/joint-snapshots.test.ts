@@ -210,7 +210,7 @@ describe('a request', () => {
   });
 
   test('that waits for a lock does not hold up the others for long', async () => {
-    const session = await openSession(database.url);
+    const session = await openSession(database.adminUrl);
     await session.query('begin; lock table slow in access exclusive mode');
     const waiting = openSmall(ofModel('slow'));
     let hasOpened = false;
@@ -225,7 +225,7 @@ describe('a request', () => {
   }, 60_000);
 
   test('whose server process is killed is opened again, like the others', async () => {
-    const session = await openSession(database.url);
+    const session = await openSession(database.adminUrl);
     await session.query('begin; lock table slow in access exclusive mode');
     const waiting = openSmall(ofModel('slow'));
     const good = openSmall(eventsOf(2));
