@@ -1,6 +1,7 @@
 import type { ApiOptions } from '../service/api/options.ts';
 import type { CheckStep } from '../rows/destinations/destination.ts';
-import { describeError, SluiceError, toSluiceError } from '../foundation/domain/errors.ts';
+import { SluiceError, toSluiceError } from '../foundation/domain/errors.ts';
+import { describeError } from '../foundation/domain/describe-error.ts';
 import type { Model } from '../foundation/domain/model.ts';
 import { describeComputed, parseQuery, schemaOf } from '../rows/query/parse-query.ts';
 import { type ExportRules, modelGone } from '../service/use-cases/exports/rules.ts';

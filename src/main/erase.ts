@@ -1,6 +1,7 @@
 import type { Config } from '../foundation/config/config.ts';
 import type { ErasedValue } from '../foundation/domain/erased-value.ts';
-import { describeError, SluiceError } from '../foundation/domain/errors.ts';
+import { SluiceError } from '../foundation/domain/errors.ts';
+import { describeError } from '../foundation/domain/describe-error.ts';
 import { readFileSettings } from '../foundation/domain/file-settings.ts';
 import type { DataInterval } from '../foundation/domain/time.ts';
 import { countInSource } from '../rows/pipeline/count-in-source.ts';

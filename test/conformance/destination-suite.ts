@@ -93,6 +93,13 @@ export async function codeOf(promise: Promise<unknown>): Promise<string> {
   return error instanceof SluiceError ? error.code : String(error);
 }
 
+/** Fails if `promise` does not fail with an error of the catalogue. */
+export async function errorOf(promise: Promise<unknown>): Promise<SluiceError> {
+  const caught: unknown = await promise.catch((error: unknown) => error);
+  if (!(caught instanceof SluiceError)) throw new Error(`no SluiceError: ${String(caught)}`);
+  return caught;
+}
+
 /**
  * What every destination does, whatever its store is.
  *

@@ -6,9 +6,10 @@ import {
   type StoreTraits,
 } from '../../src/rows/destinations/destination.ts';
 import { permissions } from '../../src/rows/destinations/s3/refusals.ts';
-import { describeError, SluiceError } from '../../src/foundation/domain/errors.ts';
+import { describeError } from '../../src/foundation/domain/describe-error.ts';
 import {
   codeOf,
+  errorOf,
   keysUnder,
   options,
   readAll,
@@ -26,12 +27,6 @@ afterEach(() => store?.close());
 const { journal } = recordingJournal();
 const soon = () => AbortSignal.timeout(30_000);
 const forever = { probability: 1 } as const;
-
-async function errorOf(promise: Promise<unknown>): Promise<SluiceError> {
-  const caught: unknown = await promise.catch((error: unknown) => error);
-  if (!(caught instanceof SluiceError)) throw new Error(`no SluiceError: ${String(caught)}`);
-  return caught;
-}
 
 async function write(destination: Destination, key: string, bytes: Uint8Array): Promise<void> {
   const writer = await destination.createFile(options(key), journal);

@@ -1,4 +1,5 @@
 import { cutText, oneLine } from './one-line.ts';
+import { isOfTemporaryFile } from './temporary-file.ts';
 
 /**
  * The error catalogue: for each code, whose fault it is, whether a retry can help, what it means and
@@ -393,30 +394,6 @@ export function toSluiceError(error: unknown): SluiceError {
   if (code === 'ENOSPC' || code === 'EDQUOT') {
     return new SluiceError('internal.disk_full', undefined, error);
   }
-  if (isOfTemporaryFile(error)) {
-    return new SluiceError('internal.temporary_folder', code, error);
-  }
+  if (isOfTemporaryFile(error)) return new SluiceError('internal.temporary_folder', code, error);
   return new SluiceError('internal.unexpected', undefined, error);
-}
-
-/** Names of all files and folders that we make in the temporary folder. */
-const temporaryNames = /(^|[\\/])sluice-(run|rows|verify)-[^\\/]*/;
-
-/** Whether the operating system refuses a temporary file: its folder is missing, read-only, denied or broken. */
-function isOfTemporaryFile(error: unknown): boolean {
-  if (!(error instanceof Error) || !('syscall' in error)) return false;
-  return 'path' in error && temporaryNames.test(String(error.path));
-}
-
-/** A store may say much; an answer holds thousands of these texts. */
-const maxDetail = 1_000;
-
-/**
- * The text of `latest_error`: `code: what happened and what to do`. It says nothing of what Sluice does next, because
- * that depends on the run: the caller adds it.
- */
-export function describeError(error: SluiceError): string {
-  const { means, remedy } = error.spec;
-  const detail = error.detail ? ` (${cutText(error.detail, maxDetail)})` : '';
-  return `${error.code}: ${means}${detail} ${remedy}`;
 }

@@ -1,5 +1,6 @@
 import type { Destination } from '../destinations/destination.ts';
-import { describeError, SluiceError } from '../../foundation/domain/errors.ts';
+import { SluiceError } from '../../foundation/domain/errors.ts';
+import { describeError } from '../../foundation/domain/describe-error.ts';
 import type { Recipe } from '../../foundation/domain/recipe.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
 import type { ReadColumn } from '../encoders/encoder.ts';

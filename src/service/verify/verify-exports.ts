@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { describeError, SluiceError } from '../../foundation/domain/errors.ts';
+import { SluiceError } from '../../foundation/domain/errors.ts';
+import { describeError } from '../../foundation/domain/describe-error.ts';
 import type { Sql } from '../../state/store/database/database.ts';
 import {
   type ExportSize,

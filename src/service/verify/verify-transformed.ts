@@ -1,7 +1,8 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describeError, SluiceError } from '../../foundation/domain/errors.ts';
+import { SluiceError } from '../../foundation/domain/errors.ts';
+import { describeError } from '../../foundation/domain/describe-error.ts';
 import type { Recipe } from '../../foundation/domain/recipe.ts';
 import { describeInterval } from '../../foundation/domain/time.ts';
 import { KeyDifference, type KeySink, KeyTally } from '../../rows/pipeline/key-tally.ts';

@@ -55,7 +55,8 @@ export const looksUp = 'main/run-all-in-one.ts';
 
 /** The table of `src/README.md`: rooms under `src` and what each may import. */
 export const rooms: Readonly<Record<string, Room>> = {
-  domain: { from: [], packages: ['node:timers/promises'], packageTypes: ['luxon'] },
+  // Of Node what an IP address is.
+  domain: { from: [], packages: ['node:net', 'node:timers/promises'], packageTypes: ['luxon'] },
   failpoints: { from: [], packages: [] },
   scheduling: { from: ['domain'], packages: ['luxon'] },
   // The models file says what the domain calls a model.
@@ -153,6 +154,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       'pipeline/key-tally.ts',
       'pipeline/key-values.ts',
       'pipeline/manifest.ts',
+      'pipeline/partition-folder.ts',
       'pipeline/read-back.ts',
       'pipeline/source-keys.ts',
       ...interfaces,

@@ -2,7 +2,8 @@ import { randomUUID } from 'node:crypto';
 import type { Dirent } from 'node:fs';
 import { lstat, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { describeError, SluiceError, toSluiceError } from '../../../foundation/domain/errors.ts';
+import { SluiceError, toSluiceError } from '../../../foundation/domain/errors.ts';
+import { describeError } from '../../../foundation/domain/describe-error.ts';
 import {
   allTraits,
   type CheckStep,

@@ -1,11 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
-import {
-  describeError,
-  type ErrorCode,
-  SluiceError,
-  toSluiceError,
-} from '../../../foundation/domain/errors.ts';
+import { type ErrorCode, SluiceError, toSluiceError } from '../../../foundation/domain/errors.ts';
+import { describeError } from '../../../foundation/domain/describe-error.ts';
 import { markerPrefix } from '../../../foundation/domain/object-keys.ts';
 import { describeMissingTraits } from '../../../foundation/domain/store-traits.ts';
 import {

@@ -1,4 +1,4 @@
-import { describeError } from '../../../foundation/domain/errors.ts';
+import { describeError } from '../../../foundation/domain/describe-error.ts';
 import {
   type DestinationConfig,
   readFileSettings,

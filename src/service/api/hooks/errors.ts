@@ -1,6 +1,7 @@
 import type { ErrorObject } from 'ajv';
 import type { FastifyError } from 'fastify';
-import { describeError, SluiceError } from '../../../foundation/domain/errors.ts';
+import { SluiceError } from '../../../foundation/domain/errors.ts';
+import { describeError } from '../../../foundation/domain/describe-error.ts';
 import { notFound, type Problem, Refusal } from '../../../foundation/domain/problem.ts';
 import { isDatabaseUnavailable } from '../../../state/store/database/unavailable.ts';
 import type { Api, Reply, Request } from '../api.ts';

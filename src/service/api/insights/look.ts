@@ -1,4 +1,5 @@
-import { describeError, toSluiceError } from '../../../foundation/domain/errors.ts';
+import { toSluiceError } from '../../../foundation/domain/errors.ts';
+import { describeError } from '../../../foundation/domain/describe-error.ts';
 import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
 import { within } from '../../../foundation/domain/patience.ts';
 import { ownStepsOf } from '../../../foundation/domain/recipe.ts';

@@ -1,4 +1,5 @@
-import { describeError, SluiceError, toSluiceError } from '../../../foundation/domain/errors.ts';
+import { SluiceError, toSluiceError } from '../../../foundation/domain/errors.ts';
+import { describeError } from '../../../foundation/domain/describe-error.ts';
 import type { DataInterval } from '../../../foundation/domain/time.ts';
 import type { Source } from '../../../rows/sources/source.ts';
 import { type RowChoice, sourceRequestOf } from '../runs/source-request.ts';

@@ -1,11 +1,11 @@
 import { decidedByPeople } from '../../../foundation/domain/causes.ts';
 import {
-  describeError,
   type ErrorCode,
   errorCatalogue,
   isErrorCode,
   SluiceError,
 } from '../../../foundation/domain/errors.ts';
+import { describeError } from '../../../foundation/domain/describe-error.ts';
 import {
   decideAttempt,
   type FailureHistory,

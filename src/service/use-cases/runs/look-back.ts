@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { describeError, SluiceError, toSluiceError } from '../../../foundation/domain/errors.ts';
+import { SluiceError, toSluiceError } from '../../../foundation/domain/errors.ts';
+import { describeError } from '../../../foundation/domain/describe-error.ts';
 import { describeInterval } from '../../../foundation/domain/time.ts';
 import type { Settlement, Source } from '../../../rows/sources/source.ts';
 import type { Sql, Transactor } from '../../../state/store/database/database.ts';
