@@ -25,7 +25,11 @@ const shadows = `
   create function sim.now() returns timestamptz language sql stable as 'select at from sim.clock';
   create function sim.clock_timestamp() returns timestamptz language sql stable as 'select at from sim.clock';
   create function sim.gen_random_uuid() returns uuid language sql volatile
-    as $$ select pg_catalog.md5(pg_catalog.nextval('sim.ids')::text)::uuid $$`;
+    as $$ select pg_catalog.md5(pg_catalog.nextval('sim.ids')::text)::uuid $$;
+  -- Each session of the store sets its search path, which would hide the shadows.
+  create function sim.set_config(setting text, value text, is_local boolean) returns text language sql volatile
+    as $$ select pg_catalog.set_config(setting,
+      case setting when 'search_path' then 'sim, pg_catalog, public' else value end, is_local) $$`;
 
 /** Each default that calls the clock or makes an id, as a statement that binds it to the shadow. */
 const boundDefaults = `
