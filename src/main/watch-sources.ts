@@ -10,7 +10,7 @@ const everyMs = 30_000;
 const patienceMs = 10_000;
 
 export interface SourceWatch {
-  /** What keeps models from being exported or settled, as a sentence; null if nothing does. */
+  /** What keeps models from being exported, as a sentence; null if nothing does. Warnings are in the log and in `models check`. */
   fault(): string | null;
   close(): Promise<void>;
 }
@@ -23,7 +23,9 @@ export function watchSources({
   models,
   sourceOf,
 }: Pick<Foundation, 'db' | 'logger' | 'metrics' | 'models' | 'sourceOf'>): SourceWatch {
+  /** By model; empty: none. */
   const faults = new Map<string, string>();
+  const logged = new Map<string, string>();
   const stopped = new AbortController();
 
   const look = async (model: string): Promise<SourceState['findings']> => {
@@ -36,23 +38,22 @@ export function watchSources({
     if (replayLagSeconds !== null) metrics.source.replayLagSeconds.set({ model }, replayLagSeconds);
     return findings;
   };
-  /** @returns what is wrong; empty if nothing is */
-  const check = async (model: string): Promise<string> => {
+  const check = async (model: string): Promise<SourceState['findings']> => {
     try {
-      const findings = await look(model);
-      return findings.map(({ detail }) => detail).join(' ');
+      return await look(model);
     } catch (error) {
       if (isDatabaseUnavailable(error)) throw error;
-      return unreachable(codeOf(error));
+      return [{ severity: 'error', detail: unreachable(codeOf(error)) }];
     }
   };
   const lookAtAll = async () => {
     for (const { name } of models.map(({ model }) => model)) {
-      const found = await check(name);
+      const findings = await check(name);
       if (stopped.signal.aborted) return;
-      if (found !== '' && found !== faults.get(name)) logger.warn({ model: name }, found);
-      if (found === '') faults.delete(name);
-      else faults.set(name, found);
+      const text = textOf(findings);
+      if (text !== '' && text !== logged.get(name)) logger.warn({ model: name }, text);
+      logged.set(name, text);
+      faults.set(name, textOf(findings.filter(({ severity }) => severity === 'error')));
     }
   };
 
@@ -70,7 +71,9 @@ export function watchSources({
   timer.unref();
   return {
     fault: () => {
-      const all = [...faults].map(([model, fault]) => `${model}: ${fault}`);
+      const all = [...faults]
+        .filter(([, fault]) => fault !== '')
+        .map(([model, fault]) => `${model}: ${fault}`);
       return all.length === 0 ? null : all.join(' ');
     },
     async close() {
@@ -80,6 +83,9 @@ export function watchSources({
     },
   };
 }
+
+const textOf = (findings: SourceState['findings']): string =>
+  findings.map(({ detail }) => detail).join(' ');
 
 const unreachable = (why: string): string =>
   `The source is unreachable${why === '' ? '' : ` (${why})`}.`;

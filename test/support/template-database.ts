@@ -29,19 +29,27 @@ export function urlOf(server: OwnedServer, database: string, asAdmin = false): s
   return url.href;
 }
 
-/** Makes the role that owns the databases of tests. */
-export async function prepareOwner(adminUrl: string): Promise<OwnedServer> {
+/**
+ * Makes the role that owns the databases of tests. On the embedded server it is a superuser, as the service is there: not all
+ * tests know yet how to make roles and sources as an administrator.
+ */
+export async function prepareOwner(adminUrl: string, isSuperuser = false): Promise<OwnedServer> {
   const prefix = `sluice_test_${randomBytes(4).toString('hex')}_`;
   const owner = { name: `${prefix}owner`, password: randomBytes(12).toString('hex') };
   await withClient(adminUrl, (client) =>
-    client.query(`CREATE ROLE ${owner.name} LOGIN PASSWORD '${owner.password}'`),
+    client.query(
+      `CREATE ROLE ${owner.name} LOGIN ${isSuperuser ? 'SUPERUSER' : ''} PASSWORD '${owner.password}'`,
+    ),
   );
   return { adminUrl, prefix, owner };
 }
 
 /** Makes that role, and migrates the template as that role. */
-export async function prepareTemplate(adminUrl: string): Promise<TestPostgres> {
-  const server = await prepareOwner(adminUrl);
+export async function prepareTemplate(
+  adminUrl: string,
+  isSuperuser = false,
+): Promise<TestPostgres> {
+  const server = await prepareOwner(adminUrl, isSuperuser);
   const template = `${server.prefix}template`;
   await withClient(adminUrl, async (client) => {
     const { rows } = await client.query<{ version: number }>(

@@ -69,7 +69,7 @@ async function openGiven(url: string): Promise<TestServers> {
 async function openEmbedded(dataDir: string): Promise<TestServers> {
   const server = await startEmbeddedPostgres({ dataDir, settings: embeddedSettings });
   const about = await describeServer(server.url, 'embedded');
-  return { servers: [await prepareTemplate(server.url)], about, close: server.stop };
+  return { servers: [await prepareTemplate(server.url, true)], about, close: server.stop };
 }
 
 /** The template is migrated once; the other servers are copies of the first. */
