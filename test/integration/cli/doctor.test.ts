@@ -268,7 +268,7 @@ test('a database that is unreachable, one that refuses, and one that was not mig
     result: 'failed',
     detail: expect.stringMatching(/lacks 0001_release\b.*Run `sluice migrate`/),
   });
-  expect(unmigrated.err).toMatch(/^[12] of 5 checks failed\.\n$/);
+  expect(unmigrated.err).toBe('1 of 5 checks failed.\n');
 });
 
 describe.skipIf(!ownRedisAvailable())('with the queue in Redis', () => {
