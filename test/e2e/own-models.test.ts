@@ -152,8 +152,8 @@ test('export and apply know every model, and exports of each deliver all rows', 
   await writeFile(
     file,
     printed.out
-      .replaceAll(/\$\{OWN_\w+?_AWS_ACCESS_KEY_ID\}/g, '${KEY_ID}')
-      .replaceAll(/\$\{OWN_\w+?_AWS_SECRET_ACCESS_KEY\}/g, '${SECRET}'),
+      .replaceAll(/\{OWN_\w+?_AWS_ACCESS_KEY_ID\}/g, '{KEY_ID}')
+      .replaceAll(/\{OWN_\w+?_AWS_SECRET_ACCESS_KEY\}/g, '{SECRET}'),
   );
   const again = await sluice('apply', '-f', file);
   expect(again.out, again.err).toContain(

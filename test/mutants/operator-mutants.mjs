@@ -182,7 +182,7 @@ export const operatorMutants = [
   {
     name: 'operator healing: a retry is handed over too',
     file: 'src/state/store/runs/claims.ts',
-    find: ' and ${run}.generation = 0',
+    find: ' and \x24{run}.generation = 0',
     replace: '',
     test: 'test/integration/store/healing.test.ts',
   },

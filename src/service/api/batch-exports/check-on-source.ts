@@ -1,6 +1,6 @@
 import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
 import { findDecimalFault } from '../../../foundation/domain/decimal-columns.ts';
-import { type SluiceError } from '../../../foundation/domain/errors.ts';
+import type { SluiceError } from '../../../foundation/domain/errors.ts';
 import { describeError } from '../../../foundation/domain/describe-error.ts';
 import {
   type DestinationConfig,
