@@ -1,3 +1,4 @@
+import { type Call, callApi, senderOf } from './api-call.ts';
 import type {
   Activity,
   Backfill,
@@ -33,13 +34,26 @@ import type {
   Trial,
   UnpausePreview,
 } from './api-types.ts';
-import { type Call, callApi, senderOf } from './api-call.ts';
 import type { RunFilter } from './run-state.ts';
 import { createTargetsClient } from './targets-client.ts';
 
 /** The cursor in a link to another page. */
 export function cursorOf(link: string | null): string | null {
   return link === null ? null : new URL(link).searchParams.get('cursor');
+}
+
+/** The first page of an offset list, with the results of all its pages. */
+async function wholeList<Page extends OffsetPage<unknown>>(
+  readPage: (query: { readonly limit: number; readonly offset: number }) => Promise<Page>,
+): Promise<Page> {
+  const first = await readPage({ limit: 1_000, offset: 0 });
+  const results = [...first.results];
+  for (let { next } = first; next !== null; ) {
+    const page = await readPage({ limit: 1_000, offset: results.length });
+    results.push(...page.results);
+    next = page.next;
+  }
+  return { ...first, next: null, results };
 }
 
 export interface ExportFilter {
@@ -240,11 +254,9 @@ export function createClient(key: string, project: string, onRefused: () => void
       },
     },
     listPlugins: (signal: AbortSignal) =>
-      send<OffsetPage<Plugin>>(`${base}/plugins`, {
-        query: { limit: 1_000 },
-        signal,
-      }),
-    listSteps: (signal: AbortSignal) => callChain<Chain>('', { query: { limit: 1_000 }, signal }),
+      wholeList((query) => send<OffsetPage<Plugin>>(`${base}/plugins`, { query, signal })),
+    listSteps: (signal: AbortSignal) =>
+      wholeList((query) => callChain<Chain>('', { query, signal })),
     getStep: (id: number, signal: AbortSignal) => callChain<Step>(`/${id}`, { signal }),
     createStep: (body: NewStep) => callChain<Step>('', { method: 'POST', body }),
     changeStep: (id: number, body: StepChange) =>

@@ -38,13 +38,13 @@ export function chosenOf<T extends string>(
   return known.filter((one) => values.includes(one));
 }
 
-/** Index of the first result of the page that a parameter names; pages count from 1. */
-export function offsetOf(query: URLSearchParams, pageSize: number, name = 'page'): number {
-  const page = Number(query.get(name) ?? 1);
-  return Number.isSafeInteger(page) && page > 0 ? (page - 1) * pageSize : 0;
+/** Index of the first result that is shown; the parameter counts from 1. */
+export function offsetOf(query: URLSearchParams, name = 'from'): number {
+  const from = Number(query.get(name) ?? 1);
+  return Number.isSafeInteger(from) && from > 0 ? from - 1 : 0;
 }
 
-/** The value of the parameter for an offset; null for the first page. */
-export function pageAt(offset: number, pageSize: number): string | null {
-  return offset <= 0 ? null : String(Math.floor(offset / pageSize) + 1);
+/** The value of the parameter for an offset; null for the beginning. */
+export function fromAt(offset: number): string | null {
+  return offset <= 0 ? null : String(offset + 1);
 }

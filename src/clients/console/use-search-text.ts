@@ -22,7 +22,7 @@ export function useSearchText(): readonly [string, (text: string) => void] {
     if (text === last.current) return;
     const timer = setTimeout(() => {
       last.current = text;
-      replaceQuery({ search: text, page: null });
+      replaceQuery({ search: text, from: null });
     }, pauseMs);
     return () => clearTimeout(timer);
   }, [text, replaceQuery]);

@@ -49,7 +49,7 @@ export function testLargeLists(open: () => PageUnderTest): void {
     await page.getByRole('link', { name: 'Export 4900' }).waitFor();
     await button('Next →').click();
     await page.getByRole('link', { name: 'Export 4999' }).waitFor();
-    expect(hash()).toBe('#/2/?search=port+49&ordering=name&page=2');
+    expect(hash()).toBe('#/2/?search=port+49&ordering=name&from=51');
     await page.reload();
     await page.getByText('51–100 of 100').waitFor();
     expect(await page.getByLabel('Search exports').inputValue()).toBe('port 49');

@@ -42,9 +42,11 @@ test('the query of an address is no part of its route', () => {
 });
 
 test('a change of the query keeps the path and the other parameters', () => {
-  const hash = '#/7/?health=failing&page=3';
-  expect(withQuery(hash, { health: 'late', page: null })).toBe('#/7/?health=late');
-  expect(withQuery(hash, { health: ['late', 'fine'] })).toBe('#/7/?page=3&health=late&health=fine');
-  expect(withQuery(hash, { health: '', page: null })).toBe('#/7/');
+  const hash = '#/7/?health=failing&from=101';
+  expect(withQuery(hash, { health: 'late', from: null })).toBe('#/7/?health=late');
+  expect(withQuery(hash, { health: ['late', 'fine'] })).toBe(
+    '#/7/?from=101&health=late&health=fine',
+  );
+  expect(withQuery(hash, { health: '', from: null })).toBe('#/7/');
   expect(hrefOf({ page: 'exports' }, '8', { search: 'a b&c' })).toBe('#/8/?search=a+b%26c');
 });

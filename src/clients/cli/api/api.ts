@@ -158,9 +158,8 @@ export function connectApi({ url, key, project, signal, onWait }: Connection): A
     readMe: () => read('GET', '/api/me') as Promise<Me>,
     readCapabilities: () => read('GET', '/api/capabilities') as Promise<Capabilities>,
     async readPlugins() {
-      const path = `/api/projects/${encodeURIComponent(project)}/plugins?limit=1000`;
-      const page = await read('GET', path);
-      return (page as { readonly results: readonly Plugin[] }).results;
+      const path = `/api/projects/${encodeURIComponent(project)}/plugins?limit=1000&offset=`;
+      return await readAll<Plugin>((offset) => read('GET', `${path}${offset}`) as never);
     },
     readDocument: () => read('GET', '/api/openapi.json'),
     serviceTime: () => serviceTime,

@@ -1,11 +1,11 @@
 import { type CliDeps, CliError, misused } from '../deps.ts';
 import { type Cell, paintFor, plural, tableLines } from '../text.ts';
-import { type Api, quoted } from './api.ts';
+import { type Api, quoted, readAll } from './api.ts';
 import { confirm } from './confirm.ts';
-import { print } from './print.ts';
 import { expandVariables } from './export-spec.ts';
 import type { Json } from './json.ts';
 import { type ApiOptions, openApi } from './open-api.ts';
+import { print } from './print.ts';
 import type { AnswerOf } from './types.ts';
 
 const path = '/pipeline_transformation_configs';
@@ -13,8 +13,13 @@ type Chain = AnswerOf<'get', '/pipeline_transformation_configs'>;
 export type Step = Chain['results'][number];
 
 /** The whole chain of the project, in its order. */
-export function readChain(api: Api): Promise<Chain> {
-  return api.call('get', path, { query: { limit: 1_000 } });
+export async function readChain(api: Api): Promise<Chain> {
+  const readPage = (offset: number) => api.call('get', path, { query: { limit: 1_000, offset } });
+  const first = await readPage(0);
+  const results = await readAll((offset) =>
+    offset === 0 ? Promise.resolve(first) : readPage(offset),
+  );
+  return { ...first, results: [...results] };
 }
 
 /** `sluice transformations list`: the steps, and which exports apply them. */

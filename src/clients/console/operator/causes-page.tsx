@@ -2,6 +2,7 @@ import type { Cause } from '../api-types.ts';
 import { Choice } from '../form/choice.tsx';
 import { TextField } from '../form/text-field.tsx';
 import { plural } from '../numbers.ts';
+import { MessageText } from '../parts/message-text.tsx';
 import { Empty, Pending } from '../parts/notice.tsx';
 import { OffsetPager } from '../parts/pager.tsx';
 import { TimeText } from '../parts/time-text.tsx';
@@ -12,7 +13,6 @@ import { useTitle } from '../use-title.ts';
 import { CauseActions } from './cause-actions.tsx';
 import { causeExportsPageSize, causesPageSize, type OperatorClient } from './operator-client.ts';
 import { TaskList } from './task-list.tsx';
-import { MessageText } from '../parts/message-text.tsx';
 
 const turns = [
   ['', 'Anyone'],
@@ -38,7 +38,7 @@ export function CausesPage({ client, mayWrite }: PageProps) {
   const [text, setText] = useSearchText();
   const search = query.get('search') ?? '';
   const [turn = null] = chosenOf(query, 'turn', turnsOfCauses);
-  const offset = offsetOf(query, causesPageSize);
+  const offset = offsetOf(query);
   useTitle('All customers');
   const { data, failure, reload } = useResource({
     key: JSON.stringify([search, turn, offset]),
@@ -65,7 +65,7 @@ export function CausesPage({ client, mayWrite }: PageProps) {
           label="Whose turn"
           value={turn ?? ''}
           choices={turns}
-          onChange={(value) => setQuery({ turn: value, page: null })}
+          onChange={(value) => setQuery({ turn: value, from: null })}
         />
       </search>
       <Pending {...{ data, failure, reload }} lines={5} />
@@ -169,7 +169,7 @@ interface Props {
 
 function CauseExports({ cause, client }: Props) {
   const { query } = useQuery();
-  const offset = offsetOf(query, causeExportsPageSize, 'exports');
+  const offset = offsetOf(query, 'exports');
   const { data, failure, reload } = useResource({
     key: `${cause.id} ${offset}`,
     load: (signal) => client.listExports(cause.id, offset, signal),

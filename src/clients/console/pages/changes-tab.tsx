@@ -14,7 +14,7 @@ export function ChangesTab({ batchExport }: { batchExport: BatchExport }) {
   const { client } = useConsole();
   const { query } = useQuery();
   const { id, last_updated_at: since } = batchExport;
-  const offset = offsetOf(query, changesPageSize);
+  const offset = offsetOf(query);
   const { data, failure, reload } = useResource({
     key: `${id} ${since} ${offset}`,
     load: (signal) => client.listActivity(id, offset, signal),

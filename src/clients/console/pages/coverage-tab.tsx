@@ -18,7 +18,7 @@ import { ExportAgainButton } from '../parts/export-again.tsx';
 import { Pending } from '../parts/notice.tsx';
 import { Pager } from '../parts/pager.tsx';
 import { IntervalText } from '../parts/time-text.tsx';
-import { offsetOf, pageAt, useQuery } from '../use-query.ts';
+import { fromAt, offsetOf, useQuery } from '../use-query.ts';
 import { useResource } from '../use-resource.ts';
 import { BackfillForm, type BackfillStart } from './backfill-form.tsx';
 
@@ -29,8 +29,8 @@ export function CoverageTab({ batchExport }: { batchExport: BatchExport }) {
   const { client } = useConsole();
   const { id, interval, missing } = batchExport;
   const { query, setQuery } = useQuery();
-  const page = offsetOf(query, 1);
-  const turnTo = (to: number) => () => setQuery({ page: pageAt(to, 1) });
+  const page = offsetOf(query);
+  const turnTo = (to: number) => () => setQuery({ from: fromAt(to) });
   const [selected, setSelected] = useState<Span | null>(null);
   const shape = shapeOf(interval);
   const bounds = pageBounds(shape, page, useNow());

@@ -13,6 +13,7 @@ import { DeleteExportButton, PauseButton } from '../parts/export-actions.tsx';
 import { HealthBadges, Lag, NextRun } from '../parts/export-state.tsx';
 import { HealthLinks } from '../parts/health-links.tsx';
 import { ListTools } from '../parts/list-tools.tsx';
+import { MessageText } from '../parts/message-text.tsx';
 import { Empty, Failure, Loading } from '../parts/notice.tsx';
 import { OffsetPager } from '../parts/pager.tsx';
 import { RunStrip } from '../parts/status.tsx';
@@ -22,7 +23,6 @@ import { chosenOf, offsetOf, useQuery } from '../use-query.ts';
 import { useResource } from '../use-resource.ts';
 import { ExportZone } from '../use-times.ts';
 import { useTitle } from '../use-title.ts';
-import { MessageText } from '../parts/message-text.tsx';
 
 const orderings = {
   health: 'Most urgent first',
@@ -39,7 +39,7 @@ export function ExportsPage() {
   const chosen = chosenOf(query, 'health', healths);
   const search = query.get('search') ?? '';
   const [ordering = 'health'] = chosenOf(query, 'ordering', Object.keys(orderings));
-  const offset = offsetOf(query, exportsPageSize);
+  const offset = offsetOf(query);
   const { data, failure, reload } = useResource({
     key: JSON.stringify([chosen, search, ordering, offset]),
     load: (signal) => client.listExports({ healths: chosen, search, ordering, offset }, signal),
@@ -89,7 +89,7 @@ export function ExportsPage() {
 
 /** The address of the exports of one health; null: of all. */
 const addressOf = (health: string | null): string =>
-  withQuery(currentHash(), { health, page: null, ...(health === null ? { search: null } : {}) });
+  withQuery(currentHash(), { health, from: null, ...(health === null ? { search: null } : {}) });
 
 function NoExports() {
   const { may } = useConsole();

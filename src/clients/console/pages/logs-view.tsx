@@ -3,15 +3,15 @@ import { type LogEntry, type LogLevel, logLevels, type OffsetPage } from '../api
 import { logPageSize } from '../client.ts';
 import { useConsole } from '../console-context.ts';
 import { FilterChips } from '../parts/filter-chips.tsx';
+import { MessageText } from '../parts/message-text.tsx';
 import { Empty, Failure, Loading, Pending } from '../parts/notice.tsx';
 import { OffsetPager } from '../parts/pager.tsx';
 import { TimeText } from '../parts/time-text.tsx';
 import { currentHash, hrefOf, withQuery } from '../route.ts';
 import { useLogTail } from '../use-log-tail.ts';
-import { chosenOf, offsetOf, useQuery } from '../use-query.ts';
+import { chosenOf, fromAt, offsetOf, useQuery } from '../use-query.ts';
 import { useResource } from '../use-resource.ts';
 import { useSearchText } from '../use-search-text.ts';
-import { MessageText } from '../parts/message-text.tsx';
 
 interface Props {
   readonly exportId: string;
@@ -27,7 +27,7 @@ export function LogsView({ exportId, runId, live }: Props) {
   const [text, setText] = useSearchText();
   const levels = chosenOf<LogLevel>(query, 'level', logLevels);
   const search = query.get('search') ?? '';
-  const offset = offsetOf(query, logPageSize);
+  const offset = offsetOf(query);
   // It stays a tail after the end of the run, so that nothing moves.
   const [begins] = useState(live);
   const isTail = begins && levels.length === 0 && search === '' && offset === 0;
@@ -38,7 +38,7 @@ export function LogsView({ exportId, runId, live }: Props) {
           label="Levels"
           choices={logLevels}
           chosen={levels}
-          onChange={(level) => setQuery({ level, page: null })}
+          onChange={(level) => setQuery({ level, from: null })}
         />
         <input
           type="search"
@@ -101,7 +101,7 @@ function Tail({ exportId, runId }: { exportId: string; runId: string }) {
       )}
       {lines && lines.length >= logPageSize && (
         <p>
-          <a href={withQuery(currentHash(), { page: '2' })}>Earlier entries</a>
+          <a href={withQuery(currentHash(), { from: fromAt(logPageSize) })}>Earlier entries</a>
         </p>
       )}
     </>

@@ -19,7 +19,7 @@ export function ProjectsPage() {
   const { query } = useQuery();
   const search = query.get('search') ?? '';
   const [ordering = 'health'] = chosenOf(query, 'ordering', Object.keys(orderings));
-  const offset = offsetOf(query, projectsPageSize);
+  const offset = offsetOf(query);
   const mayAsk = me?.all_projects ?? false;
   useTitle('Projects');
   return (

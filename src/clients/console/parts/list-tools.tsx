@@ -29,7 +29,7 @@ export function ListTools<Ordering extends string>({ what, orderings, ordering }
         aria-label={`Order of the ${what}`}
         value={ordering}
         onChange={({ target: { value } }) =>
-          setQuery({ ordering: value === first ? null : value, page: null })
+          setQuery({ ordering: value === first ? null : value, from: null })
         }
       >
         {Object.entries<string>(orderings).map(([value, name]) => (

@@ -1,7 +1,7 @@
 import type { CursorPage, OffsetPage } from '../api-types.ts';
 import { cursorOf } from '../client.ts';
 import { formatCount } from '../numbers.ts';
-import { pageAt, useQuery } from '../use-query.ts';
+import { fromAt, useQuery } from '../use-query.ts';
 
 interface Props {
   readonly onNewer: (() => void) | null;
@@ -42,12 +42,12 @@ interface OffsetProps {
 }
 
 /** `51–100 of 5,000`, with buttons; nothing if there is only one page. */
-export function OffsetPager({ page, pageSize, offset, name = 'page' }: OffsetProps) {
+export function OffsetPager({ page, pageSize, offset, name = 'from' }: OffsetProps) {
   const { setQuery } = useQuery();
   const { count, results, next } = page;
   if (offset === 0 && next === null) return null;
-  const goTo = (to: number) => () => setQuery({ [name]: pageAt(to, pageSize) });
-  // A page beyond the end leads back to the last one.
+  const goTo = (to: number) => () => setQuery({ [name]: fromAt(to) });
+  // A page of large rows ends early; one beyond the end leads back to the last one.
   const before = Math.min(offset, Math.ceil(count / pageSize) * pageSize) - pageSize;
   return (
     <nav className="pager" aria-label="Pages">
@@ -66,7 +66,7 @@ export function OffsetPager({ page, pageSize, offset, name = 'page' }: OffsetPro
       <button
         type="button"
         aria-disabled={next === null}
-        onClick={next === null ? undefined : goTo(offset + pageSize)}
+        onClick={next === null ? undefined : goTo(offset + results.length)}
       >
         Next →
       </button>

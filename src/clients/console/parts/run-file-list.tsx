@@ -19,7 +19,7 @@ interface Props {
 export function RunFileList({ exportId, runId }: Props) {
   const { client } = useConsole();
   const { query } = useQuery();
-  const offset = offsetOf(query, filesPageSize, 'files');
+  const offset = offsetOf(query, 'files');
   const { data, failure, reload } = useResource({
     key: `${runId} ${offset}`,
     load: (signal) => client.listFiles(exportId, runId, offset, signal),
