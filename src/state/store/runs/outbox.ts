@@ -1,6 +1,6 @@
 import type { QueuedRun } from '../../../foundation/domain/run.ts';
 import type { Sql } from '../database/database.ts';
-import { anyNumber, isAny, plannedOnce, prepared, unflushed } from '../database/prepared.ts';
+import { anyNumber, isAny, prepared, unflushed } from '../database/prepared.ts';
 import { hasNotEnded, running } from './run-moves.ts';
 import { instantOf, longerThanAnyWait } from '../database/times.ts';
 import { capacityNow, smallCapacityNow } from './workers.ts';
@@ -103,7 +103,8 @@ export interface DispatchState {
 /** The order of waiting runs within a team: live before backfill, then the oldest interval. */
 const inOrder = `(backfill_id is not null), data_interval_start, run_id`;
 
-const dispatchState = plannedOnce(`with recursive sent as materialized (
+/** PostgreSQL plans it each time, for the rows that wait at this moment: a plan of an empty queue reads all that waits. */
+const dispatchState = `with recursive sent as materialized (
        -- In an order that only the index has: what waits is not read.
        select o.* from (select * from outbox where dispatched_at is not null order by dispatched_at ${anyNumber}) o where ${ofLive('o')}
      ), executing as materialized (
@@ -159,7 +160,7 @@ const dispatchState = plannedOnce(`with recursive sent as materialized (
      select now.turn, now.capacity, now."smallCapacity", p.organization_id as "organizationId", seen.*,
             (select most from kinds where small) as "mostSmall", (select most from kinds where not small) as "mostOther",
             (select is_cut from kinds where small) as "isCutSmall", (select is_cut from kinds where not small) as "isCutOther"
-       from now left join seen on true left join projects p on p.id = seen."projectId"`);
+       from now left join seen on true left join projects p on p.id = seen."projectId"`;
 
 type SeenRun = QueuedRun & { readonly kind: 'waiting' | 'queued' | 'running' };
 type StateRow = Pick<DispatchState, 'turn' | 'capacity' | 'smallCapacity'> & {
