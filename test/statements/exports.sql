@@ -19,6 +19,7 @@ select a.id, a.action, a.key_id as "keyId", k.name as "keyName", a.changes, a.ha
         order by a.id desc;
 
 -- exports/backfill-pages.ts findSql, findAdvancing
+-- is planned once
 -- takes $1 uuid[]
 -- gives id uuid, exportId uuid, teamId integer, status text, range json, order text, reprocess text, dropsMissing boolean, concurrency integer, plannedTo bigint, totalRuns integer, createdAt timestamp with time zone, finishedAt timestamp with time zone, stoppedReason text, lastUpdatedAt timestamp with time zone, schedule jsonb, liveRuns integer, begunBefore json
 select b.id, b.export_id as "exportId", b.team_id as "teamId", b.status,
@@ -31,6 +32,7 @@ select b.id, b.export_id as "exportId", b.team_id as "teamId", b.status,
        from backfills b join batch_exports e on e.id = b.export_id where b.id = any ($1::uuid[]) and b.status = 'Running';
 
 -- exports/backfill-pages.ts planPages, planLockedPage
+-- is planned once
 -- takes $1 uuid[], $2 integer[], $3 timestamp with time zone[], $4 timestamp with time zone[], $5 uuid[], $6 text[], $7 boolean[], $8 uuid[], $9 timestamp with time zone[], $10 timestamp with time zone[], $11 integer[]
 -- gives id uuid, made integer
 with held as materialized (
@@ -85,6 +87,7 @@ with held as materialized (
      select id, (select count(*)::int from made where made.backfill_id = held.id) as made from held;
 
 -- exports/backfill-pages.ts planPages, planFreePages
+-- is planned once
 -- takes $1 uuid[], $2 integer[], $3 timestamp with time zone[], $4 timestamp with time zone[], $5 uuid[], $6 text[], $7 boolean[], $8 uuid[], $9 timestamp with time zone[], $10 timestamp with time zone[], $11 integer[]
 -- gives id uuid, made integer
 with held as materialized (

@@ -1,4 +1,5 @@
 -- runs/attempt-steps.ts beginCommitsSql, beginLockedCommit
+-- is planned once
 -- takes $1 jsonb, $2 double precision
 -- gives runId uuid, isHeld boolean
 with asked as materialized (
@@ -25,6 +26,7 @@ with asked as materialized (
      select run_id as "runId", exists (select from begun where begun.run_id = free.run_id) as "isHeld" from free;
 
 -- runs/attempt-steps.ts beginCommitsSql, beginFreeCommits
+-- is planned once
 -- takes $1 jsonb, $2 double precision
 -- gives runId uuid, isHeld boolean
 with asked as materialized (
@@ -51,6 +53,7 @@ with asked as materialized (
      select run_id as "runId", exists (select from begun where begun.run_id = free.run_id) as "isHeld" from free;
 
 -- runs/claims.ts claimSql, claimFree
+-- is planned once
 -- takes $1 uuid[], $2 text[], $3 double precision, $4 double precision
 -- gives runId uuid, holder text, fence bigint, exportId uuid, teamId integer, backfillId uuid, purpose text, erases bytea, dropsMissing boolean, attempt integer, generation integer, crashes integer, faults integer, interval json, heals boolean, heldUpBy text, exportFails boolean, cursor jsonb, fileGeneration integer, commitIntent jsonb, chain jsonb, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationVersion integer, isDeleted boolean, model text, dslQuery text, changedForMs double precision, externalId uuid, tenantKey text, storeTraits jsonb, newestEra jsonb, place jsonb, receipt jsonb, uploads jsonb, mayBeOvertaken boolean, begunManifests text[]
 with asked as materialized (
@@ -127,6 +130,7 @@ delete from outbox where run_id = $1 and (ready or (available_at <= clock_timest
 select from runs where id = any ($1::uuid[]) order by id for no key update;
 
 -- runs/completions.ts completeSql, completeFree
+-- is planned once
 -- takes $1 jsonb, $2 integer[], $3 uuid[], $4 uuid[], $5 text[], $6 text[], $7 double precision[]
 -- gives runId uuid, isCompleted boolean, leavesFiles boolean
 with recursive asked as materialized (
@@ -284,7 +288,7 @@ update outbox set ready = true, available_at = least(available_at, now()) where 
        union all
        (select run_id from outbox where not ready and available_at > now() + interval '65 minutes' limit 10000)));
 
--- runs/outbox.ts dispatchState, readDispatchState
+-- runs/outbox.ts readDispatchState
 -- takes $1 integer, $2 boolean, $3 boolean, $4 integer
 -- gives turn bigint, capacity integer, smallCapacity integer, organizationId uuid, kind text, runId uuid, projectId integer, exportId uuid, backfillId uuid, intervalStart bigint, small boolean, mostSmall integer, mostOther integer, isCutSmall boolean, isCutOther boolean
 with recursive sent as materialized (
@@ -458,6 +462,7 @@ select r.id, r.export_id as "exportId", r.team_id as "teamId", r.status, r.lates
       where r.id = any ($1::uuid[]);
 
 -- runs/run-needs.ts findRunNeeds
+-- is planned once
 -- takes $1 uuid[]
 -- gives newestEra jsonb, place jsonb, runId uuid, organizationId uuid, teamId integer, exportId uuid, purpose text, model text, interval json, beganCommit boolean, settlement jsonb, parkedForMs double precision, requestedForMs double precision, databaseMs double precision, type text, config jsonb, transformations boolean, small boolean, ownSteps integer, isHeldUp boolean, crashes integer
 select (select to_jsonb(n) from (select e.id, e.number, e.needs_acceptance and e.accepted_at is null as held, e.system_identifier as "systemIdentifier", e.timeline, e.database_oid as "databaseOid", e.eras_oid as "erasOid"

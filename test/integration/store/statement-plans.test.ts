@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { Client } from 'pg';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { pinSession } from '../../../src/state/store/database/sessions.ts';
+import { pinSession, plansOnce } from '../../../src/state/store/database/sessions.ts';
 import { createExportOfThePast, openRunSide, type RunSide } from '../../support/run-side.ts';
 
 const folder = path.resolve(import.meta.dirname, '../../statements');
@@ -13,6 +13,7 @@ const exportsInAll = 1_000;
 interface Statement {
   readonly name: string;
   readonly types: readonly string[];
+  readonly isPlannedOnce: boolean;
   readonly sql: string;
 }
 
@@ -27,7 +28,8 @@ const statements: readonly Statement[] = readdirSync(folder).flatMap((file) =>
       return {
         name: name.slice(3),
         types: [...takes.matchAll(/\$\d+ ([^$]+?)(?=, \$|$)/g)].map(([, type = '']) => type),
-        sql: lines.filter((line) => !/^-- (takes|gives) /.test(line)).join('\n'),
+        isPlannedOnce: lines.includes('-- is planned once'),
+        sql: lines.filter((line) => !/^-- (takes|gives|is) /.test(line)).join('\n'),
       };
     }),
 );
@@ -82,11 +84,13 @@ const isDisabled = (node: PlanNode): boolean =>
   node['Total Cost'] >= disabledCost ||
   (node.Plans ?? []).some(isDisabled);
 
-/** In a transaction that is rolled back; what a value of null makes fail is only planned. */
-async function explain({ types, sql }: Statement): Promise<readonly Explained[]> {
+/** In the session that it has in production, and a transaction that is rolled back; what a value of null makes fail is only planned. */
+async function explain({ types, sql, isPlannedOnce }: Statement): Promise<readonly Explained[]> {
   const nulls = types.length === 0 ? '' : `(${types.map(() => 'null').join(', ')})`;
   await client.query(`prepare p${types.length === 0 ? '' : ` (${types.join(', ')})`} as ${sql}`);
-  const found: Explained[] = [];
+  const plans: Explained[] = [];
+  const seqscan = isPlannedOnce ? plansOnce.enable_seqscan : 'on';
+  await client.query(`set enable_seqscan = ${seqscan}`);
   for (const mode of ['force_custom_plan', 'force_generic_plan']) {
     await client.query(`set plan_cache_mode = ${mode}`);
     await client.query('begin');
@@ -94,22 +98,23 @@ async function explain({ types, sql }: Statement): Promise<readonly Explained[]>
       client.query<{ 'QUERY PLAN': readonly Explained[] }>(
         `explain (format json${options}) execute p${nulls}`,
       );
-    found.push(...((await ask('')).rows[0]?.['QUERY PLAN'] ?? []));
+    plans.push(...((await ask('')).rows[0]?.['QUERY PLAN'] ?? []));
     const executed = await ask(', analyze').catch(() => null);
-    found.push(...(executed?.rows[0]?.['QUERY PLAN'] ?? []));
+    plans.push(...(executed?.rows[0]?.['QUERY PLAN'] ?? []));
     await client.query('rollback');
   }
   await client.query('deallocate p');
-  return found;
+  return plans;
 }
+
+const isPlanned = ({ sql }: Statement) => /^(with|select|insert|update|delete)\b/i.test(sql);
 
 it('no statement is compiled, or has a plan with a disabled node, or takes long, beside 1,000 exports', async () => {
   expect(statements.length).toBeGreaterThan(200);
   const bad: string[] = [];
   let slowest = { name: '', ms: 0 };
-  for (const statement of statements.filter(({ sql }) =>
-    /^(with|select|insert|update|delete)\b/i.test(sql),
-  )) {
+  expect(statements.filter(({ isPlannedOnce }) => isPlannedOnce).length).toBeGreaterThan(3);
+  for (const statement of statements.filter(isPlanned)) {
     for (const { Plan, JIT, 'Execution Time': ms = 0 } of await explain(statement)) {
       if (isDisabled(Plan)) bad.push(`${statement.name}: a disabled node`);
       if (JIT !== undefined) bad.push(`${statement.name}: compiled`);

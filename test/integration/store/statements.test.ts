@@ -13,6 +13,10 @@ const root = path.resolve(import.meta.dirname, '../../..');
 const store = path.join(root, 'src/state/store');
 const files = path.join(root, 'test/statements');
 
+type Prepared = typeof import('../../../src/state/store/database/prepared.ts');
+/** Of the module that knows the recorded statements. */
+let isPlannedOnce: Prepared['isPlannedOnce'];
+
 /** They open connections, and pass on the statements of others. */
 const plumbing = [
   'counted',
@@ -66,6 +70,7 @@ beforeAll(async () => {
   });
   const load = (name: string) => server.ssrLoadModule(path.join(store, name));
   for (const module of modules) await load(module);
+  ({ isPlannedOnce } = (await load('database/prepared.ts')) as Prepared);
   const { url } = await createTestDatabase();
   const pool = openTestPool(url, 1);
   await composeStatements(load as Load, none, pool);
@@ -133,6 +138,7 @@ async function describe(text: string, names: string): Promise<string> {
   const given = columns.map(({ name, type }) => `${name} ${typeNames.get(type)}`);
   return [
     `-- ${names}`,
+    ...(isPlannedOnce(text) ? ['-- is planned once'] : []),
     ...(taken.length > 0 ? [`-- takes ${taken.join(', ')}`] : []),
     ...(given.length > 0 ? [`-- gives ${given.join(', ')}`] : []),
     `${text.replace(/[ \t]+$/gm, '')};\n`,

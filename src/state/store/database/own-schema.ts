@@ -21,7 +21,7 @@ export const ownPath = `coalesce(pg_catalog.quote_ident(${schemaOfTables}) || ',
  * unless an administrator has made the schema for it.
  */
 export const schemaOfQueue = `case
-  when pg_catalog.to_regclass(pg_catalog.format('%I.job_dependency', ${schemaOfTables})) is not null then ${schemaOfTables}
+  when pg_catalog.to_regclass(pg_catalog.quote_ident(${schemaOfTables}) || '.job_dependency') is not null then ${schemaOfTables}
   when coalesce(
     (select pg_catalog.has_schema_privilege(oid, 'usage') from pg_catalog.pg_namespace where nspname = '${queueSchema}'),
     pg_catalog.has_database_privilege(pg_catalog.current_database(), 'create')) then '${queueSchema}'
