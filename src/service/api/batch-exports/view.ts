@@ -7,7 +7,7 @@ import {
   type ExportDetails,
   findExportDetails,
 } from '../../../state/store/exports/export-details.ts';
-import { turnOf } from '../../../foundation/domain/causes.ts';
+import { turnOfCode } from '../../../foundation/domain/causes.ts';
 import type { Context } from '../../use-cases/context.ts';
 import type { CreatedExport } from '../../use-cases/exports/create-export.ts';
 import type { LeftOut } from '../../use-cases/exports/unpause-export.ts';
@@ -124,6 +124,6 @@ export function healingView(holes: Holes | null | undefined): BatchExportView['h
   const healing = holes?.healing ?? null;
   if (healing === null) return null;
   const { intervals, since, until, code, nextProbeAt } = healing;
-  const turn = code && turnOf(code);
+  const turn = code && turnOfCode(code);
   return { intervals, since, until, code, turn, next_probe_at: nextProbeAt };
 }
