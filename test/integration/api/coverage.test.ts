@@ -41,9 +41,13 @@ async function createWith(
     if (ended === 'paused') continue;
     const completed = ended === 'done' || ended === 'unsettled' || ended === 'late_rows';
     const [run] = await api.db.query<{ id: string }>(
-      `insert into runs (export_id, team_id, data_interval_start, data_interval_end, status, finished_at)
-       values ($1, $5, $2, $3, $4, now()) returning id`,
-      [...bounds, completed ? 'Completed' : ended, api.tenant.projectIds[0]],
+      // What failed waits for a person.
+      `insert into runs (export_id, team_id, data_interval_start, data_interval_end, status, error_code, finished_at)
+       values ($1, $5, $2, $3, $4, $6, now()) returning id`,
+      [
+        ...[...bounds, completed ? 'Completed' : ended, api.tenant.projectIds[0]],
+        ended === 'Failed' ? 'run.crashed' : null,
+      ],
     );
     if (!completed) continue;
     await api.db.query(

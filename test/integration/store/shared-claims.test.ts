@@ -62,9 +62,10 @@ it('a run that is put off while its claim waits stays in the outbox', async () =
   const { exportId, runId } = await waitingRun();
   let waiting: Promise<ClaimedRun | null> | undefined;
   await side.db.transaction(async (tx) => {
-    await tx.query(`update outbox set available_at = now() + interval '1 hour' where run_id = $1`, [
-      runId,
-    ]);
+    await tx.query(
+      `update outbox set available_at = now() + interval '1 hour', ready = false where run_id = $1`,
+      [runId],
+    );
     waiting = claimRun(side.db, runId, 'w', leaseMs);
     await until(async () => {
       const waits = await side.db.query(`select from pg_locks where not granted`);

@@ -11,6 +11,23 @@ import { nameFailingRow, quotedValues, searchOptions } from './failing-row.ts';
 import type { PlanSelect } from './plan.ts';
 import { judgeTenantColumn } from './tenant-column.ts';
 
+/** Errors whose author is found: a second look would add the remedy again. */
+const judged = new WeakSet<SluiceError>();
+
+/** As `judge`, once for each error. */
+export async function findCulprit(
+  error: unknown,
+  options: SnapshotOptions,
+  plan: PlanSelect,
+  request: SourceRequest,
+  signal: AbortSignal,
+): Promise<SluiceError> {
+  if (error instanceof SluiceError && judged.has(error)) return error;
+  const verdict = await judge(error, options, plan, request, signal);
+  judged.add(verdict);
+  return verdict;
+}
+
 /**
  * The error of a request with the name of what is at fault. A statement that fails has three authors: the customer's
  * query, its event filters, and the model with the views behind it. Only what is there can be at fault. If it is the
@@ -18,7 +35,7 @@ import { judgeTenantColumn } from './tenant-column.ts';
  *
  * @param error of preparing the statements, or of reading rows
  */
-export async function findCulprit(
+async function judge(
   error: unknown,
   options: SnapshotOptions,
   plan: PlanSelect,
