@@ -1,4 +1,3 @@
-import { fileURLToPath } from 'node:url';
 import type { Config } from '../foundation/config/config.ts';
 import type {
   DestinationContext,
@@ -93,11 +92,6 @@ export function destinationContextOf(config: Config): DestinationContext {
 
 const once = { maxAttempts: 1, baseMs: 0, capMs: 0 };
 
-/** The program of the threads of chains. Only a build has it: a thread cannot run TypeScript. */
-const threadEntry = import.meta.url.endsWith('.ts')
-  ? null
-  : fileURLToPath(new URL('../rows/chain-thread/thread.js', import.meta.url));
-
 /** Joins sources, encoders and destinations for the worker. */
 export function joinConnectors(
   sourceOf: SourceOf,
@@ -147,7 +141,6 @@ export function joinConnectors(
         takesNumerics: encoder.takesNumerics ?? false,
         openJsonLines: (columns) => openEncoder(jsonLines, null, columns),
         toJson: ({ type }) => jsonOfField(type),
-        threadEntry,
       };
     },
   };

@@ -59,7 +59,6 @@ const collections: Readonly<Record<string, string>> = {
   'service/admission/work-clock.ts #spent': 'projects with runs in the last three seconds',
   'service/admission/work-clock.ts #underWay': 'runs in progress',
   // In a run, a query or a file.
-  'rows/chain-thread/thread-transformer.ts #errors': 'maxReasons of a step',
   'rows/destinations/s3/writer.ts #early': 'parts in flight',
   'rows/destinations/s3/writer.ts #inFlight': 'parts in flight',
   'rows/encoders/parquet/byte-arrays.ts #spares': 'columns of a file',

@@ -251,11 +251,6 @@ export const errorCatalogue = {
     'The process of a plugin did not start, or another program ended it.',
     'If it persists, report it with the run id.',
   ),
-  'transformation.thread_ended': transient(
-    'internal',
-    'The thread that applies the transformation chain ended or did not answer.',
-    'If it persists, report it with the run id.',
-  ),
   'transformation.needs_memory': {
     fault: 'internal',
     retryable: false,

@@ -38,8 +38,6 @@ export interface Encoding {
   openJsonLines(columns: readonly Column[]): FileEncoder;
   /** The JSON of single fields, as in JSON Lines. */
   toJson(column: Column): FieldToJson;
-  /** The program of the threads of chains; null if this build has none. */
-  readonly threadEntry: string | null;
 }
 
 export interface IntervalJob {

@@ -1,9 +1,8 @@
-import { stepsForThread, ThreadTransformer } from '../chain-thread/thread-transformer.ts';
 import type { StepCount } from '../../foundation/domain/recipe.ts';
-import { manyRows, type SourceSnapshot } from '../sources/source.ts';
+import type { SourceSnapshot } from '../sources/source.ts';
 import {
   type BlockTransformer,
-  inThisThread,
+  blockByBlock,
   withBlocksInFlight,
 } from '../transforms/block-transformer.ts';
 import type { StepTally } from '../transforms/chain-step.ts';
@@ -11,41 +10,13 @@ import type { Step } from '../transforms/step.ts';
 import { type RowsShape, RowTransformer } from '../transforms/transform-rows.ts';
 import { showKey } from './rejection-tally.ts';
 
-/** What decides where a chain works. */
-export interface ThreadChoice {
-  /** The program of the thread; null: this build has none. */
-  readonly entry: string | null;
-  /** The number of the run's attempt, from 1. */
-  readonly attempt: number;
-}
-
-/** Later attempts of a run use no thread, because its threads may be what fails. */
-const maxThreadAttempts = 3;
-
-/** A chain over the blocks of a snapshot of `columns`, in a thread of its own if the run is long enough. */
-export function openTransformer(
-  steps: readonly Step[],
-  snapshot: SourceSnapshot,
-  toJson: RowsShape['toJson'],
-  { entry, attempt }: ThreadChoice,
-  signal: AbortSignal,
-): BlockTransformer {
-  const ours = stepsForThread(steps);
-  // With fewer rows a thread takes longer to start than it saves.
-  const isLong = (snapshot.totalCount ?? manyRows) >= manyRows;
-  if (entry !== null && ours && isLong && attempt <= maxThreadAttempts) {
-    return new ThreadTransformer(ours, shapeOf(snapshot, toJson), { entry, signal });
-  }
-  return inTurn(steps, openRowTransformer(steps, snapshot, toJson, signal));
-}
-
-/** A chain without a thread of its own. */
+/** A chain over the blocks of a run. */
 export function inTurn(steps: readonly Step[], transformer: RowTransformer): BlockTransformer {
   const waits = steps.some(({ kind }) => kind === 'batch');
-  return waits ? withBlocksInFlight(transformer) : inThisThread(transformer);
+  return waits ? withBlocksInFlight(transformer) : blockByBlock(transformer);
 }
 
-/** A chain in this thread, block by block. @param toJson the form in which steps see fields */
+/** Opens a chain that works row by row. @param toJson the form in which steps see fields */
 export function openRowTransformer(
   steps: readonly Step[],
   snapshot: SourceSnapshot,

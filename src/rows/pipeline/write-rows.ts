@@ -13,7 +13,7 @@ import type { ManifestFile } from './manifest.ts';
 import { openPartitions } from './partitioned-rows.ts';
 import { describeRejections } from './rejection-tally.ts';
 import type { OpenTable } from './table-format.ts';
-import { describeSteps, keyIndicesOf, openTransformer } from './transform-blocks.ts';
+import { describeSteps, inTurn, keyIndicesOf, openRowTransformer } from './transform-blocks.ts';
 
 /** What an attempt writes. */
 export interface Writing {
@@ -55,9 +55,10 @@ export async function writeRows<T>(
   work: (written: WrittenRows) => Promise<T>,
 ): Promise<T> {
   const { job, snapshot, destination, ports, table, signal, keys = null } = writing;
-  const { toJson, threadEntry } = job.encoding;
-  const thread = { entry: threadEntry, attempt: job.attempt };
-  const transformer = job.chain && openTransformer(writing.steps, snapshot, toJson, thread, signal);
+  const { steps } = writing;
+  const { toJson } = job.encoding;
+  const transformer =
+    job.chain && inTurn(steps, openRowTransformer(steps, snapshot, toJson, signal));
   const { columns } = transformer ?? snapshot;
   try {
     checkDecimals(job, columns);

@@ -2,7 +2,7 @@ import type { Column, RowBlock } from '../../foundation/domain/row-block.ts';
 import type { StepTally } from './chain-step.ts';
 import type { RowTransformer, TransformedRows } from './transform-rows.ts';
 
-/** A chain over the blocks of a run, in any thread. */
+/** A chain over the blocks of a run. */
 export interface BlockTransformer {
   /** The columns of the blocks that come out. */
   readonly columns: readonly Column[];
@@ -20,8 +20,8 @@ export interface BlockTransformer {
   close(): Promise<void>;
 }
 
-/** A chain that works in the thread that calls it. */
-export function inThisThread(transformer: RowTransformer): BlockTransformer {
+/** A chain that finishes each block before it takes the next. */
+export function blockByBlock(transformer: RowTransformer): BlockTransformer {
   return {
     columns: transformer.columns,
     steps: transformer.steps,

@@ -45,7 +45,7 @@ export interface StepTally {
 }
 
 /** Counts errors of a kind among the others of a step. */
-export function addErrors(
+function addErrors(
   errors: Map<string, StepErrors>,
   reason: string,
   rows: number,

@@ -20,21 +20,10 @@ export interface StepFacts {
   readonly maxErrorShare: number;
 }
 
-/** A step whose code is ours: it handles a row at once, in this thread. */
+/** A step whose code is ours: it handles a row at once. */
 export interface RowStep extends StepFacts {
   readonly kind: 'row';
   readonly apply: Apply;
-  /** What it was compiled from: another thread compiles it again. Absent: it runs in this thread only. */
-  readonly from?: BuiltInStep;
-}
-
-/** A step with a built-in plugin, as data. */
-export interface BuiltInStep {
-  readonly id: number;
-  readonly plugin: number;
-  readonly name: string | null;
-  /** With its secrets. */
-  readonly config: PluginConfig;
 }
 
 /** A row for a step that works elsewhere, and what names it: equal keys give equal random numbers. */
@@ -144,7 +133,6 @@ export function compileStep(
     id: given.id,
     name: given.name ?? transform.name,
     apply: (row) => withEffort(() => apply(row)),
-    from: { ...given, plugin: transform.id },
     onError: transform.protects || config.on_error === 'reject' ? 'reject' : 'keep',
     maxErrorShare,
   };

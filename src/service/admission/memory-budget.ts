@@ -1,4 +1,3 @@
-import { threadMemoryBytes } from '../../rows/chain-thread/thread-transformer.ts';
 import { stepMemoryBytes } from '../../rows/sandbox/open-steps.ts';
 
 const mebibyte = 1024 ** 2;
@@ -63,7 +62,7 @@ export function sandboxMemory(ownSteps: number): number {
 }
 
 /**
- * The memory that a run may need: source + chain with its thread, or the processes of own plugins, + encoder with its compression + (parts in flight + the one
+ * The memory that a run may need: source + chain with the processes of own plugins + encoder with its compression + (parts in flight + the one
  * being filled) × part size + partitions. Not included: rows larger than 2 MiB, for which a run takes memory when it reads
  * them, and the doubled parts of files past 15 GiB.
  */
@@ -71,8 +70,6 @@ export function memoryBudget(shape: RunShape): number {
   const { encoderBytes, partBytes, partsInFlight, transforms, ownSteps = 0 } = shape;
   const partitions = shape.partitions ? partitionBytes : 0;
   const upload = partBytes === 0 ? 0 : (partsInFlight + 1) * partBytes;
-  // A chain with own plugins never gets a thread.
-  const thread = transforms && ownSteps === 0 ? threadMemoryBytes : 0;
-  const chain = (transforms ? chainBytes : 0) + thread + sandboxMemory(ownSteps);
+  const chain = (transforms ? chainBytes : 0) + sandboxMemory(ownSteps);
   return sourceBytes + chain + encoderBytes + upload + partitions;
 }

@@ -13,8 +13,6 @@ import { runInNewContext } from 'node:vm';
 export function tuneGarbageCollection(): void {
   growYoungGeneration();
   setFlagsFromString('--heap-growing-percent=150');
-  // For threads that start from here on: a chain's rows are small objects, which die young.
-  setFlagsFromString('--min-semi-space-size=4');
 }
 
 /** The size of each half before a run of many rows. V8 begins with 1. */

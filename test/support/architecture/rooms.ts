@@ -40,7 +40,6 @@ export const floors: Readonly<
       'query',
       'transforms',
       'sandbox',
-      'chain-thread',
       'encoders',
       'destinations',
       'pipeline',
@@ -92,11 +91,6 @@ export const rooms: Readonly<Record<string, Room>> = {
     // The sandbox's own process loads it.
     packageTypes: ['acorn', 'astring'],
   },
-  // The program of the thread reads fields as JSON Lines writes them.
-  'chain-thread': {
-    from: ['domain', 'transforms', 'encoders/jsonlines/encode.ts'],
-    packages: ['node:worker_threads'],
-  },
   encoders: {
     from: ['domain'],
     // Files are read back with other programs' readers than those that wrote them.
@@ -123,7 +117,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   },
   // Of timers the turns of the event loop, no time. On the disk only files that a run reads back, or keys that do not fit into memory.
   pipeline: {
-    from: ['domain', 'failpoints', 'transforms', 'chain-thread', 'sandbox', ...interfaces],
+    from: ['domain', 'failpoints', 'transforms', 'sandbox', ...interfaces],
     packages: [
       'node:crypto',
       'node:fs/promises',
@@ -178,7 +172,6 @@ export const rooms: Readonly<Record<string, Room>> = {
       'domain',
       'store',
       'use-cases',
-      'chain-thread/thread-transformer.ts',
       'sandbox/open-steps.ts',
     ],
     types: [...interfaces, 'pipeline/interval-attempt.ts'],

@@ -4,7 +4,7 @@ import { jsonOfField } from '../../../src/rows/encoders/index.ts';
 import { withOpenSteps } from '../../../src/rows/sandbox/open-steps.ts';
 import {
   type BlockTransformer,
-  inThisThread,
+  blockByBlock,
   withBlocksInFlight,
 } from '../../../src/rows/transforms/block-transformer.ts';
 import { findTransform } from '../../../src/rows/transforms/index.ts';
@@ -119,7 +119,7 @@ async function through(open: (rows: RowTransformer) => BlockTransformer) {
 describe('blocks in flight', () => {
   test('come out as they do one after the other: rows, counters, first errors and the log', async () => {
     const inFlight = await through(withBlocksInFlight);
-    const alone = await through(inThisThread);
+    const alone = await through(blockByBlock);
     expect(inFlight.fields.filter((field) => field.includes('"last"')).length).toBeGreaterThan(300);
     expect(inFlight).toEqual(alone);
     expect(alone.tallies.map(({ errored }) => errored > 0)).toEqual([false, true, true, true]);
