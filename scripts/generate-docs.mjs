@@ -109,7 +109,7 @@ const memory = [
   ['Each large run: encoder of Parquet', '56'],
   ['Each large run: compression of JSONLines or CSV', '12 for gzip, 24 for zstd, 32 for brotli'],
   ['A run with a row of more than 2 MiB in memory', '4 × the size of the row'],
-  ['A large run with transformations', '16, and 48 more if its chain has only built-in plugins'],
+  ['A large run with transformations', '16'],
   ["Each transformation step with an organization's own plugin", '224'],
   ['A run that adds late rows or erases rows: files that it reads back', '80'],
   ['A large run with `partition_by`', '96'],

@@ -6,7 +6,7 @@ import type { Step } from '../transforms/step.ts';
 import { canonicalKey } from './key-values.ts';
 import type { Rendering } from './render-interval.ts';
 import { RowKeys } from './row-keys.ts';
-import { inTurn, openRowTransformer } from './transform-blocks.ts';
+import { openTransformer } from './transform-blocks.ts';
 
 /**
  * Counts the rows with a value that the source has for an interval now: as its files would have them, after the chain.
@@ -41,9 +41,7 @@ async function countWith(
     signal,
   );
   try {
-    const transformer = isChanged
-      ? inTurn(steps, openRowTransformer(steps, snapshot, encoding.toJson))
-      : null;
+    const transformer = isChanged ? openTransformer(steps, snapshot, encoding.toJson) : null;
     const { columns } = transformer ?? snapshot;
     const index = columns.findIndex(({ name }) => name === column);
     const found = columns[index];

@@ -1,6 +1,6 @@
-import type { Destination, UploadJournal } from '../destinations/destination.ts';
 import { keyNames, usualFileName } from '../../foundation/domain/file-name.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
+import type { Destination, UploadJournal } from '../destinations/destination.ts';
 import { withOpenSteps } from '../sandbox/open-steps.ts';
 import type { Source } from '../sources/source.ts';
 import type { Step, StepDefinition } from '../transforms/step.ts';
@@ -8,7 +8,7 @@ import { FileSet } from './file-set.ts';
 import type { IntervalJob } from './interval-job.ts';
 import type { ManifestFile } from './manifest.ts';
 import { openPartitions } from './partitioned-rows.ts';
-import { inTurn, keyIndicesOf, openRowTransformer } from './transform-blocks.ts';
+import { keyIndicesOf, openTransformer } from './transform-blocks.ts';
 
 /** What an interval's files are made of; equal settings and rows give equal files. */
 export interface Rendering
@@ -62,7 +62,7 @@ async function renderWith(
 ): Promise<RenderedInterval> {
   const snapshot = await source.open({ ...job.request, select: 'columns' }, signal);
   try {
-    const transformer = inTurn(steps, openRowTransformer(steps, snapshot, job.encoding.toJson));
+    const transformer = openTransformer(steps, snapshot, job.encoding.toJson);
     const { columns } = transformer;
     const files = new FileSet({
       ...job,

@@ -10,8 +10,14 @@ import type { Step } from '../transforms/step.ts';
 import { type RowsShape, RowTransformer } from '../transforms/transform-rows.ts';
 import { showKey } from './rejection-tally.ts';
 
-/** A chain over the blocks of a run. */
-export function inTurn(steps: readonly Step[], transformer: RowTransformer): BlockTransformer {
+/** Opens a chain over the blocks of a run. @param toJson the form in which steps see fields */
+export function openTransformer(
+  steps: readonly Step[],
+  snapshot: SourceSnapshot,
+  toJson: RowsShape['toJson'],
+  signal: AbortSignal | null = null,
+): BlockTransformer {
+  const transformer = openRowTransformer(steps, snapshot, toJson, signal);
   const waits = steps.some(({ kind }) => kind === 'batch');
   return waits ? withBlocksInFlight(transformer) : blockByBlock(transformer);
 }

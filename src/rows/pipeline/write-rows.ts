@@ -1,7 +1,7 @@
-import type { Destination } from '../destinations/destination.ts';
 import { findDecimalFault } from '../../foundation/domain/decimal-columns.ts';
 import { SluiceError, StepFault, toSluiceError } from '../../foundation/domain/errors.ts';
 import type { Column, RowBlock } from '../../foundation/domain/row-block.ts';
+import type { Destination } from '../destinations/destination.ts';
 import type { SourceSnapshot } from '../sources/source.ts';
 import type { BlockTransformer } from '../transforms/block-transformer.ts';
 import { findExcess, type StepTally } from '../transforms/chain-step.ts';
@@ -13,7 +13,7 @@ import type { ManifestFile } from './manifest.ts';
 import { openPartitions } from './partitioned-rows.ts';
 import { describeRejections } from './rejection-tally.ts';
 import type { OpenTable } from './table-format.ts';
-import { describeSteps, inTurn, keyIndicesOf, openRowTransformer } from './transform-blocks.ts';
+import { describeSteps, keyIndicesOf, openTransformer } from './transform-blocks.ts';
 
 /** What an attempt writes. */
 export interface Writing {
@@ -55,10 +55,8 @@ export async function writeRows<T>(
   work: (written: WrittenRows) => Promise<T>,
 ): Promise<T> {
   const { job, snapshot, destination, ports, table, signal, keys = null } = writing;
-  const { steps } = writing;
   const { toJson } = job.encoding;
-  const transformer =
-    job.chain && inTurn(steps, openRowTransformer(steps, snapshot, toJson, signal));
+  const transformer = job.chain && openTransformer(writing.steps, snapshot, toJson, signal);
   const { columns } = transformer ?? snapshot;
   try {
     checkDecimals(job, columns);

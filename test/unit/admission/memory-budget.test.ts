@@ -43,7 +43,7 @@ it('the default memory holds the default concurrency in every format', () => {
 });
 
 it.each([
-  [0, 64],
+  [0, 16],
   [1, 240],
   [2, 464],
 ])('with %i own plugins a chain gets the memory that the documentation says', (ownSteps, more) => {
