@@ -35,15 +35,7 @@ export const floors: Readonly<
   },
   state: { rooms: ['store', 'queue', 'embedded-postgres'], uses: ['foundation'] },
   rows: {
-    rooms: [
-      'sources',
-      'query',
-      'transforms',
-      'sandbox',
-      'encoders',
-      'destinations',
-      'pipeline',
-    ],
+    rooms: ['sources', 'query', 'transforms', 'sandbox', 'encoders', 'destinations', 'pipeline'],
     uses: ['foundation'],
   },
   foundation: { rooms: ['domain', 'config', 'telemetry', 'security', 'failpoints'], uses: [] },
@@ -168,12 +160,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   },
   // Of a run's memory what plugins need. Of timers the turns and rests of organizations.
   admission: {
-    from: [
-      'domain',
-      'store',
-      'use-cases',
-      'sandbox/open-steps.ts',
-    ],
+    from: ['domain', 'store', 'use-cases', 'sandbox/open-steps.ts'],
     types: [...interfaces, 'pipeline/interval-attempt.ts'],
     packages: ['node:fs/promises', 'node:timers/promises', 'node:v8', 'node:vm'],
   },
