@@ -6,7 +6,12 @@ import { promisify } from 'node:util';
 import { isServerOf, readPidFile } from '../../src/state/embedded-postgres/pid-file.ts';
 import { startEmbeddedPostgres } from '../../src/state/embedded-postgres/start.ts';
 import { isAlive } from './is-alive.ts';
-import { choosePrograms, makeCluster, startCluster } from './stock-postgres.ts';
+import {
+  choosePrograms,
+  findPostgresPrograms,
+  makeCluster,
+  startCluster,
+} from './stock-postgres.ts';
 import {
   describeServer,
   dropDatabases,
@@ -77,7 +82,8 @@ async function openStock(bin: string, folder: string, workers: number): Promise<
   const first = await makeCluster(bin, path.join(folder, '1'));
   const maker = await startCluster(first, stockSettings);
   const { adminUrl: _, ...made } = await prepareTemplate(maker.url);
-  const about = await describeServer(maker.url, 'of Debian');
+  const isOfDebian = bin === findPostgresPrograms();
+  const about = await describeServer(maker.url, isOfDebian ? 'of Debian' : 'of TEST_POSTGRES');
   await maker.stop();
   const clusters = [first];
   for (let n = 2; n <= workers; n += 1) {
