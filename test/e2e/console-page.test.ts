@@ -235,7 +235,9 @@ describe.skipIf(!hasBrowser)('the page, in a browser, over the whole service', (
     await without.waitFor();
     await dialog.getByText('All of them are exported again now').waitFor();
     await without.uncheck();
-    await dialog.getByText('4 intervals will stay without data until you export them.').waitFor();
+    await dialog
+      .getByText('Sluice exports 4 intervals by itself once the cause is over.')
+      .waitFor();
     await without.check();
     await dialog.getByRole('button', { name: 'Unpause' }).click();
     await page.getByText('Events to acme is unpaused. 4 runs started.').waitFor();

@@ -25,13 +25,13 @@ export function findPostgresPrograms(wanted?: number): string | null {
 }
 
 /**
- * The folder of the programs that the tests use: of Debian, if it is installed. Null: the embedded server. TEST_POSTGRES names another
- * folder, or is `embedded`.
+ * The folder of the programs that the tests use; null: the embedded server. TEST_POSTGRES names a folder, or is
+ * `debian`; without it they are embedded.
  */
 export function choosePrograms(): string | null {
-  const wanted = process.env.TEST_POSTGRES;
+  const wanted = process.env.TEST_POSTGRES || 'embedded';
   if (wanted === 'embedded') return null;
-  return wanted || findPostgresPrograms();
+  return wanted === 'debian' ? findPostgresPrograms() : wanted;
 }
 
 /** The same if pg_dump and pg_restore are there too. */

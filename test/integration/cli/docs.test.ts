@@ -9,13 +9,15 @@ import {
   region,
   startInstallation,
 } from '../../support/installation.ts';
+import { testServer } from '../../support/database.ts';
+import { withClient } from '../../support/drop-database.ts';
 import { projectRoot } from '../../support/processes.ts';
 import { fillShop } from '../../support/stranger-shop.ts';
 import { createKey } from '../../support/tenants.ts';
 
 /**
  * Runs every example of docs/cli.md against a real service, in their order, and compares what they print with
- * the page. `npx vitest run -u` on this file writes the page anew.
+ * the page. `npx vitest run --update` with this file writes the page anew.
  */
 
 const page = path.join(projectRoot, 'docs/cli.md');
@@ -23,7 +25,14 @@ let installation: Installation;
 let folder: string;
 let env: Record<string, string>;
 
+/** As docs/production.md recommends it for the role that reads the source. */
+const changeRole = (verb: string) => {
+  const { adminUrl, owner } = testServer();
+  return withClient(adminUrl, (admin) => admin.query(verb.replace('{role}', owner.name)));
+};
+
 beforeAll(async () => {
+  await changeRole('GRANT pg_read_all_stats TO {role}');
   installation = await startInstallation({ workers: 1 });
   const { db, tenant, s3, client, shop } = installation;
   const { key } = await createKey(db, {
@@ -46,6 +55,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await installation?.close();
+  await changeRole('REVOKE pg_read_all_stats FROM {role}');
   await rm(folder, { recursive: true, force: true });
 });
 
