@@ -43,8 +43,6 @@ create table projects (
   tenant_key text,
   -- What PostgreSQL can take for the same value has the same identity, in any type that a tenant column may have.
   tenant_identity text,
-  -- The objective of exports without one of their own; null: that of the installation, or two intervals and some minutes.
-  freshness_minutes integer check (freshness_minutes > 0),
   -- These two are as for an organization.
   closed_at timestamptz,
   disabled_at timestamptz
@@ -159,8 +157,7 @@ create table batch_exports (
   look_after timestamptz,
   -- Since when an export that does not fail has intervals without data, for an hour at least. A check by a worker writes it.
   incomplete_since timestamptz,
-  -- The maximum age of its data, and since when they are older. A check by a worker writes late_since.
-  freshness_minutes integer check (freshness_minutes > 0),
+  -- Since when its data are late. A check by a worker writes it.
   late_since timestamptz,
   -- When a run that was expected to be small was not. Its runs count as large for a day.
   outgrew_at timestamptz,
@@ -172,8 +169,6 @@ comment on column batch_exports.destination_secrets is 'sealed: {id}';
 create index batch_exports_due on batch_exports (next_tick_at) where deleted_at is null;
 create index batch_exports_deleted on batch_exports (deleted_at) where deleted_at is not null;
 create index batch_exports_by_team on batch_exports (team_id, created_at desc, id desc) where deleted_at is null;
-create index batch_exports_with_freshness on batch_exports (id)
-  where deleted_at is null and (freshness_minutes is not null or late_since is not null);
 create index batch_exports_incomplete on batch_exports (id) where incomplete_since is not null;
 create index batch_exports_failing on batch_exports (id) where failing_since is not null and deleted_at is null;
 create index batch_exports_announced on batch_exports (announced_code) where announced_code is not null;
@@ -611,7 +606,6 @@ create table late_intervals (
   data_interval_start timestamptz not null,
   data_interval_end timestamptz not null,
   due_by timestamptz not null,
-  at_risk_at timestamptz not null default clock_timestamp(),
   missed_at timestamptz,
   delivered_at timestamptz,
   -- Of the newest failure when that was noted; null: none failed.
@@ -1404,19 +1398,17 @@ create trigger batch_exports_notify after update on batch_exports for each row
   when ((old.failing_since is not null and new.failing_since is null)
      or (new.paused and not old.paused and new.paused_reason is not null)) execute function note_export_change();
 
--- 11. The data of an export are late, or on time again. The check knows the objective, which may be that of the project or the
---     installation. A target that gets the message about a deadline gets no second one about the same data.
+-- 11. The data of an export are late, or on time again. A target that gets the message about a deadline gets no second one about the same data.
 create function note_lateness() returns trigger language plpgsql as $$
 declare
-  objective jsonb := jsonb_build_object('freshness_minutes', new.freshness_minutes,
-    'high_water_mark', api_time(new.high_water_mark));
-  by_deadline boolean := new.freshness_minutes is null and (new.deadline_minutes is not null or new.deadline_at is not null);
+  mark jsonb := jsonb_build_object('high_water_mark', api_time(new.high_water_mark));
+  by_deadline boolean := new.deadline_minutes is not null or new.deadline_at is not null;
 begin
   if new.late_since is not null then
-    perform notify_targets(new.id, 'export.late', objective || jsonb_build_object('late_since', api_time(new.late_since)),
+    perform notify_targets(new.id, 'export.late', mark || jsonb_build_object('late_since', api_time(new.late_since)),
       case when by_deadline then 'interval.missed' end);
   elsif not new.paused then
-    perform notify_targets(new.id, 'export.on_time', objective || jsonb_build_object('late_since', api_time(old.late_since)),
+    perform notify_targets(new.id, 'export.on_time', mark || jsonb_build_object('late_since', api_time(old.late_since)),
       case when by_deadline then 'interval.delivered_late' end);
   end if;
   return null;

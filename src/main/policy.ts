@@ -24,7 +24,6 @@ export function policyOf(config: Config): Policy {
     warnAfterFailures: 5,
     pauseAfterFailures: 10,
     lateLookbackHours: config.LATE_LOOKBACK_HOURS,
-    freshnessMinutes: config.FRESHNESS_MINUTES === 0 ? null : config.FRESHNESS_MINUTES,
     logRetentionDays: config.LOG_RETENTION_DAYS,
     retentionDays: config.RETENTION_DAYS,
   };

@@ -1,7 +1,7 @@
 import type { NotificationSender } from '../foundation/domain/notification.ts';
 import { NotificationCourier } from '../service/worker/notification-courier.ts';
 import { checkDeadlines } from '../service/use-cases/deadlines/check-deadlines.ts';
-import { checkFreshness } from '../state/store/exports/freshness.ts';
+import { checkLateness } from '../state/store/exports/lateness.ts';
 import { countWaiting } from '../state/store/runs/outbox.ts';
 import { endAlarm, raiseAlarm } from '../state/store/notifications/installation-alarms.ts';
 import { sumCapacity } from '../state/store/runs/workers.ts';
@@ -54,7 +54,7 @@ export function watchWorkers(
       );
       saidAt = now;
     }
-    await checkFreshness(context.db, { minutes: context.policy.freshnessMinutes });
+    await checkLateness(context.db);
     await checkDeadlines(context);
     await courier.collect();
   };

@@ -87,7 +87,6 @@ describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
     // The day alone is no time.
     await page.locator('#start_at').focus();
     await page.keyboard.type('12');
-    await page.locator('#freshness_minutes').fill('10');
     await page.getByText('Choose columns, filter, transform').click();
     expect(await choicesOf('Model')).toEqual([...shopModelNames, 'events']);
     await field('Model').selectOption('orders');
@@ -116,7 +115,6 @@ describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
       'AWS secret access key: Required with “AWS access key ID”.',
       'Endpoint URL: Use a URL, such as https://s3.example.com.',
       'Start: Complete the value, or clear the field.',
-      expect.stringContaining('“Maximum age of the data in minutes” must be more than 60'),
     ]);
     for (const attr of ['name', 'start_at', 'dsl_query', 'destination__config__region']) {
       expect(await page.locator(`#${attr}`).getAttribute('aria-invalid')).toBe('true');
@@ -169,7 +167,6 @@ describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
   test('saves the options that it shows', async () => {
     await page.locator('#start_at').fill('');
     await page.locator('#end_at').fill('');
-    await page.locator('#freshness_minutes').fill('90');
     await setting('csv_arrays').selectOption('postgres');
     await setting('infinity').selectOption('limit');
     await setting('on_rejected').selectOption('fail');
@@ -190,9 +187,7 @@ describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
     await page.getByRole('heading', { name: 'Orders to acme', level: 1 }).waitFor();
     const { results } = (await client.get(exportsPath)).body;
     expect(results).toHaveLength(1);
-    expect(results[0]).toMatchObject({
-      ...{ model: 'orders', freshness_minutes: 90, start_at: null, end_at: null },
-    });
+    expect(results[0]).toMatchObject({ model: 'orders', start_at: null, end_at: null });
     expect(results[0]?.destination.config).toMatchObject({
       file_format: 'CSV',
       compression: null,

@@ -111,7 +111,7 @@ export async function openHealing() {
         ...{ cadence, dslQuery: null, filters: null, transformations: false, paused: false },
         ...{ lastPausedAt: null, pausedReason: null, pausedCode: null, startAt: null },
         endAt: toTimestampOrNull(endAt),
-        ...{ freshnessMinutes: null, deadlineMinutes: null, deadlineAt: null, warnMinutes: null },
+        ...{ deadlineMinutes: null, deadlineAt: null, warnMinutes: null },
         healForHours: exportSettings.healForHours.default,
         schedule: openSchedule({ cadence, paused: false, startAt: null, endAt }, now),
       });

@@ -158,7 +158,6 @@ export async function createWorld(
       deadlineMinutes: null,
       deadlineAt: null,
       warnMinutes: null,
-      freshnessMinutes: null,
       schedule,
     });
   }

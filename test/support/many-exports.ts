@@ -16,14 +16,14 @@ export const filledError = 'destination.denied: Access denied. Allow the key to 
 
 /**
  * A statement that gives the project `$1` 5,000 hourly exports and 10,000 runs: one of each export, and the rest of
- * Export 0012. Exports 1 to 4 are failing (Sluice paused the fourth), 5 and 6 are late by their objective and 7
- * without one, 8 and 9 have a hole, and a person paused 10 and 11. The runs are the older, the higher the number.
+ * Export 0012. Exports 1 to 4 are failing (Sluice paused the fourth), 5 to 7 are late,
+ * 8 and 9 have a hole, and a person paused 10 and 11. The runs are the older, the higher the number.
  */
 export const fillProject = `
   with hour as materialized (select date_trunc('hour', now()) as at, (extract(epoch from date_trunc('hour', now())) * 1000)::bigint as ms),
   made as (
     insert into batch_exports (team_id, name, destination_type, destination_config, "interval", schedule, next_tick_at,
-           created_at, high_water_mark, last_success_at, failing_since, failure_streak, freshness_minutes, late_since,
+           created_at, high_water_mark, last_success_at, failing_since, failure_streak, late_since,
            paused, paused_reason)
     select $1::int, 'Export ' || lpad(n::text, 4, '0'), 'NoOp', '{}', 'hour',
            jsonb_build_object('cadences', '[{"since":null,"cadence":{"interval":"hour","timezone":"UTC","offsetDay":null,"offsetHour":null}}]'::jsonb,
@@ -32,7 +32,7 @@ export const fillProject = `
            at + interval '1 h', at - interval '30 days' - n * interval '1 min',
            case when n in (5, 6, 7) then at - interval '5 h' else at end, now() - interval '1 h',
            case when n <= 4 then now() - interval '2 h' end, case when n <= 4 then 1 else 0 end,
-           case when n in (5, 6) then 90 end, case when n in (5, 6, 7) then now() - interval '3 h' end,
+           case when n in (5, 6, 7) then now() - interval '3 h' end,
            n in (4, 10, 11), case when n = 4 then 'Paused after 10 failures.' end
       from generate_series(1, 5000) n, hour
     returning id, team_id, substr(name, 8)::int as n),

@@ -85,7 +85,6 @@ export interface ExportWanted extends Partial<Omit<Settings, 'cadence'>> {
   readonly healForHours?: number;
   readonly deadlineMinutes?: number;
   readonly warnMinutes?: number;
-  readonly freshnessMinutes?: number;
   readonly destination?: BatchExport['destination'];
 }
 

@@ -12,7 +12,7 @@ export const eventTexts: Readonly<Record<TargetEvent, string>> = {
   'export.complete': 'no interval lacks data any more',
   'healing.started': 'something has kept exports from their data for a minute',
   'healing.ended': 'that is over',
-  'interval.at_risk': 'intervals will probably miss their deadline',
+  'interval.at_risk': 'intervals are about to miss their deadline',
   'interval.missed': 'intervals missed their deadline',
   'interval.delivered_late': 'they have arrived',
   'verify.failed': 'the nightly verification did not prove an export',

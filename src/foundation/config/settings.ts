@@ -231,11 +231,6 @@ export const settings = {
   MAIL_RECIPIENTS: list(
     'Who may get notifications by e-mail: addresses and domains, such as `oncall@example.com,example.org`. All others use webhooks.',
   ),
-  FRESHNESS_MINUTES: wholeNumber(
-    'Maximum age of the data of an export that has no `freshness_minutes` and no deadline, and whose project has no `freshness_minutes`. Older data is late, which is an event and a metric. 0: two intervals and six minutes.',
-    0,
-    [0, 525_600],
-  ),
   VERIFY_SCHEDULE: optionalText(
     'Time of day in UTC, such as `03:00`, at which a worker begins to verify all exports. It verifies one at a time, in a process of its own with 512 MiB and the lowest priority, for at most six hours. The exports that it does not reach come first the next time. Without it, nothing is verified by itself.',
     { matches: /^([01]\d|2[0-3]):[0-5]\d$/, mustBe: 'a time of day such as 03:00' },

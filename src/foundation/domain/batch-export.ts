@@ -68,10 +68,9 @@ export const disabledCodes: readonly string[] = Object.values(disabled).map(({ c
 export const exportHealths = ['failing', 'late', 'incomplete', 'paused', 'fine'] as const;
 
 /**
- * `failing`: its newest outcome is a failure. `late`: an interval has missed its deadline and has not arrived, or the data is
- * older than its objective. Without an objective of the export, the deadline decides alone; without a deadline too, the
- * objective of the project, of the installation, or two intervals. `incomplete`: intervals have no data. `paused`: by a person, whatever else it is, or by Sluice after
- * failures that are over. `fine`: none of these.
+ * `failing`: its newest outcome is a failure. `late`: an interval has missed its deadline and has not arrived; without a
+ * deadline, the data is more than two intervals old. `incomplete`: intervals have no data. `paused`: by a person, whatever else
+ * it is, or by Sluice after failures that are over. `fine`: none of these.
  */
 export type ExportHealth = (typeof exportHealths)[number];
 
@@ -87,13 +86,7 @@ export interface HealthFacts {
 export function reasonOf(
   batchExport: Pick<
     BatchExport,
-    | 'pausedReason'
-    | 'freshnessMinutes'
-    | 'deadlineMinutes'
-    | 'deadlineAt'
-    | 'lateSince'
-    | 'highWaterMark'
-    | 'createdAt'
+    'pausedReason' | 'deadlineMinutes' | 'deadlineAt' | 'lateSince' | 'highWaterMark' | 'createdAt'
   >,
   { health, failure, missing }: HealthFacts,
 ): string | null {
@@ -118,7 +111,6 @@ export function reasonOf(
 }
 
 function describeLateness({
-  freshnessMinutes: minutes,
   deadlineMinutes,
   deadlineAt,
   lateSince,
@@ -130,11 +122,6 @@ function describeLateness({
       ? `No interval is complete since it was created, ${createdAt}`
       : `It is complete only up to ${toTimestamp(mark)}`;
   const since = lateSince === null ? '' : ` since ${lateSince}`;
-  if (deadlineMinutes !== null || deadlineAt !== null) {
-    const objective = minutes === null ? '' : ` or its objective of ${minutes} minutes`;
-    return `${upTo}. It misses its deadline${objective}${since}.`;
-  }
-  return minutes === null
-    ? `${upTo}. It is late${since}.`
-    : `${upTo}. It misses its objective of ${minutes} minutes${since}.`;
+  const isMissed = deadlineMinutes !== null || deadlineAt !== null;
+  return `${upTo}. ${isMissed ? 'It misses its deadline' : 'It is late'}${since}.`;
 }

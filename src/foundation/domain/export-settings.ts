@@ -20,16 +20,6 @@ interface Setting {
  * asks for it. What a setting does is where it is used.
  */
 export const exportSettings = {
-  freshnessMinutes: {
-    field: 'freshness_minutes',
-    type: 'integer',
-    minimum: 1,
-    maximum: 525_600,
-    default: null,
-    title: 'Maximum age of the data in minutes',
-    description:
-      'Maximum age of the data in minutes, measured from high_water_mark. It must be more than one interval. Null: that of the project, else of the installation, else two intervals and six minutes; none if the export has a deadline.',
-  },
   deadlineMinutes: {
     field: 'deadline_minutes',
     type: 'integer',
@@ -57,7 +47,7 @@ export const exportSettings = {
     default: null,
     title: 'At risk minutes before it is due',
     description:
-      'An interval counts as at risk this many minutes before its deadline. Null: only if the last runs and what waits before it say that it will miss it.',
+      'An interval counts as at risk this many minutes before its deadline. Null: never.',
   },
   healForHours: {
     field: 'heal_for_hours',

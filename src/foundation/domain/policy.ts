@@ -22,8 +22,6 @@ export interface Policy {
   readonly pauseAfterFailures: number;
   /** How far back to re-check completed intervals for late rows; 0: unsettled ones only. */
   readonly lateLookbackHours: number;
-  /** The maximum age of the data of an export without an objective; null: two intervals. */
-  readonly freshnessMinutes: number | null;
   readonly logRetentionDays: number;
   readonly retentionDays: number;
 }

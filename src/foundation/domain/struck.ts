@@ -4,6 +4,7 @@ const struckFields: ReadonlyMap<string, string> = new Map([
   ['success_file', 'An interval is complete as soon as its manifest is there.'],
   ['latest_manifest', 'List the manifests below the prefix: each says its interval.'],
   ['digests', 'Ask for healing.started and healing.ended: one message for all exports of a cause.'],
+  ['freshness_minutes', 'Set deadline_minutes or deadline_at.'],
 ]);
 
 /** What to do about a field of a request that is no longer there; undefined if it never was. */

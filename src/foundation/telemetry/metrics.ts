@@ -115,7 +115,7 @@ export function createMetrics() {
       ),
       lateExports: gauge(
         'sluice_late_exports',
-        'Exports whose data is older than their objective, or that have missed a deadline, by whose fault their newest failure is; internal if they do not fail.',
+        'Exports that have missed a deadline, or without one have data more than two intervals old, by whose fault their newest failure is; internal if they do not fail.',
         'fault',
       ),
       missingIntervals: gauge(
@@ -135,7 +135,7 @@ export function createMetrics() {
       ),
       longestLateSeconds: gauge(
         'sluice_longest_late_seconds',
-        'Seconds since the export that is late for longest missed its objective.',
+        'Seconds since the export that is late for longest became late.',
       ),
       waitingNotifications: gauge(
         'sluice_waiting_notifications',

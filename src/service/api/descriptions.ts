@@ -105,11 +105,10 @@ const descriptions: Readonly<Record<string, string>> = {
     'It has no project and no key yet. Send an Idempotency-Key: if the answer is lost, you can repeat the request.',
   changeOrganization:
     'Disabling refuses its keys and pauses its exports; live runs finish. Enabling ends that: exports that a person paused stay paused.',
-  listProjectsOfOrganization: 'Returns each project with its tenant key and its objective.',
+  listProjectsOfOrganization: 'Returns each project with its tenant key.',
   createProject:
     'The id of the project is the `team_id` of all that it owns. `tenant_key` is its value in the tenant column of the models; it cannot change.',
-  changeProject:
-    'Disabling refuses keys for the project and pauses its exports; live runs finish. `freshness_minutes` applies to exports without an objective of their own.',
+  changeProject: 'Disabling refuses keys for the project and pauses its exports; live runs finish.',
   listKeys: 'Returns revoked and expired keys too. No answer shows a key again.',
   listOperatorKeys:
     "Returns the keys that belong to no organization. A customer's key never opens these paths.",

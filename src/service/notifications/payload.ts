@@ -89,7 +89,6 @@ interface Facts {
   readonly missing_intervals?: number;
   /** It is there for a verification: what was found. */
   readonly detail?: string;
-  readonly freshness_minutes?: number | null;
   readonly high_water_mark?: Timestamp | null;
   readonly late_since?: Timestamp;
   readonly backfill?: {
@@ -152,8 +151,7 @@ function words(
       const mark = facts.high_water_mark ?? null;
       const state =
         mark === null ? 'It has no complete interval yet.' : `It is complete up to ${mark}.`;
-      const objective = `Objective: ${facts.freshness_minutes === null ? 'two intervals' : `at most ${facts.freshness_minutes} minutes old`}. Late since ${facts.late_since}.`;
-      return [`Export ${name} is late`, [objective, state]];
+      return [`Export ${name} is late`, [`Late since ${facts.late_since}.`, state]];
     }
     case 'export.on_time':
       return [

@@ -39,33 +39,16 @@ export function dueBy(
   throw new RangeError(`no ${deadline.at} after ${interval.end} in ${timezone}`);
 }
 
-export interface Expectation {
-  /** How long a run takes, at most, as the last ones did. */
-  readonly runMs: number;
-  /** How many runs of the export come before it. */
-  readonly before: number;
-  /** When an attempt can be made at the earliest; null: now. */
-  readonly notBefore: Instant | null;
-  /** How long before the deadline an interval counts as at risk in any case. */
-  readonly warnMs: number;
-}
-
-/** When an interval is at risk unless it has been delivered by then. */
-export function riskAt(due: Instant, { runMs, before, warnMs }: Expectation): Instant {
-  return due - Math.max(warnMs, runMs * (before + 1));
-}
-
+/** @param warnMs how long before its deadline an interval counts as at risk */
 export function outcomeOf(
   due: Instant,
   deliveredAt: Instant | null,
   now: Instant,
-  expected: Expectation,
+  warnMs: number,
 ): DeliveryOutcome {
   if (deliveredAt !== null) return deliveredAt <= due ? 'met' : 'missed';
   if (now > due) return 'missed';
-  const startsAt = Math.max(now, expected.notBefore ?? now);
-  const isLate = startsAt + expected.runMs * (expected.before + 1) > due;
-  return isLate || now >= riskAt(due, expected) ? 'at_risk' : 'pending';
+  return warnMs > 0 && now >= due - warnMs ? 'at_risk' : 'pending';
 }
 
 /** Deadlines met and missed, against an objective. */

@@ -1,5 +1,5 @@
 import { listRunningBackfills } from '../../state/store/exports/backfills.ts';
-import { checkCompleteness, checkFreshness } from '../../state/store/exports/freshness.ts';
+import { checkCompleteness, checkLateness } from '../../state/store/exports/lateness.ts';
 import { sweepExpiredLeases } from '../../state/store/runs/leases.ts';
 import { removeEndedEntries } from '../../state/store/runs/outbox.ts';
 import { sweepWorkers } from '../../state/store/runs/workers.ts';
@@ -32,13 +32,12 @@ export function createSweep(options: HandlerOptions, next: NextRuns): () => Prom
   const { verify, collect, sample, offboard, look } = longDuties(options, next);
   let sweeps = 0;
   return async () => {
-    // Exports without an objective of their own have no index: one look per minute.
+    // These read all exports: one look per minute.
     const looksAtAll = sweeps % sweepsPerLook === 0;
-    const usual = { minutes: context.policy.freshnessMinutes };
     sweeps += 1;
     // What fails for one tenant must not keep the duties that follow from the others.
     await doEach([
-      () => checkFreshness(db, looksAtAll ? usual : undefined),
+      () => looksAtAll && checkLateness(db),
       () => looksAtAll && checkCompleteness(db),
       () => void verify(),
       () => courier.collect(),

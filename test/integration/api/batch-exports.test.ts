@@ -67,7 +67,6 @@ describe('create', () => {
       deadline_at: null,
       warn_minutes: null,
       healing: null,
-      freshness_minutes: null,
       last_success_at: null,
       late_since: null,
     });

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { exportHealths } from '../../../src/foundation/domain/batch-export.ts';
 import { acceptIntervals } from '../../../src/state/store/intervals/coverage.ts';
-import { checkFreshness } from '../../../src/state/store/exports/freshness.ts';
+import { checkLateness } from '../../../src/state/store/exports/lateness.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { cliEnv, runCli } from '../../support/cli.ts';
@@ -47,7 +47,7 @@ describe('health', () => {
     expect(paused).toEqual(names(10, 11));
   });
 
-  test('late is by the objective, or without one by two intervals', async () => {
+  test('late is by the deadline, or without one by two intervals', async () => {
     expect((await list('health=late&ordering=name')).names).toEqual(names(5, 6, 7));
   });
 
@@ -67,7 +67,7 @@ describe('health', () => {
     expect(made.health).toBe('fine');
     const path = `${others}/${made.id}`;
     const health = async () => {
-      await checkFreshness(api.db, { minutes: null });
+      await checkLateness(api.db);
       return (await api.client.get(path)).body.health;
     };
     const change = (sql: string) =>
@@ -78,17 +78,7 @@ describe('health', () => {
     expect(await health()).toBe('late');
     await change(`end_at = now() - interval '1 hour'`);
     expect(await health()).toBe('fine');
-    await change(`end_at = null, freshness_minutes = 600`);
-    expect(await health()).toBe('fine');
-    await change(`freshness_minutes = null`);
-    const project = (minutes: number | null) =>
-      api.db.query('update projects set freshness_minutes = $2 where id = $1', [
-        api.tenant.projectIds[1],
-        minutes,
-      ]);
-    await project(600);
-    expect(await health()).toBe('fine');
-    await project(null);
+    await change(`end_at = null`);
     expect(await health()).toBe('late');
     // A deadline says by itself when data is late.
     await change(`deadline_minutes = 600`);
@@ -152,15 +142,13 @@ describe('health', () => {
     ]);
     await api.db.query(`delete from holes where export_id = $1`, [id]);
     await api.db.query(
-      `update batch_exports set freshness_minutes = 90, created_at = now() - interval '100 minutes' where id = $1`,
+      `update batch_exports set created_at = now() - interval '130 minutes' where id = $1`,
       [id],
     );
-    await checkFreshness(api.db);
+    await checkLateness(api.db);
     expect(await read()).toEqual([
       'late',
-      expect.stringMatching(
-        /^No interval is complete .* misses its objective of 90 minutes since .*Z\.$/,
-      ),
+      expect.stringMatching(/^No interval is complete .* is late since .*Z\.$/),
     ]);
     const late = await runCli(['status', '--check'], { env });
     expect(late.code).toBe(1);

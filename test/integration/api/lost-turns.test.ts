@@ -1,7 +1,7 @@
 /** An export that works again may have lost intervals: whose turn that is says why they were lost, and in each place the same. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { checkCompleteness } from '../../../src/state/store/exports/freshness.ts';
+import { checkCompleteness } from '../../../src/state/store/exports/lateness.ts';
 import { readExportHealth } from '../../../src/state/store/exports/export-health.ts';
 import type { ApiClient } from '../../support/api-client.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';

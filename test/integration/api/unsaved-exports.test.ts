@@ -109,7 +109,7 @@ describe('all problems of a body come at once', () => {
     interval: 'hour',
     start_at: '2024-03-02T00:00:00Z',
     end_at: '2024-03-01T00:00:00Z',
-    freshness_minutes: 30,
+    freshness_minutes: 90,
     dsl_query: 'select nothing from events',
     destination: { type: 'S3', config },
   };
@@ -128,6 +128,8 @@ describe('all problems of a body come at once', () => {
   test('of a new export: those of its schema with those of the rules', async () => {
     const { status, body } = await api.client.post(exports, wrong);
     expect([status, attrsOf(body)]).toEqual([400, all]);
+    const struck = body.errors.find(({ attr }) => attr === 'freshness_minutes');
+    expect(struck?.detail).toMatch(/^Sluice no longer has it\. Remove it\. Set deadline_minutes/);
   });
 
   test('of a change', async () => {
@@ -149,7 +151,7 @@ describe('all problems of a body come at once', () => {
       model: 'none',
       destination: { type: 'None', config: {} },
     });
-    expect(attrsOf(body)).toEqual(['destination__type', 'interval', 'model']);
+    expect(attrsOf(body)).toEqual(['destination__type', 'freshness_minutes', 'interval', 'model']);
     const empty = await api.client.post(exports, {});
     expect(attrsOf(empty.body)).toEqual(['destination', 'interval', 'name']);
   });

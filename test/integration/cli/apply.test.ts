@@ -97,6 +97,11 @@ test('takes the layout of the files, says what of it changes, and refuses what c
     1,
     expect.stringContaining('destination.config.success_file: Sluice no longer has it. Remove it.'),
   ]);
+  const stale = await apply([{ ...wanted('One'), freshness_minutes: 90 }]);
+  expect([stale.code, stale.output]).toEqual([
+    1,
+    expect.stringMatching(/freshness_minutes: Sluice no longer has it\. .*deadline_minutes/),
+  ]);
 });
 
 test('a dry run and its JSON change nothing', async () => {

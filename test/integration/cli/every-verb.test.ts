@@ -190,7 +190,6 @@ const rows: Readonly<Record<string, Row>> = {
     keeps: 'web',
   }),
   'admin projects list': operator(['--organization', '{initech}']),
-  'admin projects update': operator(['{web}', '--freshness-minutes', '90']),
   'admin projects disable': operator(['{web}']),
   'admin projects enable': operator(['{web}']),
   'admin keys create': operator(['--organization', '{initech}', '--scopes', '*', '--name', 'k'], {

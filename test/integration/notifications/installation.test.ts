@@ -7,8 +7,8 @@ import { createLogger } from '../../../src/foundation/telemetry/logger.ts';
 import { createMetrics } from '../../../src/foundation/telemetry/metrics.ts';
 import { watchWorkers } from '../../../src/main/watch-workers.ts';
 import { heal } from '../../../src/service/use-cases/healing/heal.ts';
-import { checkCompleteness, checkFreshness } from '../../../src/state/store/exports/freshness.ts';
-import { installationId, setProjectFreshness } from '../../../src/state/store/tenants/tenants.ts';
+import { checkCompleteness, checkLateness } from '../../../src/state/store/exports/lateness.ts';
+import { installationId } from '../../../src/state/store/tenants/tenants.ts';
 import {
   endAlarm,
   raiseAlarm,
@@ -167,7 +167,7 @@ test('an export that failed and then works has an event for its holes, after an 
   expect(await types()).toEqual(['export.incomplete', 'export.complete']);
 });
 
-test('an export without an objective has that of its project, of the installation, or two intervals', async () => {
+test('the data of an export without a deadline is late after two intervals and six minutes', async () => {
   const late = async (id: string) =>
     (
       await side.db.query('select from batch_exports where id = $1 and late_since is not null', [
@@ -182,20 +182,11 @@ test('an export without an objective has that of its project, of the installatio
     );
   // An hourly one: two hours and six minutes.
   await age(120);
-  await checkFreshness(side.db, { minutes: null });
+  await checkLateness(side.db);
   expect(await late(id)).toBe(false);
   await age(130);
-  await checkFreshness(side.db, { minutes: null });
+  await checkLateness(side.db);
   expect(await late(id)).toBe(true);
-  await checkFreshness(side.db, { minutes: 200 });
-  expect(await late(id)).toBe(false);
-  await setProjectFreshness(side.db, side.teamId, 100);
-  await checkFreshness(side.db, { minutes: 200 });
-  expect(await late(id)).toBe(true);
-  await side.db.query('update batch_exports set freshness_minutes = 500 where id = $1', [id]);
-  await checkFreshness(side.db);
-  expect(await late(id)).toBe(false);
-  await setProjectFreshness(side.db, side.teamId, null);
 });
 
 test('if no worker is alive, the API process logs it, and sends the event and what else waits', async () => {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { watchService } from '../../../src/main/service-metrics.ts';
-import { checkFreshness } from '../../../src/state/store/exports/freshness.ts';
+import { checkLateness } from '../../../src/state/store/exports/lateness.ts';
 import { addWorkerSeconds } from '../../../src/state/store/runs/worker-seconds.ts';
 import { createMetrics } from '../../../src/foundation/telemetry/metrics.ts';
 import { applyRetention } from '../../../src/service/use-cases/installation/apply-retention.ts';
@@ -74,7 +74,7 @@ test('the gauges count one failing, late, paused or exhausted export among many,
     `update runs set status = 'FailedRetryable', finished_at = now(), error_code = 'destination.unavailable' where id = $1`,
     [runIds[0]],
   );
-  const late = await createExportOfThePast(side, { freshnessMinutes: 90 });
+  const late = await createExportOfThePast(side);
   await side.db.query(
     `update batch_exports set created_at = now() - interval '5 hours', paused = true, paused_reason = 'failures' where id = $1`,
     [late.id],
@@ -83,7 +83,7 @@ test('the gauges count one failing, late, paused or exhausted export among many,
     `update batch_exports set high_water_mark = now() - interval '2 days' where id = $1`,
     [id],
   );
-  await checkFreshness(side.db);
+  await checkLateness(side.db);
   await side.db.query(
     `update notification_deliveries set next_attempt_at = now() - interval '10 minutes'`,
   );

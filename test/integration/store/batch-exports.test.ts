@@ -75,7 +75,6 @@ describe('updating an export', () => {
       pausedCode: 'a.code',
       startAt: '2024-03-02T00:00:00.000000Z',
       endAt: '2024-03-03T00:00:00.000000Z',
-      freshnessMinutes: 20_000,
     } as const;
     const before = await side.db.transaction((tx) => lockExport(tx, id));
     if (!before) throw new Error('the export is gone');

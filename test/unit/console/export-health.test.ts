@@ -62,7 +62,6 @@ function hourly(over: Partial<BatchExport> = {}): BatchExport {
     deadline_at: null,
     warn_minutes: null,
     healing: null,
-    freshness_minutes: null,
     late_since: null,
     latest_runs: [],
     dsl_query: null,

@@ -7,9 +7,8 @@ import {
   readSeconds,
   readTime,
   readUuid,
-  readWholeNumber,
 } from '../arguments.ts';
-import { type CliDeps, misused } from '../deps.ts';
+import type { CliDeps } from '../deps.ts';
 import { type ApiOptions, openApi, withApi } from './open-api.ts';
 
 interface KeyOptions extends ApiOptions {
@@ -125,7 +124,6 @@ function registerProjects(admin: Command, deps: CliDeps): void {
       printRecords(deps, options.json, results);
     },
   );
-  registerUpdate(group, deps);
   for (const [name, disabled] of switches) {
     add(group, name, meaningOf[name])
       .argument('<id>', "the project's id", readProjectId)
@@ -138,32 +136,6 @@ function registerProjects(admin: Command, deps: CliDeps): void {
         printRecord(deps, options.json, changed);
       });
   }
-}
-
-/** `sluice admin projects update` */
-function registerUpdate(group: Command, deps: CliDeps): void {
-  add(group, 'update', 'change how old the data of its exports may be, if they do not say it')
-    .argument('<id>', "the project's id", readProjectId)
-    .option('--freshness-minutes <n>', 'the maximum age of the data, in minutes', readWholeNumber)
-    .option('--no-freshness', 'the objective of the installation again')
-    .action(
-      async (
-        id: number,
-        options: ApiOptions & { readonly freshnessMinutes?: number; readonly freshness: boolean },
-      ) => {
-        const { freshnessMinutes: minutes, freshness } = options;
-        if ((minutes === undefined) === freshness) {
-          throw misused('Use --freshness-minutes or --no-freshness.');
-        }
-        const changed = await openApi(deps, options).callAdmin('patch', '/projects/{project_id}', {
-          path: { project_id: String(id) },
-          body: { freshness_minutes: minutes ?? null },
-          notFound: `There is no project ${id}.`,
-          optionOf: { freshness_minutes: '--freshness-minutes' },
-        });
-        printRecord(deps, options.json, changed);
-      },
-    );
 }
 
 // biome-ignore lint/complexity/noExcessiveLinesPerFunction: a list of verbs

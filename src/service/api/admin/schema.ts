@@ -30,12 +30,6 @@ export const Project = named(
     external_id: Type.String({
       description: 'The external ID that Sluice sends when it assumes a role for this project.',
     }),
-    freshness_minutes: Nullable(
-      Type.Integer({
-        description:
-          'Maximum age of the data of its exports that have no freshness_minutes; null: that of the installation.',
-      }),
-    ),
     created_at: Time,
     disabled_at: DisabledAt,
   }),
@@ -88,21 +82,6 @@ export const CreateProject = Type.Object(
         }),
       ),
     ),
-  },
-  strict,
-);
-
-const freshness = {
-  minimum: 1,
-  maximum: 525_600,
-  description:
-    'Maximum age of the data of its exports that have no freshness_minutes, in minutes; null: that of the installation.',
-};
-
-export const ChangeProject = Type.Object(
-  {
-    disabled: Type.Optional(Type.Boolean({ description: disabling })),
-    freshness_minutes: Type.Optional(Nullable(Type.Integer(freshness))),
   },
   strict,
 );

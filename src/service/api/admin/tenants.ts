@@ -13,7 +13,6 @@ import {
 import { createOrganization } from '../../use-cases/tenants/create-organization.ts';
 import { checkProject, createProject } from '../../use-cases/tenants/create-project.ts';
 import { disableTenant } from '../../use-cases/tenants/disable-tenant.ts';
-import { setFreshness } from '../../use-cases/tenants/set-freshness.ts';
 import {
   checkKey,
   checkName,
@@ -31,7 +30,6 @@ import { Ref } from '../schemas/shapes.ts';
 import { refusesAll } from '../validation/every-problem.ts';
 import {
   ApiKey,
-  ChangeProject,
   ChangeTenant,
   CreateKey,
   CreateOperatorKey,
@@ -186,9 +184,9 @@ export function tenantRoutes(api: Api): void {
 
   api.patch(
     '/projects/:project_id',
-    write('changeProject', 'Disable or enable a project, or set the objective of its exports', {
+    write('changeProject', 'Disable or enable a project', {
       params: OfProject,
-      body: ChangeProject,
+      body: ChangeTenant,
       response: { 200: Ref(Project), ...errors(409, 413, 415) },
     }),
     async (request) => {
@@ -197,13 +195,7 @@ export function tenantRoutes(api: Api): void {
       const found = await findProject(db, teamId);
       if (!found) throw notFound();
       const tenant = { organizationId: found.organizationId, teamId };
-      const { disabled, freshness_minutes: minutes } = request.body;
-      if (minutes !== undefined) {
-        await setFreshness(request.context.db, found, minutes, callerOf(request).id);
-      }
-      if (disabled !== undefined) {
-        await disableTenant(request.context, tenant, disabled, callerOf(request).id);
-      }
+      await disableTenant(request.context, tenant, request.body.disabled, callerOf(request).id);
       const changed = await findProject(db, teamId);
       if (!changed) throw notFound();
       return inSnakeCase(changed);

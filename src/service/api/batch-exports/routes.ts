@@ -243,7 +243,7 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
 /** Fields whose rules need another one: a query and filters are of their model. */
 const exportFollows = {
   model: ['dsl_query', 'filters'],
-  interval: ['offset_day', 'offset_hour', 'freshness_minutes', 'deadline_at'],
+  interval: ['offset_day', 'offset_hour', 'deadline_at'],
 };
 
 /** What the source and the store say to a new export. @returns warnings @throws Refusal */

@@ -85,7 +85,7 @@ export const BatchExport = named(
       late_since: Nullable({
         ...Time,
         description:
-          'Time since which the data is older than its objective, or an interval has missed its deadline and has not arrived; null if it is not late. Sluice checks this every 5 seconds for exports with freshness_minutes, and once a minute for all others.',
+          'Time since which an interval has missed its deadline and has not arrived; without a deadline, since which the data is more than two intervals and six minutes old; null if it is not late. Sluice checks this once a minute.',
       }),
       latest_runs: Type.Array(Ref(BatchExportRun), { description: 'The 10 newest, newest first.' }),
       dsl_query: Nullable(
@@ -165,7 +165,6 @@ export const BatchExport = named(
           deadline_minutes: 60,
           deadline_at: null,
           warn_minutes: null,
-          freshness_minutes: 90,
           late_since: null,
           latest_runs: [],
           dsl_query: null,

@@ -7,7 +7,7 @@ import { named } from '../schemas/shapes.ts';
 
 export const Health = Type.Enum([...exportHealths], {
   description:
-    'failing: the latest run that ended has failed. late: the data is older than freshness_minutes; without it, more than two intervals and six minutes behind. incomplete: some intervals have no data. paused: a person paused it, or Sluice paused it and a run has succeeded since. fine: none of these.',
+    'failing: the latest run that ended has failed. late: an interval has missed its deadline; without a deadline, the data is more than two intervals and six minutes old. incomplete: some intervals have no data. paused: a person paused it, or Sluice paused it and a run has succeeded since. fine: none of these.',
 });
 
 export const ExportListQuery = Type.Object({

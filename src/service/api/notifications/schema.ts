@@ -12,7 +12,7 @@ const Events = Type.Array(Type.Enum([...notificationTypes]), {
   minItems: 1,
   maxItems: 50,
   description:
-    'Changes to be notified of. export.failing: a run failed, after the runs before it succeeded. export.retries_exhausted: the attempts of a run are used up. export.paused: Sluice paused the export. export.recovered: a run succeeded again. export.late: the data is older than its objective, or has missed its deadline. export.on_time: it is no longer. backfill.completed: a backfill has ended.',
+    'Changes to be notified of. export.failing: a run failed, after the runs before it succeeded. export.retries_exhausted: the attempts of a run are used up. export.paused: Sluice paused the export. export.recovered: a run succeeded again. export.late: the data has missed its deadline; without a deadline, it is more than two intervals old. export.on_time: it is no longer. backfill.completed: a backfill has ended.',
 });
 const Description = Type.String({ maxLength: 400, description: 'For people.' });
 const Url = Type.String({

@@ -31,7 +31,6 @@ const data = {
   reason: Type.String(),
   failure_streak: Type.Integer(),
   failing_since: Time,
-  freshness_minutes: Nullable(Type.Integer()),
   high_water_mark: When,
   late_since: When,
   incomplete_since: When,

@@ -1,11 +1,5 @@
 import { type Instant, type Timestamp, toTimestamp } from '../../../foundation/domain/time.ts';
-import {
-  type Deadline,
-  dueBy,
-  type Expectation,
-  outcomeOf,
-  riskAt,
-} from '../../scheduling/deadline.ts';
+import { type Deadline, dueBy, outcomeOf } from '../../scheduling/deadline.ts';
 import type { Sql } from '../../../state/store/database/database.ts';
 import {
   type Checked,
@@ -16,7 +10,6 @@ import {
   noteArrivals,
   noteLate,
   type OwedInterval,
-  readPaces,
   storeChecks,
 } from '../../../state/store/healing/deadlines.ts';
 import { readNow } from '../../../state/store/intervals/ticks.ts';
@@ -61,14 +54,11 @@ async function judge(
 ): Promise<void> {
   const now = await readNow(tx);
   const owed = await listUnjudged(tx, checked, intervalsPerExport);
-  const waiting = new Set(owed.flatMap((one) => (one.deliveredAt === null ? [one.exportId] : [])));
-  const paces = await readPaces(tx, [...waiting]);
-  const runMs = new Map(paces.map((pace) => [pace.exportId, pace.runMs]));
   const late: LateInterval[] = [];
   const checks: Checked[] = [];
   for (const one of checked) {
     const own = owed.filter(({ exportId }) => exportId === one.exportId);
-    const judged = await judging.do(() => judgeExport(one, own, runMs.get(one.exportId) ?? 0, now));
+    const judged = await judging.do(() => judgeExport(one, own, now));
     late.push(...(judged?.late ?? []));
     checks.push(judged?.check ?? laterCheck(one, now));
   }
@@ -103,24 +93,27 @@ export function deadlineOf({
   return deadlineAt === null ? null : { minutes: null, at: deadlineAt };
 }
 
+/** Returns how long before its deadline an interval counts as at risk; 0: it never does. */
+export function warnMsOf({ warnMinutes }: Pick<CheckedExport, 'warnMinutes'>): number {
+  return (warnMinutes ?? 0) * minuteMs;
+}
+
 /** Judges intervals of an export in their order, up to the first whose deadline is open. */
 function judgeExport(
   checked: CheckedExport,
   owed: readonly OwedInterval[],
-  runMs: number,
   now: Instant,
 ): { readonly late: readonly LateInterval[]; readonly check: Checked } {
   const { exportId, schedule } = checked;
   const deadline = deadlineOf(checked);
   if (deadline === null) return { late: [], check: laterCheck(checked, now) };
+  const warnMs = warnMsOf(checked);
   const late: LateInterval[] = [];
   let judgedTo: Instant | null = null;
   let nextCheckAt = Number.POSITIVE_INFINITY;
-  let before = 0;
   for (const one of owed) {
     const due = dueBy(one.interval, schedule.cadences, deadline);
-    const expected = expectationOf(checked, runMs, before, one.nextProbeAt);
-    const outcome = outcomeOf(due, one.deliveredAt, now, expected);
+    const outcome = outcomeOf(due, one.deliveredAt, now, warnMs);
     const isOpen = outcome === 'pending' || outcome === 'at_risk';
     if (outcome === 'missed' || outcome === 'at_risk') {
       const turn = turnOfCode(one.code, one.isParked);
@@ -129,14 +122,13 @@ function judgeExport(
         ...{ isMissed: outcome === 'missed', code: one.code, turn },
       });
     }
-    if (isOpen) nextCheckAt = Math.min(nextCheckAt, nextLook(due, expected, outcome, now));
+    if (isOpen) nextCheckAt = Math.min(nextCheckAt, nextLook(due, warnMs, outcome, now));
     else if (nextCheckAt === Number.POSITIVE_INFINITY) judgedTo = one.tickAt;
-    if (one.deliveredAt === null) before += 1;
   }
   const isFull = owed.length === intervalsPerExport;
   if (isFull && judgedTo !== null) nextCheckAt = now;
   if (nextCheckAt === Number.POSITIVE_INFINITY)
-    nextCheckAt = firstLook(checked, deadline, runMs, now);
+    nextCheckAt = firstLook(checked, deadline, warnMs, now);
   if (!Number.isFinite(nextCheckAt))
     throw new Error(`the deadline of export ${exportId} cannot be judged`);
   return { late, check: { exportId, judgedTo, nextCheckAt } };
@@ -147,34 +139,21 @@ const laterCheck = ({ exportId }: CheckedExport, now: Instant): Checked => ({
   ...{ exportId, judgedTo: null, nextCheckAt: now + 60 * minuteMs },
 });
 
-function expectationOf(
-  { warnMinutes }: CheckedExport,
-  runMs: number,
-  before: number,
-  notBefore: Instant | null,
-): Expectation {
-  return { runMs, before, notBefore, warnMs: (warnMinutes ?? 0) * minuteMs };
-}
-
-/** What waits before it may change, so an open deadline is looked at every minute. */
-function nextLook(due: Instant, expected: Expectation, outcome: string, now: Instant): Instant {
-  const changesAt = outcome === 'pending' ? riskAt(due, expected) : due + 1;
+/** An open deadline is looked at every minute: the interval may arrive. */
+function nextLook(due: Instant, warnMs: number, outcome: string, now: Instant): Instant {
+  const changesAt = outcome === 'pending' && warnMs > 0 ? due - warnMs : due + 1;
   return Math.min(changesAt, now + minuteMs);
 }
 
-/** Judges the interval that is open now: it may be at risk at its end already. */
+/** When the interval that is open now is looked at first. */
 function firstLook(
-  checked: CheckedExport,
+  { schedule: { openIntervalStart: start, nextTickAt: end, cadences } }: CheckedExport,
   deadline: Deadline,
-  runMs: number,
+  warnMs: number,
   now: Instant,
 ): Instant {
-  const { openIntervalStart: start, nextTickAt: end, cadences } = checked.schedule;
   const due = dueBy({ start, end }, cadences, deadline);
-  const expected = expectationOf(checked, runMs, 0, null);
-  // A run that takes as long as the last ones ends by then.
-  const endsAt = end + 2 * runMs + minuteMs;
-  return Math.max(now + minuteMs / 4, end, Math.min(riskAt(due, expected), endsAt));
+  return Math.max(now + minuteMs / 4, end, Math.min(due - warnMs, end + minuteMs));
 }
 
 function concernOf(checked: CheckedExport, { code, turn, dueBy: due }: LateInterval): Concerned {

@@ -8,7 +8,7 @@ import { type DeliveryRow, listOwed } from '../../../state/store/healing/deadlin
 import { readNow } from '../../../state/store/intervals/ticks.ts';
 import type { Context } from '../context.ts';
 import { turnOfCode } from '../notifications/announce.ts';
-import { deadlineOf } from './check-deadlines.ts';
+import { deadlineOf, warnMsOf } from './check-deadlines.ts';
 
 /** What became of the deadline of an interval. */
 export interface JudgedInterval {
@@ -71,7 +71,7 @@ export async function readDelivery(
   const isCut = rows.length > maxIntervals;
   const intervals = (isCut ? rows.slice(1) : rows).map((row) => {
     const due = dueBy(row.interval, batchExport.schedule.cadences, deadline);
-    return judged(row, due, now);
+    return judged(row, due, now, warnMsOf(batchExport));
   });
   const counts = { met: 0, missed: 0, at_risk: 0, pending: 0 };
   for (const { outcome } of intervals) counts[outcome] += 1;
@@ -79,16 +79,9 @@ export async function readDelivery(
   return { range, isCut, targetPercent, counts, budget, intervals };
 }
 
-/** At risk is what the last check found. */
-function judged(row: DeliveryRow, due: Instant, now: Instant): JudgedInterval {
+function judged(row: DeliveryRow, due: Instant, now: Instant, warnMs: number): JudgedInterval {
   const { interval, deliveredAt } = row;
-  const plain = outcomeOf(due, deliveredAt, now, {
-    runMs: 0,
-    before: 0,
-    notBefore: null,
-    warnMs: 0,
-  });
-  const outcome = plain === 'pending' && row.isAtRisk ? 'at_risk' : plain;
+  const outcome = outcomeOf(due, deliveredAt, now, warnMs);
   const isFine = outcome === 'met' || outcome === 'pending';
   const code = isFine ? null : (row.lateCode ?? row.code);
   const turn = isFine ? null : (row.turn ?? turnOfCode(code, row.isParked));

@@ -27,7 +27,7 @@ import { sealDestination } from './destination.ts';
 import { changeFilters } from './filters.ts';
 import { checkDeadline } from './deadline.ts';
 import { checkCsvArrays, checkEventFilters, type ExportRules } from './rules.ts';
-import { checkFreshnessMinutes, checkWindow, windowOf } from './schedule.ts';
+import { checkWindow, windowOf } from './schedule.ts';
 
 export interface CreateExportInput extends ExportSettings {
   readonly name: string;
@@ -76,9 +76,7 @@ export function examineNewExport(
     ...checked.problems,
     ...checkEventFilters(rules, input.model, checked.config),
     ...checkCsvArrays(transformations, checked.config),
-    ...(parsed.ok
-      ? checkFreshnessMinutes(input.freshnessMinutes, parsed.cadence)
-      : parsed.problems),
+    ...(parsed.ok ? [] : parsed.problems),
     ...checkDeadline(input, parsed.ok ? parsed.cadence : null),
     ...checkWindow(input.startAt, input.endAt),
     ...filtered.problems,

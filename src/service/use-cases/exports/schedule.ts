@@ -1,5 +1,5 @@
 import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
-import { type Cadence, type Interval, intervals } from '../../../foundation/domain/cadence.ts';
+import { type Interval, intervals } from '../../../foundation/domain/cadence.ts';
 import type { Problem } from '../../../foundation/domain/problem.ts';
 import {
   ceilInstant,
@@ -37,26 +37,6 @@ export function checkWindow(startAt: Timestamp | null, endAt: Timestamp | null):
   if (startAt === null || endAt === null || endAt > startAt) return [];
   return [{ code: 'invalid_input', detail: 'end_at must be after start_at.', attr: 'end_at' }];
 }
-
-/**
- * Just before a run, even the newest data is one interval old. A local day or week can be an hour longer.
- *
- * @returns what is wrong with an objective for this cadence
- */
-export function checkFreshnessMinutes(minutes: number | null, { interval }: Cadence): Problem[] {
-  if (minutes === null) return [];
-  const [, every] = /^every (\d+) minutes$/.exec(interval) ?? [];
-  const longest = every === undefined ? longestMinutes[interval] : Number(every);
-  if (longest === undefined || minutes > longest) return [];
-  const detail = `freshness_minutes must be more than ${longest}: with the interval ${interval}, data is up to ${longest} minutes old before its next run. Add time for the run itself.`;
-  return [{ code: 'min_value', detail, attr: 'freshness_minutes' }];
-}
-
-const longestMinutes: Readonly<Record<string, number>> = {
-  hour: 60,
-  day: 25 * 60,
-  week: 7 * 24 * 60 + 60,
-};
 
 /** The current interval and those after it, by the current schedule. */
 export async function previewSchedule(

@@ -22,7 +22,7 @@ import { askForSecrets, mergeConfig, openForChange, sealDestination } from './de
 import { changeFilters } from './filters.ts';
 import { changeDeadline, checkDeadline } from './deadline.ts';
 import { checkCsvArrays, checkEventFilters, checkTableStays, type ExportRules } from './rules.ts';
-import { checkFreshnessMinutes, checkWindow, windowOf } from './schedule.ts';
+import { checkWindow, windowOf } from './schedule.ts';
 
 /** The changes of a request; an undefined field keeps its value. */
 export interface UpdateExportInput {
@@ -61,9 +61,7 @@ export function examineChange(
   const settings = { ...changeSettings(before, change), ...changeDeadline(before, change) };
   const problems: Problem[] = [
     ...destination.problems,
-    ...(parsed.ok
-      ? checkFreshnessMinutes(settings.freshnessMinutes, parsed.cadence)
-      : parsed.problems),
+    ...(parsed.ok ? [] : parsed.problems),
     ...checkFixed('model', before.model, input.model),
     ...checkDeadline(settings, parsed.ok ? parsed.cadence : null),
     ...checkWindow(startAt, endAt),

@@ -10,34 +10,20 @@ const longest = `case e."interval" when 'hour' then interval '1 hour' when 'day'
 /** The time up to which the export `e` has data; before its first interval, the time from which it should have. */
 const dataUntil = `coalesce(e.high_water_mark, greatest(e.created_at, e.start_at))`;
 
-/** The age that an export without an objective may have: two intervals, and time for the run. */
-const usualObjective = `(2 * (${longest}) + ${grace})`;
-
-const ofProject = `(select p.freshness_minutes from projects p where p.id = e.team_id)`;
-
-/**
- * SQL of how old the data of the export `e` may be: its own objective, else that of its project or the installation, else two
- * intervals. Null: it has a deadline, which says when data is late.
- *
- * @param usual SQL of the installation's minutes; null: it has none
- */
-const objective = (usual: string): string => `case
-  when e.freshness_minutes is not null then e.freshness_minutes * interval '1 minute'
-  when e.deadline_minutes is null and e.deadline_at is null then coalesce(coalesce(${ofProject}, ${usual}) * interval '1 minute', ${usualObjective}) end`;
+/** SQL of how old the data of the export `e` may be: two intervals, and time for the run. Null: its deadline says when data is late. */
+const oldest = `case when e.deadline_minutes is null and e.deadline_at is null then 2 * (${longest}) + ${grace} end`;
 
 /** The deadline of the oldest interval of the export `e` that missed it and has not arrived. */
 const missedDeadline = `(select min(l.due_by) from late_intervals l
   where l.export_id = e.id and l.delivered_at is null and l.missed_at is not null)`;
 
 /**
- * SQL of the rule that says since when the data of the export `e` is late; null: it is not. Its data is older than its
- * objective, or an interval has missed its deadline and has not arrived. While a person pauses the export, it is not late. After
- * its end no data is expected. `checkFreshness` writes this to `late_since`, which everything else shows.
+ * SQL of the rule that says since when the data of the export `e` is late; null: it is not. An interval has missed its deadline and
+ * has not arrived. Without a deadline, the data is too old. While a person pauses the export, it is not late. After
+ * its end no data is expected. `checkLateness` writes this to `late_since`, which everything else shows.
  */
-export const lateSince = (
-  usual: string,
-): string => `case when not (e.paused and e.paused_reason is null) then least(
-  case when ${dataUntil} + ${objective(usual)} < least(clock_timestamp(), e.end_at) then ${dataUntil} + ${objective(usual)} end, ${missedDeadline}) end`;
+export const lateSince = `case when not (e.paused and e.paused_reason is null) then least(
+  case when ${dataUntil} + ${oldest} < least(clock_timestamp(), e.end_at) then ${dataUntil} + ${oldest} end, ${missedDeadline}) end`;
 
 const hasHole = `exists (select from missing_intervals h where h.export_id = e.id)`;
 

@@ -7,7 +7,6 @@ import {
   toTimestamp,
 } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
-import { nextTryOf } from './healing.ts';
 import { live } from '../runs/run-moves.ts';
 import { boundsOf, instantOf, intervalOf, isSameInterval } from '../database/times.ts';
 
@@ -44,9 +43,8 @@ const isOwed = `(t.fate = 'ran' or t.fate = 'paused' and exists (select from aut
 /** SQL: the newest failure of the interval of the tick `t`, and whether its run waits for transactions of the source. */
 const whyOf = `left join lateral (select r.error_code as code from runs r where ${isSameInterval('r', 't')} and r.error_code is not null
      order by r.generation desc limit 1) as failed on c.export_id is null
-  left join lateral (select o.parked_by is not null as parked from runs r join outbox o on o.run_id = r.id where ${isSameInterval('r', 't')} and r.status in ${live} limit 1) as waits on c.export_id is null
-  left join lateral (select ${nextTryOf} as next_try_at from holes h join batch_exports e on e.id = h.export_id
-      where ${isSameInterval('h', 't')} and h.heals_since is not null) as heals on c.export_id is null`;
+  left join lateral (select o.parked_by is not null as parked from runs r join outbox o on o.run_id = r.id
+      where ${isSameInterval('r', 't')} and r.status in ${live} limit 1) as waits on c.export_id is null`;
 
 /** An interval that is owed, as far as it is delivered. */
 export interface OwedInterval {
@@ -58,12 +56,10 @@ export interface OwedInterval {
   readonly code: string | null;
   /** Whether it waits for open transactions of its source. */
   readonly isParked: boolean;
-  readonly nextProbeAt: Instant | null;
 }
 
 const owedColumns = `t.export_id as "exportId", ${instantOf('t.tick_at')} as "tickAt", ${intervalOf('t')} as interval,
-  ${instantOf('c.delivered_at')} as "deliveredAt", failed.code, coalesce(waits.parked, false) as "isParked",
-  ${instantOf('heals.next_try_at')} as "nextProbeAt"`;
+  ${instantOf('c.delivered_at')} as "deliveredAt", failed.code, coalesce(waits.parked, false) as "isParked"`;
 
 /** Intervals that are owed and not judged, oldest first, up to `most` of each export. */
 export async function listUnjudged(
@@ -78,23 +74,6 @@ export async function listUnjudged(
        left join receipts c on ${isSameInterval('c', 't')} ${whyOf}
       order by t.export_id, t.tick_at`,
     [checked.map(({ exportId }) => exportId), checked.map(({ judgedTo }) => judgedTo), most],
-  );
-}
-
-/** How long the last runs of exports took, and how many wait or run now. */
-export interface Pace {
-  readonly exportId: string;
-  readonly runMs: number;
-}
-
-/** Finds for each export the longest of its last five completed runs. */
-export async function readPaces(tx: Sql, exportIds: readonly string[]): Promise<Pace[]> {
-  return tx.query<Pace>(
-    `select x.id as "exportId", coalesce((select max(extract(epoch from last.finished_at - last.started_at) * 1000) from (
-              select r.finished_at, r.started_at from receipts c join runs r on r.id = c.run_id
-               where c.export_id = x.id and r.started_at is not null order by c.data_interval_start desc limit 5) last), 0)::float8 as "runMs"
-       from unnest($1::uuid[]) as x (id)`,
-    [exportIds],
   );
 }
 
@@ -193,7 +172,6 @@ export interface DeliveryRow extends OwedInterval {
   /** The code that was noted when it was late or at risk. */
   readonly lateCode: string | null;
   readonly turn: Turn | null;
-  readonly isAtRisk: boolean;
 }
 
 /** Intervals that are owed and end in a range, oldest first. */
@@ -204,7 +182,7 @@ export async function listOwed(
   limit: number,
 ): Promise<DeliveryRow[]> {
   return sql.query<DeliveryRow>(
-    `select ${owedColumns}, l.code as "lateCode", l.turn, l.at_risk_at is not null as "isAtRisk"
+    `select ${owedColumns}, l.code as "lateCode", l.turn
        from (select * from ticks t where t.export_id = $1 and t.tick_at > $2 and t.tick_at <= $3 and ${isOwed} order by t.tick_at desc limit $4) t
        left join receipts c on ${isSameInterval('c', 't')} left join late_intervals l on ${isSameInterval('l', 't')} ${whyOf}
       order by t.tick_at`,

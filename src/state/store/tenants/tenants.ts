@@ -57,8 +57,6 @@ export interface Project {
   readonly name: string;
   /** Trusted by a customer's role when we assume it. */
   readonly externalId: string;
-  /** The objective of its exports without one; null: that of the installation. */
-  readonly freshnessMinutes: number | null;
   readonly createdAt: Timestamp;
   readonly disabledAt: Timestamp | null;
 }
@@ -89,7 +87,7 @@ export async function listTenantKeys(sql: Sql): Promise<readonly string[]> {
   return rows.map(({ tenantKey }) => tenantKey);
 }
 
-const projectColumns = `id, ${tenantKeyOf('projects')}, organization_id as "organizationId", name, external_id as "externalId", freshness_minutes as "freshnessMinutes", created_at as "createdAt", disabled_at as "disabledAt"`;
+const projectColumns = `id, ${tenantKeyOf('projects')}, organization_id as "organizationId", name, external_id as "externalId", created_at as "createdAt", disabled_at as "disabledAt"`;
 
 export interface NewProject {
   readonly organizationId: string;
@@ -176,15 +174,6 @@ export async function setDisabled(sql: Sql, tenant: TenantId, disabled: boolean)
     [id, disabled],
   );
   return changed.length > 0;
-}
-
-/** @param minutes null: the objective of the installation */
-export async function setProjectFreshness(
-  sql: Sql,
-  teamId: number,
-  minutes: number | null,
-): Promise<void> {
-  await sql.query('update projects set freshness_minutes = $2 where id = $1', [teamId, minutes]);
 }
 
 /** A page of the organizations that are not being deleted, by name. @param search part of a name, or an id */

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { NotificationSender } from '../../../src/foundation/domain/notification.ts';
-import { checkFreshness } from '../../../src/state/store/exports/freshness.ts';
+import { checkLateness } from '../../../src/state/store/exports/lateness.ts';
 import { pauseExport } from '../../../src/service/use-cases/exports/pause-export.ts';
 import {
   createWebhook,
@@ -45,7 +45,7 @@ afterEach(async () => {
 
 /** An export that was created `createdMsAgo` before, and has been as long without data. */
 async function createLate(wanted: ExportWanted = {}): Promise<string> {
-  const { id } = await createExportOfThePast(side, { freshnessMinutes: 90, ...wanted });
+  const { id } = await createExportOfThePast(side, wanted);
   await side.db.query(
     `update batch_exports set created_at = now() - $2 * interval '1 ms' where id = $1`,
     [id, wanted.createdMsAgo ?? 0],
@@ -68,21 +68,20 @@ async function lateness(id: string): Promise<Lateness['lateFor']> {
   return row?.lateFor ?? null;
 }
 
-describe('an export with an objective', () => {
+describe('an export without a deadline', () => {
   it('is late once its data is older, since the moment when it became so', async () => {
     const late = await createLate({ createdMsAgo: 300 * minuteMs });
     const fresh = await createLate({ createdMsAgo: 80 * minuteMs });
-    const free = await createLate({ createdMsAgo: 300 * minuteMs, freshnessMinutes: 9_000 });
-    // No worker checked for hours: the moment is that of the objective, not of the check.
-    expect(await checkFreshness(side.db)).toBe(1);
-    expect(await lateness(late)).toBeGreaterThan(210 * 60 - 1);
-    expect(await lateness(late)).toBeLessThan(210 * 60 + 60);
-    expect([await lateness(fresh), await lateness(free)]).toEqual([null, null]);
-    expect(await checkFreshness(side.db)).toBe(0);
+    const promised = await createLate({ createdMsAgo: 300 * minuteMs, deadlineMinutes: 600 });
+    // No worker checked for hours: the moment is that of two intervals and six minutes, not of the check.
+    expect(await checkLateness(side.db)).toBe(1);
+    expect(await lateness(late)).toBeGreaterThan(174 * 60 - 1);
+    expect(await lateness(late)).toBeLessThan(174 * 60 + 60);
+    expect([await lateness(fresh), await lateness(promised)]).toEqual([null, null]);
+    expect(await checkLateness(side.db)).toBe(0);
     expect(await types()).toEqual(['export.late']);
     const [event] = await deliveriesOf(side.db);
     expect(event?.facts).toMatchObject({
-      freshness_minutes: 90,
       high_water_mark: null,
       late_since: expect.stringMatching(/Z$/),
     });
@@ -90,14 +89,14 @@ describe('an export with an objective', () => {
 
   it('is on time again once an interval completes, not before', async () => {
     const id = await createLate({ createdMsAgo: 240 * minuteMs });
-    await checkFreshness(side.db);
+    await checkLateness(side.db);
     await decide(side.context);
     const runs = await listRuns(side.db, id);
     await complete(side.context, await claim(side, runs[0]?.id ?? ''));
-    await checkFreshness(side.db);
+    await checkLateness(side.db);
     expect(await types()).toEqual(['export.late']);
     for (const run of runs.slice(1)) await complete(side.context, await claim(side, run.id));
-    await checkFreshness(side.db);
+    await checkLateness(side.db);
     expect(await lateness(id)).toBeNull();
     expect(await types()).toEqual(['export.late', 'export.on_time']);
   });
@@ -105,20 +104,20 @@ describe('an export with an objective', () => {
   it('is noticed once by many workers that check at the same time', async () => {
     await createLate({ createdMsAgo: 300 * minuteMs });
     await side.db.transaction(async (tx) => {
-      expect(await checkFreshness(tx)).toBe(1);
-      const others = await Promise.all([...Array(8)].map(() => checkFreshness(side.db)));
+      expect(await checkLateness(tx)).toBe(1);
+      const others = await Promise.all([...Array(8)].map(() => checkLateness(side.db)));
       expect(others).toEqual(Array(8).fill(0));
     });
-    expect(await checkFreshness(side.db)).toBe(0);
+    expect(await checkLateness(side.db)).toBe(0);
     expect(await types()).toEqual(['export.late']);
   });
 
   it('that a person paused is not late; one that Sluice paused is', async () => {
     const actor = { organizationId: side.tenant.organizationId, keyId: null };
     const byPerson = await createLate({ createdMsAgo: 300 * minuteMs });
-    await checkFreshness(side.db);
+    await checkLateness(side.db);
     await pauseExport(side.context, actor, byPerson);
-    await checkFreshness(side.db);
+    await checkLateness(side.db);
     expect(await lateness(byPerson)).toBeNull();
     // It is not on time either.
     expect(await types()).toEqual(['export.late']);
@@ -127,32 +126,28 @@ describe('an export with an objective', () => {
       `update batch_exports set paused = true, paused_reason = 'failures' where id = $1`,
       [bySluice],
     );
-    await checkFreshness(side.db);
+    await checkLateness(side.db);
     expect(await lateness(bySluice)).not.toBeNull();
   });
 
-  it('is not late after its end, before its start, or by the longer objective of the installation', async () => {
+  it('is not late after its end or before its start', async () => {
     const now = Date.parse(
       (await side.db.query<{ at: string }>('select now() as at'))[0]?.at ?? '',
     );
     const old = 300 * minuteMs;
     const ended = await createLate({ createdMsAgo: old, endAt: now - 250 * minuteMs });
     const future = await createLate({ createdMsAgo: old, startAt: now + minuteMs });
-    const freed = await createLate({ createdMsAgo: old });
-    await checkFreshness(side.db);
+    await checkLateness(side.db);
     expect([await lateness(ended), await lateness(future)]).toEqual([null, null]);
-    await side.db.query('update batch_exports set freshness_minutes = null where id = $1', [freed]);
-    await checkFreshness(side.db, { minutes: 9_000 });
-    expect(await lateness(freed)).toBeNull();
-    expect(await types()).toEqual(['export.late', 'export.on_time']);
+    expect(await types()).toEqual([]);
   });
 
   it('that is locked at this moment is left to the next check', async () => {
     const id = await createLate({ createdMsAgo: 300 * minuteMs });
     await side.db.transaction(async (tx) => {
       await tx.query('select from batch_exports where id = $1 for update', [id]);
-      expect(await checkFreshness(side.db)).toBe(0);
+      expect(await checkLateness(side.db)).toBe(0);
     });
-    expect(await checkFreshness(side.db)).toBe(1);
+    expect(await checkLateness(side.db)).toBe(1);
   });
 });

@@ -5,33 +5,22 @@ import { prepared } from '../database/prepared.ts';
 /** Exports that one check changes at most: short locks. The next check changes the rest. */
 const batch = 500;
 
-const checking = (usual: string, wanted: string): string =>
-  prepared(`with changed as (
+const checkSql = prepared(`with changed as (
        select e.id from batch_exports e
-        where e.deleted_at is null and ${wanted}
-          and (e.late_since is null) <> (${lateSince(usual)} is null)
+        where e.deleted_at is null and (e.late_since is null) <> (${lateSince} is null)
         order by e.id limit ${batch} for no key update skip locked
      )
-     update batch_exports e set late_since = ${lateSince(usual)}
+     update batch_exports e set late_since = ${lateSince}
        from changed where e.id = changed.id returning 1`);
-
-const checkOwn = checking('null::int', 'e.freshness_minutes is not null');
-const checkAll = checking('$1::int', 'true');
 
 /**
  * Finds exports whose data is late, and those that are late no longer, by Postgres' clock. Workers may check at the same time:
  * each change is made once. An export that is locked at this moment is left to the next check.
  *
- * @param usual of exports without an objective: minutes, null: two intervals. Absent: only exports with one of their own are
- *   looked at, by an index
  * @returns how many changed
  */
-export async function checkFreshness(
-  sql: Sql,
-  usual?: { readonly minutes: number | null },
-): Promise<number> {
-  const rows = usual ? await sql.query(checkAll, [usual.minutes]) : await sql.query(checkOwn);
-  return rows.length;
+export async function checkLateness(sql: Sql): Promise<number> {
+  return (await sql.query(checkSql)).length;
 }
 
 /** An interval without data that no run fills by itself is reported after so long. */
