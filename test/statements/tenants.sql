@@ -808,30 +808,30 @@ select coalesce(p.tenant_key, p.id::text) as "tenantKey" from projects p where p
 
 -- tenants/tenants.ts insertProject
 -- takes $1 uuid, $2 text, $3 text, $4 text
--- gives id integer, tenantKey text, organizationId uuid, name text, externalId uuid, freshnessMinutes integer, createdAt timestamp with time zone, disabledAt timestamp with time zone
+-- gives id integer, tenantKey text, organizationId uuid, name text, externalId uuid, createdAt timestamp with time zone, disabledAt timestamp with time zone
 insert into projects (organization_id, name, tenant_key, tenant_identity) values ($1, $2, $3, $4)
-     on conflict (coalesce(tenant_identity, id::text)) do nothing returning id, coalesce(projects.tenant_key, projects.id::text) as "tenantKey", organization_id as "organizationId", name, external_id as "externalId", freshness_minutes as "freshnessMinutes", created_at as "createdAt", disabled_at as "disabledAt";
+     on conflict (coalesce(tenant_identity, id::text)) do nothing returning id, coalesce(projects.tenant_key, projects.id::text) as "tenantKey", organization_id as "organizationId", name, external_id as "externalId", created_at as "createdAt", disabled_at as "disabledAt";
 
 -- tenants/tenants.ts findProject
 -- takes $1 integer, $2 boolean
--- gives id integer, tenantKey text, organizationId uuid, name text, externalId uuid, freshnessMinutes integer, createdAt timestamp with time zone, disabledAt timestamp with time zone
-select id, coalesce(projects.tenant_key, projects.id::text) as "tenantKey", organization_id as "organizationId", name, external_id as "externalId", freshness_minutes as "freshnessMinutes", created_at as "createdAt", disabled_at as "disabledAt" from projects where id = $1 and ($2 or closed_at is null);
+-- gives id integer, tenantKey text, organizationId uuid, name text, externalId uuid, createdAt timestamp with time zone, disabledAt timestamp with time zone
+select id, coalesce(projects.tenant_key, projects.id::text) as "tenantKey", organization_id as "organizationId", name, external_id as "externalId", created_at as "createdAt", disabled_at as "disabledAt" from projects where id = $1 and ($2 or closed_at is null);
 
 -- tenants/tenants.ts listProjects
 -- takes $1 uuid
--- gives id integer, tenantKey text, organizationId uuid, name text, externalId uuid, freshnessMinutes integer, createdAt timestamp with time zone, disabledAt timestamp with time zone
-select id, coalesce(projects.tenant_key, projects.id::text) as "tenantKey", organization_id as "organizationId", name, external_id as "externalId", freshness_minutes as "freshnessMinutes", created_at as "createdAt", disabled_at as "disabledAt" from projects where organization_id = $1 and closed_at is null order by id;
+-- gives id integer, tenantKey text, organizationId uuid, name text, externalId uuid, createdAt timestamp with time zone, disabledAt timestamp with time zone
+select id, coalesce(projects.tenant_key, projects.id::text) as "tenantKey", organization_id as "organizationId", name, external_id as "externalId", created_at as "createdAt", disabled_at as "disabledAt" from projects where organization_id = $1 and closed_at is null order by id;
 
 -- tenants/tenants.ts byReach
 -- takes $1 uuid, $2 integer
--- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
 select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
   e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.paused_code as "pausedCode", e.start_at as "startAt",
-  e.end_at as "endAt", e.freshness_minutes as "freshnessMinutes", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.late_since as "lateSince",
+  e.end_at as "endAt", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
   e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt" from batch_exports e
@@ -839,14 +839,14 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
 
 -- tenants/tenants.ts byReach
 -- takes $1 integer, $2 bigint, $3 bigint
--- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
 select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
   e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.paused_code as "pausedCode", e.start_at as "startAt",
-  e.end_at as "endAt", e.freshness_minutes as "freshnessMinutes", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.late_since as "lateSince",
+  e.end_at as "endAt", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
   e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt", (select count(*) from batch_exports e where e.deleted_at is null and e.team_id = $1) as count
@@ -860,14 +860,14 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
 
 -- tenants/tenants.ts byReach
 -- takes $1 uuid, $2 uuid
--- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
 select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
   e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.paused_code as "pausedCode", e.start_at as "startAt",
-  e.end_at as "endAt", e.freshness_minutes as "freshnessMinutes", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.late_since as "lateSince",
+  e.end_at as "endAt", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
   e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt" from batch_exports e
@@ -875,14 +875,14 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
 
 -- tenants/tenants.ts byReach
 -- takes $1 uuid, $2 bigint, $3 bigint
--- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, freshnessMinutes integer, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
 select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
   e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.paused_code as "pausedCode", e.start_at as "startAt",
-  e.end_at as "endAt", e.freshness_minutes as "freshnessMinutes", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.late_since as "lateSince",
+  e.end_at as "endAt", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
   e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt", (select count(*) from batch_exports e where e.deleted_at is null and e.team_id in (select id from projects where organization_id = $1)) as count
@@ -905,10 +905,6 @@ update projects set disabled_at = case when $2 then coalesce(disabled_at, now())
 -- gives id uuid
 update organizations set disabled_at = case when $2 then coalesce(disabled_at, now()) end
       where id = $1 and closed_at is null returning id;
-
--- tenants/tenants.ts setProjectFreshness
--- takes $1 integer, $2 integer
-update projects set freshness_minutes = $2 where id = $1;
 
 -- tenants/tenants.ts listOrganizationPage
 -- takes $1 text, $2 bigint, $3 bigint

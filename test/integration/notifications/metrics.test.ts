@@ -101,8 +101,8 @@ test('the gauges count one failing, late, paused or exhausted export among many,
   expect(seen.get('sluice_paused_exports{by="person",fault=""}')).toBe(0);
   expect(seen.get('sluice_worst_lag_seconds')).toBeGreaterThan(2 * 86_400 - 1);
   expect(seen.get('sluice_longest_late_seconds')).toBeGreaterThan(3.5 * 3_600 - 1);
-  // It is exhausted, paused and late.
-  expect(seen.get('sluice_waiting_notifications')).toBe(3);
+  // One is exhausted, the other one is paused, and both are late.
+  expect(seen.get('sluice_waiting_notifications')).toBe(4);
   expect(seen.get('sluice_oldest_due_notification_seconds')).toBeGreaterThan(599);
   expect(seen.get('sluice_failing_notification_targets')).toBe(1);
   const labels = [...seen.keys()].filter((name) => name.includes('{'));
