@@ -11,7 +11,7 @@ import { until } from '../../support/until.ts';
 /** An empty database of an administrator, and a role that may only log in. `$role` and `$database` are their names. */
 async function createGuest(...statements: readonly string[]) {
   const database = await createEmptyDatabase();
-  const admin = new pg.Client({ connectionString: database.url });
+  const admin = new pg.Client({ connectionString: database.adminUrl });
   await admin.connect();
   const name = new URL(database.url).pathname.slice(1);
   const role = `guest_${randomBytes(6).toString('hex')}`;
