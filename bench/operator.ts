@@ -105,7 +105,6 @@ try {
     '/exports?limit=50&search=customer%2012',
     '/exports?limit=50&health=failing',
     `/exports?limit=50&cause_id=${cause?.id}`,
-    '/tasks?limit=10',
   ];
   const table: Record<string, object> = {};
   let slowest = 0;

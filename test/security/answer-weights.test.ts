@@ -145,7 +145,7 @@ const bounded = [
   'listBatchExportRunFiles',
   'retrieveDelivery',
   // An operator's; a row of a cause or an export has one error of at most 1,100 characters.
-  ...['listOrganizations', 'listKeys', 'listOperatorKeys', 'listTasks', 'retrieveTask'],
+  ...['listOrganizations', 'listKeys', 'listOperatorKeys'],
   ...['listCauses', 'listAllExports', 'listVerifications'],
   'listNotificationTargetsOfInstallation',
   ...['retrieveNotificationTargetOfInstallation', 'listNotificationDeliveriesOfInstallation'],

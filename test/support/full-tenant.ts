@@ -66,10 +66,6 @@ export async function fillTenant(
     `insert into late_intervals (export_id, data_interval_start, data_interval_end, due_by, turn)
      select id, '2024-01-03', '2024-01-04', '2024-01-04', 'ours' from batch_exports where id = $1`,
     `insert into verifications (export_id) select id from batch_exports where id = $1`,
-    `with task as (
-       insert into operator_tasks (action, cause, code) values ('probe', 'a cause', 'destination.unavailable') returning id
-     )
-     insert into operator_task_exports (task_id, export_id, team_id) select task.id, e.id, e.team_id from task, batch_exports e where e.id = $1`,
     `insert into automatic_pauses (export_id) select id from batch_exports where id = $1`,
     `insert into guarded_work (kind, id, expires_at) select 'look_back', id, now() from batch_exports where id = $1`,
     `insert into former_destinations (export_id, version, destination_config) select id, 7, '{"bucket_name": "former", "region": "eu-west-1"}' from batch_exports where id = $1`,

@@ -46,8 +46,7 @@ export type OperatorMe = Schemas['OperatorMe'];
 /** What keeps exports of all customers from their data. */
 export type Cause = Schemas['Cause'];
 export type OperatorExport = Schemas['OperatorExport'];
-export type OperatorTask = Schemas['OperatorTask'];
-export type OperatorTaskPreview = Schemas['OperatorTaskPreview'];
+export type ActedOnExport = Schemas['ActedOnExport'];
 /** What exports can use in this installation. */
 export type Capabilities = Schemas['Capabilities'];
 /** What one exported interval has, and how long its run took. */

@@ -37,3 +37,10 @@ export function turnOf(code: ErrorCode): Turn {
 
 /** Whose turn a stored code is; one that this build does not know is ours. */
 export const turnOfCode = (code: string): Turn => (isErrorCode(code) ? turnOf(code) : 'ours');
+
+/**
+ * What an operator does to an export. `probe`: its first interval without data is exported again, which shows whether the cause is
+ * over. `retry`: all intervals without data are, and an export that Sluice paused continues. `pause`: it is paused.
+ */
+export const operatorActions = ['probe', 'retry', 'pause'] as const;
+export type OperatorAction = (typeof operatorActions)[number];

@@ -115,8 +115,6 @@ const descriptions: Readonly<Record<string, string>> = {
   revokeKey: 'From the next request on, the key is refused. It cannot be undone.',
   retrieveOperatorMe:
     'A key of a customer is refused. `GET /api/me` says the same of a key of a customer.',
-  listTasks: 'Returns each task with how many of its exports and runs are done.',
-  retrieveTask: 'Poll every few seconds until `status` is no longer `Running`.',
   updatePlugin:
     'A new source makes a new version of each step that uses it. Runs that have already started keep their version.',
 };

@@ -5,7 +5,6 @@ import { removeEndedEntries } from '../../state/store/runs/outbox.ts';
 import { sweepWorkers } from '../../state/store/runs/workers.ts';
 import { checkDeadlines } from '../use-cases/deadlines/check-deadlines.ts';
 import { heal } from '../use-cases/healing/heal.ts';
-import { advanceTasks } from '../use-cases/operators/tasks.ts';
 import { doEach } from '../use-cases/separate-work.ts';
 import { lookBack } from '../use-cases/runs/look-back.ts';
 import { SlowExports } from '../use-cases/runs/slow-exports.ts';
@@ -47,7 +46,6 @@ export function createSweep(options: HandlerOptions, next: NextRuns): () => Prom
         if (ended > 0) reports.runFailed(new Error(`the outbox held ${ended} runs that had ended`));
       },
       () => sweepWorkers(db),
-      () => advanceTasks(context),
       () => checkDeadlines(context),
       async () => reports.runsMade('healing', await heal(context)),
       async () => {

@@ -2,25 +2,19 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { disabled as disabledReasons } from '../../../src/foundation/domain/batch-export.ts';
-import type { Context } from '../../../src/service/use-cases/context.ts';
 import type { ApiClient } from '../../support/api-client.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { storeExport } from '../../support/store-export.ts';
 import { exportOfThePast } from '../../support/run-side.ts';
 import { createKey } from '../../support/tenants.ts';
-import { advanceTasks } from '../../../src/service/use-cases/operators/tasks.ts';
-import { takeTaskExport } from '../../../src/state/store/healing/operator-tasks.ts';
 import { readExportHealth } from '../../../src/state/store/exports/export-health.ts';
 
 let api: ApiUnderTest;
 let operator: ApiClient;
 let reader: ApiClient;
-let context: Context;
 
 beforeAll(async () => {
-  api = await startApiUnderTest({}, (options) => {
-    context = options.context;
-  });
+  api = await startApiUnderTest();
   const all = await createKey(api.db, { organizationId: null });
   const read = await createKey(api.db, { organizationId: null, scopes: ['operator:read'] });
   operator = api.client.withKey(all.key);
@@ -242,53 +236,20 @@ describe('causes', () => {
     await operator.delete(`/api/admin/notification_targets/${target.body.id}`);
   });
 
-  test('retry all: a dry run, a task that can be watched, and its cancellation', async () => {
-    const { body } = await reader.get('/api/admin/causes?turn=customer');
-    const at = `/api/admin/causes/${body.results[0]?.id}/tasks`;
-    expect((await reader.post(at, { action: 'retry', dry_run: true })).status).toBe(403);
-    const dry = await operator.post(at, { action: 'retry', dry_run: true });
-    expect([dry.status, dry.body]).toMatchObject([
-      200,
-      { exports: 3, organizations: 1, missing_intervals: 9 },
-    ]);
-    expect((await reader.get('/api/admin/tasks')).body.count).toBe(0);
-    const started = await operator.post(at, { action: 'retry' });
-    expect([started.status, started.body]).toMatchObject([201, { status: 'Running', exports: 3 }]);
-    const taskAt = `/api/admin/tasks/${started.body.id}`;
-    // While one worker has an export, others go on with the rest.
-    await api.db.transaction(async (tx) => {
-      expect(await takeTaskExport(tx, String(started.body.id), String(buckets[0]))).toBe(true);
-      await advanceTasks(context);
-      expect((await reader.get(taskAt)).body).toMatchObject({ status: 'Running', done_exports: 2 });
-    });
-    await Promise.all([advanceTasks(context), advanceTasks(context)]);
+  test('a retry exports what has no data, and a pause pauses', async () => {
+    for (const id of buckets.slice(0, 3)) {
+      const at = `/api/admin/exports/${id}/act`;
+      expect((await reader.post(at, { action: 'retry' })).status).toBe(403);
+      expect((await operator.post(at, { action: 'retry' })).body.passed_over).toBeNull();
+    }
     const running = await api.db.query<{ n: number }>(
-      `select count(*)::int as n from backfills where status = 'Running' and reprocess = 'failed' and total_runs = 3`,
+      `select count(*)::int as n from backfills where status = 'Running' and reprocess = 'missing' and total_runs = 3`,
     );
     expect(running[0]?.n).toBe(3);
-    expect((await reader.get(taskAt)).body).toMatchObject({ status: 'Running', done_exports: 3 });
-    const cancelled = await operator.post(`${taskAt}/cancel`);
-    expect(cancelled.body).toMatchObject({ status: 'Cancelled' });
-    expect((await operator.post(`${taskAt}/cancel`)).status).toBe(400);
-    const left = await api.db.query(`select from backfills where status = 'Running'`);
-    expect(left).toEqual([]);
-  });
-
-  test('pause all pauses each, and probe exports one interval of one export', async () => {
-    const { body } = await reader.get('/api/admin/causes?turn=customer');
-    const at = `/api/admin/causes/${body.results[0]?.id}/tasks`;
-    await operator.post(at, { action: 'probe' });
-    await advanceTasks(context);
-    const probes = await api.db.query(
-      `select from backfills where status = 'Running' and total_runs = 1`,
-    );
-    expect(probes).toHaveLength(1);
-    const paused = await operator.post(at, { action: 'pause' });
-    await advanceTasks(context);
-    expect((await reader.get(`/api/admin/tasks/${paused.body.id}`)).body).toMatchObject({
-      status: 'Completed',
-      done_exports: 3,
-    });
+    for (const id of buckets.slice(0, 3)) {
+      const paused = await operator.post(`/api/admin/exports/${id}/act`, { action: 'pause' });
+      expect([paused.status, paused.body]).toEqual([200, { backfill_ids: [], passed_over: null }]);
+    }
     const rows = await api.db.query<{ paused: boolean }>(
       'select paused from batch_exports where id = any ($1::uuid[])',
       [buckets.slice(0, 3)],

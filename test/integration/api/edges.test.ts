@@ -195,7 +195,7 @@ test('an id that cannot be one is 404 on every path of an operator', async () =>
     'patch /api/admin/projects/{project_id}': { disabled: true },
     'post /api/admin/organizations/{organization_id}/projects': { name: 'X' },
     'post /api/admin/organizations/{organization_id}/keys': { name: 'X', scopes: ['*'] },
-    'post /api/admin/causes/{cause_id}/tasks': { action: 'probe' },
+    'post /api/admin/exports/{export_id}/act': { action: 'probe' },
   };
   for (const [method, path] of asked) {
     for (const id of ['x', '-1', '1.5', '99999999999999999999', '%F0%9F%98%80']) {

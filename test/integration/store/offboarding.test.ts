@@ -56,7 +56,6 @@ const tablesWithoutTenants = [
   'installation_alarms',
   'offboarding_places',
   'offboardings',
-  'operator_tasks',
   'sluice_migrations',
   'verify_turn',
   'workers',

@@ -1,12 +1,17 @@
 import { Argument, type Command, Option } from 'commander';
-import { turns } from '../../../foundation/domain/causes.ts';
-import { taskActions } from '../../../foundation/domain/operator-task.ts';
-import { type CliDeps, CliError } from '../deps.ts';
+import {
+  type OperatorAction as Action,
+  operatorActions,
+  turns,
+} from '../../../foundation/domain/causes.ts';
+import { type CliDeps, CliError, exitCodes } from '../deps.ts';
 import { paintFor, plain, plural, shortName, shortTime, tableLines } from '../text.ts';
 import { confirm } from './confirm.ts';
 import { print } from './print.ts';
+import { type Api, readAll } from './api.ts';
 import { type ApiOptions, openApi, withApi } from './open-api.ts';
-import type { Cause, OperatorExport, OperatorTask } from './types.ts';
+import { createProgress } from './progress.ts';
+import type { Cause, OperatorExport } from './types.ts';
 
 interface SearchOptions extends ApiOptions {
   readonly customer?: string;
@@ -17,8 +22,6 @@ interface ActOptions extends ApiOptions {
   readonly dryRun?: boolean;
   readonly yes?: boolean;
 }
-
-type Action = OperatorTask['action'];
 
 /** What a screen lists. */
 const listed = 200;
@@ -44,33 +47,13 @@ export function registerCauses(program: Command, deps: CliDeps): void {
       listExports(deps, cause, options),
     );
 
-  for (const action of taskActions) {
+  for (const action of operatorActions) {
     withApi(causes.command(action).description(descriptions[action]))
       .addArgument(new Argument('<cause>', 'the id of the cause'))
       .option('--dry-run', 'only print how much it would be')
       .option('--yes', 'do not ask')
       .action((cause: string, options: ActOptions) => act(deps, action, cause, options));
   }
-
-  withApi(
-    causes.command('tasks').description('list what operators have started, and its progress'),
-  ).action(async (options: ApiOptions) => {
-    const { results } = await openApi(deps, options).callAdmin('get', '/tasks');
-    print(deps, options, results, () => taskLines(deps, results));
-  });
-  withApi(
-    causes.command('cancel').description('cancel a task: its runs end, and the rest is left alone'),
-  )
-    .argument('<task>', 'the id of the task')
-    .action(async (task: string, options: ApiOptions) => {
-      const path = { task_id: task };
-      const api = openApi(deps, options);
-      const cancelled = await api.callAdmin('post', '/tasks/{task_id}/cancel', {
-        path,
-        notFound: 'There is no such task. `sluice causes tasks` lists them.',
-      });
-      print(deps, options, cancelled, () => taskLines(deps, [cancelled]));
-    });
 }
 
 const descriptions: Readonly<Record<Action, string>> = {
@@ -186,48 +169,78 @@ async function act(
   options: ActOptions,
 ): Promise<void> {
   const api = openApi(deps, options);
-  const path = { cause_id: cause };
-  const ask = (body: object) =>
-    api.callAdmin('post', '/causes/{cause_id}/tasks', { path, body, notFound: noSuchCause });
-  const preview = await ask({ action, dry_run: true });
-  if (!('dry_run' in preview)) throw new CliError('The service did not answer with a dry run.');
-  const missing = plural(preview.missing_intervals, 'interval');
-  const whose = `${plural(preview.exports, 'export')} of ${plural(preview.organizations, 'customer')}`;
-  const paused =
-    preview.paused_exports > 0
-      ? `. ${plural(preview.paused_exports, 'paused export')} of them continue, and also export what the pause missed`
-      : '';
-  // A pause exports none.
-  const summary = `${action}: ${whose}${action === 'pause' ? '' : `, ${missing} without data`}${paused}`;
+  const all = await readAll((offset) =>
+    api.callAdmin('get', '/exports', { query: { cause_id: cause, limit: 1_000, offset } }),
+  );
+  const exports = action === 'probe' ? all.slice(0, 1) : all;
+  if (exports.length === 0) throw new CliError(noSuchCause);
+  const summary = summaryOf(action, exports);
   if (options.dryRun) {
+    const preview = { action, dry_run: true, exports: exports.map(({ id }) => id) };
     print(deps, options, preview, () => [summary]);
     return;
   }
   await confirm(deps.terminal, `${summary}. Start?`, options.yes ?? false);
-  const task = await ask({ action });
-  if (!('status' in task)) throw new CliError('The service did not start the task.');
-  print(deps, options, task, () => [
-    ...taskLines(deps, [task]),
-    `\`sluice causes tasks\` shows its progress, \`sluice causes cancel ${task.id}\` stops it.`,
-  ]);
+  const progress = createProgress(deps.terminal);
+  const acted: Acted[] = [];
+  for (const { id, name } of exports) {
+    acted.push({ id, ...(await actOn(api, id, action)) });
+    progress.show(acted.length / exports.length, plain(shortName(name)));
+  }
+  progress.end();
+  print(deps, options, acted, () => actedLines(action, acted));
+  const failed = acted.filter(({ error }) => error !== null);
+  if (failed.length === 0) return;
+  const rest = `${plural(failed.length, 'export')} not done. Run the command again: what is done is not done twice.`;
+  throw new CliError(`${rest} The last error: ${failed.at(-1)?.error}`);
 }
 
-function taskLines(deps: CliDeps, tasks: readonly OperatorTask[]): readonly string[] {
-  if (tasks.length === 0) return ['none'];
-  const rows = tasks.map((task) => [
-    task.id,
-    task.action,
-    task.status,
-    `${task.done_exports + task.skipped_exports}/${task.exports}`,
-    `${task.completed_runs} completed, ${task.failed_runs} failed, ${task.runs - task.completed_runs - task.failed_runs} open`,
-    shortTime(task.created_at),
-    task.cause,
-  ]);
-  const head = ['TASK', 'ACTION', 'STATUS', 'EXPORTS', 'RUNS', 'SINCE', 'CAUSE'];
-  const skipped = tasks.flatMap(({ id, skipped_because: because }) =>
-    because.map(
-      (one) => `${id}: passed over ${plural(one.exports, 'export')}: ${plain(one.reason)}`,
-    ),
+/** How much it is. */
+function summaryOf(action: Action, exports: readonly OperatorExport[]): string {
+  const customers = new Set(exports.map((one) => one.organization_id)).size;
+  const missing = exports.reduce((sum, one) => sum + one.missing_intervals, 0);
+  const least = action === 'probe' ? Math.min(1, missing) : missing;
+  const pausedCount = exports.filter(({ paused }) => paused).length;
+  const paused =
+    action === 'retry' && pausedCount > 0
+      ? `. ${plural(pausedCount, 'paused export')} of them continue, and also export what the pause missed`
+      : '';
+  // A pause exports none.
+  const without = action === 'pause' ? '' : `, ${plural(least, 'interval')} without data`;
+  return `${action}: ${plural(exports.length, 'export')} of ${plural(customers, 'customer')}${without}${paused}`;
+}
+
+interface Acted {
+  readonly id: string;
+  /** Why nothing was done to it; null: it was, or it failed. */
+  readonly passedOver: string | null;
+  readonly error: string | null;
+}
+
+/** One that fails does not keep the others from their turn. */
+async function actOn(api: Api, id: string, action: Action): Promise<Omit<Acted, 'id'>> {
+  try {
+    const answer = await api.callAdmin('post', '/exports/{export_id}/act', {
+      path: { export_id: id },
+      body: { action },
+      notFound: 'The export is gone.',
+    });
+    return { passedOver: answer.passed_over, error: null };
+  } catch (error) {
+    const isOurs = error instanceof CliError && error.exitCode === exitCodes.failed;
+    if (!isOurs) throw error;
+    return { passedOver: null, error: error.message };
+  }
+}
+
+function actedLines(action: Action, acted: readonly Acted[]): readonly string[] {
+  const done = acted.filter((one) => one.passedOver === null && one.error === null).length;
+  const reasons = new Map<string, number>();
+  for (const { passedOver: reason } of acted) {
+    if (reason !== null) reasons.set(reason, (reasons.get(reason) ?? 0) + 1);
+  }
+  const skipped = [...reasons].map(
+    ([reason, count]) => `passed over ${plural(count, 'export')}: ${plain(reason)}`,
   );
-  return [...tableLines(head, rows, paintFor(deps.terminal)), ...skipped];
+  return [`${action}: ${done} of ${plural(acted.length, 'export')}`, ...skipped];
 }

@@ -44,7 +44,6 @@ export type AdminPrefix = '/api/admin';
 export type NotificationTarget = Schemas['NotificationTarget'];
 export type NotificationDelivery = Schemas['NotificationDelivery'];
 export type Cause = Schemas['Cause'];
-export type OperatorTask = Schemas['OperatorTask'];
 export type OperatorExport = Schemas['OperatorExport'];
 export type BatchExport = Schemas['BatchExport'];
 /** What an export needs; each has one. The service decides it. */

@@ -12,7 +12,6 @@ import { useSearchText } from '../use-search-text.ts';
 import { useTitle } from '../use-title.ts';
 import { CauseActions } from './cause-actions.tsx';
 import { causeExportsPageSize, causesPageSize, type OperatorClient } from './operator-client.ts';
-import { TaskList } from './task-list.tsx';
 
 const turns = [
   ['', 'Anyone'],
@@ -85,7 +84,6 @@ export function CausesPage({ client, mayWrite }: PageProps) {
         </ul>
       )}
       {data && <OffsetPager page={data} pageSize={causesPageSize} offset={offset} />}
-      <TaskList client={client} mayWrite={mayWrite} />
     </>
   );
 }

@@ -1,16 +1,13 @@
 import { inSnakeCase } from '../../../foundation/domain/snake-case.ts';
 import { type Static, Type } from 'typebox';
 import { exportHealths } from '../../../foundation/domain/batch-export.ts';
-import { turns } from '../../../foundation/domain/causes.ts';
-import { taskActions } from '../../../foundation/domain/operator-task.ts';
-import { notFound } from '../../../foundation/domain/problem.ts';
+import { operatorActions, turns } from '../../../foundation/domain/causes.ts';
 import {
   listCauses,
   listOperatorExports,
   type OperatorCause,
 } from '../../../state/store/healing/operator-causes.ts';
-import { findTask, listTasks } from '../../../state/store/healing/operator-tasks.ts';
-import { describeCause, endTask, findCause, startTask } from '../../use-cases/operators/tasks.ts';
+import { actOnExport, describeCause } from '../../use-cases/operators/act-on-export.ts';
 import { type Api, callerOf } from '../api.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';
 import { OffsetPageOf, PageQuery } from '../lists/schema.ts';
@@ -82,45 +79,13 @@ export const OperatorExport = named(
   }),
 );
 
-export const Task = named(
-  'OperatorTask',
+export const ActedOnExport = named(
+  'ActedOnExport',
   Type.Object({
-    id: Type.String({ format: 'uuid' }),
-    action: Type.Enum([...taskActions]),
-    cause: Type.String({ description: 'The cause, as it was when the task began.' }),
-    code: Type.String(),
-    status: Type.Enum(['Running', 'Completed', 'Cancelled']),
-    requested_by: Nullable(Type.String({ format: 'uuid', description: "The operator's key." })),
-    created_at: Time,
-    finished_at: Nullable(Time),
-    exports: Count,
-    done_exports: Count,
-    skipped_exports: Count,
-    skipped_because: Type.Array(Type.Object({ reason: Type.String(), exports: Count }), {
-      description: 'Why nothing was done to these exports; the ten most frequent reasons.',
+    backfill_ids: Type.Array(Type.String({ format: 'uuid' }), {
+      description: 'Backfills that it has started.',
     }),
-    runs: { ...Count, description: 'Runs that it has made so far.' },
-    completed_runs: Count,
-    failed_runs: Count,
-  }),
-);
-
-export const TaskPreview = named(
-  'OperatorTaskPreview',
-  Type.Object({
-    dry_run: Type.Literal(true),
-    action: Type.Enum([...taskActions]),
-    organizations: Count,
-    exports: Count,
-    missing_intervals: {
-      ...Count,
-      description:
-        'Intervals that would be exported again. A retry of paused exports also exports what the pause missed.',
-    },
-    paused_exports: {
-      ...Count,
-      description: 'Exports that Sluice paused and that would continue.',
-    },
+    passed_over: Nullable(Type.String({ description: 'Why nothing was done; null: it was.' })),
   }),
 );
 
@@ -135,15 +100,13 @@ const search = {
   ),
   turn: Type.Optional(Turn),
 };
-const OfCause = Type.Object({ cause_id: Type.String({ pattern: '^[0-9a-f]{32}$' }) });
-const OfTask = Type.Object({ task_id: Type.String({ format: 'uuid' }) });
-const StartTask = Type.Object(
+const OfExport = Type.Object({ export_id: Type.String({ format: 'uuid' }) });
+const Act = Type.Object(
   {
-    action: Type.Enum([...taskActions], {
+    action: Type.Enum([...operatorActions], {
       description:
-        'probe: the first interval without data of one export is exported again. retry: all intervals without data are, and exports that Sluice paused continue. pause: all exports are paused.',
+        'probe: the first interval without data is exported again. retry: all intervals without data are, and an export that Sluice paused continues. pause: the export is paused.',
     }),
-    dry_run: Type.Optional(Type.Boolean({ description: 'Only return how much it would be.' })),
   },
   { additionalProperties: false },
 );
@@ -198,61 +161,18 @@ export function causeRoutes(api: Api): void {
   );
 
   api.post(
-    '/causes/:cause_id/tasks',
-    operation('operator:write', 'startTask', 'Probe, retry or pause all exports of a cause', {
-      description:
-        'The task runs in the background, behind live runs and in turns among customers. Retrieve it to see its progress; cancel it to stop it.',
-      params: OfCause,
-      body: StartTask,
-      response: { 200: Ref(TaskPreview), 201: Ref(Task), ...postErrors() },
-    }),
-    async (request, reply) => {
-      const { action, dry_run: isDry = false } = request.body;
-      const cause = await findCause(request.context, request.params.cause_id);
-      if (isDry) return previewOf(cause, action);
-      const task = await startTask(request.context, cause, action, callerOf(request).id);
-      reply.code(201);
-      return inSnakeCase(task);
-    },
-  );
-
-  api.get(
-    '/tasks',
-    operation('operator:read', 'listTasks', 'List the tasks of operators, newest first', {
-      querystring: Type.Object(PageQuery),
-      response: { 200: OffsetPageOf(Task), ...errors() },
+    '/exports/:export_id/act',
+    operation('operator:write', 'actOnExport', 'Probe, retry or pause an export', {
+      description: 'Call it for each export of a cause. A repeated call does nothing twice.',
+      params: OfExport,
+      body: Act,
+      response: { 200: Ref(ActedOnExport), ...postErrors() },
     }),
     async (request) => {
-      const page = pageOf(request.query);
-      return offsetEnvelope(request, page, await listTasks(request.context.db, page), inSnakeCase);
-    },
-  );
-  api.get(
-    '/tasks/:task_id',
-    operation('operator:read', 'retrieveTask', 'Retrieve a task with its progress', {
-      params: OfTask,
-      response: { 200: Ref(Task), ...errors() },
-    }),
-    async ({ context, params }) => {
-      const found = await findTask(context.db, params.task_id);
-      if (!found) throw notFound();
-      return inSnakeCase(found);
-    },
-  );
-  api.post(
-    '/tasks/:task_id/cancel',
-    operation('operator:write', 'cancelTask', 'Cancel a task', {
-      description:
-        'Exports that wait are left alone. Runs that it has made and that run are cancelled.',
-      params: OfTask,
-      response: { 200: Ref(Task), ...postErrors() },
-    }),
-    async ({ context, params }) => {
-      if (!(await findTask(context.db, params.task_id))) throw notFound();
-      await endTask(context, params.task_id);
-      const found = await findTask(context.db, params.task_id);
-      if (!found) throw notFound();
-      return inSnakeCase(found);
+      const { action } = request.body;
+      const { id } = callerOf(request);
+      const acted = await actOnExport(request.context, request.params.export_id, action, id);
+      return { backfill_ids: [...acted.backfillIds], passed_over: acted.passedOver };
     },
   );
 }
@@ -277,24 +197,4 @@ function nextOf({ nextAttemptAt, nextProbeAt, pausedExports, exports }: Operator
     return 'Nothing: Sluice has paused them. After the cause is fixed, retry all.';
   }
   return 'The next interval of each export is tried as usual. Intervals without data wait for a retry.';
-}
-
-function previewOf(
-  cause: OperatorCause,
-  action: (typeof taskActions)[number],
-): Static<typeof TaskPreview> {
-  const isProbe = action === 'probe';
-  const isPause = action === 'pause';
-  return {
-    dry_run: true,
-    action,
-    organizations: isProbe ? 1 : cause.organizations,
-    exports: isProbe ? 1 : cause.exports,
-    missing_intervals: isPause
-      ? 0
-      : isProbe
-        ? Math.min(1, cause.missingIntervals)
-        : cause.missingIntervals,
-    paused_exports: action === 'retry' ? cause.pausedExports : 0,
-  };
 }

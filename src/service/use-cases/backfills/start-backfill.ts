@@ -43,6 +43,8 @@ export interface BackfillRequest {
   readonly dropsMissing?: boolean;
   /** Null: the installation's default. */
   readonly concurrency: number | null;
+  /** Whether an operator asks: the limit of the project does not count. Default: false. */
+  readonly isOfOperator?: boolean;
 }
 
 export interface StartedBackfill {
@@ -102,7 +104,8 @@ export async function recordBackfill(
       throw new Refusal({ code: 'conflict', detail, attr: null });
     }
   }
-  if ((await countRunningBackfills(tx, batchExport.teamId)) >= maxRunningPerTeam) {
+  const { isOfOperator = false } = request;
+  if (!isOfOperator && (await countRunningBackfills(tx, batchExport.teamId)) >= maxRunningPerTeam) {
     const detail = `${maxRunningPerTeam} backfills of this project are running. Wait until one ends.`;
     // A backfill takes minutes, so an earlier retry would not help.
     throw new Throttled(detail, 60_000);

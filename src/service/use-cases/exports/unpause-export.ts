@@ -27,6 +27,8 @@ export interface UnpauseOptions {
   readonly backfill: boolean;
   /** Also export the requested intervals that have no data: runs that failed leave them behind. */
   readonly retryMissing: boolean;
+  /** Whether an operator asks: the limit of the project's backfills does not count. Default: false. */
+  readonly isOfOperator?: boolean;
 }
 
 /**
@@ -60,7 +62,8 @@ export async function unpauseExport(
     const backfillIds: string[] = [];
     let totalRuns = 0;
     for (const request of requests) {
-      const recorded = await recordBackfill(tx, context, batchExport, request);
+      const asked = { ...request, isOfOperator: options.isOfOperator ?? false };
+      const recorded = await recordBackfill(tx, context, batchExport, asked);
       backfillIds.push(recorded.backfillId);
       totalRuns += recorded.totalRuns;
     }

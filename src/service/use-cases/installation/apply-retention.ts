@@ -11,7 +11,6 @@ import {
   deleteOldPluginSources,
   deleteOldRuns,
   deleteOldStepVersions,
-  deleteOldTasks,
   deleteOldTicks,
   deleteOldWorkerSeconds,
 } from '../../../state/store/database/retention.ts';
@@ -25,7 +24,6 @@ export async function applyRetention({ db, policy }: Context): Promise<void> {
     [deleteOldNotifications, logRetentionDays],
     [deleteOldWorkerSeconds, logRetentionDays],
     [deleteOldGuardedWork, logRetentionDays],
-    [deleteOldTasks, logRetentionDays],
     [deleteOldActivity, retentionDays],
     [deleteOldTicks, retentionDays],
     [deleteForgottenReceipts, retentionDays],

@@ -41,12 +41,6 @@ export const deleteOldNotifications = deleteBy(
       where ${isOld('happened_at')}) returning 1`,
 );
 
-/** Tasks of operators: they name places of customers. */
-export const deleteOldTasks = deleteBy(
-  `delete from operator_tasks where id = any (array(
-     select id from operator_tasks where ${isOld('created_at')} and status <> 'Running' limit ${batch})) returning 1`,
-);
-
 export const deleteOldWorkerSeconds = deleteBy(
   `delete from worker_seconds where ctid = any (array(
      select ctid from worker_seconds where ${isOld('hour')} limit ${batch})) returning 1`,

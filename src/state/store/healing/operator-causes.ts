@@ -1,11 +1,12 @@
 import { disabledCodes, type ExportHealth } from '../../../foundation/domain/batch-export.ts';
 import { type ErrorCode, errorCatalogue } from '../../../foundation/domain/errors.ts';
 import { type Turn, turnOf } from '../../../foundation/domain/causes.ts';
-import type { Timestamp } from '../../../foundation/domain/time.ts';
+import type { DataInterval, Timestamp } from '../../../foundation/domain/time.ts';
 import { mayRun, nextTryOf } from './healing.ts';
 import type { Sql } from '../database/database.ts';
 import { healthOfExport } from '../exports/export-states.ts';
 import { Conditions, type OffsetPage, type PageRequest } from '../database/lists.ts';
+import { rangeOf } from '../database/times.ts';
 
 /**
  * What keeps exports from their data: one row for all exports that fail with the same error at the same place. It is a view for people;
@@ -209,13 +210,30 @@ export async function listOperatorExports(
   };
 }
 
-/** Ids of a cause's exports with the organizations and intervals that they are, for a task. */
-export async function listExportsOfCause(
+/** Whose an export is; null if there is none that is not deleted. */
+export async function findOwnerOf(
   sql: Sql,
-  causeId: string,
-): Promise<readonly { readonly id: string; readonly teamId: number }[]> {
-  return sql.query(
-    `with ${judged} select n.id, n.team_id as "teamId" from named n where n.code is not null and n.cause_id = $6 order by n.since, n.id`,
-    [...values({ search: null, turn: null, causeId }), causeId],
+  exportId: string,
+): Promise<{ readonly organizationId: string; readonly teamId: number } | null> {
+  const [row] = await sql.query<{ organizationId: string; teamId: number }>(
+    `select p.organization_id as "organizationId", e.team_id as "teamId"
+       from batch_exports e join projects p on p.id = e.team_id where e.id = $1 and e.deleted_at is null`,
+    [exportId],
   );
+  return row ?? null;
+}
+
+/** The intervals of an export without data: the first one, and the range from it to the last one. */
+export async function findMissingRange(
+  sql: Sql,
+  exportId: string,
+): Promise<{ readonly first: DataInterval; readonly all: DataInterval } | null> {
+  const [row] = await sql.query<{ first: DataInterval; all: DataInterval }>(
+    `select ${rangeOf('f')} as first, ${rangeOf('g')} as all
+       from (select min(data_interval_start) as start_at, max(data_interval_end) as end_at from missing_intervals where export_id = $1) g,
+            (select data_interval_start as start_at, data_interval_end as end_at
+               from missing_intervals where export_id = $1 order by data_interval_start limit 1) f`,
+    [exportId],
+  );
+  return row ?? null;
 }

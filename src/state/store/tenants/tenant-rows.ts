@@ -26,7 +26,6 @@ const by = (table: string, condition: string): TenantTable => ({
 /** With an export's rows, in the order in which foreign keys let them go. $1: the export. */
 const exportTables: readonly TenantTable[] = [
   by('outbox', 't.export_id = $1'),
-  by('operator_task_exports', 't.export_id = $1'),
   by('verifications', 't.export_id = $1'),
   by('log_entries', 't.export_id = $1'),
   by('log_counts', 't.export_id = $1'),

@@ -1,0 +1,132 @@
+import { type BatchExport, disabledCodes } from '../../../foundation/domain/batch-export.ts';
+import { type ErrorCode, errorCatalogue, isErrorCode } from '../../../foundation/domain/errors.ts';
+import { notFound, Refusal } from '../../../foundation/domain/problem.ts';
+import type { DataInterval } from '../../../foundation/domain/time.ts';
+import { healNow } from '../../../state/store/healing/healing.ts';
+import { findBatchExport } from '../../../state/store/exports/exports.ts';
+import type { OperatorAction } from '../../../foundation/domain/causes.ts';
+import {
+  findMissingRange,
+  findOwnerOf,
+  type OperatorCause,
+} from '../../../state/store/healing/operator-causes.ts';
+import { startBackfill, wholeRange } from '../backfills/start-backfill.ts';
+import { type Actor, type Context, inOneTransaction } from '../context.ts';
+import { pauseExport } from '../exports/pause-export.ts';
+import { unpauseExport } from '../exports/unpause-export.ts';
+
+/** What a cause means, for people. */
+export function describeCause({ code }: Pick<OperatorCause, 'code'>): {
+  readonly means: string;
+  readonly remedy: string;
+} {
+  return isErrorCode(code) ? errorCatalogue[code as ErrorCode] : (conditions[code] ?? unknown);
+}
+
+const unknown = { means: 'The newest run has failed.', remedy: 'Look at the error of the run.' };
+const conditions: Readonly<Record<string, { means: string; remedy: string }>> = {
+  'verify.failed': {
+    means:
+      'The newest verification has not proven that the files contain each source row exactly once.',
+    remedy:
+      'Run sluice verify --export with the id of the export: it prints what is wrong and the remedy.',
+  },
+  'intervals.missing': {
+    means: 'The newest run worked, but earlier intervals have no data.',
+    remedy: 'Retry all: the intervals without data are exported again.',
+  },
+  'export.late': {
+    means: 'The data is late, and no run has failed.',
+    remedy: 'Look whether workers run and whether they have enough capacity.',
+  },
+  'export.paused': {
+    means: 'Sluice paused the export, and its newest run worked.',
+    remedy: 'Retry all: the export continues.',
+  },
+};
+
+/** What was done to an export. */
+export interface Acted {
+  /** What it has started. */
+  readonly backfillIds: readonly string[];
+  /** Why nothing was done; null: it was. */
+  readonly passedOver: string | null;
+}
+
+const passOver = (reason: string): Acted => ({ backfillIds: [], passedOver: reason });
+
+/**
+ * Probes, retries or pauses an export for an operator. To ask again does nothing twice.
+ *
+ * @param keyId the operator's key
+ * @throws Refusal 404
+ */
+export async function actOnExport(
+  context: Context,
+  exportId: string,
+  action: OperatorAction,
+  keyId: string,
+): Promise<Acted> {
+  const scope = await findOwnerOf(context.db, exportId);
+  if (!scope) throw notFound();
+  const actor = { organizationId: scope.organizationId, keyId };
+  if (action === 'pause') {
+    await pauseExport(context, actor, exportId);
+    return { backfillIds: [], passedOver: null };
+  }
+  const batchExport = await findBatchExport(context.db, scope, exportId);
+  if (!batchExport) throw notFound();
+  const { paused, pausedCode, pausedReason } = batchExport;
+  if (paused && pausedReason === null) {
+    return passOver('A person has paused the export: nothing was tried.');
+  }
+  if (paused && pausedCode !== null && disabledCodes.includes(pausedCode)) {
+    return passOver(`${pausedReason} Nothing was tried.`);
+  }
+  try {
+    const backfillIds =
+      action === 'probe'
+        ? await probe(context, batchExport)
+        : await retry(context, actor, batchExport);
+    const isUnpaused = paused && action === 'retry';
+    if (isUnpaused || backfillIds.length > 0) return { backfillIds, passedOver: null };
+    return passOver('No interval of the export is without data, or its run is live.');
+  } catch (error) {
+    const isUnderWay =
+      error instanceof Refusal && error.problems.some(({ code }) => code === 'conflict');
+    if (!isUnderWay) throw error;
+    return passOver('A backfill of intervals without data is under way.');
+  }
+}
+
+/** Exports the first interval without data. */
+function probe(context: Context, batchExport: BatchExport): Promise<readonly string[]> {
+  return inOneTransaction(context, async (within) => {
+    await healNow(within.db, batchExport.id);
+    const missing = await findMissingRange(within.db, batchExport.id);
+    return missing === null ? [] : [await exportMissing(within, batchExport, missing.first)];
+  });
+}
+
+/** Exports all intervals without data, and ends a pause that Sluice made. */
+async function retry(
+  context: Context,
+  actor: Actor,
+  batchExport: BatchExport,
+): Promise<readonly string[]> {
+  if (batchExport.paused) {
+    const options = { backfill: true, retryMissing: true, isOfOperator: true };
+    return (await unpauseExport(context, actor, batchExport.id, options)).backfillIds;
+  }
+  const missing = await findMissingRange(context.db, batchExport.id);
+  return missing === null ? [] : [await exportMissing(context, batchExport, missing.all)];
+}
+
+async function exportMissing(
+  context: Context,
+  batchExport: BatchExport,
+  range: DataInterval,
+): Promise<string> {
+  const request = { ...wholeRange(range, 'missing'), isOfOperator: true };
+  return (await startBackfill(context, batchExport, request)).backfillId;
+}
