@@ -81,12 +81,6 @@ delete from notification_events where id in (
      select id from (select id, happened_at from notification_events order by seq limit 5000) oldest
       where happened_at < now() - $1 * interval '1 day') returning 1;
 
--- database/retention.ts deleteOldTasks
--- takes $1 double precision
--- gives ?column? integer
-delete from operator_tasks where id = any (array(
-     select id from operator_tasks where created_at < now() - $1 * interval '1 day' and status <> 'Running' limit 5000)) returning 1;
-
 -- database/retention.ts deleteOldWorkerSeconds
 -- takes $1 double precision
 -- gives ?column? integer

@@ -359,15 +359,6 @@ with gone as (
 -- takes $1 uuid
 -- gives rows bigint, sources text[]
 with gone as (
-     delete from operator_task_exports where ctid = any (array(select t.ctid from operator_task_exports t where t.export_id = $1 limit 2000)) returning null::jsonb as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
-
--- tenants/tenant-rows.ts deleterOf
--- takes $1 uuid
--- gives rows bigint, sources text[]
-with gone as (
      delete from verifications where ctid = any (array(select t.ctid from verifications t where t.export_id = $1 limit 2000)) returning null::jsonb as chain
    )
    select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
