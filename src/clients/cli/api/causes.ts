@@ -96,17 +96,7 @@ export function causeLines(
     shortTime(cause.next_probe_at),
     cause.place,
   ]);
-  const head = [
-    'CAUSE',
-    'TURN',
-    'CODE',
-    'CUSTOMER',
-    'EXPORTS',
-    'MISSING',
-    'SINCE',
-    'PROBE',
-    'PLACE',
-  ];
+  const head = 'CAUSE TURN CODE CUSTOMER EXPORTS MISSING SINCE PROBE PLACE'.split(' ');
   const more = count > causes.length ? [`and ${count - causes.length} more`] : [];
   return [...tableLines(head, rows, paintFor(deps.terminal)), ...more];
 }
@@ -148,16 +138,7 @@ export function exportLines(
     String(one.missing_intervals),
     shortTime(one.high_water_mark),
   ]);
-  const head = [
-    'STATE',
-    'CUSTOMER',
-    'PROJECT',
-    'EXPORT',
-    'ID',
-    'CODE',
-    'MISSING',
-    'COMPLETE UP TO',
-  ];
+  const head = [...'STATE CUSTOMER PROJECT EXPORT ID CODE MISSING'.split(' '), 'COMPLETE UP TO'];
   const more = count > exports.length ? [`and ${count - exports.length} more`] : [];
   return [...tableLines(head, rows, paintFor(deps.terminal)), ...more];
 }
