@@ -79,7 +79,7 @@ test('a pause of Sluice is no reason to pass over an export, and a second call d
   const first = await act(id, 'probe');
   expect([first.status, first.body.passed_over]).toEqual([200, null]);
   const again = await act(id, 'probe');
-  const reason = 'A backfill of intervals without data is under way.';
+  const reason = 'A backfill of intervals without data is in progress.';
   expect([again.status, again.body]).toEqual([200, { backfill_ids: [], passed_over: reason }]);
   expect(await backfillsOf(ids)).toEqual([{ runs: 1 }]);
 });
@@ -105,7 +105,7 @@ test('a retry of more exports of a project than it may have backfills does them 
   const again = await sluice('causes', 'retry', cause, '--yes');
   expect([again.code, again.out]).toEqual([
     0,
-    'retry: 0 of 23 exports\npassed over 23 exports: A backfill of intervals without data is under way.\n',
+    'retry: 0 of 23 exports\npassed over 23 exports: A backfill of intervals without data is in progress.\n',
   ]);
 });
 

@@ -92,10 +92,10 @@ export async function actOnExport(
     if (isUnpaused || backfillIds.length > 0) return { backfillIds, passedOver: null };
     return passOver('No interval of the export is without data, or its run is live.');
   } catch (error) {
-    const isUnderWay =
+    const isRunning =
       error instanceof Refusal && error.problems.some(({ code }) => code === 'conflict');
-    if (!isUnderWay) throw error;
-    return passOver('A backfill of intervals without data is under way.');
+    if (!isRunning) throw error;
+    return passOver('A backfill of intervals without data is in progress.');
   }
 }
 

@@ -210,7 +210,7 @@ export async function listOperatorExports(
   };
 }
 
-/** Whose an export is; null if there is none that is not deleted. */
+/** The owner of an export; null if it does not exist, or is deleted. */
 export async function findOwnerOf(
   sql: Sql,
   exportId: string,
