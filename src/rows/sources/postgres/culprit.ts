@@ -11,22 +11,8 @@ import { nameFailingRow, quotedValues, searchOptions } from './failing-row.ts';
 import type { PlanSelect } from './plan.ts';
 import { judgeTenantColumn } from './tenant-column.ts';
 
-/** Errors whose author is found: a second look would add the remedy again. */
-const judged = new WeakSet<SluiceError>();
-
-/** As `judge`, once for each error. */
-export async function findCulprit(
-  error: unknown,
-  options: SnapshotOptions,
-  plan: PlanSelect,
-  request: SourceRequest,
-  signal: AbortSignal,
-): Promise<SluiceError> {
-  if (error instanceof SluiceError && judged.has(error)) return error;
-  const verdict = await judge(error, options, plan, request, signal);
-  judged.add(verdict);
-  return verdict;
-}
+/** Errors with a remedy of their own: a second look would add it again. */
+const refined = new WeakSet<SluiceError>();
 
 /**
  * The error of a request with the name of what is at fault. A statement that fails has three authors: the customer's
@@ -35,7 +21,7 @@ export async function findCulprit(
  *
  * @param error of preparing the statements, or of reading rows
  */
-async function judge(
+export async function findCulprit(
   error: unknown,
   options: SnapshotOptions,
   plan: PlanSelect,
@@ -43,6 +29,7 @@ async function judge(
   signal: AbortSignal,
 ): Promise<SluiceError> {
   const found = toSourceError(error);
+  if (refined.has(found)) return found;
   if (found.code === 'source.permission_denied') {
     return refine(found, options, request, signal, (client) =>
       nameDeniedRight(found, client, plan(request).relation, signal),
@@ -160,8 +147,12 @@ async function refine(
   signal: AbortSignal,
   search: (client: pg.Client) => Promise<SluiceError>,
 ): Promise<SluiceError> {
-  return inSnapshot(searchOptions(options), tenantKey, null, signal, search).catch(() => {
-    signal.throwIfAborted();
-    return error;
-  });
+  const made = await inSnapshot(searchOptions(options), tenantKey, null, signal, search).catch(
+    () => {
+      signal.throwIfAborted();
+      return error;
+    },
+  );
+  refined.add(made);
+  return made;
 }

@@ -284,7 +284,11 @@ class PostgresSource implements Source {
   }
 
   describe(request: SourceRequest, signal: AbortSignal): Promise<Description> {
-    return describeRequest(this.#watched, this.#plan, request, signal);
+    const [options, plan] = [this.#watched, this.#plan];
+    // The server parses and plans the statement that would read the rows, and checks the role's rights; it runs nothing.
+    return explain(options, plan, request, signal).catch(async (error: unknown) => {
+      throw await findCulprit(error, options, plan, request, signal);
+    });
   }
 
   tryRow(
@@ -346,25 +350,6 @@ interface Address {
 function notOfQuery(error: unknown): unknown {
   if (!(error instanceof SluiceError) || error.code !== 'query.invalid') return error;
   return new SluiceError('source.unsupported', error.detail, error);
-}
-
-/**
- * The columns of a request's rows. The server parses and plans the statement that would read them, and checks
- * the role's rights; it runs nothing.
- *
- * @throws SluiceError that names what is wrong: the query, the event filters or the model
- */
-async function describeRequest(
-  options: SnapshotOptions,
-  plan: PlanSelect,
-  request: SourceRequest,
-  signal: AbortSignal,
-): Promise<Description> {
-  try {
-    return await explain(options, plan, request, signal);
-  } catch (error) {
-    throw await findCulprit(error, options, plan, request, signal);
-  }
 }
 
 /** The keys of those rows of the tenant that have one of `keys` outside the request's interval. Throws SluiceError. */
