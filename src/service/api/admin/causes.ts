@@ -112,7 +112,6 @@ const Act = Type.Object(
 );
 
 /** What is wrong, over all customers, and what an operator does about it. */
-// biome-ignore lint/complexity/noExcessiveLinesPerFunction: a list of routes
 export function causeRoutes(api: Api): void {
   api.get(
     '/causes',
