@@ -156,7 +156,7 @@ export function createMetrics() {
       ),
       atRiskIntervals: gauge(
         'sluice_at_risk_intervals',
-        'Intervals that will probably miss their deadline.',
+        'Intervals that are not delivered, and due within warn_minutes.',
       ),
       healingIntervals: gauge(
         'sluice_healing_intervals',

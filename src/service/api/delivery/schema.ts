@@ -56,7 +56,7 @@ export const DeliveryRecord = named(
         description: 'Delivered after their deadline, or not delivered although it has passed.',
       }),
       at_risk: Type.Integer({
-        description: 'Not delivered, with a deadline that will probably be missed.',
+        description: 'Not delivered, and due within warn_minutes.',
       }),
       pending: Type.Integer({ description: 'Not delivered, with a deadline in the future.' }),
       share_met: Nullable(

@@ -37,7 +37,7 @@ export interface ExportHealth {
   readonly oldestDueNotificationSeconds: number;
   /** Intervals that have missed their deadline and have not arrived, by whose turn it is. */
   readonly overdue: Readonly<Record<Turn, number>>;
-  /** Intervals that will probably miss their deadline. */
+  /** Intervals that are not delivered, and due within `warn_minutes`. */
   readonly atRisk: number;
   /** Intervals that heal. */
   readonly healing: number;
