@@ -1,4 +1,3 @@
-import { useCompileCache } from './compile-cache.ts';
+import { loadProgram } from './load-program.ts';
 
-useCompileCache();
-await import('./run-all-in-one.ts');
+await loadProgram(() => import('./run-all-in-one.ts'));

@@ -12,8 +12,8 @@ import { checkQueryOf, checkSourceOf } from './checks.ts';
 import {
   destinationContextOf,
   destinationOf,
-  registry,
   type Registry,
+  registry,
   tablesOf,
 } from './connectors.ts';
 import { describeQueryOf } from './describe-query.ts';
@@ -34,14 +34,14 @@ export interface ApiProcess {
 }
 
 export async function startApi(foundation: Foundation): Promise<ApiProcess> {
-  const { config, context, databases, logger, metrics, producer } = foundation;
+  const { config, context, logger, metrics, producer } = foundation;
   const models = foundation.models.map(({ model }) => model);
   watchService(metrics, context.db, foundation.outages, config.VERIFY_SCHEDULE !== null);
   const sources = watchSources(foundation);
   const notifications = openNotifications(config);
   const readiness = readinessOf(foundation, sources.fault, true);
   const tenantKeyOf = (teamId: number) => findTenantKey(context.db, teamId);
-  const previews = previewsOf(config, foundation.models, databases.sourceUrl, context);
+  const previews = previewsOf(foundation);
   const destinationContext = destinationContextOf(config);
   const api = await buildApi({
     context,

@@ -1,6 +1,5 @@
-import { useCompileCache } from './compile-cache.ts';
 import { tuneGarbageCollection } from '../service/admission/tune-garbage-collection.ts';
+import { loadProgram } from './load-program.ts';
 
 tuneGarbageCollection();
-useCompileCache();
-await import('./run-child.ts');
+await loadProgram(() => import('./run-child.ts'));

@@ -3,17 +3,14 @@ import type { Config } from '../foundation/config/config.ts';
 import { findStruckSettings } from '../foundation/config/struck-settings.ts';
 import { turnOfCode } from '../foundation/domain/causes.ts';
 import { systemClock } from '../foundation/domain/clock.ts';
-import { toSluiceError } from '../foundation/domain/errors.ts';
 import { describeError } from '../foundation/domain/describe-error.ts';
+import { toSluiceError } from '../foundation/domain/errors.ts';
+import { counted } from '../service/verify/finding.ts';
 import { connectQueues, within } from '../state/queue/connection.ts';
-import { type Database, openDatabase, openQueuePool } from '../state/store/database/database.ts';
-import { isModelExported } from '../state/store/exports/exports.ts';
-import { readInstallationState } from '../state/store/exports/first-day.ts';
-import { listWorkSetAside } from '../state/store/files/guarded-work.ts';
-import { findHold } from '../state/store/database/eras.ts';
 import { checkServer, ServerError } from '../state/store/database/check-server.ts';
+import { type Database, openDatabase, openQueuePool } from '../state/store/database/database.ts';
+import { findHold } from '../state/store/database/eras.ts';
 import { checkSchema, SchemaError } from '../state/store/database/migrate.ts';
-import { listTenantKeys } from '../state/store/tenants/tenants.ts';
 import {
   alterRoleSql,
   isComplete,
@@ -21,18 +18,23 @@ import {
 } from '../state/store/database/role-settings.ts';
 import { findPoolMode } from '../state/store/database/sessions.ts';
 import { findRefusal } from '../state/store/database/unavailable.ts';
+import { isModelExported } from '../state/store/exports/exports.ts';
+import { readInstallationState } from '../state/store/exports/first-day.ts';
+import { listWorkSetAside } from '../state/store/files/guarded-work.ts';
 import {
   listVerifiedExports,
   type VerifiedExport,
 } from '../state/store/intervals/verify-queries.ts';
-import { counted } from '../service/verify/finding.ts';
+import { listTenantKeys } from '../state/store/tenants/tenants.ts';
 import { checkModels } from './check-models.ts';
 import { findTemporaryFault } from './check-temporary-folder.ts';
+import { examineConnections } from './connections.ts';
 import { destinationContextOf, destinationOf, joinConnectors, registry } from './connectors.ts';
 import { openSecretBox } from './encryption-keys.ts';
 import { examineFirstDay } from './examine-first-day.ts';
 import { examineProxies } from './examine-proxies.ts';
 import { type Examined, failed, ok } from './examined.ts';
+import { findOfferedModels, loadModels } from './models.ts';
 import { findMailFault } from './notifications.ts';
 
 const queuePatienceMs = 5_000;
@@ -82,6 +84,7 @@ export async function examineInstallation(
           ...(await examineProxies(config, db)),
           ...(await examineDestinations(config, db, onlyInstallation)),
           ...(await examineModels(config, db, url)),
+          ...(await examineRoom(config, db, url)),
           ...(await examineFirstDay(config, db)),
         ]
       : found;
@@ -264,6 +267,25 @@ async function examineSetAside(db: Database): Promise<Examined> {
   }
 }
 
+async function examineRoom(
+  config: Config,
+  db: Database,
+  url: string,
+): Promise<readonly Examined[]> {
+  try {
+    const sourceUrl = sourceUrlOf(config, url);
+    const declared = loadModels(config, true).filter(({ addressFault }) => !addressFault);
+    const models = await findOfferedModels(config, declared, sourceUrl);
+    return await examineConnections(config, db, { directUrl: url, sourceUrl, models });
+  } catch (error) {
+    return [failed('connections', reasonOf(error))];
+  }
+}
+
+/** Of the models without an address of their own. */
+const sourceUrlOf = (config: Config, url: string): string =>
+  config.SOURCE_DATABASE_URL ?? config.DATABASE_DIRECT_URL ?? url;
+
 /** What `sluice models check` finds. A fault of a model that no export uses is a warning. */
 async function examineModels(
   config: Config,
@@ -272,7 +294,7 @@ async function examineModels(
 ): Promise<readonly Examined[]> {
   try {
     const isExported = (model: string) => isModelExported(db, model);
-    const source = async () => config.SOURCE_DATABASE_URL ?? config.DATABASE_DIRECT_URL ?? url;
+    const source = async () => sourceUrlOf(config, url);
     const checked = await checkModels(config, source, await listTenantKeys(db), isExported);
     return await Promise.all(
       checked.map(async ({ model, findings }): Promise<Examined> => {

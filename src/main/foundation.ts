@@ -6,11 +6,12 @@ import { createLogger, type Logger, screenLines } from '../foundation/telemetry/
 import { createMetrics, type Metrics } from '../foundation/telemetry/metrics.ts';
 import type { OpenTraces } from '../foundation/telemetry/open-traces.ts';
 import { type Dependency, Outages } from '../foundation/telemetry/outages.ts';
-import type { SourceRole } from '../rows/sources/index.ts';
+import { ConnectionLimit, type SourceRole } from '../rows/sources/index.ts';
 import type { Context, Doorbell } from '../service/use-cases/context.ts';
 import { startEmbeddedPostgres } from '../state/embedded-postgres/start.ts';
 import { connectQueues, type QueueConnection } from '../state/queue/connection.ts';
 import { openProducer, type Producer } from '../state/queue/producer.ts';
+import { checkServer } from '../state/store/database/check-server.ts';
 import {
   type Database,
   type DatabaseOptions,
@@ -18,10 +19,10 @@ import {
   openQueuePool,
 } from '../state/store/database/database.ts';
 import { currentEra, findHold, listEras } from '../state/store/database/eras.ts';
-import { checkServer } from '../state/store/database/check-server.ts';
 import { checkSchema } from '../state/store/database/migrate.ts';
-import { registerEncryptionKeys } from '../state/store/tenants/sealed-secrets.ts';
 import { isSameDatabase } from '../state/store/database/sessions.ts';
+import { registerEncryptionKeys } from '../state/store/tenants/sealed-secrets.ts';
+import { divideConnections, previewConnections } from './connections.ts';
 import { openSecretBox } from './encryption-keys.ts';
 import { findOfferedModels, joinSources, loadModels, type SourceOf } from './models.ts';
 import { policyOf } from './policy.ts';
@@ -38,6 +39,8 @@ export interface Foundation {
   /** Those that exports can name. */
   readonly models: readonly SourcedModel[];
   readonly sourceOf: SourceOf;
+  /** Of previews and checks, to all sources. */
+  readonly sourceConnections: ConnectionLimit;
   readonly db: Database;
   readonly queues: QueueConnection;
   readonly producer: Producer;
@@ -48,6 +51,8 @@ export interface Foundation {
 }
 
 const endless = new AbortController().signal;
+/** How long a check of a source waits for a connection, if it has as many as it may. */
+const roomMs = 5_000;
 
 /**
  * Opens databases and queues and brings their schemas up to date. While our database is unreachable it
@@ -73,17 +78,11 @@ export async function openFoundation(
     await prepareDatabases(config, databases, declared, waiting);
     const models = await findOfferedModels(config, declared, databases.sourceUrl);
     const secrets = await openSecretBox(config);
-    const pool = {
-      connectionString: databases.url,
-      applicationName: `sluice-${role}`,
-      maxConnections: config.DATABASE_POOL_SIZE,
-      writes: true,
-      onError,
-    };
+    const { pool, queuePool } = poolsOf(config, role, databases, onError);
     const db = openDatabase(pool);
     await waitForDatabase(() => registerEncryptionKeys(db, secrets.keyIds), waiting);
     const era = await waitForDatabase(() => watchEra(db, logger), waiting);
-    const { queues, closePool } = openQueues(config, pool, databases.directUrl);
+    const { queues, closePool } = openQueues(config, queuePool);
     const producer = openProducer(queues, onError);
     const outages = new Outages(
       logger,
@@ -100,13 +99,15 @@ export async function openFoundation(
       doorbell: createDoorbell(producer, logger),
       ...(traces && { traces }),
     };
+    const connections = new ConnectionLimit(previewConnections);
     return {
       config,
       logger,
       metrics,
       databases,
       models,
-      sourceOf: joinSources(config, models, databases.sourceUrl),
+      sourceOf: joinSources(config, models, databases.sourceUrl, { connections, roomMs }),
+      sourceConnections: connections,
       db,
       queues,
       producer,
@@ -152,19 +153,37 @@ async function prepareDatabases(
   }
 }
 
+/** The pools of a process share DATABASE_POOL_SIZE. */
+function poolsOf(
+  config: Config,
+  role: string,
+  { url, directUrl }: Databases,
+  onError: DatabaseOptions['onError'],
+): { readonly pool: DatabaseOptions; readonly queuePool: DatabaseOptions } {
+  const { usual, queue } = divideConnections(config);
+  const applicationName = `sluice-${role}`;
+  return {
+    pool: { connectionString: url, applicationName, maxConnections: usual, writes: true, onError },
+    queuePool: {
+      connectionString: directUrl,
+      applicationName: `${applicationName}-queue`,
+      maxConnections: queue,
+      onError,
+    },
+  };
+}
+
 /** The queues: in Redis, or in our database with connections of their own. */
 function openQueues(
   { REDIS_URL: redis }: Config,
   pool: DatabaseOptions,
-  directUrl: string,
 ): { readonly queues: QueueConnection; closePool(): Promise<void> } {
   const { onError } = pool;
   if (redis !== null) {
     const queues = connectQueues({ kind: 'redis', address: redis }, onError);
     return { queues, closePool: async () => {} };
   }
-  const applicationName = `${pool.applicationName}-queue`;
-  const own = openQueuePool({ ...pool, connectionString: directUrl, applicationName });
+  const own = openQueuePool(pool);
   const queues = connectQueues({ kind: 'postgres', pool: own.pool }, onError);
   return { queues, closePool: () => own.close() };
 }

@@ -35,6 +35,9 @@ export function loadModels(
     : [{ model: eventsModel, sourceUrl: null, primaryUrl: null }, ...listed];
 }
 
+/** How long runs and proofs wait for a connection, if the source has as many as it may. */
+const usualRoomMs = 20_000;
+
 /** Finds the source of a model; throws SluiceError `source.unknown_model`. */
 export type SourceOf = (model: string) => Source;
 
@@ -71,6 +74,7 @@ export function joinSources(
       settleTimeoutMs: config.SETTLE_TIMEOUT_SECONDS * 1_000,
       maxRowBytes: maxRowMib(config) * 2 ** 20,
       onSettleLook: () => onSettleLook(first.model.name),
+      roomMs: usualRoomMs,
       ...limits,
     });
     sources.set(place, source);

@@ -1,19 +1,17 @@
-import type { CompareRows, PreviewRows, SampleRows } from '../service/api/options.ts';
-import type { Config } from '../foundation/config/config.ts';
-import type { SourcedModel } from '../foundation/config/models-file.ts';
 import { SluiceError } from '../foundation/domain/errors.ts';
 import { readFileSettings } from '../foundation/domain/file-settings.ts';
 import type { Column } from '../foundation/domain/row-block.ts';
 import { jsonLines, jsonOfField, openEncoder } from '../rows/encoders/index.ts';
 import { previewRows, type RawSample, sampleRows } from '../rows/pipeline/preview-rows.ts';
-import { ConnectionLimit } from '../rows/sources/index.ts';
-import { findChain } from '../state/store/transformations/chains.ts';
-import { readNow } from '../state/store/intervals/ticks.ts';
+import type { CompareRows, PreviewRows, SampleRows } from '../service/api/options.ts';
 import { compareRows } from '../service/use-cases/backfills/compare-rows.ts';
 import type { Context } from '../service/use-cases/context.ts';
 import { sourceRequestOf } from '../service/use-cases/runs/source-request.ts';
 import { openChain } from '../service/use-cases/transformations/open-chain.ts';
+import { readNow } from '../state/store/intervals/ticks.ts';
 import { findTenantKey } from '../state/store/tenants/tenants.ts';
+import { findChain } from '../state/store/transformations/chains.ts';
+import type { Foundation } from './foundation.ts';
 import { joinSources, type SourceOf } from './models.ts';
 
 /** Rows for people to look at: like a run reads them, with short limits. */
@@ -25,20 +23,24 @@ export interface Previews {
   readonly sampleRows: (...asked: Parameters<SampleRows>) => Promise<RawSample>;
 }
 
-/** Connections of all previews of a process to all sources: as many as there are previews at a time. */
-const maxConnections = 8;
+/** What previews need of their process. */
+interface PreviewOptions
+  extends Pick<Foundation, 'config' | 'models' | 'sourceConnections'> {
+  readonly context: Pick<Context, 'db' | 'secrets'>;
+  /** For models without their own database. */
+  readonly databases: Pick<Foundation['databases'], 'sourceUrl'>;
+}
 
 /** Sources with short limits. */
 function previewSources(
-  config: Config,
-  models: readonly SourcedModel[],
-  sourceUrl: string,
+  { config, models, sourceConnections, databases }: PreviewOptions,
   patienceMs: number,
 ): SourceOf {
-  return joinSources(config, models, sourceUrl, {
-    connections: new ConnectionLimit(maxConnections),
+  return joinSources(config, models, databases.sourceUrl, {
+    connections: sourceConnections,
     applicationName: 'sluice-preview',
     connectTimeoutMs: patienceMs / 2,
+    roomMs: patienceMs / 4,
     statementTimeoutMs: patienceMs,
     idleTimeoutMs: patienceMs,
     // One read from the oldest row on; it stops soon after the wanted rows.
@@ -51,17 +53,11 @@ function previewSources(
 /**
  * Connects sources and encoders for previews and samples.
  *
- * @param sourceUrl for models without their own database
  * @param patienceMs maximum time, since a request waits for it
  */
-export function previewsOf(
-  config: Config,
-  models: readonly SourcedModel[],
-  sourceUrl: string,
-  context: Pick<Context, 'db' | 'secrets'>,
-  patienceMs = 10_000,
-): Previews {
-  const sourceOf = previewSources(config, models, sourceUrl, patienceMs);
+export function previewsOf(options: PreviewOptions, patienceMs = 10_000): Previews {
+  const { context } = options;
+  const sourceOf = previewSources(options, patienceMs);
   const openJsonLines = (columns: readonly Column[]) => openEncoder(jsonLines, null, columns);
   const patiently = async <T>(signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>) => {
     const patience = new AbortController();

@@ -13,6 +13,7 @@ import { ServerError } from '../state/store/database/check-server.ts';
 import { SchemaError } from '../state/store/database/migrate.ts';
 import { PoolerError } from '../state/store/database/sessions.ts';
 import { findFileRootFault } from './check-file-root.ts';
+import { examineConnections } from './connections.ts';
 import { explainStart } from './explain-start.ts';
 import { type Foundation, openFoundation } from './foundation.ts';
 import { StartError, waitForDatabase } from './wait-for-database.ts';
@@ -89,6 +90,7 @@ export async function runProcess(
         closing.uninstall();
         await closeParts();
       });
+      await warnOfConnections(foundation);
     } finally {
       await probes.close();
     }
@@ -170,6 +172,24 @@ export function readConfigOrExit(role: string): Config {
   } catch (error) {
     process.stderr.write(`sluice ${role}: ${describeFault(error)}\n`);
     process.exit(1);
+  }
+}
+
+/** Never fails. */
+async function warnOfConnections({
+  config,
+  databases: { directUrl, sourceUrl },
+  db,
+  logger,
+  models,
+}: Foundation): Promise<void> {
+  try {
+    const addresses = { directUrl, sourceUrl, models };
+    for (const { result, detail } of await examineConnections(config, db, addresses)) {
+      if (result !== 'ok') logger.warn(detail);
+    }
+  } catch (error) {
+    logger.debug({ err: error }, 'the limits of connections could not be read');
   }
 }
 

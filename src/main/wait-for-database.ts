@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { isFull } from '../state/store/database/shrunk-pool.ts';
 import {
   findRefusal,
   isDatabaseUnavailable,
@@ -64,6 +65,7 @@ export async function waitForDatabase<T>(
 function reasonOf(error: unknown): string {
   const code = codeOf(error);
   if (isReadOnly(error)) return `read-only (${code})`;
+  if (isFull(error)) return `out of connections (${code})`;
   return code === '' ? 'unreachable' : `unreachable (${code})`;
 }
 

@@ -1,18 +1,13 @@
-import { faultOf } from '../foundation/domain/errors.ts';
-import { defaultModelOf } from '../foundation/domain/events-model.ts';
 import { randomUUID } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
 import { hostname } from 'node:os';
+import { faultOf } from '../foundation/domain/errors.ts';
+import { defaultModelOf } from '../foundation/domain/events-model.ts';
+import { describeInterval } from '../foundation/domain/time.ts';
+import type { Metrics } from '../foundation/telemetry/metrics.ts';
 import { Admission } from '../service/admission/admission.ts';
 import { watchBuffers } from '../service/admission/buffer-watch.ts';
 import { idleWorkerBytes } from '../service/admission/memory-budget.ts';
-import { describeInterval } from '../foundation/domain/time.ts';
-import type { JobHandlers } from '../state/queue/catalogue.ts';
-import { type Consumer, openConsumer } from '../state/queue/consumer.ts';
-import { RunStatements } from '../state/store/runs/run-statements.ts';
-import { addWorkerSeconds } from '../state/store/runs/worker-seconds.ts';
-import { removeWorker, reportWorker } from '../state/store/runs/workers.ts';
-import type { Metrics } from '../foundation/telemetry/metrics.ts';
 import { WorkGuard } from '../service/use-cases/work-guard.ts';
 import type { AttemptReport } from '../service/worker/attempt-report.ts';
 import type { HandlerOptions, WorkerReports } from '../service/worker/handler-options.ts';
@@ -20,8 +15,15 @@ import { createHandlers } from '../service/worker/handlers.ts';
 import { LeaseKeeper } from '../service/worker/lease-keeper.ts';
 import { NotificationCourier } from '../service/worker/notification-courier.ts';
 import { Parking } from '../service/worker/parking.ts';
+import type { JobHandlers } from '../state/queue/catalogue.ts';
+import { type Consumer, openConsumer } from '../state/queue/consumer.ts';
+import { openDatabase } from '../state/store/database/database.ts';
+import { RunStatements } from '../state/store/runs/run-statements.ts';
+import { addWorkerSeconds } from '../state/store/runs/worker-seconds.ts';
+import { removeWorker, reportWorker } from '../state/store/runs/workers.ts';
 import { checkTemporaryFolder } from './check-temporary-folder.ts';
 import { childProgramOf } from './child-program.ts';
+import { divideConnections, smallOpensOf } from './connections.ts';
 import { destinationContextOf, joinConnectors } from './connectors.ts';
 import type { Foundation } from './foundation.ts';
 import { logAttempt } from './log-attempt.ts';
@@ -60,11 +62,7 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
     memoryOf: (...run) => executor.connectors.memoryOf(...run),
     stopping: stopping.signal,
   });
-  const leases = new LeaseKeeper({
-    db,
-    leaseMs: context.policy.leaseMs,
-    onError: (error) => logger.warn({ err: error }, 'leases could not be renewed'),
-  });
+  const { leases, closeLeases } = await openLeases(foundation);
   const executor = openExecutor(foundation, admission, leases, workerId, stopping.signal);
   const courier = openCourier(foundation);
   const parking = new Parking({
@@ -73,12 +71,7 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
     onAwake: () => handlers['dispatch-runs']({}),
     onError: (error) => logger.warn({ err: error }, 'parked runs could not be written'),
   });
-  const { sampleRows } = previewsOf(
-    config,
-    foundation.models,
-    foundation.databases.sourceUrl,
-    context,
-  );
+  const { sampleRows } = previewsOf(foundation);
   const defaultModel = defaultModelOf(foundation.models.map(({ model }) => model.name));
   const reports = reportsTo(foundation);
   const handlers = createHandlers({
@@ -103,7 +96,7 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
       await woken;
       await courier.close();
       await executor.guard.close().catch(() => {});
-      leases.close();
+      await closeLeases();
       await storeWork(foundation, admission).catch(() => {});
       await removeWorker(db, workerId).catch(() => {});
     },
@@ -114,6 +107,31 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
 async function checkMachine({ config, logger }: Foundation): Promise<void> {
   checkRowLimit(config);
   await checkTemporaryFolder(logger);
+}
+
+/** Leases are renewed over a connection of their own. Neither a pool in use nor a server without free connections delays them. */
+async function openLeases({ config, context, databases, logger }: Foundation) {
+  const db = openDatabase({
+    connectionString: databases.url,
+    applicationName: 'sluice-worker-leases',
+    maxConnections: divideConnections(config).leases,
+    writes: true,
+    onError: (error) => logger.warn({ err: error }, 'the connection of the leases failed'),
+  });
+  // The pool keeps it from now on, so that it is there when it is needed.
+  await db.query('select 1').catch(() => {});
+  const leases = new LeaseKeeper({
+    db,
+    leaseMs: context.policy.leaseMs,
+    onError: (error) => logger.warn({ err: error }, 'leases could not be renewed'),
+  });
+  let closing: Promise<void> | null = null;
+  const closeLeases = () => {
+    leases.close();
+    closing ??= db.close();
+    return closing;
+  };
+  return { leases, closeLeases };
 }
 
 /** Takes jobs from the queues, large runs up to the number of slots. */
@@ -145,6 +163,7 @@ function openExecutor(
   const { config, context, databases, db, logger, metrics, models } = foundation;
   const limits = {
     keepConnectionMs,
+    smallOpens: smallOpensOf(config),
     holdRow: (bytes: number, signal: AbortSignal) => admission.holdRow(bytes, signal),
   };
   const sourceOf = joinSources(config, models, databases.sourceUrl, limits, (model) =>

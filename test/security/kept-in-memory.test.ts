@@ -22,6 +22,8 @@ const collections: Readonly<Record<string, string>> = {
     'lookups in progress: 4 and 64 that wait for each tenant',
   'rows/sources/postgres/connection.ts typeNames': '1,000 names of built-in types',
   'state/store/database/prepared.ts names': 'statements of the code',
+  'state/queue/shared-listener.ts #all': 'queues of a worker: three',
+  'state/store/database/shrunk-pool.ts shrinkEach': 'pools of the process',
   'rows/transforms/jsonb-object.ts knownNames': '1,000 names of up to 200 characters',
   'service/use-cases/work-guard.ts #inProgress': 'work in progress',
   'rows/destinations/shared-probes.ts #kept': 'maxKept',

@@ -1,7 +1,6 @@
 import path from 'node:path';
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
-import type { ApiOptions } from '../../src/service/api/options.ts';
 import { readConfig } from '../../src/foundation/config/config.ts';
 import { checkQueryOf } from '../../src/main/checks.ts';
 import { destinationContextOf, registry } from '../../src/main/connectors.ts';
@@ -10,8 +9,10 @@ import { openNotifications } from '../../src/main/notifications.ts';
 import { policyOf } from '../../src/main/policy.ts';
 import { previewsOf } from '../../src/main/preview-rows.ts';
 import { applyFilters } from '../../src/rows/query/property-filters.ts';
-import type { Database } from '../../src/state/store/database/database.ts';
+import { ConnectionLimit } from '../../src/rows/sources/index.ts';
+import type { ApiOptions } from '../../src/service/api/options.ts';
 import { checkReadiness } from '../../src/service/use-cases/installation/check-readiness.ts';
+import type { Database } from '../../src/state/store/database/database.ts';
 import { shopModelsAt } from './stranger-shop.ts';
 import { testSecrets } from './test-secrets.ts';
 
@@ -47,7 +48,13 @@ export function testApiOptions(
     models,
     checkQuery: checkQueryOf(changes.models ?? models),
     applyFilters,
-    ...previewsOf(config, sourced, databaseUrl, context),
+    ...previewsOf({
+      config,
+      models: sourced,
+      context,
+      databases: { sourceUrl: databaseUrl },
+      sourceConnections: new ConnectionLimit(8),
+    }),
     metrics: new Registry(),
     logger: pino({ level: 'silent' }),
     trustProxy: 0,

@@ -1,5 +1,4 @@
 #!/usr/bin/env node
-import { useCompileCache } from '../../main/compile-cache.ts';
+import { loadProgram } from '../../main/load-program.ts';
 
-useCompileCache();
-await import('./terminal.ts');
+await loadProgram(() => import('./terminal.ts'));

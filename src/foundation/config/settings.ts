@@ -120,8 +120,8 @@ export const settings = {
     9,
   ),
   DATABASE_POOL_SIZE: wholeNumber(
-    'Maximum connections of one process to DATABASE_URL. Without REDIS_URL, its queues may open as many again.',
-    20,
+    'Maximum connections of one process to DATABASE_URL. Without REDIS_URL, a third of them are for the queues.',
+    12,
     [4, 500],
   ),
   MIN_INTERVAL_MINUTES: wholeNumber('Minimum interval of an export, in minutes.', 5, [1, 60]),
@@ -136,7 +136,7 @@ export const settings = {
     [1, 100],
   ),
   WORKER_SMALL_RUNS: wholeNumber(
-    'Maximum number of small runs that one worker executes at a time, besides its slots; see docs/configuration.md. Each may need a connection to the source. 0 means that small runs use slots like other runs.',
+    'Maximum number of small runs that one worker executes at a time, besides its slots; see docs/configuration.md. Up to three eighths as many have a connection to the source. 0 means that small runs use slots like other runs.',
     24,
     [0, 500],
   ),

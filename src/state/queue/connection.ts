@@ -8,9 +8,10 @@ import {
   inspectRedis,
   openRedis,
   prefixOf,
-  RestingWorker,
   type RedisUse,
+  RestingWorker,
 } from './redis.ts';
+import { SharedListener } from './shared-listener.ts';
 
 /** Which service carries the queues. */
 export type QueueBackend =
@@ -52,7 +53,8 @@ export function connectQueues(
 }
 
 function connectPostgres(pool: Pool, onError: (error: Error) => void): QueueConnection {
-  const factory = createBackendFactory(pool, onError);
+  const listener = new SharedListener(pool, onError);
+  const factory = createBackendFactory(pool, listener, onError);
   // Each queue and each worker listens to the pool's errors.
   pool.setMaxListeners(0);
   return {

@@ -6,6 +6,7 @@ import {
   runMigrations,
 } from 'bullmq';
 import type { Pool, PoolClient } from 'pg';
+import type { Listening, SharedListener } from './shared-listener.ts';
 
 /** Between two looks at BullMQ's schema, if the first failed. */
 const lookAgainMs = 1_000;
@@ -15,7 +16,7 @@ const mostBlockSeconds = 5;
 
 /** A part of BullMQ's backend that its types do not show. */
 interface WithConnection {
-  readonly connection: { schema: string; bootstrap: () => Promise<void> };
+  readonly connection: { schema: string; bootstrap: () => Promise<void> } & Listening;
 }
 
 /** The schema of the queue: the search path of each connection of its pool is this schema alone. */
@@ -35,6 +36,7 @@ type AddJobs = IQueueBackend['addJobs'];
  */
 export function createBackendFactory(
   pool: Pool,
+  listener: SharedListener,
   onError: (error: Error) => void,
 ): BackendFactory<IQueueBackend, Pool> {
   const create = createPostgresBackend as unknown as BackendFactory<IQueueBackend, Pool>;
@@ -42,6 +44,7 @@ export function createBackendFactory(
     const [queueName] = given;
     const backend = create(...given);
     const { connection } = backend as unknown as WithConnection;
+    listener.serve(connection);
     const look = connection.bootstrap.bind(connection);
     connection.bootstrap = async () => {
       for (;;) {

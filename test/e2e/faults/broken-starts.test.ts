@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts';
-import { startBundled, startSluice } from '../../support/processes.ts';
+import { projectRoot, startBundled, startProcess, startSluice } from '../../support/processes.ts';
 
 let database: TestDatabase;
 let folder: string;
@@ -102,6 +102,20 @@ test.each([
   const { code, lines } = await startBroken('worker', env);
   expect([code, lines.join(' ')]).toEqual([1, expect.stringMatching(line)]);
   expect(lines.join()).not.toMatch(/^ +at /m);
+});
+
+test('a process that may open too few files ends with one line', async () => {
+  const program = path.join(projectRoot, 'dist/main/api.js');
+  const started = startProcess('sh', [
+    '-c',
+    'ulimit -n 64; exec "$0" "$1"',
+    process.execPath,
+    program,
+  ]);
+  expect((await started.waitForExit(60_000)).code).toBe(1);
+  expect(started.output()).toMatch(
+    /^sluice: this process may open too few files .*ulimit -n 1024.*\n$/,
+  );
 });
 
 test('a setting that does not exist, and a folder of files that does not, are reported at the start', async () => {

@@ -1,12 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { buildApi } from '../../../src/service/api/build-api.ts';
-import type { DescribeQuery } from '../../../src/service/api/options.ts';
 import { readConfig } from '../../../src/foundation/config/config.ts';
 import type { SourcedModel } from '../../../src/foundation/config/models-file.ts';
 import type { Model } from '../../../src/foundation/domain/model.ts';
 import { checkQueryOf } from '../../../src/main/checks.ts';
 import { describeQueryOf } from '../../../src/main/describe-query.ts';
 import { previewsOf } from '../../../src/main/preview-rows.ts';
+import { ConnectionLimit } from '../../../src/rows/sources/index.ts';
+import { buildApi } from '../../../src/service/api/build-api.ts';
+import type { DescribeQuery } from '../../../src/service/api/options.ts';
 import { type ApiClient, createApiClient } from '../../support/api-client.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
@@ -73,7 +74,13 @@ afterAll(async () => {
 /** An API over the test's database whose models are read from another one. */
 async function serve(sourceUrl: string, sourced: readonly SourcedModel[]) {
   const options = testApiOptions(api.db, api.databaseUrl);
-  const previews = previewsOf(readConfig({}), sourced, sourceUrl, options.context);
+  const previews = previewsOf({
+    config: readConfig({}),
+    models: sourced,
+    context: options.context,
+    databases: { sourceUrl },
+    sourceConnections: new ConnectionLimit(8),
+  });
   const counted: typeof previews.sourceOf = (model) => {
     described.push(model);
     return previews.sourceOf(model);

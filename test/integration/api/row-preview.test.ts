@@ -2,11 +2,11 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readConfig } from '../../../src/foundation/config/config.ts';
 import { loadModels } from '../../../src/main/models.ts';
 import { previewsOf } from '../../../src/main/preview-rows.ts';
-import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
+import { ConnectionLimit, ensureEventsTable } from '../../../src/rows/sources/index.ts';
 import { buildApi } from '../../../src/service/api/build-api.ts';
-import { createEmptyDatabase, testServer } from '../../support/database.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
+import { createEmptyDatabase, testServer } from '../../support/database.ts';
 import { testApiOptions } from '../../support/test-api-options.ts';
 import { testSecrets } from '../../support/test-secrets.ts';
 
@@ -143,7 +143,16 @@ describe('the row preview', () => {
     const { db, databaseUrl, client, tenant } = api;
     const models = loadModels(readConfig({}));
     const context = { db, secrets: testSecrets() };
-    const { previewRows } = previewsOf(readConfig({}), models, databaseUrl, context, 300);
+    const { previewRows } = previewsOf(
+      {
+        config: readConfig({}),
+        models,
+        context,
+        databases: { sourceUrl: databaseUrl },
+        sourceConnections: new ConnectionLimit(8),
+      },
+      300,
+    );
     const hurried = await buildApi(testApiOptions(db, databaseUrl, { previewRows }));
     const made = await client.post(exports, exportBody());
     try {
@@ -167,7 +176,13 @@ describe('the row preview', () => {
     const { url } = ascii;
     const context = { db, secrets: testSecrets() };
     const models = loadModels(readConfig({}));
-    const { previewRows } = previewsOf(readConfig({}), models, url, context);
+    const { previewRows } = previewsOf({
+      config: readConfig({}),
+      models,
+      context,
+      databases: { sourceUrl: url },
+      sourceConnections: new ConnectionLimit(8),
+    });
     const beside = await buildApi(testApiOptions(db, databaseUrl, { previewRows }));
     try {
       await ensureEventsTable(url);

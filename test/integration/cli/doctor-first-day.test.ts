@@ -1,8 +1,10 @@
+import { randomBytes } from 'node:crypto';
 import { expect, onTestFinished, test } from 'vitest';
 import { createApiClient } from '../../support/api-client.ts';
 import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { runCli } from '../../support/cli.ts';
+import { createEmptyDatabase } from '../../support/database.ts';
 import { senderTo } from '../../support/notified.ts';
 import { startReceiver } from '../../support/receiver.ts';
 import { createKey } from '../../support/tenants.ts';
@@ -65,5 +67,30 @@ test('a database that was restored from a dump is held', async () => {
   await own.db.query("update eras set system_identifier = '1'");
   expect(await examine(own.databaseUrl, 'era')).toMatch(
     /^failed: .*restored from a dump, or copied.*`sluice eras accept`/,
+  );
+});
+
+test('the default settings fit a server with its defaults, and a lower limit is a warning', async () => {
+  const own = await startApiUnderTest();
+  const url = new URL(own.databaseUrl);
+  const { admin } = await createEmptyDatabase();
+  const role = `few_${randomBytes(6).toString('hex')}`;
+  await admin.query(`create role ${role} login password 'x' in role "${url.username}"`);
+  onTestFinished(async () => {
+    await admin.query(`drop role ${role}`);
+    await own.stop();
+  });
+  [url.username, url.password] = [role, 'x'];
+  for (const id of ['one', 'two']) {
+    await own.db.query(`insert into workers (id, capacity, small_capacity) values ('${id}', 4, 4)`);
+  }
+  const limitTo = (most: number) => admin.query(`alter role ${role} connection limit ${most}`);
+  await limitTo(97);
+  expect(await examine(url.href, 'connections')).toBe('ok: the servers have room for all');
+  await limitTo(92);
+  expect(await examine(url.href, 'connections')).toBe(
+    'warning: An API and 2 workers open up to 93 connections (36 to DATABASE_URL, 57 to SOURCE_DATABASE_URL), ' +
+      `and the role "${role}" (CONNECTION LIMIT 92) has room for 92. With fewer everything becomes slow: ` +
+      `raise it (ALTER ROLE "${role}" CONNECTION LIMIT), or lower DATABASE_POOL_SIZE, WORKER_CONCURRENCY or WORKER_SMALL_RUNS.`,
   );
 });

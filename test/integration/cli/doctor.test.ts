@@ -217,6 +217,7 @@ test('an installation that is well', async () => {
     ['work', 'ok'],
     // This database has no table of events, and no export needs it.
     ['model events', 'warning'],
+    ['connections', 'ok'],
     ...Array.from({ length: 8 }, () => ['production', 'warning']),
   ]);
   expect(code).toBe(0);

@@ -118,7 +118,8 @@ test.each([
   expect(modules.length).toBeLessThan(60);
   expect(modules.filter((url) => /\/node_modules\/(?!commander\/)/.test(url))).toEqual([]);
   const ours = modules.filter((url) => /\/dist\/(store|main|use-cases)\//.test(url));
-  expect(ours.map((url) => path.basename(url))).toEqual(['compile-cache.js']);
+  const loaders = ['load-program.js', 'compile-cache.js'];
+  expect(ours.map((url) => path.basename(url))).toEqual(loaders);
 });
 
 describe.runIf('enableCompileCache' in module)('compiled code, on Node 22 and later', () => {

@@ -1,4 +1,5 @@
 import { createConnection, isIP, type Socket } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
 import { type ConnectionOptions as ConnectionOptionsOfTls, connect as connectTls } from 'node:tls';
 import type pg from 'pg';
 import type { FieldDef } from 'pg';
@@ -15,10 +16,28 @@ export interface ConnectionOptions extends ClientOptions {
   readonly addressName?: string | undefined;
   /** Shared with other work; default: no limit. */
   readonly connections?: ConnectionLimit;
+  /** How long it waits for others to end if the server, the database or the role has as many sessions as it may; default 0. */
+  readonly roomMs?: number;
 }
+
+const roomRetryMs = 300;
 
 /** A connection whose loss is reported by the next query, not by an event. */
 export async function connect(options: ConnectionOptions, signal: AbortSignal): Promise<pg.Client> {
+  const begun = performance.now();
+  for (;;) {
+    try {
+      return await connectOnce(options, signal);
+    } catch (error) {
+      const isFull = serverErrorOf(error)?.code === '53300';
+      if (!isFull || performance.now() - begun > (options.roomMs ?? 0)) throw error;
+    }
+    // Others ask at the same moment.
+    await delay(roomRetryMs * (0.5 + Math.random()));
+  }
+}
+
+async function connectOnce(options: ConnectionOptions, signal: AbortSignal): Promise<pg.Client> {
   signal.throwIfAborted();
   const leave = await options.connections?.enter(signal);
   const client = newClient(options);

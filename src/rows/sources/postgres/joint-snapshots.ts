@@ -1,11 +1,12 @@
 import type pg from 'pg';
 import { Grouped } from '../../../foundation/domain/grouped.ts';
 import { KeyedGroups } from '../../../foundation/domain/keyed-groups.ts';
-import { copyBlock, type RowBlock } from '../../../foundation/domain/row-block.ts';
 import { unlessAborted } from '../../../foundation/domain/patience.ts';
+import { copyBlock, type RowBlock } from '../../../foundation/domain/row-block.ts';
 import type { Slice, SourceRequest, SourceSnapshot } from '../source.ts';
 import { begin, type SnapshotOptions } from './begin-snapshot.ts';
 import { closeConnection, destroyConnection, nameColumns } from './connection.ts';
+import type { ConnectionLimit } from './connection-limit.ts';
 import { type ReadRelation, rowSecuritySql } from './hidden-rows.ts';
 import { KeyDigest } from './key-digest.ts';
 import { MemorySnapshot } from './memory-snapshot.ts';
@@ -45,16 +46,19 @@ type Answer = SourceSnapshot | null;
 export class JointSnapshots {
   readonly #options: SnapshotOptions;
   readonly #plan: PlanSelect;
+  readonly #limit: ConnectionLimit;
   readonly #groups: KeyedGroups<Asked, Answer>;
   /** Until when the requests of a project are opened alone, by the monotonic clock. */
   readonly #aloneUntil = new Map<string, number>();
 
-  constructor(options: SnapshotOptions, plan: PlanSelect) {
+  /** @param limit of groups that are opened at a time */
+  constructor(options: SnapshotOptions, plan: PlanSelect, limit: ConnectionLimit) {
     const refuse = async () => {
       throw new Error('the row is too large for a snapshot in memory');
     };
     this.#options = { ...options, statementTimeoutMs: statementMs, holdRow: refuse };
     this.#plan = plan;
+    this.#limit = limit;
     this.#groups = new KeyedGroups(
       () =>
         new Grouped(
@@ -81,13 +85,16 @@ export class JointSnapshots {
     if (!first) return [];
     const { tenantKey } = first.request;
     const { signal, end } = joinSignals(all.map((asked) => asked.signal));
+    let leave = () => {};
     try {
+      leave = await this.#limit.enter(signal);
       return await this.#read(all, tenantKey, first.server, signal);
     } catch {
       // What is wrong is found by the one that is opened alone.
       if (!signal.aborted) this.#standAlone(tenantKey);
       return all.map(() => null);
     } finally {
+      leave();
       end();
     }
   }

@@ -12,24 +12,19 @@ import type {
   SourceSnapshot,
   SourceState,
 } from '../source.ts';
-import { inSnapshot, type SnapshotOptions } from './begin-snapshot.ts';
-import type { ConnectionLimit } from './connection-limit.ts';
-import {
-  type ConnectionOptions,
-  closeConnection,
-  connect,
-  describeColumns,
-  withAbort,
-} from './connection.ts';
+import type { SnapshotOptions } from './begin-snapshot.ts';
+import { type ConnectionOptions, closeConnection, connect } from './connection.ts';
+import { ConnectionLimit } from './connection-limit.ts';
 import { findCulprit } from './culprit.ts';
 import { findExcessRights } from './excess-rights.ts';
 import { explain } from './explain.ts';
+import { findElsewhere } from './find-elsewhere.ts';
 import { watchHeldLocks } from './held-locks.ts';
 import { type InspectedServers, inspectSource } from './inspect.ts';
 import { JointSnapshots } from './joint-snapshots.ts';
 import { KeptConnections } from './kept-connections.ts';
 import { haveRowsChanged, lookAgain } from './late-rows.ts';
-import { planModels, type PlanSelect } from './plan.ts';
+import { type PlanSelect, planModels } from './plan.ts';
 import type { HoldRow } from './read-slice.ts';
 import { recallSettled, renewSettled } from './recall-settled.ts';
 import {
@@ -78,6 +73,10 @@ export interface PostgresSourceOptions {
   readonly holdRow?: HoldRow;
   /** For snapshots; default: no limit. */
   readonly connections?: ConnectionLimit;
+  /** How many small requests are opened at a time; default: no limit. */
+  readonly smallOpens?: SmallOpens;
+  /** How long a connection waits for others to end if the server has as many as it may; default 0. */
+  readonly roomMs?: number;
   readonly connectTimeoutMs?: number;
   /** Maximum time of one statement, including reading a slice; 1 hour. */
   readonly statementTimeoutMs?: number;
@@ -89,6 +88,14 @@ export interface PostgresSourceOptions {
   readonly lockWaitMs?: number;
   /** Maximum age of a snapshot; 24 hours. */
   readonly snapshotMs?: number;
+}
+
+/** Small requests that have a connection at a time. */
+interface SmallOpens {
+  /** Groups of one project that share a snapshot: each is opened and read at once. */
+  readonly together: number;
+  /** Requests that are opened alone have theirs until they are closed, so they never keep groups waiting. */
+  readonly alone: number;
 }
 
 /** Maximum number of idle connections that are kept for snapshots. */
@@ -106,6 +113,8 @@ const defaults = {
   blockBytes: 256 * 1024,
   maxRowBytes: 64 * 2 ** 20,
   connectTimeoutMs: 10_000,
+  roomMs: 0,
+  smallOpens: { together: Number.POSITIVE_INFINITY, alone: Number.POSITIVE_INFINITY },
   statementTimeoutMs: 3_600_000,
   idleTimeoutMs: 600_000,
   lockWaitMs: 5_000,
@@ -123,13 +132,14 @@ class PostgresSource implements Source {
   readonly #primary: Address | null;
   readonly #servers: SettledServers;
   /** Of the connections that read no rows. */
-  readonly #connecting: Pick<ConnectionOptions, 'applicationName' | 'connectTimeoutMs'>;
+  readonly #connecting: Pick<ConnectionOptions, 'applicationName' | 'connectTimeoutMs' | 'roomMs'>;
   /** Watches what other sessions wait for while it reads. */
   readonly #watched: SnapshotOptions;
   /** Reads as runs do: keeps connections, and notes what a standby ended. */
   readonly #reading: SnapshotOptions;
   readonly #conflicts = new Conflicts();
   readonly #joint: JointSnapshots;
+  readonly #alone: ConnectionLimit;
 
   constructor(given: PostgresSourceOptions) {
     const plan = given.plan ?? planModels([eventsModel]);
@@ -142,8 +152,8 @@ class PostgresSource implements Source {
     this.#source = { connectionString, addressName };
     this.#primary =
       primaryUrl === null ? null : { connectionString: primaryUrl, addressName: primaryName };
-    const { applicationName, connectTimeoutMs } = options;
-    this.#connecting = { applicationName, connectTimeoutMs };
+    const { applicationName, connectTimeoutMs, roomMs, smallOpens } = options;
+    this.#connecting = { applicationName, connectTimeoutMs, roomMs };
     const source = this.#shareServer(this.#source, options);
     this.#servers = {
       source,
@@ -160,7 +170,9 @@ class PostgresSource implements Source {
       settledAt: () => source.serverStart,
       conflicts: this.#conflicts,
     };
-    this.#joint = new JointSnapshots(this.#reading, plan);
+    const together = new ConnectionLimit(smallOpens.together);
+    this.#joint = new JointSnapshots(this.#reading, plan, together);
+    this.#alone = new ConnectionLimit(smallOpens.alone);
   }
 
   /** A server whose looks all intervals that settle there share. */
@@ -280,7 +292,16 @@ class PostgresSource implements Source {
   ): Promise<SourceSnapshot> {
     const isAlone = position !== null || request.select === 'keys';
     const opened = isAlone ? null : await this.#joint.open({ request, signal, maxBytes, server });
-    return opened ?? this.open(request, signal, position, server);
+    if (opened) return opened;
+    const leave = await this.#alone.enter(signal);
+    try {
+      const snapshot = await this.open(request, signal, position, server);
+      const close = snapshot.close.bind(snapshot);
+      return Object.assign(snapshot, { close: () => close().finally(leave) });
+    } catch (error) {
+      leave();
+      throw error;
+    }
   }
 
   describe(request: SourceRequest, signal: AbortSignal): Promise<Description> {
@@ -350,30 +371,4 @@ interface Address {
 function notOfQuery(error: unknown): unknown {
   if (!(error instanceof SluiceError) || error.code !== 'query.invalid') return error;
   return new SluiceError('source.unsupported', error.detail, error);
-}
-
-/** The keys of those rows of the tenant that have one of `keys` outside the request's interval. Throws SluiceError. */
-async function findElsewhere(
-  options: SnapshotOptions,
-  plan: PlanSelect,
-  request: SourceRequest,
-  keys: readonly (readonly (string | null)[])[],
-  signal: AbortSignal,
-): Promise<readonly (readonly (string | null)[])[]> {
-  if (keys.length === 0) return [];
-  const { relation, describeSql, select } = plan({ ...request, select: 'keys' });
-  const { tenantKey, interval } = request;
-  return inSnapshot(options, tenantKey, relation, signal, async (client) => {
-    const described = await describeColumns(client, describeSql, signal);
-    const { columns, elsewhereSql } = select(described);
-    if (columns.length === 0 || !elsewhereSql) return [];
-    const text = elsewhereSql(interval, keys);
-    const { rows } = await withAbort(client, signal, () =>
-      client.query<(string | null)[]>({ text, rowMode: 'array' } satisfies pg.QueryArrayConfig),
-    );
-    return rows;
-  }).catch(async (error: unknown) => {
-    signal.throwIfAborted();
-    throw await findCulprit(error, options, plan, request, signal);
-  });
 }

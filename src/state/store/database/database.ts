@@ -1,6 +1,7 @@
 import { type ClientBase, Pool, type PoolClient, types } from 'pg';
 import { isPlannedOnce, prepared, StatementNames } from './prepared.ts';
 import { plansOnce, Sessions, setUpQueueSession } from './sessions.ts';
+import { isFull, shrinkWhenRefused } from './shrunk-pool.ts';
 import { isReadOnly } from './unavailable.ts';
 
 /** Something that runs SQL: the pool, or one transaction. */
@@ -74,8 +75,8 @@ function sqlOf(client: Pick<PoolClient, 'query'>, statements: StatementNames): S
 }
 
 /**
- * A pool for the queue's Postgres backend, which has its tables in its own schema and holds one connection
- * per consumer for LISTEN.
+ * A pool for the queue's Postgres backend, which has its tables in its own schema. One connection of a worker listens for
+ * jobs.
  */
 export function openQueuePool(options: DatabaseOptions): QueuePool {
   const names = new StatementNames();
@@ -88,6 +89,8 @@ export function openQueuePool(options: DatabaseOptions): QueuePool {
     onConnect: async (client) => names.learn(await setUpQueueSession(client)),
   });
   watchConnections(pool, options.onError);
+  // One listens.
+  shrinkWhenRefused(pool, 2);
   nameStatements(pool, names);
   return { pool, close: () => endPool(pool) };
 }
@@ -157,23 +160,36 @@ export function joinTransaction(tx: Sql): Transactor {
 /** The share of a pool that is for statements that are planned once: they are short, and many share each. One alone would be a queue. */
 const shareOfPlanned = 1 / 5;
 const fewestPlanned = 2;
+/** A pool with fewer has no such share. */
+const fewestShared = 5;
 
 /** Opens the pool lazily: an unreachable Postgres fails the query, not the start. */
 export function openDatabase(options: DatabaseOptions): Database {
   const sessions = new Sessions(options.writes ?? false);
   const { names } = sessions;
   const share = Math.floor(options.maxConnections * shareOfPlanned);
-  const few = share < fewestPlanned ? 0 : share;
-  const pool = openPool(options, options.maxConnections - few, (client) => sessions.open(client));
+  const few = options.maxConnections < fewestShared ? 0 : Math.max(fewestPlanned, share);
+  // It keeps one for as long as it is open, so that this process can go on when others have taken all the rest.
+  const pool = openPool(options, options.maxConnections - few, 1, (client) =>
+    sessions.open(client),
+  );
+  const room = shrinkWhenRefused(pool);
   const usual = sqlOf(pool, names);
   const poolOfPlanned =
-    few === 0 ? null : openPool(options, few, (client) => sessions.open(client, plansOnce));
-  const planned = poolOfPlanned === null ? usual : sqlOf(poolOfPlanned, names);
+    few === 0 ? null : openPool(options, few, 0, (client) => sessions.open(client, plansOnce));
+  const planned = poolOfPlanned === null ? null : sqlOf(poolOfPlanned, names);
   return {
-    query(text, values) {
+    async query(text, values) {
       // Behind a pooler no statement keeps its plan.
-      const sql = names.areUsed && isPlannedOnce(text) ? planned : usual;
-      return sql.query(text, values);
+      const isApart = planned !== null && !room.isSmall && names.areUsed && isPlannedOnce(text);
+      if (!isApart) return usual.query(text, values);
+      try {
+        return await planned.query(text, values);
+      } catch (error) {
+        if (!isFull(error)) throw error;
+        room.shrink();
+        return usual.query(text, values);
+      }
     },
     async transaction(work) {
       const client = await pool.connect();
@@ -203,16 +219,18 @@ export function openDatabase(options: DatabaseOptions): Database {
 function openPool(
   { connectionString, applicationName, onError }: DatabaseOptions,
   max: number,
+  min: number,
   onConnect: (client: ClientBase) => Promise<void>,
 ): Pool {
   const pool = new Pool({
     connectionString,
     application_name: applicationName,
     max,
+    min,
     // The pool awaits it before it lends the connection.
     onConnect,
     connectionTimeoutMillis: 5_000,
-    idleTimeoutMillis: 30_000,
+    idleTimeoutMillis: 10_000,
     keepAlive: true,
     // Limits the delay by a half-open connection.
     query_timeout: 60_000,

@@ -1,0 +1,118 @@
+import type { Config } from '../foundation/config/config.ts';
+import type { SourcedModel } from '../foundation/config/models-file.ts';
+import { type ConnectionRoom, readConnectionRoom } from '../rows/sources/index.ts';
+import type { Sql } from '../state/store/database/database.ts';
+import { readInstallationState } from '../state/store/exports/first-day.ts';
+import { type Examined, ok } from './examined.ts';
+import { addressNamesOf } from './models.ts';
+
+type Sizes = Pick<Config, 'DATABASE_POOL_SIZE' | 'REDIS_URL'>;
+
+/** How a process divides DATABASE_POOL_SIZE. */
+export function divideConnections({ DATABASE_POOL_SIZE: all, REDIS_URL: redis }: Sizes) {
+  const leases = 1;
+  const queue = redis === null ? Math.max(2, Math.floor(all / 3)) : 0;
+  return { leases, queue, usual: Math.max(1, all - leases - queue) };
+}
+
+/** Connections of previews and checks of a process to all sources: as many as there are at a time. */
+export const previewConnections = 8;
+const shareOfGroups = 1 / 8;
+const shareOfSingle = 1 / 4;
+
+/** How many small runs have a connection to a source at a time. Most share one for a moment, and then have none. */
+export function smallOpensOf({ WORKER_SMALL_RUNS: most }: Pick<Config, 'WORKER_SMALL_RUNS'>) {
+  return {
+    together: Math.max(1, Math.ceil(most * shareOfGroups)),
+    alone: Math.max(1, Math.ceil(most * shareOfSingle)),
+  };
+}
+
+/** `worker/look-back.ts` and `worker/run-sample-jobs.ts`: as many as they have lanes. One more waits for transactions. */
+const besideRuns = 4 + 2 + 1;
+
+/** Maximum connections of one worker to a source. A large run counts its rows over a second one. */
+function sourceConnectionsOf(config: Config): number {
+  const { together, alone } = smallOpensOf(config);
+  const small = config.WORKER_SMALL_RUNS === 0 ? 0 : together + alone;
+  return 2 * config.WORKER_CONCURRENCY + small + besideRuns;
+}
+
+/** Connections to one address. */
+interface Demand {
+  readonly setting: string;
+  readonly connections: number;
+  readonly room: readonly ConnectionRoom[];
+}
+
+interface Addresses {
+  readonly directUrl: string;
+  /** Of the models without an address of their own. */
+  readonly sourceUrl: string;
+  readonly models: readonly SourcedModel[];
+}
+
+const patienceMs = 5_000;
+
+/** Compares the connections of an API and of the workers that report with the limits of the servers. */
+export async function examineConnections(
+  config: Config,
+  db: Sql,
+  addresses: Addresses,
+): Promise<readonly Examined[]> {
+  const { workers } = await readInstallationState(db);
+  const tight = await findTightLimits(config, addresses, Math.max(1, workers));
+  if (tight.length === 0) return [ok('connections', 'the servers have room for all')];
+  return tight.map((detail) => ({ check: 'connections', result: 'warning', detail }));
+}
+
+/**
+ * Compares the connections that an API and `workers` workers may open with the limits of their servers, databases and roles.
+ * An address that cannot be reached has its own check.
+ *
+ * @returns a sentence for each limit that is too low
+ */
+async function findTightLimits(
+  config: Config,
+  { directUrl, sourceUrl, models }: Addresses,
+  workers: number,
+): Promise<readonly string[]> {
+  const sources = new Map(
+    models.map((model) => [model.sourceUrl ?? sourceUrl, addressNamesOf(model).addressName]),
+  );
+  const ofSources = previewConnections + 1 + workers * sourceConnectionsOf(config);
+  // Behind a pooler only the queue has connections of its own.
+  const { DATABASE_POOL_SIZE: all, DATABASE_DIRECT_URL: direct } = config;
+  const ofOneProcess = direct === null ? all : divideConnections(config).queue;
+  const wanted = [
+    { address: directUrl, setting: 'DATABASE_URL', connections: (1 + workers) * ofOneProcess },
+    ...[...sources].map(([address, setting]) => ({ address, setting, connections: ofSources })),
+  ];
+  const demands = await Promise.all(
+    wanted.map(async ({ address, ...demand }): Promise<Demand> => {
+      const roomMs = patienceMs / 2;
+      const options = { applicationName: 'sluice-start', connectTimeoutMs: patienceMs, roomMs };
+      const room = await readConnectionRoom(
+        { ...options, connectionString: address },
+        AbortSignal.timeout(patienceMs),
+      ).catch(() => []);
+      return { ...demand, room };
+    }),
+  );
+  return describeTight(demands, workers);
+}
+
+function describeTight(demands: readonly Demand[], workers: number): readonly string[] {
+  const rooms = new Map(demands.flatMap(({ room }) => room.map((one) => [one.key, one] as const)));
+  return [...rooms].flatMap(([key, { of, most, remedy }]) => {
+    const inside = demands.filter(({ room }) => room.some((one) => one.key === key));
+    const sum = inside.reduce((total, { connections }) => total + connections, 0);
+    if (sum <= most) return [];
+    const parts = inside.map(({ setting, connections }) => `${connections} to ${setting}`);
+    return [
+      `An API and ${workers === 1 ? 'one worker' : `${workers} workers`} open up to ${sum} connections (${parts.join(', ')}), ` +
+        `and ${of} has room for ${most}. With fewer everything becomes slow: raise it (${remedy}), ` +
+        'or lower DATABASE_POOL_SIZE, WORKER_CONCURRENCY or WORKER_SMALL_RUNS.',
+    ];
+  });
+}
