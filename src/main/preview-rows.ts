@@ -24,8 +24,7 @@ export interface Previews {
 }
 
 /** What previews need of their process. */
-interface PreviewOptions
-  extends Pick<Foundation, 'config' | 'models' | 'sourceConnections'> {
+interface PreviewOptions extends Pick<Foundation, 'config' | 'models' | 'sourceConnections'> {
   readonly context: Pick<Context, 'db' | 'secrets'>;
   /** For models without their own database. */
   readonly databases: Pick<Foundation['databases'], 'sourceUrl'>;

@@ -23,6 +23,7 @@ const collections: Readonly<Record<string, string>> = {
   'rows/sources/postgres/connection.ts typeNames': '1,000 names of built-in types',
   'state/store/database/prepared.ts names': 'statements of the code',
   'state/queue/shared-listener.ts #all': 'queues of a worker: three',
+  'state/queue/shared-listener.ts #waiting': 'queues of a worker: three',
   'state/store/database/shrunk-pool.ts shrinkEach': 'pools of the process',
   'rows/transforms/jsonb-object.ts knownNames': '1,000 names of up to 200 characters',
   'service/use-cases/work-guard.ts #inProgress': 'work in progress',

@@ -1,7 +1,8 @@
-import { EventEmitter } from 'node:events';
-import type { Pool, PoolClient } from 'pg';
+import type { Notification, Pool, PoolClient } from 'pg';
 
-/** A part of BullMQ's connection: it asks for the session that listens, and is told if that was lost. */
+type Hear = (message: Notification) => void;
+
+/** A part of BullMQ's connection: it asks for the session that listens, and is notified if that was lost. */
 export interface Listening {
   getListenClient: () => Promise<unknown>;
   setListenClientName: () => Promise<void>;
@@ -17,16 +18,19 @@ export class SharedListener {
   readonly #pool: Pool;
   readonly #onError: (error: Error) => void;
   readonly #all = new Set<Listening>();
+  /** One of each queue that waits for a job. */
+  readonly #waiting = new Set<Hear>();
   /** All that BullMQ asks of its client. */
-  readonly #face = Object.assign(new EventEmitter(), {
+  readonly #face = {
     query: async (text: string) => (await this.#open()).query(text),
-  });
+    on: (_: 'notification', hear: Hear) => this.#waiting.add(hear),
+    removeListener: (_: 'notification', hear: Hear) => this.#waiting.delete(hear),
+  };
   #opened: Promise<PoolClient> | null = null;
 
   constructor(pool: Pool, onError: (error: Error) => void) {
     this.#pool = pool;
     this.#onError = onError;
-    this.#face.setMaxListeners(0);
   }
 
   /** Lets the connection listen here. */
@@ -54,7 +58,9 @@ export class SharedListener {
     this.#opened = opening;
     opening.then(
       (client) => {
-        client.on('notification', (message) => this.#face.emit('notification', message));
+        client.on('notification', (message) => {
+          for (const hear of [...this.#waiting]) hear(message);
+        });
         client.once('error', (error) => this.#lose(opening, client, error));
         client.once('end', () => this.#lose(opening, client, null));
       },
