@@ -47,6 +47,17 @@ export interface RowBlock {
   readonly lengths: Int32Array;
 }
 
+/** The rows of a block from one on, up to another one; the bytes are shared. */
+export function rowsOf(block: RowBlock, from: number, to: number = block.rowCount): RowBlock {
+  const { length } = block.columns;
+  const [start, end] = [from * length, to * length];
+  const [offsets, lengths] = [
+    block.offsets.subarray(start, end),
+    block.lengths.subarray(start, end),
+  ];
+  return { ...block, rowCount: to - from, offsets, lengths };
+}
+
 /** A block whose memory is its own. */
 export function copyBlock({ columns, rowCount, bytes, offsets, lengths }: RowBlock): RowBlock {
   const own = { bytes: Buffer.from(bytes), offsets: offsets.slice(), lengths: lengths.slice() };

@@ -9,7 +9,7 @@ import type { ColumnMetrics } from '../../foundation/domain/column-metrics.ts';
 import { SluiceError } from '../../foundation/domain/errors.ts';
 import type { KeyNames } from '../../foundation/domain/file-name.ts';
 import { fileKey, rejectedKey } from '../../foundation/domain/object-keys.ts';
-import type { Column, RowBlock } from '../../foundation/domain/row-block.ts';
+import { type Column, type RowBlock, rowsOf } from '../../foundation/domain/row-block.ts';
 import type { DataInterval } from '../../foundation/domain/time.ts';
 import type { FileEncoder } from '../encoders/encoder.ts';
 import type { BlockTransformer } from '../transforms/block-transformer.ts';
@@ -19,6 +19,7 @@ import type { Encoding } from './interval-job.ts';
 import type { KeySpool } from './key-spool.ts';
 import type { ManifestFile } from './manifest.ts';
 import type { PartitionedRows } from './partitioned-rows.ts';
+import { Portions } from './portions.ts';
 import { encodeRejectedRows, encodeRejections } from './rejected-rows.ts';
 import { type Rejections, RejectionTally } from './rejection-tally.ts';
 import { InfiniteValues } from './replace-infinite.ts';
@@ -92,6 +93,7 @@ export class FileSet {
   #rejected: HashedFile | null = null;
   #heldBytes = 0;
   /** Ends when the file before the open one is sent: at most one file waits for the destination. */
+  readonly #portions = new Portions();
   #sending: Promise<unknown> = Promise.resolve();
   #rows = 0;
   #rejectedRows = 0;
@@ -135,9 +137,17 @@ export class FileSet {
    * @returns how many rows the chain dropped
    */
   async writeRows(block: RowBlock, transformer: BlockTransformer | null): Promise<number> {
-    if (transformer) return this.#writeMade(await transformer.write(block));
-    await this.write(block);
-    return 0;
+    if (!transformer) {
+      await this.write(block);
+      return 0;
+    }
+    let dropped = 0;
+    for (const part of this.#portions.of(block)) {
+      const made = await transformer.write(part);
+      this.#portions.see(made);
+      dropped += await this.#writeMade(made);
+    }
+    return dropped;
   }
 
   /** Writes the blocks that the chain has held back. */
@@ -187,7 +197,7 @@ export class FileSet {
       const taken = await this.#writeToFile(block);
       if (taken === block.rowCount) return;
       await this.#end();
-      block = rowsFrom(block, taken);
+      block = rowsOf(block, taken);
     }
   }
 
@@ -375,15 +385,4 @@ export class FileSet {
     }
     return destination.createFile(options, journal, signal);
   }
-}
-
-/** The rows of a block from one on; the bytes are shared. */
-function rowsFrom(block: RowBlock, row: number): RowBlock {
-  const from = row * block.columns.length;
-  return {
-    ...block,
-    rowCount: block.rowCount - row,
-    offsets: block.offsets.subarray(from),
-    lengths: block.lengths.subarray(from),
-  };
 }
