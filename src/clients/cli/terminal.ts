@@ -6,6 +6,7 @@ import { runSluice } from './run-sluice.ts';
 const { version } = createRequire(import.meta.url)('../../../package.json') as { version: string };
 const { stdin, stdout, stderr } = process;
 const stop = new AbortController();
+const leftOverMs = 10_000;
 
 const terminal: Terminal = {
   out: (text) => void stdout.write(text),
@@ -50,3 +51,5 @@ stdout.on('error', (error: NodeJS.ErrnoException) => {
 const code = await runSluice(process.argv.slice(2), terminal, version);
 // A command that keeps serving has set its own.
 if (code !== 0) process.exitCode = code;
+// A connection that is left over keeps no other command alive after its end: those of a timer would pile up.
+if (process.argv[2] !== 'quickstart') setTimeout(() => process.exit(), leftOverMs).unref();
