@@ -6,7 +6,7 @@ import { listModelsAtWork } from '../state/store/runs/models-at-work.ts';
 import type { Foundation } from './foundation.ts';
 
 /** How often each source is checked while runs read it. */
-const everyMs = 30_000;
+const usualEveryMs = 30_000;
 /** A check that takes longer has failed. */
 const patienceMs = 10_000;
 
@@ -20,13 +20,16 @@ export interface SourceWatch {
  * Checks each database of models, for the metrics and for readiness: at the start, then while runs need it or something
  * is wrong with it. Otherwise nothing connects to it, so that a server that sleeps goes on sleeping.
  */
-export function watchSources({
-  db,
-  logger,
-  metrics,
-  models,
-  sourceOf,
-}: Pick<Foundation, 'db' | 'logger' | 'metrics' | 'models' | 'sourceOf'>): SourceWatch {
+export function watchSources(
+  {
+    db,
+    logger,
+    metrics,
+    models,
+    sourceOf,
+  }: Pick<Foundation, 'db' | 'logger' | 'metrics' | 'models' | 'sourceOf'>,
+  everyMs = usualEveryMs,
+): SourceWatch {
   /** Empty: none. */
   const faults = new Map<Source, string>();
   const logged = new Map<Source, string>();
