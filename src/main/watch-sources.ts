@@ -1,11 +1,12 @@
 import { SluiceError } from '../foundation/domain/errors.ts';
-import type { SourceState } from '../rows/sources/source.ts';
+import type { Source, SourceState } from '../rows/sources/source.ts';
 import { isDatabaseUnavailable } from '../state/store/database/unavailable.ts';
 import { readNow } from '../state/store/intervals/ticks.ts';
+import { listModelsAtWork } from '../state/store/runs/models-at-work.ts';
 import type { Foundation } from './foundation.ts';
 
-/** How often each source is checked. */
-const everyMs = 30_000;
+/** How often each source is checked while runs read it. */
+const usualEveryMs = 30_000;
 /** A check that takes longer has failed. */
 const patienceMs = 10_000;
 
@@ -15,45 +16,66 @@ export interface SourceWatch {
   close(): Promise<void>;
 }
 
-/** Checks the database of every model regularly, for the metrics and for readiness. */
-export function watchSources({
-  db,
-  logger,
-  metrics,
-  models,
-  sourceOf,
-}: Pick<Foundation, 'db' | 'logger' | 'metrics' | 'models' | 'sourceOf'>): SourceWatch {
-  /** By model; empty: none. */
-  const faults = new Map<string, string>();
-  const logged = new Map<string, string>();
+/**
+ * Checks each database of models, for the metrics and for readiness: at the start, then while runs need it or something
+ * is wrong with it. Otherwise nothing connects to it, so that a server that sleeps goes on sleeping.
+ */
+export function watchSources(
+  {
+    db,
+    logger,
+    metrics,
+    models,
+    sourceOf,
+  }: Pick<Foundation, 'db' | 'logger' | 'metrics' | 'models' | 'sourceOf'>,
+  everyMs = usualEveryMs,
+): SourceWatch {
+  /** Empty: none. */
+  const faults = new Map<Source, string>();
+  const logged = new Map<Source, string>();
   const stopped = new AbortController();
 
-  const look = async (model: string): Promise<SourceState['findings']> => {
+  const bySource = new Map<Source, string[]>();
+  for (const { name } of models.map(({ model }) => model)) {
+    const source = sourceOf(name);
+    bySource.set(source, [...(bySource.get(source) ?? []), name]);
+  }
+
+  const look = async (source: Source, names: readonly string[]) => {
     const signal = AbortSignal.any([stopped.signal, AbortSignal.timeout(patienceMs)]);
-    const state = await sourceOf(model).inspect(signal);
+    const state = await source.inspect(signal);
     const { findings, clockMs, oldestSnapshotSeconds, replayLagSeconds } = state;
-    metrics.source.oldestSnapshotSeconds.set({ model }, oldestSnapshotSeconds);
     const offsetSeconds = (clockMs - (await readNow(db))) / 1_000;
-    metrics.source.clockOffsetSeconds.set({ model }, offsetSeconds);
-    if (replayLagSeconds !== null) metrics.source.replayLagSeconds.set({ model }, replayLagSeconds);
+    for (const model of names) {
+      metrics.source.oldestSnapshotSeconds.set({ model }, oldestSnapshotSeconds);
+      metrics.source.clockOffsetSeconds.set({ model }, offsetSeconds);
+      if (replayLagSeconds !== null)
+        metrics.source.replayLagSeconds.set({ model }, replayLagSeconds);
+    }
     return findings;
   };
-  const check = async (model: string): Promise<SourceState['findings']> => {
+  const check = async (
+    source: Source,
+    names: readonly string[],
+  ): Promise<SourceState['findings']> => {
     try {
-      return await look(model);
+      return await look(source, names);
     } catch (error) {
       if (isDatabaseUnavailable(error)) throw error;
       return [{ severity: 'error', detail: unreachable(codeOf(error)) }];
     }
   };
   const lookAtAll = async () => {
-    for (const { name } of models.map(({ model }) => model)) {
-      const findings = await check(name);
+    const atWork = await listModelsAtWork(db);
+    for (const [source, names] of bySource) {
+      const isWell = faults.get(source) === '';
+      if (isWell && !names.some((name) => atWork.has(name))) continue;
+      const findings = await check(source, names);
       if (stopped.signal.aborted) return;
       const text = textOf(findings);
-      if (text !== '' && text !== logged.get(name)) logger.warn({ model: name }, text);
-      logged.set(name, text);
-      faults.set(name, textOf(findings.filter(({ severity }) => severity === 'error')));
+      if (text !== '' && text !== logged.get(source)) logger.warn({ models: names }, text);
+      logged.set(source, text);
+      faults.set(source, textOf(findings.filter(({ severity }) => severity === 'error')));
     }
   };
 
@@ -73,7 +95,7 @@ export function watchSources({
     fault: () => {
       const all = [...faults]
         .filter(([, fault]) => fault !== '')
-        .map(([model, fault]) => `${model}: ${fault}`);
+        .map(([source, fault]) => `${bySource.get(source)?.join(', ')}: ${fault}`);
       return all.length === 0 ? null : all.join(' ');
     },
     async close() {

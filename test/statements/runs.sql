@@ -282,6 +282,13 @@ with lost as (
           order by c.data_interval_start limit 1)) near), true)) from lost
      on conflict do nothing returning run_id;
 
+-- runs/models-at-work.ts listModelsAtWork
+-- gives model text
+select distinct model from batch_exports where id in (
+       select export_id from runs where status in ('Starting', 'Running')
+       union select export_id from runs where finished_at > now() - interval '1 minute'
+       union select export_id from receipts where not settled);
+
 -- runs/outbox.ts markReady
 update outbox set ready = true, available_at = least(available_at, now()) where run_id = any (array(
        (select run_id from outbox where not ready and available_at <= now() order by available_at limit 10000)

@@ -1,0 +1,16 @@
+import type { Sql } from '../database/database.ts';
+import { live } from './run-moves.ts';
+
+/** How long after its last run a model still counts. */
+const afterwards = `interval '1 minute'`;
+
+/** The models whose source is read now: those with runs that wait, read or have just ended, or with intervals that are checked again. */
+export async function listModelsAtWork(sql: Sql): Promise<ReadonlySet<string>> {
+  const rows = await sql.query<{ model: string }>(
+    `select distinct model from batch_exports where id in (
+       select export_id from runs where status in ${live}
+       union select export_id from runs where finished_at > now() - ${afterwards}
+       union select export_id from receipts where not settled)`,
+  );
+  return new Set(rows.map(({ model }) => model));
+}
