@@ -1,7 +1,7 @@
-import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { run } from './run-program.mjs';
 
 /**
  * `npm run test:node -- 24 [what vitest takes]`: the tests on another version of Node, which npm brings.
@@ -24,10 +24,4 @@ try {
   process.exitCode = run(node, ['node_modules/vitest/vitest.mjs', 'run', ...rest], env, true);
 } finally {
   rmSync(folder, { recursive: true });
-}
-
-function run(command, args, env = process.env, mayFail = false) {
-  const { status } = spawnSync(command, args, { stdio: 'inherit', env });
-  if (status !== 0 && !mayFail) throw new Error(`${command} ${args.join(' ')} failed`);
-  return status ?? 1;
 }

@@ -1,7 +1,7 @@
-import { spawnSync } from 'node:child_process';
 import { chmodSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { run } from './run-program.mjs';
 
 /**
  * `npm run test:postgres -- 17 [what vitest takes]`: the tests on a version of PostgreSQL that npm brings, as users have it but for JIT: these
@@ -33,10 +33,4 @@ try {
   process.exitCode = run(process.execPath, vitest, env, true);
 } finally {
   rmSync(folder, { recursive: true });
-}
-
-function run(command, args, env = process.env, mayFail = false) {
-  const { status } = spawnSync(command, args, { stdio: 'inherit', env });
-  if (status !== 0 && !mayFail) throw new Error(`${command} ${args.join(' ')} failed`);
-  return status ?? 1;
 }

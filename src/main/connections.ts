@@ -17,14 +17,12 @@ export function divideConnections({ DATABASE_POOL_SIZE: all, REDIS_URL: redis }:
 
 /** Connections of previews and checks of a process to all sources: as many as there are at a time. */
 export const previewConnections = 8;
-const shareOfGroups = 1 / 8;
-const shareOfSingle = 1 / 4;
 
 /** How many small runs have a connection to a source at a time. Most share one for a moment, and then have none. */
 export function smallOpensOf({ WORKER_SMALL_RUNS: most }: Pick<Config, 'WORKER_SMALL_RUNS'>) {
   return {
-    together: Math.max(1, Math.ceil(most * shareOfGroups)),
-    alone: Math.max(1, Math.ceil(most * shareOfSingle)),
+    together: Math.max(1, Math.ceil(most / 8)),
+    alone: Math.max(1, Math.ceil(most / 4)),
   };
 }
 
@@ -54,29 +52,30 @@ interface Addresses {
 
 const patienceMs = 5_000;
 
-/** Compares the connections of an API and of the workers that report with the limits of the servers. */
+/** What `findTightLimits` finds. */
 export async function examineConnections(
-  config: Config,
-  db: Sql,
-  addresses: Addresses,
+  ...compared: Parameters<typeof findTightLimits>
 ): Promise<readonly Examined[]> {
-  const { workers } = await readInstallationState(db);
-  const tight = await findTightLimits(config, addresses, Math.max(1, workers));
-  if (tight.length === 0) return [ok('connections', 'the servers have room for all')];
-  return tight.map((detail) => ({ check: 'connections', result: 'warning', detail }));
+  const { tight, unread } = await findTightLimits(...compared);
+  const left = unread.map(
+    (setting) => `${setting}: its limits could not be read, so nothing was compared with them.`,
+  );
+  const details = [...tight, ...left];
+  if (details.length === 0) return [ok('connections', 'the servers have room for all')];
+  return details.map((detail) => ({ check: 'connections', result: 'warning', detail }));
 }
 
 /**
- * Compares the connections that an API and `workers` workers may open with the limits of their servers, databases and roles.
- * An address that cannot be reached has its own check.
+ * Compares the connections that an API and the workers that report may open with the limits of their servers, databases and roles.
  *
- * @returns a sentence for each limit that is too low
+ * @returns a sentence for each limit that is too low; the settings whose limits could not be read
  */
-async function findTightLimits(
+export async function findTightLimits(
   config: Config,
+  db: Sql,
   { directUrl, sourceUrl, models }: Addresses,
-  workers: number,
-): Promise<readonly string[]> {
+): Promise<{ readonly tight: readonly string[]; readonly unread: readonly string[] }> {
+  const workers = Math.max(1, (await readInstallationState(db)).workers);
   const sources = new Map(
     models.map((model) => [model.sourceUrl ?? sourceUrl, addressNamesOf(model).addressName]),
   );
@@ -99,7 +98,8 @@ async function findTightLimits(
       return { ...demand, room };
     }),
   );
-  return describeTight(demands, workers);
+  const unread = demands.flatMap(({ room, setting }) => (room.length === 0 ? [setting] : []));
+  return { tight: describeTight(demands, workers), unread };
 }
 
 function describeTight(demands: readonly Demand[], workers: number): readonly string[] {

@@ -13,7 +13,7 @@ import { ServerError } from '../state/store/database/check-server.ts';
 import { SchemaError } from '../state/store/database/migrate.ts';
 import { PoolerError } from '../state/store/database/sessions.ts';
 import { findFileRootFault } from './check-file-root.ts';
-import { examineConnections } from './connections.ts';
+import { findTightLimits } from './connections.ts';
 import { explainStart } from './explain-start.ts';
 import { type Foundation, openFoundation } from './foundation.ts';
 import { StartError, waitForDatabase } from './wait-for-database.ts';
@@ -185,9 +185,8 @@ async function warnOfConnections({
 }: Foundation): Promise<void> {
   try {
     const addresses = { directUrl, sourceUrl, models };
-    for (const { result, detail } of await examineConnections(config, db, addresses)) {
-      if (result !== 'ok') logger.warn(detail);
-    }
+    const { tight } = await findTightLimits(config, db, addresses);
+    for (const detail of tight) logger.warn(detail);
   } catch (error) {
     logger.debug({ err: error }, 'the limits of connections could not be read');
   }

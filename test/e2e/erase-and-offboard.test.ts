@@ -83,9 +83,8 @@ test.each(casesOf(['Parquet'], ['JSONLines', 'CSV']))(
     const since = ['--after', '2024-03-01T00:00:00.001Z'];
     const nothing = await sluice('erase', 'rewrite', ...asked, ...since);
     expect(nothing.code, nothing.output).toBe(0);
-    // It may go on to say what the sweep still deletes.
-    expect(nothing.lines.at(-1)).toMatch(
-      /^No current file of an interval that starts at 2024-03-01T00:00:00\.001000Z or later has the key: nothing to rewrite\./,
+    expect(nothing.lines.at(-1)).toContain(
+      'No current file of an interval that starts at 2024-03-01T00:00:00.001000Z or later has the key: nothing to rewrite.',
     );
 
     const early = await sluice('erase', 'rewrite', ...asked);

@@ -10,8 +10,9 @@ import { startReceiver } from '../../support/receiver.ts';
 import { createKey } from '../../support/tenants.ts';
 
 /** What `sluice doctor` finds of one check, a line for each. */
-async function examine(databaseUrl: string, check: string): Promise<string> {
-  const { out } = await runCli(['doctor', '--json'], { env: { DATABASE_URL: databaseUrl } });
+async function examine(databaseUrl: string, check: string, more = {}): Promise<string> {
+  const env = { DATABASE_URL: databaseUrl, ...more };
+  const { out } = await runCli(['doctor', '--json'], { env });
   const all = JSON.parse(out) as readonly Record<'check' | 'result' | 'detail', string>[];
   const found = all.filter((one) => one.check === check);
   return found.map(({ result, detail }) => `${result}: ${detail}`).join('\n');
@@ -92,5 +93,9 @@ test('the default settings fit a server with its defaults, and a lower limit is 
     'warning: An API and 2 workers open up to 93 connections (36 to DATABASE_URL, 57 to SOURCE_DATABASE_URL), ' +
       `and the role "${role}" (CONNECTION LIMIT 92) has room for 92. With fewer everything becomes slow: ` +
       `raise it (ALTER ROLE "${role}" CONNECTION LIMIT), or lower DATABASE_POOL_SIZE, WORKER_CONCURRENCY or WORKER_SMALL_RUNS.`,
+  );
+  const away = { SOURCE_DATABASE_URL: 'postgres://x@127.0.0.1:1/none' };
+  expect(await examine(own.databaseUrl, 'connections', away)).toBe(
+    'warning: SOURCE_DATABASE_URL: its limits could not be read, so nothing was compared with them.',
   );
 });
