@@ -57,7 +57,7 @@ async function addWaiting(interval: number, ofAll = false): Promise<void> {
     `with made as (
        insert into runs (export_id, team_id, data_interval_start, data_interval_end)
        select e.id, e.team_id, at, at + interval '1 hour'
-         from batch_exports e, lateral (select date_trunc('hour', now()) - $1 * interval '1 hour' as at) t
+         from batch_exports e, lateral (select date_trunc('hour', now(), 'UTC') - $1 * interval '1 hour' as at) t
         where e.id = $2 or $3
        returning *
      )
