@@ -9,6 +9,7 @@ import { advanceHighWaterMark } from '../../../state/store/intervals/high-water-
 import { appendLogEntries, type LogLevel } from '../../../state/store/exports/log-entries.ts';
 import {
   type LookBack,
+  mayAddLateRows,
   noteFailedLook,
   noteLook,
   noteLateRowsWait,
@@ -215,7 +216,11 @@ async function lookAt(
     // Deleted meanwhile: it never runs again.
     if (!(await lockExport(tx, exportId))) return false;
     await noteLook(tx, item);
-    if (look?.mayHaveLateRows) return addLateRows(tx, item, keepsFiles(item.destinationType));
+    if (look?.mayHaveLateRows) {
+      // Paused meanwhile: it is found again afterwards.
+      if (!(await mayAddLateRows(tx, exportId))) return false;
+      return addLateRows(tx, item, keepsFiles(item.destinationType));
+    }
     const { settled, pending } = state;
     const recorded = await recordLookBack(tx, item, {
       ...{ settled, pending, seen: look?.now ?? null },

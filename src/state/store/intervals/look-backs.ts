@@ -2,6 +2,7 @@ import type { Recipe } from '../../../foundation/domain/recipe.ts';
 import type { DataInterval } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 import { isSetAside } from '../files/guarded-work.ts';
+import { mayRun } from '../healing/healing.ts';
 import type { ReadSnapshot } from './receipts.ts';
 import { live } from '../runs/run-moves.ts';
 import { tenantKeyOf } from '../tenants/tenants.ts';
@@ -67,7 +68,8 @@ export interface WantedLookBacks {
  *   If no transaction can settle it (a standby without its primary), every hour.
  * - those of the last `hours`: every five minutes, and once when that time is over.
  *
- * Skips an interval that another worker has taken, that has a live run, or that waits after a failure.
+ * Skips an interval that another worker has taken, that has a live run, that waits after a failure, or whose export is paused or of a
+ * disabled organization. What is due when that ends is looked at then, however long it took.
  */
 export async function takeLookBacks(
   sql: Sql,
@@ -86,7 +88,7 @@ export async function takeLookBacks(
        select c.ctid as place, p.organization_id, c.pending_checked_at,
               row_number() over (partition by p.organization_id order by c.pending_checked_at) as nth
          from receipts c
-         join batch_exports e on e.id = c.export_id and e.deleted_at is null
+         join batch_exports e on e.id = c.export_id and ${mayRun}
          join projects p on p.id = e.team_id and p.organization_id <> all ($3)
         where c.ctid = any (array(select place from candidates))
           and (c.export_id = any ($4)) = $5
@@ -191,6 +193,14 @@ export async function recordLookBack(
     );
   }
   return true;
+}
+
+/** Whether a run may be made of what a look has found: the export may have been paused, or its organization disabled, meanwhile. */
+export async function mayAddLateRows(tx: Sql, exportId: string): Promise<boolean> {
+  const rows = await tx.query(`select from batch_exports e where e.id = $1 and ${mayRun}`, [
+    exportId,
+  ]);
+  return rows.length > 0;
 }
 
 /** A look of the export has answered. */
