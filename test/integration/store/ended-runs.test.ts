@@ -1,6 +1,7 @@
 import { Client } from 'pg';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
+import { readinessOf } from '../../../src/main/readiness.ts';
 import { dispatchRuns } from '../../../src/service/admission/dispatch-runs.ts';
 import { deleteExport } from '../../../src/service/use-cases/exports/delete-export.ts';
 import { cancelRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
@@ -135,6 +136,17 @@ it('a dispatcher that enqueues nothing for minutes is noticed, unless workers ar
   expect(await stalled()).toBe(600);
   await dispatchRuns(side.context, async () => {});
   expect(await stalled()).toBeNull();
+});
+
+it('readiness says if no worker decides schedules and dispatches runs, also if nothing waits', async () => {
+  const queue = { inspect: async () => [], findRefusal: async () => null };
+  const parts = { context: side.context, queues: queue, producer: { listPaused: async () => [] } };
+  const foundation = parts as unknown as Parameters<typeof readinessOf>[0];
+  const said = async () => (await readinessOf(foundation, () => null, true)()).checks.workers;
+  await reportWorker(side.db, 'one', 1, 0, 70);
+  expect(await said()).toMatch(/^workers report, but none has decided schedules .* for 70 s;/);
+  await reportWorker(side.db, 'two', 1, 0, 1);
+  expect(await said()).toBe('ok');
 });
 
 describe('an outbox row of an ended run, if there were one', () => {

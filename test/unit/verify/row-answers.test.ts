@@ -24,7 +24,7 @@ function answer(
   return [missing, doubled, gone, moved].map(({ count }) => count).concat(goneOrMoved);
 }
 
-const noLook = { isLookedAt: false, waitsFor: null };
+const noLook = { isLookedAt: false, waitsFor: null, isAccepted: false };
 const whole = { isWhole: true, isChanged: false, ...noLook };
 const torn = { isWhole: false, isChanged: false, ...noLook };
 const changed = { isWhole: false, isChanged: true, ...noLook };
@@ -60,12 +60,9 @@ describe('the answers for rows', () => {
 
   it.each([
     ['a look-back is due', ['a', 'a'], { ...whole, isLookedAt: true }, [0, 1]],
-    [
-      'late rows wait for a person',
-      ['a', 'a'],
-      { ...whole, isLookedAt: true, waitsFor: 'x' },
-      [1, 0],
-    ],
+    ['late rows wait for a person', ['a', 'a'], { ...whole, waitsFor: 'x' }, [0, 1]],
+    ['a person has accepted that', ['a', 'a'], { ...whole, isAccepted: true }, [0, 1]],
+    ['no row can come late', ['a', 'a'], whole, [1, 0]],
     ['a run wrote more rows than it read', ['a', 'a'], { ...torn, isLookedAt: true }, [1, 0]],
   ])(
     'of rows that shared a key in a view, beside a late row, if %s',
