@@ -252,17 +252,16 @@ with candidates as materialized (
           -- What had another fault is tried again each hour: the cause may be gone.
           and (c.late_rows_wait is null or c.late_rows_wait is not null and not exists (
   select from accepted_intervals a where a.export_id = c.export_id and a.data_interval_start = c.data_interval_start
-     and a.data_interval_end = c.data_interval_end and a.accepted_at >= c.pending_checked_at) and (e.last_updated_at > c.pending_checked_at
+     and a.data_interval_end = c.data_interval_end and a.accepted_at >= c.pending_checked_at) and (e.last_updated_at > c.pending_checked_at or c.pending_checked_at > now() + interval '65 minutes'
                or not is_decided_by_people(c.late_rows_code) and c.pending_checked_at < now() - interval '1 hour'))
           -- What failed is tried again later, also if it is the export that fails.
           and (c.look_after is null or (c.look_after <= clock_timestamp() or c.look_after > clock_timestamp() + interval '65 minutes')) and (e.look_after is null or (e.look_after <= clock_timestamp() or e.look_after > clock_timestamp() + interval '65 minutes'))
           and (c.look_tries = 0 or e.heal_after is null or (e.heal_after <= clock_timestamp() or e.heal_after > clock_timestamp() + interval '65 minutes'))
-          and c.pending_checked_at < now() - interval '10 s'
-          and (not c.settled and c.pending_checked_at < now() -
-                 case when c.pending_transactions && '{standby}' then interval '1 hour'
-                      else least((now() - c.committed_at) / 20, interval '1 hour') end
+          and (c.pending_checked_at < now() - interval '10 s' or c.pending_checked_at > now() + interval '65 minutes')
+          and (not c.settled and (c.pending_checked_at < now() - case when c.pending_transactions && '{standby}' then interval '1 hour'
+                      else least((now() - c.committed_at) / 20, interval '1 hour') end or c.pending_checked_at > now() + interval '65 minutes')
                or $1::int > 0 and (c.data_interval_end > now() - $1 * interval '1 hour' or c.look_owed)
-  and c.looked_back_at < now() - interval '5 minutes')
+  and (c.looked_back_at < now() - interval '5 minutes' or c.looked_back_at > now() + interval '65 minutes'))
           and not exists (
             select from runs later
              where later.export_id = c.export_id and later.data_interval_start = c.data_interval_start
@@ -271,11 +270,11 @@ with candidates as materialized (
        select organization_id from due where nth = 1 order by pending_checked_at limit $2
      ), taken as (
        select c.ctid as place, $1::int > 0 and (c.data_interval_end > now() - $1 * interval '1 hour' or c.look_owed)
-  and c.looked_back_at < now() - interval '5 minutes' as due
+  and (c.looked_back_at < now() - interval '5 minutes' or c.looked_back_at > now() + interval '65 minutes') as due
          from receipts c
         where c.ctid = any (array(select place from due where nth <= 20 and organization_id in (select organization_id from chosen)))
           -- Again, for a row that another worker has taken since.
-          and c.pending_checked_at < now() - interval '10 s'
+          and (c.pending_checked_at < now() - interval '10 s' or c.pending_checked_at > now() + interval '65 minutes')
         for update skip locked
      ), owed as (
        -- From now on, the clock alone does not end its looks.

@@ -152,6 +152,18 @@ describe('late rows of an export that fails or is paused', () => {
       expect(await take(1), 'a look has ended it').toEqual([]);
     });
 
+    it('are looked for after the clock of our database was set back', async () => {
+      await exported();
+      await side.db.query(
+        `update receipts set pending_checked_at = now() + interval '1 day', looked_back_at = now() + interval '1 day'`,
+      );
+      expect(await take(6)).toHaveLength(1);
+      await side.db.query(
+        `update receipts set settled = false, pending_checked_at = now() + interval '1 day'`,
+      );
+      expect(await take(0)).toHaveLength(1);
+    });
+
     it('wait for a person if the run ends its processes', async () => {
       const id = await exported();
       await look(hours(6), true);

@@ -6,7 +6,7 @@ import { mayRun } from '../healing/healing.ts';
 import type { ReadSnapshot } from './receipts.ts';
 import { live } from '../runs/run-moves.ts';
 import { tenantKeyOf } from '../tenants/tenants.ts';
-import { boundsOf, intervalOf, isTime } from '../database/times.ts';
+import { boundsOf, intervalOf, isTime, longerThanAnyWait } from '../database/times.ts';
 
 /** A completed interval that may have got rows since. */
 export interface LookBack {
@@ -40,11 +40,15 @@ export const lateRowsWait = `c.late_rows_wait is not null and not exists (
   select from accepted_intervals a where a.export_id = c.export_id and a.data_interval_start = c.data_interval_start
      and a.data_interval_end = c.data_interval_end and a.accepted_at >= c.pending_checked_at)`;
 
-const isRested = `c.pending_checked_at < now() - interval '10 s'`;
+/** SQL: whether a time that was noted is so long ago, or was noted by a clock that was wrong. */
+const isAgo = (at: string, long: string): string =>
+  `(${at} < now() - ${long} or ${at} > now() + ${longerThanAnyWait})`;
+
+const isRested = isAgo('c.pending_checked_at', `interval '10 s'`);
 
 /** Whether to compare it regularly, with `$1` as the hours of the look-back. What is over by the clock is over after one more look. */
 const isDue = `$1::int > 0 and (c.data_interval_end > now() - $1 * interval '1 hour' or c.look_owed)
-  and c.looked_back_at < now() - interval '5 minutes'`;
+  and ${isAgo('c.looked_back_at', `interval '5 minutes'`)}`;
 
 /** Maximum intervals of one organization at a time. */
 const perOrganization = 20;
@@ -95,15 +99,17 @@ export async function takeLookBacks(
           and not ${isSetAside('look_back', 'c.export_id')}
           -- What waits for a person is looked at again after the export was changed, unless a person accepted it as it is.
           -- What had another fault is tried again each hour: the cause may be gone.
-          and (c.late_rows_wait is null or ${lateRowsWait} and (e.last_updated_at > c.pending_checked_at
+          and (c.late_rows_wait is null or ${lateRowsWait} and (e.last_updated_at > c.pending_checked_at or c.pending_checked_at > now() + ${longerThanAnyWait}
                or not is_decided_by_people(c.late_rows_code) and c.pending_checked_at < now() - interval '1 hour'))
           -- What failed is tried again later, also if it is the export that fails.
           and (c.look_after is null or ${isTime('c.look_after')}) and (e.look_after is null or ${isTime('e.look_after')})
           and (c.look_tries = 0 or e.heal_after is null or ${isTime('e.heal_after')})
           and ${isRested}
-          and (not c.settled and c.pending_checked_at < now() -
-                 case when c.pending_transactions && '{standby}' then interval '1 hour'
-                      else least((now() - c.committed_at) / 20, interval '1 hour') end
+          and (not c.settled and ${isAgo(
+            'c.pending_checked_at',
+            `case when c.pending_transactions && '{standby}' then interval '1 hour'
+                      else least((now() - c.committed_at) / 20, interval '1 hour') end`,
+          )}
                or ${isDue})
           and not exists (
             select from runs later

@@ -48,7 +48,9 @@ export async function findSilence(sql: Sql): Promise<number | null> {
   return row?.seconds ?? null;
 }
 
-/** Deletes workers that have been silent for ten minutes. */
+/** Deletes workers that have been silent for ten minutes. If the clock was set back since, a worker that is alive reports again. */
 export async function sweepWorkers(sql: Sql): Promise<void> {
-  await sql.query(`delete from workers where heartbeat_at < now() - interval '10 minutes'`);
+  await sql.query(
+    `delete from workers where heartbeat_at < now() - interval '10 minutes' or heartbeat_at > now() + interval '1 minute'`,
+  );
 }
