@@ -160,14 +160,7 @@ const properties: readonly Property[] = [
     check: (played) => {
       expect(arrived(played, 1, range(0, 4))).toBeLessThan(4.5);
     },
-    mutants: {
-      'a failure of one export makes the others wait': {
-        of: 'note_failing()',
-        text: 'where id = new.export_id;',
-        becomes: `where id = new.export_id;
-          update batch_exports set heal_after = clock_timestamp() + interval '1 hour' where id <> new.export_id;`,
-      },
-    },
+    mutants: {},
   },
   ...[1, 2].map((concurrency) => ({
     name: `an interval that cannot work keeps no other back, ${concurrency} at a time`,

@@ -230,7 +230,7 @@ select json_build_object('start', floor(extract(epoch from r.data_interval_start
 
 -- intervals/look-backs.ts takeLookBacks
 -- takes $1 integer, $2 bigint, $3 uuid[], $4 uuid[], $5 boolean
--- gives exportId uuid, teamId integer, tenantKey text, organizationId uuid, interval json, snapshot text, keyDigest text, keyCount bigint, settled boolean, pending text[], tries integer, exportFailures integer, isDue boolean, model text, recipe jsonb, destinationType text, hasMoved boolean
+-- gives exportId uuid, teamId integer, tenantKey text, organizationId uuid, interval json, snapshot text, keyDigest text, keyCount bigint, deliveredRows bigint, settled boolean, pending text[], tries integer, exportFailures integer, isDue boolean, model text, recipe jsonb, destinationType text, hasMoved boolean
 with candidates as materialized (
        select ctid as place from receipts where not settled
        union
@@ -286,7 +286,8 @@ with candidates as materialized (
       where c.ctid = t.place and e.id = c.export_id and p.id = e.team_id
      returning c.export_id as "exportId", e.team_id as "teamId", coalesce(p.tenant_key, p.id::text) as "tenantKey", p.organization_id as "organizationId",
        json_build_object('start', floor(extract(epoch from c.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from c.data_interval_end) * 1000)::bigint) as interval,
-       c.snapshot, c.key_digest as "keyDigest", c.key_count as "keyCount", c.settled, c.pending_transactions as pending, c.look_tries as tries, e.look_failures as "exportFailures",
+       c.snapshot, c.key_digest as "keyDigest", c.key_count as "keyCount",
+       (c.rows + (select coalesce(sum((f ->> 'rows')::bigint), 0) from jsonb_array_elements(c.rejected_files) f))::bigint as "deliveredRows", c.settled, c.pending_transactions as pending, c.look_tries as tries, e.look_failures as "exportFailures",
        t.due as "isDue", e.model, c.recipe, e.destination_type as "destinationType",
        c.destination_version <> e.destination_version as "hasMoved";
 

@@ -101,7 +101,7 @@ describe('rows that are looked up in other intervals', () => {
     ['the source has none', null, new Set()],
     ['a standby ends each read', 'source.recovery_conflict', null],
     ['their keys cannot be compared', 'query.invalid', null],
-    ['the source is away', 'source.unavailable', 'source.unavailable'],
+    ['the source is unreachable', 'source.unavailable', 'source.unavailable'],
   ] as const)('if %s', async (_, code, expected) => {
     const findElsewhere = async () => {
       if (code !== null) throw new SluiceError(code);

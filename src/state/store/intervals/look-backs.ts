@@ -19,6 +19,8 @@ export interface LookBack {
   readonly snapshot: string;
   readonly keyDigest: string | null;
   readonly keyCount: number;
+  /** Rows in the files, rejected ones included. */
+  readonly deliveredRows: number;
   readonly settled: boolean;
   readonly pending: readonly string[];
   /** Looks, and runs that were to add late rows, that failed in a row. */
@@ -134,7 +136,8 @@ export async function takeLookBacks(
       where c.ctid = t.place and e.id = c.export_id and p.id = e.team_id
      returning c.export_id as "exportId", e.team_id as "teamId", ${tenantKeyOf('p')}, p.organization_id as "organizationId",
        ${intervalOf('c')} as interval,
-       c.snapshot, c.key_digest as "keyDigest", c.key_count as "keyCount", c.settled, c.pending_transactions as pending, c.look_tries as tries, e.look_failures as "exportFailures",
+       c.snapshot, c.key_digest as "keyDigest", c.key_count as "keyCount",
+       (c.rows + (select coalesce(sum((f ->> 'rows')::bigint), 0) from jsonb_array_elements(c.rejected_files) f))::bigint as "deliveredRows", c.settled, c.pending_transactions as pending, c.look_tries as tries, e.look_failures as "exportFailures",
        t.due as "isDue", e.model, c.recipe, e.destination_type as "destinationType",
        c.destination_version <> e.destination_version as "hasMoved"`,
     [hours, limit, without, slow, isLong],
