@@ -29,7 +29,7 @@ const edits: Partial<Record<Defect, readonly [RegExp, string]>> = {
   ],
   // Of look-backs only.
   look_at_paused: [
-    /(batch_exports e (?:on e\.id = c\.export_id and|where e\.id = \$1 and) \(e\.deleted_at is null) and not \(e\.paused and/,
+    /(batch_exports e (?:on e\.id = c\.export_id and|where e\.id = \$1 and) \(?\(e\.deleted_at is null) and not \(e\.paused and/,
     '$1 and not (false and',
   ],
   generation_again: [/and committing_generation is distinct from file_generation/, ''],

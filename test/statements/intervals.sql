@@ -110,8 +110,8 @@ select e.id as "exportId", e.team_id as "teamId", h.count as holes, case
     'until', api_time(min(x.heals_since) + e.heal_for_hours * interval '1 hour'),
     'code', coalesce(e.failing_code, (select r.error_code from runs r where r.export_id = e.id and r.error_code is not null
        and r.status in ('Failed', 'FailedRetryable') order by r.created_at desc, r.id desc limit 1)),
-    'nextProbeAt', case when (e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.rows_missing'), false))) and not (select true from projects d join organizations o on o.id = d.organization_id
-  where d.id = e.team_id and (d.disabled_at is not null or o.disabled_at is not null) limit 1) is true) then api_time(min(x.next_try_at)) end) end
+    'nextProbeAt', case when ((e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.rows_missing'), false)))) and not (select d.disabled_at is not null or (select o.disabled_at is not null from organizations o where o.id = d.organization_id)
+  from projects d where d.id = e.team_id)) then api_time(min(x.next_try_at)) end) end
    from (select h.heals_since, greatest(h.next_try_at, e.heal_after, clock_timestamp()) as next_try_at from holes h
           where h.export_id = e.id and h.heals_since is not null order by h.data_interval_start limit 1000) x) as healing, floor(extract(epoch from h.since) * 1000)::bigint as "holesSince", floor(extract(epoch from u.start) * 1000)::bigint as "unsettledFrom" from batch_exports e
      cross join lateral (select count(*) as count, min(data_interval_start) as since from (
@@ -242,9 +242,9 @@ with candidates as materialized (
        select c.ctid as place, p.organization_id, c.pending_checked_at,
               row_number() over (partition by p.organization_id order by c.pending_checked_at) as nth
          from receipts c
-         join batch_exports e on e.id = c.export_id and (e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.rows_missing'), false))) and not (select true from projects d join organizations o on o.id = d.organization_id
-  where d.id = e.team_id and (d.disabled_at is not null or o.disabled_at is not null) limit 1) is true)
-         join projects p on p.id = e.team_id and p.organization_id <> all ($3)
+         join batch_exports e on e.id = c.export_id and (e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.rows_missing'), false))))
+         join projects p on p.id = e.team_id and p.organization_id <> all ($3) and p.disabled_at is null
+         join organizations o on o.id = p.organization_id and o.disabled_at is null
         where c.ctid = any (array(select place from candidates))
           and (c.export_id = any ($4)) = $5
           and not exists (select from guarded_work g where g.kind = 'look_back' and g.id = c.export_id::text and g.set_aside_at is not null)
@@ -316,8 +316,8 @@ update runs set settled = true, pending_transactions = '{}'
 
 -- intervals/look-backs.ts mayAddLateRows
 -- takes $1 uuid
-select from batch_exports e where e.id = $1 and (e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.rows_missing'), false))) and not (select true from projects d join organizations o on o.id = d.organization_id
-  where d.id = e.team_id and (d.disabled_at is not null or o.disabled_at is not null) limit 1) is true);
+select from batch_exports e where e.id = $1 and ((e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.rows_missing'), false)))) and not (select d.disabled_at is not null or (select o.disabled_at is not null from organizations o where o.id = d.organization_id)
+  from projects d where d.id = e.team_id));
 
 -- intervals/look-backs.ts noteLook
 -- takes $1 uuid

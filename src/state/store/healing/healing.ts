@@ -6,7 +6,6 @@ import type { Sql } from '../database/database.ts';
 import { live } from '../runs/run-moves.ts';
 import { enqueueRuns } from '../runs/outbox.ts';
 import { fitsInto } from '../runs/runs.ts';
-import { isAny } from '../database/prepared.ts';
 import { boundsOf, isSameInterval, isTime } from '../database/times.ts';
 
 /** SQL: whether the hole `h` of the export `e` still heals. */
@@ -16,14 +15,16 @@ const list = (codes: Iterable<string>): string =>
   `(${[...codes].map((code) => `'${code}'`).join(', ')})`;
 
 const waitsForPerson = `(e.paused and (e.paused_reason is null or coalesce(e.paused_code in ${list([...disabledCodes, ...decidedByPeople])}, false)))`;
+/** SQL: whether the export `e` is there, and neither a person's pause nor an error that waits for a person stops it. */
+export const isAwake = `(e.deleted_at is null and not ${waitsForPerson})`;
 /** SQL: whether an operator has disabled the project of the export `e`, or its organization. A pause that Sluice made before stays one. */
-const isDisabled = isAny(`from projects d join organizations o on o.id = d.organization_id
-  where d.id = e.team_id and (d.disabled_at is not null or o.disabled_at is not null)`);
+const isDisabled = `(select d.disabled_at is not null or (select o.disabled_at is not null from organizations o where o.id = d.organization_id)
+  from projects d where d.id = e.team_id)`;
 /**
  * SQL: whether Sluice may make runs of the export `e` by itself, besides those of its schedule: to heal, or to add late rows. A pause
  * of a person is a decision, and some errors wait for one.
  */
-export const mayRun = `(e.deleted_at is null and not ${waitsForPerson} and not ${isDisabled})`;
+export const mayRun = `(${isAwake} and not ${isDisabled})`;
 
 /**
  * Intervals of an export that failed within these hours heal from now on: those without data whose newest run failed.

@@ -2,7 +2,7 @@ import type { Recipe } from '../../../foundation/domain/recipe.ts';
 import type { DataInterval } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 import { isSetAside } from '../files/guarded-work.ts';
-import { mayRun } from '../healing/healing.ts';
+import { isAwake, mayRun } from '../healing/healing.ts';
 import type { ReadSnapshot } from './receipts.ts';
 import { live } from '../runs/run-moves.ts';
 import { tenantKeyOf } from '../tenants/tenants.ts';
@@ -94,8 +94,9 @@ export async function takeLookBacks(
        select c.ctid as place, p.organization_id, c.pending_checked_at,
               row_number() over (partition by p.organization_id order by c.pending_checked_at) as nth
          from receipts c
-         join batch_exports e on e.id = c.export_id and ${mayRun}
-         join projects p on p.id = e.team_id and p.organization_id <> all ($3)
+         join batch_exports e on e.id = c.export_id and ${isAwake}
+         join projects p on p.id = e.team_id and p.organization_id <> all ($3) and p.disabled_at is null
+         join organizations o on o.id = p.organization_id and o.disabled_at is null
         where c.ctid = any (array(select place from candidates))
           and (c.export_id = any ($4)) = $5
           and not ${isSetAside('look_back', 'c.export_id')}
