@@ -409,7 +409,9 @@ create table workers (
   -- Places for small runs.
   small_capacity integer not null,
   started_at timestamptz not null default now(),
-  heartbeat_at timestamptz not null default now()
+  heartbeat_at timestamptz not null default now(),
+  -- At the heartbeat, by the worker's own clock: how long ago it has decided schedules and dispatched runs, or has started.
+  silent_seconds integer not null default 0
 );
 
 -- Work besides runs that may end its process, such as removing files at a store. It is noted here before it begins. What is

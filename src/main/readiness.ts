@@ -3,7 +3,7 @@ import type { Producer } from '../state/queue/producer.ts';
 import type { Sql } from '../state/store/database/database.ts';
 import { findHold } from '../state/store/database/eras.ts';
 import { findStalledDispatch } from '../state/store/runs/outbox.ts';
-import { sumCapacity } from '../state/store/runs/workers.ts';
+import { findSilence, sumCapacity } from '../state/store/runs/workers.ts';
 import {
   checkReadiness,
   type Readiness,
@@ -36,12 +36,17 @@ export function readinessOf(
     });
 }
 
-/** A dispatcher looks every second. */
+/** A worker decides schedules and dispatches runs every second. */
+const silentAfterSeconds = 60;
 const stalledAfterSeconds = 300;
 
 async function findWorkerFault(db: Sql): Promise<string | null> {
   if ((await sumCapacity(db)) === 0) {
     return 'no worker has reported for 30 s; runs are recorded and start when a worker does';
+  }
+  const silent = (await findSilence(db)) ?? 0;
+  if (silent >= silentAfterSeconds) {
+    return `workers report, but none has decided schedules or dispatched runs for ${silent} s; check the logs of the workers and the queue, then restart the workers`;
   }
   const stalled = await findStalledDispatch(db, stalledAfterSeconds);
   return stalled === null

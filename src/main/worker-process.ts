@@ -8,6 +8,7 @@ import type { Metrics } from '../foundation/telemetry/metrics.ts';
 import { Admission } from '../service/admission/admission.ts';
 import { watchBuffers } from '../service/admission/buffer-watch.ts';
 import { idleWorkerBytes } from '../service/admission/memory-budget.ts';
+import { doEach } from '../service/use-cases/separate-work.ts';
 import { WorkGuard } from '../service/use-cases/work-guard.ts';
 import type { AttemptReport } from '../service/worker/attempt-report.ts';
 import type { HandlerOptions, WorkerReports } from '../service/worker/handler-options.ts';
@@ -73,13 +74,14 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
   });
   const { sampleRows } = previewsOf(foundation);
   const defaultModel = defaultModelOf(foundation.models.map(({ model }) => model.name));
-  const reports = reportsTo(foundation);
+  const pulse = { tickedAt: performance.now() };
+  const reports = reportsTo(foundation, pulse);
   const handlers = createHandlers({
     ...{ producer, executor, admission, parking, courier, sampleRows, defaultModel, reports },
     verify: verifyBySchedule(foundation, stopping.signal),
   });
   const endWatch = watchBuffers();
-  const endReports = await startReporting(foundation, admission, workerId);
+  const endReports = await startReporting(foundation, admission, workerId, pulse);
   const { slots, smallRuns } = admission.room();
   const consumer = consume(foundation, admission, handlers);
   logger.info({ worker: workerId, concurrency: slots, smallRuns }, 'worker started');
@@ -206,8 +208,16 @@ function openCourier({ config, context, logger, metrics }: Foundation): Notifica
   });
 }
 
-function reportsTo({ logger, metrics }: Foundation): WorkerReports {
+/** When schedules were last decided and runs dispatched, by the clock of this process. */
+interface Pulse {
+  tickedAt: number;
+}
+
+function reportsTo({ logger, metrics }: Foundation, pulse: Pulse): WorkerReports {
   return {
+    ticked() {
+      pulse.tickedAt = performance.now();
+    },
     attemptEnded(attempt, seconds) {
       countAttempt(metrics, attempt, seconds);
       logAttempt(logger, attempt, seconds);
@@ -230,23 +240,32 @@ async function startReporting(
   foundation: Foundation,
   admission: Admission,
   workerId: string,
+  pulse: Pulse,
 ): Promise<() => void> {
   const { db, logger, metrics, producer, queues } = foundation;
   Object.assign(metrics.reservedMemory, {
     collect: () => metrics.reservedMemory.set(admission.room().usedBytes),
   });
   let lastFault: string | null = null;
-  const report = async () => {
+  const reportUp = () => {
     const { slots, smallRuns } = admission.room();
-    await reportWorker(db, workerId, slots, smallRuns);
-    await storeWork(foundation, admission);
+    const silentSeconds = Math.floor((performance.now() - pulse.tickedAt) / 1_000);
+    return reportWorker(db, workerId, slots, smallRuns, silentSeconds);
+  };
+  const inspect = async () => {
     const fault = await inspectQueue(queues, producer);
     if (fault !== null && fault !== lastFault) logger.error(fault);
     lastFault = fault;
-    await producer.ensureRecurring();
   };
+  // The recurring jobs are restored whatever else fails or takes long: without them no run is dispatched.
+  const pieces = [
+    reportUp,
+    () => producer.ensureRecurring(),
+    () => storeWork(foundation, admission),
+    inspect,
+  ];
   const tryReport = () =>
-    report().catch((error: unknown) =>
+    doEach(pieces).catch((error: unknown) =>
       logger.warn({ err: error }, 'the queue or Postgres is unreachable'),
     );
   await tryReport();

@@ -4,6 +4,8 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import path from 'node:path';
 import { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { findReaders } from '../../src/rows/sources/postgres/blockers.ts';
+import type { Look } from '../../src/rows/sources/postgres/live-transactions.ts';
 import { atNight } from '../support/nightly.ts';
 import {
   caseRequest,
@@ -163,6 +165,103 @@ describe.each(sourceServers)('%s', (name, start) => {
     await shop.run(
       `drop event trigger notes; drop function shop.note; delete from shop.base where id = 2000`,
     );
+  });
+
+  const definer = (name: string, from: string, to: string) =>
+    `create function trial.${name}(${from}) returns ${to} language plpgsql security definer as
+       $$ begin insert into trial.put_rows values (1); return ${to === 'trigger' ? 'new' : '1'}; end $$;
+     revoke execute on function trial.${name}(${from}) from public;`;
+
+  /** What leads to a function that writes as its owner, and whether a role that may not EXECUTE it still counts as one that only reads. */
+  test.each<[string, string, string, boolean]>([
+    ['itself', '', 'select trial.put(1, 2)', true],
+    [
+      'an aggregate',
+      'create aggregate trial.tally(int) (sfunc = trial.put, stype = int, initcond = 0)',
+      'select trial.tally(1)',
+      false,
+    ],
+    [
+      'the order of a type',
+      `create type trial.pair as (a int); ${definer('order_of', 'trial.pair, trial.pair', 'int')}
+       create function trial.less(trial.pair, trial.pair) returns bool language sql as 'select $1.a < $2.a';
+       create operator trial.<~ (leftarg = trial.pair, rightarg = trial.pair, function = trial.less);
+       create operator class trial.pair_order default for type trial.pair using btree as
+         operator 1 trial.<~, function 1 trial.order_of(trial.pair, trial.pair)`,
+      'select a::trial.pair from (values (row(1)), (row(2))) v (a) order by a::trial.pair using operator(trial.<~)',
+      false,
+    ],
+    [
+      'an operator',
+      'create operator trial.<~> (leftarg = int, rightarg = int, function = trial.put)',
+      'select 1 operator(trial.<~>) 2',
+      false,
+    ],
+    [
+      'a cast',
+      `create type trial.pair as (a int); ${definer('as_number', 'trial.pair', 'int')}
+       create cast (trial.pair as int) with function trial.as_number`,
+      'select (row(1)::trial.pair)::int',
+      false,
+    ],
+    [
+      'a policy',
+      `create table trial.policed as select 1 as a; alter table trial.policed enable row level security;
+       create policy p on trial.policed using (trial.put(a, a) > 0)`,
+      'select * from trial.policed',
+      true,
+    ],
+    ['a view', 'create view trial.v as select trial.put(1, 1)', 'select * from trial.v', true],
+    [
+      'a default',
+      'create table trial.filled (a int default trial.put(1, 1))',
+      'insert into trial.filled default values',
+      true,
+    ],
+    [
+      'a trigger',
+      `create table trial.noted (a int); ${definer('note', '', 'trigger')}
+       create trigger t before insert on trial.noted for each row execute function trial.note()`,
+      'insert into trial.noted values (1)',
+      true,
+    ],
+    [
+      'a domain',
+      'create domain trial.checked as int check (trial.put(value, value) > 0)',
+      'select 1::trial.checked',
+      true,
+    ],
+    [
+      'the right to maintain',
+      `create materialized view trial.made as select trial.put(1, 1);
+       do $$ begin execute 'grant maintain on trial.made to public'; exception when syntax_error then revoke all on trial.put_rows from public; end $$`,
+      'refresh materialized view trial.made',
+      false,
+    ],
+  ])('a role that reaches a function that writes by %s', async (way, sql, used, isReader) => {
+    const [admin, reader] = [server.url, shop.url].map(
+      (connectionString) => new Client({ connectionString }),
+    ) as [Client, Client];
+    clients.push(admin, reader);
+    await Promise.all([admin.connect(), reader.connect()]);
+    await admin.query(`drop schema if exists trial cascade; create schema trial; create table trial.put_rows (a int);
+      ${definer('put', 'int, int', 'int')} ${sql};
+      grant usage on schema trial to public; grant select on all tables in schema trial to public`);
+    const { rows } = await admin.query(
+      `select oid::int8 as role, current_setting('server_version_num')::int < 170000 as "isOld" from pg_roles where rolname = $1`,
+      [shop.reader],
+    );
+    const { role, isOld } = rows[0];
+    const look = { sessions: [{ role: Number(role) }] } as unknown as Look;
+    const readers = await findReaders(admin, look, never);
+    await reader.query('set default_transaction_read_only = off');
+    const refusal = await reader.query(used).then(() => null, String);
+    const { rowCount: written } = await admin.query('select from trial.put_rows');
+    expect([...readers], `${way}: ${refusal}`).toEqual(
+      isReader || (isOld && way === 'the right to maintain') ? [Number(role)] : [],
+    );
+    expect(written === 0 || readers.size === 0, 'what writes is no reader').toBe(true);
+    await admin.query('drop schema trial cascade');
   });
 
   test.each<[string, string, readonly string[]]>([

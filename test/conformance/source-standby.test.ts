@@ -171,6 +171,11 @@ describe('a standby', () => {
     }
   });
 
+  test('that ends long reads keeps nothing from being verified', async () => {
+    const earlier = { snapshot: '1:1:@1', digest: null, count: 100 };
+    expect(await whileVacuumed(source.hasChanged(caseRequest(), earlier, never))).toBe(true);
+  });
+
   test('that ends every read names the two settings', async () => {
     await shop.create(
       `create view shop.slower as select id, team, at, pg_sleep(2)::text as v from shop.base`,

@@ -17,7 +17,8 @@ export type Defect =
   | 'plan_from_memory'
   | 'fence_never_rises'
   | 'hand_back_keeps_fence'
-  | 'generation_again';
+  | 'generation_again'
+  | 'look_at_paused';
 
 /** Those that are a change of the store's SQL: what is there, and what it becomes. */
 const edits: Partial<Record<Defect, readonly [RegExp, string]>> = {
@@ -25,6 +26,11 @@ const edits: Partial<Record<Defect, readonly [RegExp, string]>> = {
   fence_never_rises: [
     /(attempt = attempt \+ 1, )fence = fence \+ 1/,
     '$1fence = greatest(fence, 1)',
+  ],
+  // Of look-backs only.
+  look_at_paused: [
+    /(batch_exports e (?:on e\.id = c\.export_id and|where e\.id = \$1 and) \(?\(e\.deleted_at is null) and not \(e\.paused and/,
+    '$1 and not (false and',
   ],
   generation_again: [/and committing_generation is distinct from file_generation/, ''],
   hand_back_keeps_fence: [

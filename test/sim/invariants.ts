@@ -23,7 +23,11 @@ interface Row {
 }
 
 interface Record {
-  readonly exports: readonly { readonly id: string; readonly mark: Instant | null }[];
+  readonly exports: readonly {
+    readonly id: string;
+    readonly mark: Instant | null;
+    readonly paused: boolean;
+  }[];
   readonly ticks: readonly (Row & { tickAt: Instant; fate: string; runId: string | null })[];
   readonly runs: readonly (Row & {
     id: string;
@@ -52,7 +56,7 @@ const row = `'exportId', export_id, 'start', ${ms('data_interval_start')}, 'end'
 const all = (fields: string, from: string) =>
   `(select coalesce(json_agg(json_build_object(${fields})), '[]') from ${from})`;
 const wholeRecord = `select
-  ${all(`'id', id, 'mark', ${ms('high_water_mark')}`, 'batch_exports')} as exports,
+  ${all(`'id', id, 'mark', ${ms('high_water_mark')}, 'paused', paused and paused_reason is null`, 'batch_exports')} as exports,
   ${all(`${row}, 'tickAt', ${ms('tick_at')}, 'fate', fate, 'runId', run_id`, '(select * from ticks order by export_id, tick_at) t')} as ticks,
   ${all(`${row}, 'id', id, 'backfillId', backfill_id, 'status', status, 'fence', fence, 'attempt', attempt, 'fileGeneration', file_generation, 'begunGeneration', committing_generation, 'rows', records_completed, 'dropsMissing', drops_missing, 'purpose', purpose, 'hasLeaseWithoutWorker', status = 'Running' and lease_holder is null and lease_expires_at is not null`, '(select * from runs order by id) r')} as runs,
   ${all(`${row}, 'runId', run_id, 'etag', manifest_etag, 'rows', rows, 'waits', late_rows_wait is not null`, '(select * from receipts order by export_id, data_interval_start) c')} as receipts,
@@ -134,7 +138,13 @@ export async function checkAlways(world: World, witness: Witness): Promise<void>
     if (isTerminal(run.status)) witness.ended.set(run.id, run.status);
   }
   for (const tick of ticks) witness.ticks.set(`${tick.exportId} ${tick.tickAt}`, tick);
-  for (const run of runs) witness.runs.set(run.id, run);
+  const paused = new Set(exports.flatMap(({ id, paused: isPaused }) => (isPaused ? [id] : [])));
+  for (const run of runs) {
+    const isNew = !witness.runs.has(run.id);
+    const isOfPause = isNew && run.purpose === 'supplement' && paused.has(run.exportId);
+    must(!isOfPause, `run ${run.id} is of a look-back of a paused export`);
+    witness.runs.set(run.id, run);
+  }
   checkDelivered(world, witness);
   const lost = await findLostRuns(sqlOf(world), null);
   must(lost.length === 0, `run ${lost[0]?.id}: ${lost[0]?.why}`);
@@ -174,10 +184,14 @@ const hourMs = 3_600_000;
 /** Longer than any lease, backoff and jitter. */
 const roundMs = 15 * 60_000;
 
-/** Ends all faults and lets every process work, up to the time it is now. Then looks back until no run comes of that. */
+/** Ends all faults and pauses, and lets every process work, up to the time it is now. Then looks back until no run comes of that. */
 export async function settle(world: World): Promise<void> {
   const { db } = world.lane;
   db.failNext('done');
+  // What came late during a pause is added after it.
+  for (let index = 0; index < world.exportIds.length; index += 1) {
+    await act(world, { kind: 'unpause', export: index, backfill: false });
+  }
   await act(world, { kind: 'plan', outcome: 'done' });
   for (let looks = 0; looks < 8; looks += 1) {
     if (!(await endRuns(world))) return;

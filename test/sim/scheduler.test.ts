@@ -53,6 +53,7 @@ describe.runIf(isNightly)('the simulator finds what is put in on purpose:', () =
     ['put_unconditionally', 'a commit without a condition', /I4: /],
     ['forget_delivered', 'a supplement without the files of before', /I9: /],
     ['drop_missing', 'a re-run of a source that has fewer rows', /I9: /],
+    ['look_at_paused', 'a look-back of a paused export', /is of a look-back of a paused export/],
     ['hand_back_keeps_fence', 'a heartbeat that outlives a hand-back', /lease without a worker/],
   ];
   test.each(all)(

@@ -120,7 +120,7 @@ insert into guarded_work as g (kind, id, holder, expires_at) values ($1, $2, $3,
         set deaths = (case when g.holder is null and g.died_at < now() - interval '6 hours' then 0 else g.deaths end + (g.holder is not null and g.holder <> $3)::int), died_at = case when g.holder is not null and g.holder <> $3 then now() else g.died_at end,
             holder = case when (case when g.holder is null and g.died_at < now() - interval '6 hours' then 0 else g.deaths end + (g.holder is not null and g.holder <> $3)::int) < $5 then $3::uuid end, expires_at = excluded.expires_at,
             set_aside_at = case when (case when g.holder is null and g.died_at < now() - interval '6 hours' then 0 else g.deaths end + (g.holder is not null and g.holder <> $3)::int) >= 3 then now() end
-      where g.set_aside_at is null and (g.holder is null or g.holder = $3 or g.expires_at < now())
+      where g.set_aside_at is null and (g.holder is null or g.holder = $3 or (g.expires_at <= clock_timestamp() or g.expires_at > clock_timestamp() + interval '65 minutes'))
      returning holder is not null as "isBegun", set_aside_at is not null as "isSetAside";
 
 -- files/guarded-work.ts endWork

@@ -110,7 +110,8 @@ select e.id as "exportId", e.team_id as "teamId", h.count as holes, case
     'until', api_time(min(x.heals_since) + e.heal_for_hours * interval '1 hour'),
     'code', coalesce(e.failing_code, (select r.error_code from runs r where r.export_id = e.id and r.error_code is not null
        and r.status in ('Failed', 'FailedRetryable') order by r.created_at desc, r.id desc limit 1)),
-    'nextProbeAt', case when (e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.rows_missing'), false)))) then api_time(min(x.next_try_at)) end) end
+    'nextProbeAt', case when ((e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.rows_missing'), false)))) and not (select d.disabled_at is not null or (select o.disabled_at is not null from organizations o where o.id = d.organization_id)
+  from projects d where d.id = e.team_id)) then api_time(min(x.next_try_at)) end) end
    from (select h.heals_since, greatest(h.next_try_at, e.heal_after, clock_timestamp()) as next_try_at from holes h
           where h.export_id = e.id and h.heals_since is not null order by h.data_interval_start limit 1000) x) as healing, floor(extract(epoch from h.since) * 1000)::bigint as "holesSince", floor(extract(epoch from u.start) * 1000)::bigint as "unsettledFrom" from batch_exports e
      cross join lateral (select count(*) as count, min(data_interval_start) as since from (
@@ -229,7 +230,7 @@ select json_build_object('start', floor(extract(epoch from r.data_interval_start
 
 -- intervals/look-backs.ts takeLookBacks
 -- takes $1 integer, $2 bigint, $3 uuid[], $4 uuid[], $5 boolean
--- gives exportId uuid, teamId integer, tenantKey text, organizationId uuid, interval json, snapshot text, keyDigest text, keyCount bigint, settled boolean, pending text[], tries integer, exportFailures integer, isDue boolean, model text, recipe jsonb, destinationType text, hasMoved boolean
+-- gives exportId uuid, teamId integer, tenantKey text, organizationId uuid, interval json, snapshot text, keyDigest text, keyCount bigint, deliveredRows bigint, settled boolean, pending text[], tries integer, exportFailures integer, isDue boolean, model text, recipe jsonb, destinationType text, hasMoved boolean
 with candidates as materialized (
        select ctid as place from receipts where not settled
        union
@@ -241,8 +242,9 @@ with candidates as materialized (
        select c.ctid as place, p.organization_id, c.pending_checked_at,
               row_number() over (partition by p.organization_id order by c.pending_checked_at) as nth
          from receipts c
-         join batch_exports e on e.id = c.export_id and e.deleted_at is null
-         join projects p on p.id = e.team_id and p.organization_id <> all ($3)
+         join batch_exports e on e.id = c.export_id and (e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.rows_missing'), false))))
+         join projects p on p.id = e.team_id and p.organization_id <> all ($3) and p.disabled_at is null
+         join organizations o on o.id = p.organization_id and o.disabled_at is null
         where c.ctid = any (array(select place from candidates))
           and (c.export_id = any ($4)) = $5
           and not exists (select from guarded_work g where g.kind = 'look_back' and g.id = c.export_id::text and g.set_aside_at is not null)
@@ -250,17 +252,16 @@ with candidates as materialized (
           -- What had another fault is tried again each hour: the cause may be gone.
           and (c.late_rows_wait is null or c.late_rows_wait is not null and not exists (
   select from accepted_intervals a where a.export_id = c.export_id and a.data_interval_start = c.data_interval_start
-     and a.data_interval_end = c.data_interval_end and a.accepted_at >= c.pending_checked_at) and (e.last_updated_at > c.pending_checked_at
+     and a.data_interval_end = c.data_interval_end and a.accepted_at >= c.pending_checked_at) and (e.last_updated_at > c.pending_checked_at or c.pending_checked_at > now() + interval '65 minutes'
                or not is_decided_by_people(c.late_rows_code) and c.pending_checked_at < now() - interval '1 hour'))
           -- What failed is tried again later, also if it is the export that fails.
           and (c.look_after is null or (c.look_after <= clock_timestamp() or c.look_after > clock_timestamp() + interval '65 minutes')) and (e.look_after is null or (e.look_after <= clock_timestamp() or e.look_after > clock_timestamp() + interval '65 minutes'))
           and (c.look_tries = 0 or e.heal_after is null or (e.heal_after <= clock_timestamp() or e.heal_after > clock_timestamp() + interval '65 minutes'))
-          and c.pending_checked_at < now() - interval '10 s'
-          and (not c.settled and c.pending_checked_at < now() -
-                 case when c.pending_transactions && '{standby}' then interval '1 hour'
-                      else least((now() - c.committed_at) / 20, interval '1 hour') end
+          and (c.pending_checked_at < now() - interval '10 s' or c.pending_checked_at > now() + interval '65 minutes')
+          and (not c.settled and (c.pending_checked_at < now() - case when c.pending_transactions && '{standby}' then interval '1 hour'
+                      else least((now() - c.committed_at) / 20, interval '1 hour') end or c.pending_checked_at > now() + interval '65 minutes')
                or $1::int > 0 and (c.data_interval_end > now() - $1 * interval '1 hour' or c.look_owed)
-  and c.looked_back_at < now() - interval '5 minutes')
+  and (c.looked_back_at < now() - interval '5 minutes' or c.looked_back_at > now() + interval '65 minutes'))
           and not exists (
             select from runs later
              where later.export_id = c.export_id and later.data_interval_start = c.data_interval_start
@@ -269,11 +270,11 @@ with candidates as materialized (
        select organization_id from due where nth = 1 order by pending_checked_at limit $2
      ), taken as (
        select c.ctid as place, $1::int > 0 and (c.data_interval_end > now() - $1 * interval '1 hour' or c.look_owed)
-  and c.looked_back_at < now() - interval '5 minutes' as due
+  and (c.looked_back_at < now() - interval '5 minutes' or c.looked_back_at > now() + interval '65 minutes') as due
          from receipts c
         where c.ctid = any (array(select place from due where nth <= 20 and organization_id in (select organization_id from chosen)))
           -- Again, for a row that another worker has taken since.
-          and c.pending_checked_at < now() - interval '10 s'
+          and (c.pending_checked_at < now() - interval '10 s' or c.pending_checked_at > now() + interval '65 minutes')
         for update skip locked
      ), owed as (
        -- From now on, the clock alone does not end its looks.
@@ -285,7 +286,8 @@ with candidates as materialized (
       where c.ctid = t.place and e.id = c.export_id and p.id = e.team_id
      returning c.export_id as "exportId", e.team_id as "teamId", coalesce(p.tenant_key, p.id::text) as "tenantKey", p.organization_id as "organizationId",
        json_build_object('start', floor(extract(epoch from c.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from c.data_interval_end) * 1000)::bigint) as interval,
-       c.snapshot, c.key_digest as "keyDigest", c.key_count as "keyCount", c.settled, c.pending_transactions as pending, c.look_tries as tries, e.look_failures as "exportFailures",
+       c.snapshot, c.key_digest as "keyDigest", c.key_count as "keyCount",
+       (c.rows + (select coalesce(sum((f ->> 'rows')::bigint), 0) from jsonb_array_elements(c.rejected_files) f))::bigint as "deliveredRows", c.settled, c.pending_transactions as pending, c.look_tries as tries, e.look_failures as "exportFailures",
        t.due as "isDue", e.model, c.recipe, e.destination_type as "destinationType",
        c.destination_version <> e.destination_version as "hasMoved";
 
@@ -311,6 +313,11 @@ update receipts c set settled = $5, pending_transactions = $6, pending_checked_a
 update runs set settled = true, pending_transactions = '{}'
         where export_id = $1 and data_interval_start = $2 and data_interval_end = $3
           and status = 'Completed' and not settled;
+
+-- intervals/look-backs.ts mayAddLateRows
+-- takes $1 uuid
+select from batch_exports e where e.id = $1 and ((e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.rows_missing'), false)))) and not (select d.disabled_at is not null or (select o.disabled_at is not null from organizations o where o.id = d.organization_id)
+  from projects d where d.id = e.team_id));
 
 -- intervals/look-backs.ts noteLook
 -- takes $1 uuid

@@ -267,7 +267,9 @@ update runs set file_generation = greatest(file_generation, $3) + 1
 
 -- runs/leases.ts sweepExpiredLeases
 -- gives run_id uuid
-with lost as (
+with wrong as (
+       update runs set lease_expires_at = now() where status = 'Running' and lease_expires_at > now() + interval '65 minutes'
+     ), lost as (
        select id, team_id, export_id, coalesce(backfill_id, case when heals then export_id end) as backfill_id, data_interval_start, purpose from runs
         where status = 'Running' and lease_expires_at < now() for no key update skip locked
      )
@@ -800,9 +802,10 @@ select o.id as "organizationId", o.name as "organizationName", sum(w.seconds)::f
       group by o.id order by sum(w.seconds) desc, o.id limit $2;
 
 -- runs/workers.ts reportWorker
--- takes $1 text, $2 integer, $3 integer
-insert into workers (id, capacity, small_capacity) values ($1, $2, $3)
-     on conflict (id) do update set capacity = excluded.capacity, small_capacity = excluded.small_capacity, heartbeat_at = now();
+-- takes $1 text, $2 integer, $3 integer, $4 integer
+insert into workers (id, capacity, small_capacity, silent_seconds) values ($1, $2, $3, $4)
+     on conflict (id) do update set capacity = excluded.capacity, small_capacity = excluded.small_capacity,
+            silent_seconds = excluded.silent_seconds, heartbeat_at = now();
 
 -- runs/workers.ts removeWorker
 -- takes $1 text
@@ -812,5 +815,9 @@ delete from workers where id = $1;
 -- gives capacity integer
 select (select coalesce(sum(capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s') as capacity;
 
+-- runs/workers.ts findSilence
+-- gives seconds integer
+select min(silent_seconds) as seconds from workers where heartbeat_at > now() - interval '30 s';
+
 -- runs/workers.ts sweepWorkers
-delete from workers where heartbeat_at < now() - interval '10 minutes';
+delete from workers where heartbeat_at < now() - interval '10 minutes' or heartbeat_at > now() + interval '1 minute';

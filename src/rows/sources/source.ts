@@ -233,8 +233,8 @@ export interface Source {
     server?: string | null,
   ): Promise<SecondLook>;
   /**
-   * Whether a row of the interval was written, or is gone, since an earlier export. If the rows do not show
-   * their writer (a view), always true.
+   * Whether a row of the interval was written, or is gone, since an earlier export. If that cannot be known, true: the rows do not
+   * show their writer (a view), or a standby ends the read.
    */
   hasChanged(request: SourceRequest, earlier: EarlierExport, signal: AbortSignal): Promise<boolean>;
   /**

@@ -39,8 +39,8 @@ export interface RowAnswers {
   /** In the files more often than they were in the source. */
   readonly doubled: Rows;
   /**
-   * In the files more often than in the source now, while late rows are to be added: rows of a view that shared a key may be gone,
-   * or rows may be doubled. After the next look-back they are one or the other.
+   * In the files more often than in the source now, while late rows are not added: rows of a view that shared a key may be gone,
+   * or rows may be doubled.
    */
   readonly undecided: Rows;
   /** In the files and no longer in the source, or no longer selected by the export's query. */
@@ -165,12 +165,13 @@ export class Difference {
    */
   answer(
     elsewhere: ReadonlySet<string> | null,
-    commit: Pick<CommitFacts, 'isWhole' | 'isChanged' | 'isLookedAt' | 'waitsFor'>,
+    commit: Pick<CommitFacts, 'isWhole' | 'isChanged' | 'isLookedAt' | 'waitsFor' | 'isAccepted'>,
   ): RowAnswers {
     const { isWhole, isChanged } = commit;
-    const isLookedAt = commit.isLookedAt && commit.waitsFor === null;
+    // What is missing may have come late, so as many rows may have left.
+    const mayBeLate = commit.isLookedAt || commit.waitsFor !== null || commit.isAccepted;
     const mayShare = isChanged || (isWhole && this.#missing.count === 0);
-    const isUndecided = !mayShare && isWhole && isLookedAt && this.#doubled.count === 0;
+    const isUndecided = !mayShare && isWhole && mayBeLate && this.#doubled.count === 0;
     const shared = mayShare ? this.#shared.count : 0;
     const { count, keys } = this.#doubled;
     const doubled =

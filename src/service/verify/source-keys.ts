@@ -93,8 +93,9 @@ export function lookUpFor(
   };
 }
 
-/** A key's type may have no equality, or may not be read from a text. */
+/** A key's type may have no equality, or may not be read from a text. A standby may end each read of other intervals. */
 function nullIfFinal(error: unknown): null {
-  if (error instanceof SluiceError && !error.spec.retryable) return null;
+  if (!(error instanceof SluiceError)) throw error;
+  if (!error.spec.retryable || error.code === 'source.recovery_conflict') return null;
   throw error;
 }

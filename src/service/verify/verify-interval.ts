@@ -47,10 +47,9 @@ export function answersOf(
     }
   }
   if (undecided.count > 0) {
-    unproven = say(
-      undecided,
-      'more often in the files than in the source, and not all late rows are added yet. Verify again after the next look-back',
-    );
+    const what =
+      'more often in the files than in the source, and whether they are doubled is not provable without the late rows';
+    unproven = [unproven, say(undecided, what)].filter((text) => text !== null).join('; ');
   }
   if (gone.count > 0) remarks.push(say(gone, 'gone from the source'));
   if (moved.count > 0) remarks.push(say(moved, 'moved to another interval'));

@@ -26,6 +26,8 @@ export interface WorkerReports {
   attemptEnded(report: AttemptReport, seconds: number): void;
   /** A small run threw: its job has ended before. */
   runFailed(error: unknown): void;
+  /** Schedules were decided, and runs dispatched. */
+  ticked(): void;
   runsMade(by: 'tick' | 'backfill' | 'healing', runs: number): void;
   scheduleFailed(error: unknown, exportId: string): void;
   sampleFailed(error: unknown): void;

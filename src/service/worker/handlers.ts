@@ -36,12 +36,16 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
     async (data: Data) => {
       if (!(await currentEra(context.db)).held) await work(data);
     };
+  const decideAndDispatch = unlessHeld(async () => {
+    await decide();
+    await dispatchDue();
+  });
   const runs = new RunJobs(options, { advance, dispatch });
   return {
-    tick: unlessHeld(async () => {
-      await decide();
-      await dispatchDue();
-    }),
+    async tick(data) {
+      await decideAndDispatch(data);
+      reports.ticked();
+    },
     'dispatch-runs': unlessHeld(dispatch),
     'execute-run': (data) => runs.executeLarge(data),
     'execute-small-run': (data) => runs.executeSmall({ runs: [data] }),

@@ -109,11 +109,13 @@ export function openProducer(
       await within(5_000, Promise.all(added));
     },
     async ensureRecurring() {
-      for (const [name, { everyMs, afterMs }] of Object.entries(jobs)) {
-        if (everyMs === undefined || !isJobName(name)) continue;
+      // At the same time: one that the queue does not answer in time keeps no other from being restored.
+      const ensured = Object.entries(jobs).map(async ([name, { everyMs, afterMs }]) => {
+        if (everyMs === undefined || !isJobName(name)) return;
         const times = { every: everyMs, ...(afterMs !== undefined && { offset: afterMs }) };
         await within(5_000, ensureScheduler(queueFor(name), name, times, seen));
-      }
+      });
+      await Promise.all(ensured);
     },
     async removeGone(findGone) {
       await within(

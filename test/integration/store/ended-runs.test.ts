@@ -1,6 +1,8 @@
+import { randomUUID } from 'node:crypto';
 import { Client } from 'pg';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
+import { readinessOf } from '../../../src/main/readiness.ts';
 import { dispatchRuns } from '../../../src/service/admission/dispatch-runs.ts';
 import { deleteExport } from '../../../src/service/use-cases/exports/delete-export.ts';
 import { cancelRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
@@ -9,7 +11,8 @@ import type { ClaimedRun } from '../../../src/state/store/runs/claims.ts';
 import { sweepExpiredLeases } from '../../../src/state/store/runs/leases.ts';
 import { findStalledDispatch, removeEndedEntries } from '../../../src/state/store/runs/outbox.ts';
 import { findRun } from '../../../src/state/store/runs/runs.ts';
-import { reportWorker } from '../../../src/state/store/runs/workers.ts';
+import { beginWork } from '../../../src/state/store/files/guarded-work.ts';
+import { reportWorker, sumCapacity, sweepWorkers } from '../../../src/state/store/runs/workers.ts';
 import { endSilentCommits } from '../../../src/state/store/tenants/tenant-rows.ts';
 import { findLostRuns } from '../../support/lost-runs.ts';
 import {
@@ -135,6 +138,42 @@ it('a dispatcher that enqueues nothing for minutes is noticed, unless workers ar
   expect(await stalled()).toBe(600);
   await dispatchRuns(side.context, async () => {});
   expect(await stalled()).toBeNull();
+});
+
+it('what died before the clock of our database was set back by a day is not waited for', async () => {
+  const day = `now() + interval '1 day'`;
+  const { id } = await createExportOfThePast(side);
+  await decide(side.context);
+  const { id: runId } = await firstRun(side.db, id);
+  await claim(side, runId);
+  await side.db.query(`update runs set lease_expires_at = ${day}`);
+  await sweepExpiredLeases(side.db);
+  expect(await sweepExpiredLeases(side.db)).toBe(1);
+  expect(await claim(side, runId)).toMatchObject({ crashes: 1 });
+
+  await reportWorker(side.db, 'dead', 1);
+  await reportWorker(side.db, 'alive', 1);
+  await side.db.query(`update workers set heartbeat_at = ${day} where id = 'dead'`);
+  await sweepWorkers(side.db);
+  expect(await sumCapacity(side.db)).toBe(1);
+
+  const work = { kind: 'look_back', id: 'export' } as const;
+  const begin = (holder: string) => beginWork(side.db, work, holder, 60_000, false);
+  expect(await begin(randomUUID())).toBe('begun');
+  expect(await begin(randomUUID())).toBe('busy');
+  await side.db.query(`update guarded_work set expires_at = ${day}`);
+  expect(await begin(randomUUID())).toBe('begun');
+});
+
+it('readiness says if no worker decides schedules and dispatches runs, also if nothing waits', async () => {
+  const queue = { inspect: async () => [], findRefusal: async () => null };
+  const parts = { context: side.context, queues: queue, producer: { listPaused: async () => [] } };
+  const foundation = parts as unknown as Parameters<typeof readinessOf>[0];
+  const said = async () => (await readinessOf(foundation, () => null, true)()).checks.workers;
+  await reportWorker(side.db, 'one', 1, 0, 70);
+  expect(await said()).toMatch(/^workers report, but none has decided schedules .* for 70 s;/);
+  await reportWorker(side.db, 'two', 1, 0, 1);
+  expect(await said()).toBe('ok');
 });
 
 describe('an outbox row of an ended run, if there were one', () => {

@@ -8,6 +8,9 @@ import type { Part } from '../../../src/main/run-process.ts';
 import { startWorker } from '../../../src/main/worker-process.ts';
 import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
 import type { Source } from '../../../src/rows/sources/source.ts';
+import { pauseExport } from '../../../src/service/use-cases/exports/pause-export.ts';
+import { unpauseExport } from '../../../src/service/use-cases/exports/unpause-export.ts';
+import { disableTenant } from '../../../src/service/use-cases/tenants/disable-tenant.ts';
 import { readNow } from '../../../src/state/store/intervals/ticks.ts';
 import { takeLookBacks } from '../../../src/state/store/intervals/look-backs.ts';
 import { type LookBackOptions, lookBack } from '../../../src/service/use-cases/runs/look-back.ts';
@@ -25,7 +28,7 @@ import {
 } from '../../support/run-side.ts';
 import { until } from '../../support/until.ts';
 
-describe('late rows of an export whose runs or looks fail', () => {
+describe('late rows of an export that fails or is paused', () => {
   let side: RunSide;
   let writer: Client;
   let foundation: Foundation;
@@ -91,37 +94,37 @@ describe('late rows of an export whose runs or looks fail', () => {
       { timeoutMs: 40_000, message: `${wanted} runs have completed` },
     );
 
+  const hours = (lateLookbackHours: number) =>
+    side.withPolicy({ lateLookbackHours, retry: { maxAttempts: 1, baseMs: 1, capMs: 1 } });
+  const take = (within: number) =>
+    takeLookBacks(side.db, within, { limit: 4, without: [], slow: [], isLong: false });
+  const letLooksBeDue = async () => {
+    await letTimePass();
+    await side.db.query(`update receipts set look_after = now() where look_after is not null`);
+    await side.db.query(`update batch_exports set last_updated_at = now() - interval '1 day'`);
+  };
+  const look = (context: RunSide['context'], mayHaveLateRows: boolean) => {
+    const lookAgain = async () => ({ now: nothing, mayHaveLateRows });
+    const sourceOf = () => ({ lookAgain }) as Partial<Source> as Source;
+    return lookBack(context, lookingAt(sourceOf, { onError: () => {} }));
+  };
+  const liveRuns = async (id: string) =>
+    (await listRuns(side.db, id)).filter(({ status }) => status === 'Starting');
+
+  /** An interval that ended more than an hour ago. */
+  async function exported(): Promise<string> {
+    const now = await readNow(side.db);
+    const endAt = Math.floor(now / hourMs) * hourMs - hourMs;
+    const createdMsAgo = now - endAt + hourMs / 2;
+    const { id } = await createExportOfThePast(side, { createdMsAgo, endAt });
+    await start({ LATE_LOOKBACK_HOURS: '6' });
+    await untilRuns(id, 1);
+    await worker?.close();
+    await letLooksBeDue();
+    return id;
+  }
+
   describe('and whose run fails', () => {
-    const hours = (lateLookbackHours: number) =>
-      side.withPolicy({ lateLookbackHours, retry: { maxAttempts: 1, baseMs: 1, capMs: 1 } });
-    const take = (within: number) =>
-      takeLookBacks(side.db, within, { limit: 4, without: [], slow: [], isLong: false });
-    const letLooksBeDue = async () => {
-      await letTimePass();
-      await side.db.query(`update receipts set look_after = now() where look_after is not null`);
-      await side.db.query(`update batch_exports set last_updated_at = now() - interval '1 day'`);
-    };
-    const look = (context: RunSide['context'], mayHaveLateRows: boolean) => {
-      const lookAgain = async () => ({ now: nothing, mayHaveLateRows });
-      const sourceOf = () => ({ lookAgain }) as Partial<Source> as Source;
-      return lookBack(context, lookingAt(sourceOf, { onError: () => {} }));
-    };
-    const liveRuns = async (id: string) =>
-      (await listRuns(side.db, id)).filter(({ status }) => status === 'Starting');
-
-    /** An interval that ended more than an hour ago. */
-    async function exported(): Promise<string> {
-      const now = await readNow(side.db);
-      const endAt = Math.floor(now / hourMs) * hourMs - hourMs;
-      const createdMsAgo = now - endAt + hourMs / 2;
-      const { id } = await createExportOfThePast(side, { createdMsAgo, endAt });
-      await start({ LATE_LOOKBACK_HOURS: '6' });
-      await untilRuns(id, 1);
-      await worker?.close();
-      await letLooksBeDue();
-      return id;
-    }
-
     it('are looked for again until they are added, also when the time of the look-back is over', async () => {
       const id = await exported();
       await look(hours(6), true);
@@ -149,6 +152,18 @@ describe('late rows of an export whose runs or looks fail', () => {
       expect(await take(1), 'a look has ended it').toEqual([]);
     });
 
+    it('are looked for after the clock of our database was set back', async () => {
+      await exported();
+      await side.db.query(
+        `update receipts set pending_checked_at = now() + interval '1 day', looked_back_at = now() + interval '1 day'`,
+      );
+      expect(await take(6)).toHaveLength(1);
+      await side.db.query(
+        `update receipts set settled = false, pending_checked_at = now() + interval '1 day'`,
+      );
+      expect(await take(0)).toHaveLength(1);
+    });
+
     it('wait for a person if the run ends its processes', async () => {
       const id = await exported();
       await look(hours(6), true);
@@ -160,6 +175,77 @@ describe('late rows of an export whose runs or looks fail', () => {
       expect(receipt).toEqual({ code: 'run.crashed' });
       await side.db.query(`update batch_exports set last_updated_at = now()`);
       expect(await take(6), 'the export was changed').toHaveLength(1);
+    });
+  });
+
+  describe('and is paused', () => {
+    const keyId = null;
+    const pauses: Record<
+      string,
+      { begin(id: string): Promise<unknown>; end(id: string): Promise<unknown> }
+    > = {
+      'by a person': {
+        begin: (id) => pauseExport(side.context, { organizationId: organization(), keyId }, id),
+        end: (id) =>
+          unpauseExport(side.context, { organizationId: organization(), keyId }, id, {
+            backfill: false,
+            retryMissing: false,
+          }),
+      },
+      'with its organization': {
+        begin: () => disable(true),
+        end: () => disable(false),
+      },
+      'with its organization, after it was paused by Sluice': {
+        async begin() {
+          await side.db.query(
+            `update batch_exports set paused = true, paused_reason = 'failed', paused_code = 'failures', last_paused_at = now()`,
+          );
+          await disable(true);
+        },
+        end: () => disable(false),
+      },
+    };
+    const organization = () => side.tenant.organizationId;
+    const disable = (disabled: boolean) =>
+      disableTenant(
+        side.context,
+        { organizationId: organization(), teamId: null },
+        disabled,
+        keyId,
+      );
+
+    it.each(Object.entries(pauses))(
+      '%s are looked for afterwards, also when the time of the look-back is over',
+      async (_, { begin, end }) => {
+        const id = await exported();
+        await begin(id);
+        expect(await take(6)).toEqual([]);
+        // An hour is over by the clock.
+        await letLooksBeDue();
+        await look(hours(1), true);
+        expect(await liveRuns(id)).toEqual([]);
+        await end(id);
+        await letLooksBeDue();
+        await look(hours(1), true);
+        expect(await liveRuns(id)).toHaveLength(1);
+      },
+    );
+
+    it('while they are searched make no run until it is unpaused', async () => {
+      const id = await exported();
+      const { begin, end } = pauses['by a person'] as (typeof pauses)[string];
+      const lookAgain = async () => {
+        await begin(id);
+        return { now: nothing, mayHaveLateRows: true };
+      };
+      const sourceOf = () => ({ lookAgain }) as Partial<Source> as Source;
+      await lookBack(hours(6), lookingAt(sourceOf));
+      expect(await liveRuns(id)).toEqual([]);
+      await end(id);
+      await letLooksBeDue();
+      await look(hours(6), true);
+      expect(await liveRuns(id)).toHaveLength(1);
     });
   });
 

@@ -9,9 +9,10 @@ import { type Foundation, openFoundation } from '../../../src/main/foundation.ts
 import type { Part } from '../../../src/main/run-process.ts';
 import { startWorker } from '../../../src/main/worker-process.ts';
 import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
-import { findRun } from '../../../src/state/store/runs/runs.ts';
 import { startBackfill } from '../../../src/service/use-cases/backfills/start-backfill.ts';
 import { cancelRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
+import { findRun } from '../../../src/state/store/runs/runs.ts';
+import { findSilence } from '../../../src/state/store/runs/workers.ts';
 import { atNight } from '../../support/nightly.ts';
 import { queueBackends, type TestQueueBackend } from '../../support/queue-backends.ts';
 import {
@@ -53,7 +54,10 @@ for (const lane of queueBackends) {
       await rm(folder, { recursive: true, force: true });
     });
 
-    async function openWorker(env: Record<string, string> = {}): Promise<Foundation> {
+    async function openWorker(
+      env: Record<string, string> = {},
+      changed: (opened: Foundation) => Foundation = (opened) => opened,
+    ): Promise<Foundation> {
       const foundation = await openFoundation(
         readConfig({
           ...backend.env,
@@ -67,7 +71,7 @@ for (const lane of queueBackends) {
         'worker',
       );
       foundations.push(foundation);
-      workers.push(await startWorker(foundation));
+      workers.push(await startWorker(changed(foundation)));
       return foundation;
     }
 
@@ -100,6 +104,28 @@ for (const lane of queueBackends) {
         },
         { timeoutMs: 60_000, message: `the run is ${JSON.stringify(wanted)}` },
       );
+
+    it('restores its recurring jobs although the queue does not say in time whether it is paused', async () => {
+      const listPaused = async () => {
+        throw new Error('the queue did not answer within 1000 ms');
+      };
+      await openWorker({}, (opened) => ({
+        ...opened,
+        producer: { ...opened.producer, listPaused },
+      }));
+      const { id } = await createExportOfThePast(side);
+      await untilRun(id, { status: 'Completed' });
+    });
+
+    it('reports for how long no tick has come', async () => {
+      await openWorker({}, (opened) => ({
+        ...opened,
+        producer: { ...opened.producer, ensureRecurring: async () => {} },
+      }));
+      await until(async () => ((await findSilence(side.db)) ?? 0) >= 3);
+      await openWorker();
+      await until(async () => ((await findSilence(side.db)) ?? 9) < 3);
+    });
 
     it('decides ticks, exports their rows and records the results', async () => {
       await openWorker();

@@ -1,8 +1,12 @@
 import { describe, expect, it } from 'vitest';
+import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import { KeyDifference } from '../../../src/rows/pipeline/key-tally.ts';
 import { joinKeys, splitKeys } from '../../../src/rows/pipeline/key-values.ts';
+import type { Source, SourceRequest } from '../../../src/rows/sources/source.ts';
 import { Difference, groupsOf } from '../../../src/service/verify/compare-rows.ts';
+import { lookUpFor } from '../../../src/service/verify/source-keys.ts';
 
+const never = new AbortController().signal;
 const buckets = [...Array(4096).keys()];
 
 /** The answers for keys of a source and of files: of a run, and of one that has added rows since. */
@@ -24,7 +28,7 @@ function answer(
   return [missing, doubled, gone, moved].map(({ count }) => count).concat(goneOrMoved);
 }
 
-const noLook = { isLookedAt: false, waitsFor: null };
+const noLook = { isLookedAt: false, waitsFor: null, isAccepted: false };
 const whole = { isWhole: true, isChanged: false, ...noLook };
 const torn = { isWhole: false, isChanged: false, ...noLook };
 const changed = { isWhole: false, isChanged: true, ...noLook };
@@ -60,12 +64,9 @@ describe('the answers for rows', () => {
 
   it.each([
     ['a look-back is due', ['a', 'a'], { ...whole, isLookedAt: true }, [0, 1]],
-    [
-      'late rows wait for a person',
-      ['a', 'a'],
-      { ...whole, isLookedAt: true, waitsFor: 'x' },
-      [1, 0],
-    ],
+    ['late rows wait for a person', ['a', 'a'], { ...whole, waitsFor: 'x' }, [0, 1]],
+    ['a person has accepted that', ['a', 'a'], { ...whole, isAccepted: true }, [0, 1]],
+    ['no row can come late', ['a', 'a'], whole, [1, 0]],
     ['a run wrote more rows than it read', ['a', 'a'], { ...torn, isLookedAt: true }, [1, 0]],
   ])(
     'of rows that shared a key in a view, beside a late row, if %s',
@@ -92,6 +93,25 @@ describe('the answers for rows', () => {
     expect(groups.length).toBeGreaterThan(19);
     expect(groups.flat()).toEqual(buckets);
     expect([...groupsOf([1, 2], 10_000_000)]).toHaveLength(1);
+  });
+});
+
+describe('rows that are looked up in other intervals', () => {
+  it.each([
+    ['the source has none', null, new Set()],
+    ['a standby ends each read', 'source.recovery_conflict', null],
+    ['their keys cannot be compared', 'query.invalid', null],
+    ['the source is unreachable', 'source.unavailable', 'source.unavailable'],
+  ] as const)('if %s', async (_, code, expected) => {
+    const findElsewhere = async () => {
+      if (code !== null) throw new SluiceError(code);
+      return [];
+    };
+    const lookUp = lookUpFor({ findElsewhere } as Partial<Source> as Source, never, 1_000, () => 0);
+    const request = {} as SourceRequest;
+    const found = lookUp.find(request, [{ name: 'id', type: 'int8' }], [joinKeys(['1'])]);
+    const said = await found.catch((error: unknown) => error instanceof SluiceError && error.code);
+    expect(said).toEqual(expected);
   });
 });
 

@@ -50,6 +50,22 @@ function describePrepared({ prepared }: Look, id: string): string {
 
 const timeOf = (micros: number): string => toTimestamp(Math.floor(micros / 1_000));
 
+/** What needs the right to write, or checks the right of the caller to EXECUTE each function that it calls. */
+const checksCaller = ['trigger', 'rewrite', 'policy', 'attrdef', 'constraint', 'class']
+  .map((name) => `'pg_catalog.pg_${name}'::regclass`)
+  .join(', ');
+
+/**
+ * Functions that have the rights of their owner, and that a role without EXECUTE on them can reach all the same: aggregates, operator
+ * classes, types and event triggers call theirs without asking for that right.
+ */
+const reachedByAll = `EXISTS (SELECT FROM pg_depend AS d
+  WHERE d.refclassid = 'pg_catalog.pg_proc'::regclass AND d.refobjid = p.oid AND d.classid NOT IN (${checksCaller}))`;
+
+/** PostgreSQL 17 has a right to REFRESH, ANALYZE and REINDEX, which run code of the owner, and fill materialized views. */
+const writes = `CASE WHEN current_setting('server_version_num')::int >= 170000
+  THEN 'INSERT, UPDATE, DELETE, TRUNCATE, MAINTAIN' ELSE 'INSERT, UPDATE, DELETE, TRUNCATE' END`;
+
 /**
  * Whether a role can write nothing in this database, and so add no row to any interval: neither it nor a role that it can
  * become is a superuser, creates roles, owns a relation or may write to one, and it may call no function with the
@@ -63,12 +79,11 @@ const readersSql = (roles: readonly number[]) => `
         AND (m.rolsuper OR m.rolcreaterole
           OR EXISTS (SELECT FROM pg_class AS c
                       WHERE c.oid >= 16384 AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
-                        AND (c.relowner = m.oid OR has_table_privilege(m.oid, c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE')
+                        AND (c.relowner = m.oid OR has_table_privilege(m.oid, c.oid, ${writes})
                              OR has_any_column_privilege(m.oid, c.oid, 'INSERT, UPDATE')))
           OR EXISTS (SELECT FROM pg_proc AS p
                       WHERE p.oid >= 16384 AND p.prosecdef
-                        AND (has_function_privilege(m.oid, p.oid, 'EXECUTE')
-                             OR p.prorettype = 'event_trigger'::regtype))))`;
+                        AND (has_function_privilege(m.oid, p.oid, 'EXECUTE') OR ${reachedByAll}))))`;
 
 /** The roles of `pending`, by their ids, that can write nothing in this database. */
 export async function findReaders(

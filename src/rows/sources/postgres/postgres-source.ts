@@ -240,7 +240,11 @@ class PostgresSource implements Source {
     signal: AbortSignal,
   ): Promise<boolean> {
     const look = { options: this.#watched, plan: this.#plan, request };
-    return haveRowsChanged(look, earlier, signal);
+    return haveRowsChanged(look, earlier, signal).catch((error: unknown) => {
+      // A standby that ends long reads does not show it.
+      if (error instanceof SluiceError && error.code === 'source.recovery_conflict') return true;
+      throw error;
+    });
   }
 
   findElsewhere(

@@ -9,6 +9,7 @@ import { advanceHighWaterMark } from '../../../state/store/intervals/high-water-
 import { appendLogEntries, type LogLevel } from '../../../state/store/exports/log-entries.ts';
 import {
   type LookBack,
+  mayAddLateRows,
   noteFailedLook,
   noteLook,
   noteLateRowsWait,
@@ -215,7 +216,11 @@ async function lookAt(
     // Deleted meanwhile: it never runs again.
     if (!(await lockExport(tx, exportId))) return false;
     await noteLook(tx, item);
-    if (look?.mayHaveLateRows) return addLateRows(tx, item, keepsFiles(item.destinationType));
+    if (look?.mayHaveLateRows) {
+      // Paused meanwhile: it is found again afterwards.
+      if (!(await mayAddLateRows(tx, exportId))) return false;
+      return addLateRows(tx, item, keepsFiles(item.destinationType), look.now.count);
+    }
     const { settled, pending } = state;
     const recorded = await recordLookBack(tx, item, {
       ...{ settled, pending, seen: look?.now ?? null },
@@ -232,14 +237,19 @@ async function lookAt(
  *
  * @returns whether it made one: not if the interval has a live run, or its files are at a place that the export has left
  */
-async function addLateRows(tx: Sql, item: LookBack, keepsFiles: boolean): Promise<boolean> {
+async function addLateRows(
+  tx: Sql,
+  item: LookBack,
+  keepsFiles: boolean,
+  rowsNow: number,
+): Promise<boolean> {
   const { exportId, teamId, interval, hasMoved } = item;
   const log = (level: LogLevel, message: string) =>
     appendLogEntries(tx, [{ teamId, exportId, runId: null, level, message }]);
   if (hasMoved) {
     const error = new SluiceError(
       'run.late_rows_wait',
-      'the export has another destination now than the files of the interval',
+      `the export has another destination now than the files of the interval. The source has ${rowsNow} rows now, and ${item.deliveredRows} were delivered there`,
     );
     const why = describeError(error);
     const waits = { code: error.code, text: why };

@@ -1,5 +1,6 @@
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
+import { isTime } from '../database/times.ts';
 
 /** Work besides runs that reads what others wrote. The id is that of the export, of the step, or of the offboarding. */
 export type GuardedKind =
@@ -48,7 +49,7 @@ export async function beginWork(
         set deaths = ${deathsNow}, died_at = case when ${died} then now() else g.died_at end,
             holder = case when ${deathsNow} < $5 then $3::uuid end, expires_at = excluded.expires_at,
             set_aside_at = case when ${deathsNow} >= ${maxDeaths} then now() end
-      where g.set_aside_at is null and (g.holder is null or g.holder = $3 or g.expires_at < now())
+      where g.set_aside_at is null and (g.holder is null or g.holder = $3 or ${isTime('g.expires_at')})
      returning holder is not null as "isBegun", set_aside_at is not null as "isSetAside"`,
     [kind, id, holder, leaseMs, isAlone ? maxDeaths : maxSharedDeaths],
   );

@@ -15,8 +15,16 @@ const list = (codes: Iterable<string>): string =>
   `(${[...codes].map((code) => `'${code}'`).join(', ')})`;
 
 const waitsForPerson = `(e.paused and (e.paused_reason is null or coalesce(e.paused_code in ${list([...disabledCodes, ...decidedByPeople])}, false)))`;
-/** SQL: whether runs of the export `e` may be made to heal. A person's pause is a decision, and some errors wait for one. */
-export const mayRun = `(e.deleted_at is null and not ${waitsForPerson})`;
+/** SQL: whether the export `e` is there, and neither a person's pause nor an error that waits for a person stops it. */
+export const isAwake = `(e.deleted_at is null and not ${waitsForPerson})`;
+/** SQL: whether an operator has disabled the project of the export `e`, or its organization. A pause that Sluice made before stays one. */
+const isDisabled = `(select d.disabled_at is not null or (select o.disabled_at is not null from organizations o where o.id = d.organization_id)
+  from projects d where d.id = e.team_id)`;
+/**
+ * SQL: whether Sluice may make runs of the export `e` by itself, besides those of its schedule: to heal, or to add late rows. A pause
+ * of a person is a decision, and some errors wait for one.
+ */
+export const mayRun = `(${isAwake} and not ${isDisabled})`;
 
 /**
  * Intervals of an export that failed within these hours heal from now on: those without data whose newest run failed.

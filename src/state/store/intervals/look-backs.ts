@@ -2,10 +2,11 @@ import type { Recipe } from '../../../foundation/domain/recipe.ts';
 import type { DataInterval } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 import { isSetAside } from '../files/guarded-work.ts';
+import { isAwake, mayRun } from '../healing/healing.ts';
 import type { ReadSnapshot } from './receipts.ts';
 import { live } from '../runs/run-moves.ts';
 import { tenantKeyOf } from '../tenants/tenants.ts';
-import { boundsOf, intervalOf, isTime } from '../database/times.ts';
+import { boundsOf, intervalOf, isTime, longerThanAnyWait } from '../database/times.ts';
 
 /** A completed interval that may have got rows since. */
 export interface LookBack {
@@ -18,6 +19,8 @@ export interface LookBack {
   readonly snapshot: string;
   readonly keyDigest: string | null;
   readonly keyCount: number;
+  /** Rows in the files, rejected ones included. */
+  readonly deliveredRows: number;
   readonly settled: boolean;
   readonly pending: readonly string[];
   /** Looks, and runs that were to add late rows, that failed in a row. */
@@ -39,11 +42,15 @@ export const lateRowsWait = `c.late_rows_wait is not null and not exists (
   select from accepted_intervals a where a.export_id = c.export_id and a.data_interval_start = c.data_interval_start
      and a.data_interval_end = c.data_interval_end and a.accepted_at >= c.pending_checked_at)`;
 
-const isRested = `c.pending_checked_at < now() - interval '10 s'`;
+/** SQL: whether a time that was noted is so long ago, or was noted by a clock that was wrong. */
+const isAgo = (at: string, long: string): string =>
+  `(${at} < now() - ${long} or ${at} > now() + ${longerThanAnyWait})`;
+
+const isRested = isAgo('c.pending_checked_at', `interval '10 s'`);
 
 /** Whether to compare it regularly, with `$1` as the hours of the look-back. What is over by the clock is over after one more look. */
 const isDue = `$1::int > 0 and (c.data_interval_end > now() - $1 * interval '1 hour' or c.look_owed)
-  and c.looked_back_at < now() - interval '5 minutes'`;
+  and ${isAgo('c.looked_back_at', `interval '5 minutes'`)}`;
 
 /** Maximum intervals of one organization at a time. */
 const perOrganization = 20;
@@ -67,7 +74,8 @@ export interface WantedLookBacks {
  *   If no transaction can settle it (a standby without its primary), every hour.
  * - those of the last `hours`: every five minutes, and once when that time is over.
  *
- * Skips an interval that another worker has taken, that has a live run, or that waits after a failure.
+ * Skips an interval that another worker has taken, that has a live run, that waits after a failure, or whose export is paused or of a
+ * disabled organization. What is due when that ends is looked at then, however long it took.
  */
 export async function takeLookBacks(
   sql: Sql,
@@ -86,22 +94,25 @@ export async function takeLookBacks(
        select c.ctid as place, p.organization_id, c.pending_checked_at,
               row_number() over (partition by p.organization_id order by c.pending_checked_at) as nth
          from receipts c
-         join batch_exports e on e.id = c.export_id and e.deleted_at is null
-         join projects p on p.id = e.team_id and p.organization_id <> all ($3)
+         join batch_exports e on e.id = c.export_id and ${isAwake}
+         join projects p on p.id = e.team_id and p.organization_id <> all ($3) and p.disabled_at is null
+         join organizations o on o.id = p.organization_id and o.disabled_at is null
         where c.ctid = any (array(select place from candidates))
           and (c.export_id = any ($4)) = $5
           and not ${isSetAside('look_back', 'c.export_id')}
           -- What waits for a person is looked at again after the export was changed, unless a person accepted it as it is.
           -- What had another fault is tried again each hour: the cause may be gone.
-          and (c.late_rows_wait is null or ${lateRowsWait} and (e.last_updated_at > c.pending_checked_at
+          and (c.late_rows_wait is null or ${lateRowsWait} and (e.last_updated_at > c.pending_checked_at or c.pending_checked_at > now() + ${longerThanAnyWait}
                or not is_decided_by_people(c.late_rows_code) and c.pending_checked_at < now() - interval '1 hour'))
           -- What failed is tried again later, also if it is the export that fails.
           and (c.look_after is null or ${isTime('c.look_after')}) and (e.look_after is null or ${isTime('e.look_after')})
           and (c.look_tries = 0 or e.heal_after is null or ${isTime('e.heal_after')})
           and ${isRested}
-          and (not c.settled and c.pending_checked_at < now() -
-                 case when c.pending_transactions && '{standby}' then interval '1 hour'
-                      else least((now() - c.committed_at) / 20, interval '1 hour') end
+          and (not c.settled and ${isAgo(
+            'c.pending_checked_at',
+            `case when c.pending_transactions && '{standby}' then interval '1 hour'
+                      else least((now() - c.committed_at) / 20, interval '1 hour') end`,
+          )}
                or ${isDue})
           and not exists (
             select from runs later
@@ -126,7 +137,8 @@ export async function takeLookBacks(
       where c.ctid = t.place and e.id = c.export_id and p.id = e.team_id
      returning c.export_id as "exportId", e.team_id as "teamId", ${tenantKeyOf('p')}, p.organization_id as "organizationId",
        ${intervalOf('c')} as interval,
-       c.snapshot, c.key_digest as "keyDigest", c.key_count as "keyCount", c.settled, c.pending_transactions as pending, c.look_tries as tries, e.look_failures as "exportFailures",
+       c.snapshot, c.key_digest as "keyDigest", c.key_count as "keyCount",
+       (c.rows + (select coalesce(sum((f ->> 'rows')::bigint), 0) from jsonb_array_elements(c.rejected_files) f))::bigint as "deliveredRows", c.settled, c.pending_transactions as pending, c.look_tries as tries, e.look_failures as "exportFailures",
        t.due as "isDue", e.model, c.recipe, e.destination_type as "destinationType",
        c.destination_version <> e.destination_version as "hasMoved"`,
     [hours, limit, without, slow, isLong],
@@ -191,6 +203,14 @@ export async function recordLookBack(
     );
   }
   return true;
+}
+
+/** Whether a run may be made of what a look has found: the export may have been paused, or its organization disabled, meanwhile. */
+export async function mayAddLateRows(tx: Sql, exportId: string): Promise<boolean> {
+  const rows = await tx.query(`select from batch_exports e where e.id = $1 and ${mayRun}`, [
+    exportId,
+  ]);
+  return rows.length > 0;
 }
 
 /** A look of the export has answered. */

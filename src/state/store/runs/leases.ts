@@ -2,6 +2,7 @@ import type { Sql } from '../database/database.ts';
 import type { Lease } from './lease.ts';
 import { enqueueRuns, laneOf } from './outbox.ts';
 import { prepared } from '../database/prepared.ts';
+import { longerThanAnyWait } from '../database/times.ts';
 import { isRunning, running } from './run-moves.ts';
 
 /**
@@ -84,13 +85,16 @@ export async function raiseGeneration(
 }
 
 /**
- * Re-enqueues runs whose lease expired, for another worker.
+ * Re-enqueues runs whose lease expired, for another worker. A lease that ends later than any can was given by a clock that was wrong:
+ * it is over at the next call, unless it is renewed.
  *
  * @returns how many
  */
 export async function sweepExpiredLeases(sql: Sql): Promise<number> {
   const rows = await sql.query(
-    `with lost as (
+    `with wrong as (
+       update runs set lease_expires_at = now() where status = ${running} and lease_expires_at > now() + ${longerThanAnyWait}
+     ), lost as (
        select id, team_id, export_id, ${laneOf} as backfill_id, data_interval_start, purpose from runs
         where status = ${running} and lease_expires_at < now() for no key update skip locked
      )
