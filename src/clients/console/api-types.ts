@@ -66,7 +66,8 @@ export type Delivery = Schemas['NotificationDelivery'];
 export type NotificationTest = Schemas['NotificationTest'];
 export type PluginField = Plugin['config_schema'][number];
 /** A row of the lab, and what each step did to it. */
-export type Trial = Schemas['TransformationLabResult']['rows'][number];
+export type TriedRows = Schemas['TransformationLabResult'];
+export type Trial = TriedRows['rows'][number];
 export type TracedStep = Trial['steps'][number];
 /** Rows of one step in one run. */
 export type StepCount = NonNullable<Run['steps']>[number];

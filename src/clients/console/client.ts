@@ -31,7 +31,7 @@ import type {
   RunFiles,
   Step,
   StepChange,
-  Trial,
+  TriedRows,
   UnpausePreview,
 } from './api-types.ts';
 import type { RunFilter } from './run-state.ts';
@@ -264,8 +264,7 @@ export function createClient(key: string, project: string, onRefused: () => void
     deleteStep: (id: number) => callChain<null>(`/${id}`, { method: 'DELETE' }),
     rearrangeSteps: (orders: Readonly<Record<string, number>>) =>
       callChain<object>('/rearrange', { method: 'PATCH', body: { orders } }),
-    tryChain: (body: LabRequest) =>
-      callChain<{ rows: readonly Trial[] }>('/lab', { method: 'POST', body }),
+    tryChain: (body: LabRequest) => callChain<TriedRows>('/lab', { method: 'POST', body }),
   };
 }
 

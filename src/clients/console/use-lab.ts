@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import type { LabRequest, Trial } from './api-types.ts';
+import type { LabRequest, TriedRows } from './api-types.ts';
 import { ApiFailure } from './api-call.ts';
 import { useConsole, useDescription } from './console-context.ts';
 import { labRowsOf } from './lab-rows.ts';
@@ -25,7 +25,7 @@ export interface LabState {
   readonly failure: ApiFailure | null;
   readonly clear: () => void;
   /** Null before the first answer. */
-  readonly trials: readonly Trial[] | null;
+  readonly result: TriedRows | null;
 }
 
 /** @param chain the chain to try, read when the lab runs */
@@ -38,17 +38,17 @@ export function useLab(chain: () => Pick<LabRequest, 'configs' | 'stored'>): Lab
     rows: '',
     model: '',
   });
-  const [trials, setTrials] = useState<readonly Trial[] | null>(null);
+  const [result, setResult] = useState<TriedRows | null>(null);
   const ask = async (request: LabRequest) => {
     try {
-      return (await client.tryChain({ ...chain(), ...request })).rows;
+      return await client.tryChain({ ...chain(), ...request });
     } catch (error) {
       throw error instanceof ApiFailure ? atStep(error) : error;
     }
   };
   const { run, busy, failure, clear } = useAction(async () => {
-    setTrials(null);
-    setTrials(await ask(requestOf(draft)));
+    setResult(null);
+    setResult(await ask(requestOf(draft)));
   });
   const check = async () => {
     // Settings are checked alike for all models.
@@ -56,7 +56,7 @@ export function useLab(chain: () => Pick<LabRequest, 'configs' | 'stored'>): Lab
     await ask({ ...(model && { model }), rows: [{}] });
   };
   const change = (part: Partial<LabDraft>) => setDraft((last) => ({ ...last, ...part }));
-  return { draft, change, run, check, busy, failure, clear, trials };
+  return { draft, change, run, check, busy, failure, clear, result };
 }
 
 function requestOf({ source, sample, rows, model: name }: LabDraft): LabRequest {

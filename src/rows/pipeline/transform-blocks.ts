@@ -8,6 +8,7 @@ import {
 import type { StepTally } from '../transforms/chain-step.ts';
 import type { Step } from '../transforms/step.ts';
 import { type RowsShape, RowTransformer } from '../transforms/transform-rows.ts';
+import type { Pause } from '../transforms/chain.ts';
 import { showKey } from './rejection-tally.ts';
 
 /** Opens a chain over the blocks of a run. @param toJson the form in which steps see fields */
@@ -22,18 +23,22 @@ export function openTransformer(
   return waits ? withBlocksInFlight(transformer) : blockByBlock(transformer);
 }
 
-/** Opens a chain that works row by row. @param toJson the form in which steps see fields */
+/** Opens a chain that works row by row. @param turns called between the steps of each row */
 export function openRowTransformer(
   steps: readonly Step[],
-  snapshot: SourceSnapshot,
+  snapshot: Pick<SourceSnapshot, 'columns' | 'projection'>,
   toJson: RowsShape['toJson'],
   signal: AbortSignal | null = null,
+  turns: Pause | null = null,
 ): RowTransformer {
-  return new RowTransformer(steps, shapeOf(snapshot, toJson), signal);
+  return new RowTransformer(steps, shapeOf(snapshot, toJson), signal, turns);
 }
 
 /** The indices of the keys among the columns of the files, for those that they have. */
-export function keyIndicesOf({ projection, keyIndices }: SourceSnapshot): readonly number[] {
+export function keyIndicesOf({
+  projection,
+  keyIndices,
+}: Pick<SourceSnapshot, 'projection' | 'keyIndices'>): readonly number[] {
   if (!projection) return keyIndices;
   const { outputs, keyColumns } = projection;
   const indices = keyColumns.map((key) =>
@@ -50,7 +55,10 @@ export function allKeyIndicesOf(snapshot: SourceSnapshot): readonly number[] | n
   return isWhole ? indices : null;
 }
 
-function shapeOf({ columns, projection }: SourceSnapshot, toJson: RowsShape['toJson']): RowsShape {
+function shapeOf(
+  { columns, projection }: Pick<SourceSnapshot, 'columns' | 'projection'>,
+  toJson: RowsShape['toJson'],
+): RowsShape {
   if (!projection) throw new Error('the snapshot has no projection');
   return { ...projection, columns, toJson };
 }

@@ -1,4 +1,10 @@
-import { type ChainColumns, ChainStep, findExcess, type RowKey } from './chain-step.ts';
+import {
+  type ChainColumns,
+  ChainStep,
+  findExcess,
+  type RowKey,
+  type Watcher,
+} from './chain-step.ts';
 import { JsonObject, jsonNull, textOf } from './json.ts';
 import { RowError } from './row-error.ts';
 import type { BatchStep, KeyedRow, RowStep, Step, StepResult } from './step.ts';
@@ -37,7 +43,7 @@ export type Pause = () => Promise<void> | null;
 export type Judge = (index: number, first: Row, pause?: Pause) => Outcome | Promise<Outcome>;
 
 /** A clock for each row would take longer than some steps. */
-const timedEvery = 16;
+const usuallyTimedEvery = 16;
 
 /** Steps that follow each other without waiting, or one that waits. */
 type Stretch =
@@ -68,6 +74,7 @@ export class Chain {
   readonly #keyColumns: readonly string[];
   readonly #shownAs: (keyColumn: string) => readonly string[];
   #rows = 0;
+  #timedEvery = usuallyTimedEvery;
 
   /**
    * @param keyColumns what names a row in logs and among the rejected
@@ -84,6 +91,12 @@ export class Chain {
     this.#inThread = inThreadOnly(this.#stretches);
     this.#keyColumns = keyColumns;
     this.#shownAs = shownAs;
+  }
+
+  /** Before the first row. Each row is timed then. */
+  watch(watcher: Watcher): void {
+    this.#timedEvery = 1;
+    for (const step of this.steps) step.watch(watcher);
   }
 
   /**
@@ -162,7 +175,7 @@ export class Chain {
   /** Whether the next row is one of those whose time is taken. */
   #isSampled(): boolean {
     this.#rows += 1;
-    return this.#rows % timedEvery === 1;
+    return (this.#rows - 1) % this.#timedEvery === 0;
   }
 
   /** @param first the row as it was given, which has the key */

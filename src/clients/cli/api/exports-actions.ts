@@ -146,22 +146,27 @@ export async function preview(
   const api = openApi(deps, options);
   const patienceMs = previewPatienceMs;
   const { id, body } = await readUnsaved(deps, api, name, options);
-  const { columns, rows } = await (id === null
+  const {
+    columns,
+    rows,
+    left_out: leftOut,
+  } = await (id === null
     ? api.call('post', '/batch_exports/preview', { body, patienceMs })
     : isSaved(options)
       ? api.call('get', '/batch_exports/{id}/preview', { path: { id }, patienceMs })
       : api.call('post', '/batch_exports/{id}/preview', { path: { id }, body, patienceMs }));
   // In the order of a run: the newest rows are the last.
   const shown = options.limit === 0 ? [] : rows.slice(-options.limit);
-  print(deps, options, { columns, rows: shown }, () =>
-    shown.length === 0
+  print(deps, options, { columns, rows: shown, left_out: leftOut }, () => [
+    ...(shown.length === 0
       ? ['No rows.']
       : tableLines(
           columns.map((column) => plain(column.name)),
           shown.map((row) => row.map((value) => cut(textOf(value), 60))),
           paintFor(deps.terminal),
-        ),
-  );
+        )),
+    ...(leftOut === null ? [] : [leftOut]),
+  ]);
 }
 
 const isSaved = ({ file, set = [] }: SpecOptions): boolean =>

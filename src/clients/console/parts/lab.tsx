@@ -24,7 +24,7 @@ const sources = [
 
 /** Tries a chain on some rows and shows what each step does. */
 export function Lab({ lab, title, shownElsewhere = [], children }: Props) {
-  const { draft, change, busy, failure, trials } = lab;
+  const { draft, change, busy, failure, result } = lab;
   const description = useDescription();
   const installation = description.data?.installation ?? null;
   const model = draft.model || (installation?.default_model ?? '');
@@ -89,7 +89,7 @@ export function Lab({ lab, title, shownElsewhere = [], children }: Props) {
           <FieldsToCorrect count={elsewhere} />
         </div>
       </form>
-      <div aria-live="polite">{trials && <LabResult trials={trials} />}</div>
+      <div aria-live="polite">{result && <LabResult result={result} />}</div>
     </section>
   );
 }

@@ -44,6 +44,14 @@ export const DestinationTest = named(
   ),
 );
 
+/** An answer has room for 16 MiB of values. */
+export const LeftOut = Nullable(
+  Type.String({
+    description:
+      'What the answer leaves out, in a sentence. Null: nothing. An answer has at most 16 MiB of values, and the first rows get the room first; without a trace, the newest.',
+  }),
+);
+
 export const RowPreview = named(
   'RowPreview',
   Type.Object(
@@ -52,6 +60,7 @@ export const RowPreview = named(
       rows: Type.Array(Type.Array(Type.Unsafe<unknown>({})), {
         description: 'Values in the order of the columns.',
       }),
+      left_out: LeftOut,
     },
     { description: 'Rows as they would be exported.' },
   ),

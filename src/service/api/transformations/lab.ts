@@ -1,20 +1,10 @@
 import { type Static, Type } from 'typebox';
 import { StepFault } from '../../../foundation/domain/errors.ts';
-import { parseExact } from '../../../foundation/domain/exact-json.ts';
 import { Refusal } from '../../../foundation/domain/problem.ts';
 import { allows } from '../../../foundation/security/scopes.ts';
 import type { StepDefinition } from '../../../rows/transforms/step.ts';
 import { maxSteps } from '../../use-cases/transformations/chain-size.ts';
-import { checkTrialWork } from '../../use-cases/transformations/trial-bounds.ts';
-import {
-  givenRows,
-  refuseManySandboxes,
-  storedSteps,
-  type Trial,
-  type TrialRows,
-  trialSteps,
-  tryChain,
-} from '../../use-cases/transformations/try-chain.ts';
+import { storedSteps, trialSteps } from '../../use-cases/transformations/preview-rows.ts';
 import { modelOf } from '../batch-exports/input.ts';
 import { type Api, actorOf, callerOf, type Request } from '../api.ts';
 import { permissionDenied } from '../api-error.ts';
@@ -22,6 +12,8 @@ import { costOfTrial, projectFamily, transformationOperations } from '../operati
 import type { Deps } from '../options.ts';
 import { postErrors } from '../schemas/error.ts';
 import { Nullable, named, Ref } from '../schemas/shapes.ts';
+import { sendJson, showRows } from '../insights/look.ts';
+import { LeftOut } from '../insights/schema.ts';
 import { untilClosed } from '../until-closed.ts';
 import { namesModel } from '../validation/named-model.ts';
 import { readConfig } from './input.ts';
@@ -93,6 +85,7 @@ export const LabResult = named(
           ),
         }),
       ),
+      left_out: LeftOut,
     },
     { description: 'What each step of a chain does to each row. Nothing is stored.' },
   ),
@@ -122,16 +115,11 @@ export function labRoutes(api: Api, deps: Deps): void {
       // Waiting for a slot costs nothing; compiling steps and reading rows does.
       return deps.trials.use(organizationId, signal, async () => {
         const steps = await stepsOf(request, body);
-        const own = steps.filter(({ kind }) => kind === 'own').length;
         const attr = body.stored ? 'stored' : 'configs';
-        const hasSandbox = refuseManySandboxes(own, attr);
-        const rows = await rowsOf(request, deps, body, signal);
-        checkTrialWork(rows.lines, steps.length, body.rows === undefined ? 'sample' : 'rows');
-        const work = () => tryChain(steps, rows, attr, signal);
-        const trials = hasSandbox
-          ? await deps.sandboxes.use(organizationId, signal, work)
-          : await work();
-        return { rows: trials.map(trialView) };
+        const asked = { ...rowsOf(request, body), steps };
+        const { trace, leftOut } = await showRows(deps, request, asked, attr, signal);
+        const rows = (trace ?? []).join();
+        return sendJson(reply, `{"left_out":${JSON.stringify(leftOut)},"rows":[${rows}]}`);
       });
     },
   );
@@ -159,47 +147,14 @@ async function stepsOf(
   return trialSteps(context, actorOf(request), given);
 }
 
-async function rowsOf(
-  request: Request,
-  { models, previews, sampleRows }: Deps,
-  { rows, sample, ...body }: Static<typeof LabRequest>,
-  signal: AbortSignal,
-): Promise<TrialRows> {
+function rowsOf(request: Request, { rows, sample, ...body }: Static<typeof LabRequest>) {
   if ((rows === undefined) === (sample === undefined)) {
     const detail = 'Send rows, or sample with a number of rows.';
     throw new Refusal({ code: 'invalid_input', detail, attr: 'rows' });
   }
-  const name = modelOf(body);
-  const model = models.find((candidate) => candidate.name === name);
-  if (!model) throw new Error(`the validation accepted ${name} as a model`);
-  if (rows !== undefined) return givenRows(rows, model);
-  if (!allows(callerOf(request).scopes, 'batch_export:read')) {
+  if (sample !== undefined && !allows(callerOf(request).scopes, 'batch_export:read')) {
     throw permissionDenied('To sample rows the API key needs the scope batch_export:read.');
   }
-  const teamId = teamOf(request);
-  const { organizationId } = actorOf(request);
-  return previews.use(organizationId, signal, () => sampleRows(name, teamId, sample ?? 1, signal));
+  const rest = { dslQuery: null, config: {}, trace: true, limit: sample ?? 100 };
+  return { teamId: teamOf(request), model: modelOf(body), given: rows ?? null, ...rest };
 }
-
-function trialView({ row, traced }: Trial) {
-  return {
-    row: objectIn(row),
-    result: traced.result === null ? null : objectIn(traced.result),
-    steps: traced.steps.map(({ changes, ...step }) => ({
-      ...step,
-      changes: changes.map(({ path, before, after }) => ({
-        path,
-        kind: kindOf(before, after),
-        before: before === null ? null : parseExact(before),
-        after: after === null ? null : parseExact(after),
-      })),
-    })),
-  };
-}
-
-function kindOf(before: string | null, after: string | null) {
-  if (before === null) return 'added' as const;
-  return after === null ? ('removed' as const) : ('changed' as const);
-}
-
-const objectIn = (json: string) => parseExact(json) as Record<string, unknown>;

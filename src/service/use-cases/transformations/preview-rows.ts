@@ -1,20 +1,11 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { StepFault } from '../../../foundation/domain/errors.ts';
-import type { Model } from '../../../foundation/domain/model.ts';
+import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
 import { type PluginConfig, withDefaults } from '../../../foundation/domain/plugin.ts';
 import { type Problem, Refusal } from '../../../foundation/domain/problem.ts';
-import type { Column } from '../../../foundation/domain/row-block.ts';
-import { withOpenSteps } from '../../../rows/sandbox/open-steps.ts';
-import { chainColumnsOf } from '../../../rows/transforms/column-values.ts';
+import type { OpenStepsOptions } from '../../../rows/sandbox/open-steps.ts';
+import type { StepTally } from '../../../rows/transforms/chain-step.ts';
 import { findTransform } from '../../../rows/transforms/index.ts';
-import {
-  compileStep,
-  defineOwnStep,
-  type Step,
-  type StepDefinition,
-} from '../../../rows/transforms/step.ts';
-import { type TracedRow, traceRow } from '../../../rows/transforms/trace.ts';
-import { readRow } from '../../../rows/transforms/transform-rows.ts';
+import { compileStep, defineOwnStep, type StepDefinition } from '../../../rows/transforms/step.ts';
 import { findChain } from '../../../state/store/transformations/chains.ts';
 import type { InstalledPlugin } from '../../../state/store/transformations/plugins.ts';
 import type { Actor, Context } from '../context.ts';
@@ -22,24 +13,47 @@ import { configProblems } from './create-config.ts';
 import { openChain } from './open-chain.ts';
 import { findPlugins } from './plugins.ts';
 
+/** Which rows are shown, and through which steps. */
+export interface PreviewedRows extends Pick<OpenStepsOptions, 'limits'> {
+  readonly teamId: number;
+  readonly model: string;
+  readonly dslQuery: string | null;
+  /** Its event filters and file settings count. */
+  readonly config: DestinationConfig;
+  /** Rows of the caller; null: the newest rows of the source. */
+  readonly given: readonly Readonly<Record<string, unknown>>[] | null;
+  readonly steps: readonly StepDefinition[];
+  readonly limit: number;
+  /** Whether to show what each step makes of each row. */
+  readonly trace: boolean;
+}
+
+/**
+ * Shows rows as files would contain them, in the order of a run. Throws SluiceError.
+ *
+ * @param inSlot runs what needs a connection to the source
+ */
+export type PreviewRows = (
+  asked: PreviewedRows,
+  inSlot: <T>(work: () => Promise<T>) => Promise<T>,
+  signal: AbortSignal,
+) => Promise<{
+  readonly columns: readonly { readonly name: string; readonly type: string }[];
+  /** JSON: for each row a list of its values, in the order of the columns. Empty with a trace. */
+  readonly rows: readonly string[];
+  /** JSON: each row before, in and after the chain; null without a trace. */
+  readonly trace: readonly string[] | null;
+  /** What is left out, in a sentence or more; null: nothing. */
+  readonly leftOut: string | null;
+  /** What the steps counted. */
+  readonly steps: readonly StepTally[];
+}>;
+
 /** A step that is tried without being stored. */
 export interface TrialStep {
   readonly plugin: number;
   readonly config: Readonly<Record<string, unknown>>;
   readonly name: string | null;
-}
-
-/** Rows to try a chain on; `columns` is null if only the rows themselves are known. */
-export interface TrialRows {
-  readonly lines: readonly string[];
-  readonly columns: readonly Column[] | null;
-  readonly keyColumns: readonly string[];
-  readonly fixedColumns: readonly string[];
-}
-
-export interface Trial {
-  readonly row: string;
-  readonly traced: TracedRow;
 }
 
 /** The stored, enabled chain of a project. @throws SluiceError `transformation.invalid` */
@@ -94,96 +108,46 @@ function trialStep(
   return defineOwnStep({ id: given.id, name, source: source ?? '', config, secrets });
 }
 
-/** Rows that a request brought; the columns that decide where a row belongs cannot change. */
-export function givenRows(
-  rows: readonly Readonly<Record<string, unknown>>[],
-  { intervalColumn, keyColumns, tenantColumn }: Model,
-): TrialRows {
-  const fixedColumns = [...keyColumns, tenantColumn, intervalColumn];
-  return { lines: rows.map((row) => JSON.stringify(row)), columns: null, keyColumns, fixedColumns };
-}
-
 /** Steps with an own plugin that one request may try: each has a process in the API's machine. */
 const maxOwnSteps = 4;
 
 /** @returns whether the steps need a sandbox. @throws Refusal if they need too many */
-export function refuseManySandboxes(ownSteps: number, attr: string | null): boolean {
-  if (ownSteps <= maxOwnSteps) return ownSteps > 0;
+export function refuseManySandboxes(
+  steps: readonly StepDefinition[],
+  attr: string | null,
+): boolean {
+  const own = steps.filter(({ kind }) => kind === 'own').length;
+  if (own <= maxOwnSteps) return own > 0;
   const detail = `At most ${maxOwnSteps} steps with your own plugins can be tried at a time. Try the chain in parts.`;
   throw new Refusal({ code: 'invalid_input', detail, attr });
 }
 
-const patienceMs = 20_000;
+/** For the rows and the steps. */
+const patienceMs = 30_000;
 
 /**
- * Applies steps to rows and shows what each step did. Stores nothing.
+ * Shows rows and stores nothing.
  *
  * @param attr what a refusal names if the steps cannot run
  * @throws Refusal if a plugin cannot be set up, or the steps take too long
  */
-export async function tryChain(
-  definitions: readonly StepDefinition[],
-  rows: TrialRows,
-  attr: string,
+export async function previewPatiently(
+  previewRows: PreviewRows,
+  asked: PreviewedRows,
+  attr: string | null,
+  inSlot: Parameters<PreviewRows>[1],
   signal: AbortSignal,
-): Promise<readonly Trial[]> {
+): ReturnType<PreviewRows> {
   const late = AbortSignal.timeout(patienceMs);
   const refuse = (detail: string) => new Refusal({ code: 'invalid_input', detail, attr });
-  // A trial belongs to no interval: the clock of its plugins shows the same for every trial.
-  const options = { intervalEndMs: 0, signal: AbortSignal.any([signal, late]) };
   try {
-    return await withOpenSteps(definitions, options, (steps) =>
-      traceRows(steps, rows, options.signal),
-    );
+    return await previewRows(asked, inSlot, AbortSignal.any([signal, late]));
   } catch (error) {
-    if (error instanceof StepFault) throw refuse(`${error.spec.means} ${error.detail}`);
+    if (error instanceof StepFault && attr) throw refuse(`${error.spec.means} ${error.detail}`);
     if (late.aborted && !signal.aborted) {
-      throw refuse(`The steps took more than ${patienceMs / 1_000} seconds. Send fewer rows.`);
+      const detail = `The rows and their steps took more than ${patienceMs / 1_000} seconds. Ask for fewer rows.`;
+      throw refuse(detail);
     }
     throw error;
   }
-}
-
-async function traceRows(
-  steps: readonly Step[],
-  { lines, columns, keyColumns, fixedColumns }: TrialRows,
-  signal: AbortSignal,
-): Promise<readonly Trial[]> {
-  const trace = async (line: string): Promise<Trial> => {
-    const row = readRow(line);
-    const known = columns
-      ? chainColumnsOf(columns, fixedColumns)
-      : { names: [...row.members.keys()], protected: fixedColumns };
-    return { row: line, traced: await traceRow(steps, known, row, keyColumns) };
-  };
-  // Steps that work in another process leave this one to others anyway.
-  if (steps.every(({ kind }) => kind === 'row')) return workInTurns(lines, signal, trace);
-  const trials: Trial[] = [];
-  for (const line of lines) trials.push(await trace(line));
-  return trials;
-}
-
-/** A trial computes for this time, then leaves the process to others for three times as long. */
-const turnMs = 5;
-const restShare = 3;
-
-/**
- * The results of `work` for each item, in their order. After each 5 ms the process gets a rest, in which it
- * answers others. An abort ends it in a rest.
- */
-async function workInTurns<Item, Result>(
-  items: readonly Item[],
-  signal: AbortSignal,
-  work: (item: Item) => Result | Promise<Result>,
-): Promise<readonly Result[]> {
-  const results: Result[] = [];
-  let startedAt = performance.now();
-  for (const item of items) {
-    results.push(await work(item));
-    const spentMs = performance.now() - startedAt;
-    if (spentMs < turnMs) continue;
-    await sleep(spentMs * restShare, undefined, { signal });
-    startedAt = performance.now();
-  }
-  return results;
 }
