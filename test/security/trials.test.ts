@@ -13,8 +13,7 @@ import { until } from '../support/until.ts';
 /** A tenant's chain runs in the process that answers all tenants: its work for one request is bounded. */
 
 let api: ApiUnderTest;
-const labOf = (projectId: number) =>
-  `/api/projects/${projectId}/pipeline_transformation_configs/lab`;
+const labOf = (projectId: number) => `/api/projects/${projectId}/batch_exports/preview`;
 
 beforeAll(async () => {
   api = await startApiUnderTest();
@@ -57,7 +56,7 @@ describe('the lab', () => {
       await tx.query('lock table events in access exclusive mode');
       const early: number[] = [];
       for (let n = 0; n < 12; n += 1) {
-        const asked = api.client.post(labOf(projectIds[n % 2] ?? 0), { configs: [], sample: 1 });
+        const asked = api.client.post(labOf(projectIds[n % 2] ?? 0), { configs: [], limit: 1 });
         const status = asked.then((answer) => answer.status);
         many.push(status);
         void status.then((found) => early.push(found));
@@ -174,20 +173,27 @@ describe('rows that a chain makes large', () => {
     return { client, lab, exportOf, plugin: made.body.id, env };
   };
   const given = (count: number) => rows(count, 1_000);
+  const long = (n: number) => `${n}${'n'.repeat(600)}`;
+  const wide = Object.fromEntries(Array.from({ length: 1_500 }, (_, n) => [long(n), n]));
+  const empty = Array.from({ length: 99 }, () => ({}));
 
   test.each([
     [
       'many steps of many rows that are traced',
-      async ({ client, lab }) => client.post(lab, { configs: grow, rows: given(100) }),
+      async ({ client, lab }) => client.post(lab, { configs: grow, rows: given(100), trace: true }),
     ],
     [
       'many steps of many rows of the source that are traced',
-      async ({ client, lab }) => client.post(lab, { configs: grow, sample: 100 }),
+      async ({ client, lab }) => client.post(lab, { configs: grow, trace: true }),
+    ],
+    [
+      'long names that one row gives to all',
+      async ({ client, lab }) => client.post(lab, { rows: [wide, ...empty], trace: true }),
     ],
     [
       'a plugin that makes 30 MiB of a row that is traced',
       async ({ client, lab, plugin }) =>
-        client.post(lab, { configs: [{ plugin }], rows: given(6) }),
+        client.post(lab, { configs: [{ plugin }], rows: given(6), trace: true }),
     ],
     [
       'many steps of many rows of a preview',
@@ -224,7 +230,8 @@ describe('rows that a chain makes large', () => {
       expect(answer.length).toBeLessThan(18 * mebibyte);
       expect(body.left_out).toMatch(/^(Of \d+ rows, only the first|Only the newest) /);
       expect(body.left_out).toContain('An answer has at most 16 MiB');
-      expect((body.rows as readonly unknown[]).length).toBeGreaterThan(0);
+      const shown = (body.trace ?? body.rows) as readonly unknown[];
+      expect(shown.length).toBeGreaterThan(0);
       // The client of this test is in the same process, and has the answer three times.
       expect(most).toBeLessThan(300 * mebibyte);
       expect(longest).toBeLessThan(0.75 * (performance.now() - startedAt));

@@ -153,9 +153,11 @@ function showObject(
   members: Iterable<readonly [string, Json | undefined]>,
   room: AnswerRoom,
 ): string {
-  const shown = [...members].map(
-    ([name, value]) => `${quote(name)}:${room.show(textOf(value ?? jsonNull))}`,
-  );
+  const shown = [...members].map(([name, value]) => {
+    // A row of a caller has the names of all of them.
+    room.takes(name.length);
+    return `${quote(name)}:${room.show(textOf(value ?? jsonNull))}`;
+  });
   return `{${shown.join()}}`;
 }
 

@@ -32,10 +32,10 @@ export class AnswerRoom {
     return quote(`${value.slice(0, shortValue)}… (${bytes} bytes)`);
   }
 
-  /** Takes room for one more part of the answer. @returns whether there is any */
-  takes(): boolean {
+  /** Takes room for one more part of the answer, such as a name. @returns whether there is any */
+  takes(bytes = shortValue): boolean {
     if (this.isFull) this.#hasCut = true;
-    else this.#bytes -= shortValue;
+    else this.#bytes -= bytes;
     return !this.isFull;
   }
 }

@@ -159,6 +159,6 @@ export interface Deps extends Omit<ApiOptions, 'context'> {
   readonly notificationTests: PreviewSlots;
   /** For chains that are tried on rows. */
   readonly trials: PreviewSlots;
-  /** The one for what starts sandboxes: the lab, previews of such chains, and installing a plugin. */
+  /** The one for what starts sandboxes: previews of such chains, and installing a plugin. */
   readonly sandboxes: PreviewSlots;
 }

@@ -144,17 +144,16 @@ export async function preview(
   options: ApiOptions & SpecOptions & { limit: number },
 ) {
   const api = openApi(deps, options);
-  const patienceMs = previewPatienceMs;
   const { id, body } = await readUnsaved(deps, api, name, options);
+  const limit = Math.min(Math.max(options.limit, 1), 100);
   const {
     columns,
     rows,
     left_out: leftOut,
-  } = await (id === null
-    ? api.call('post', '/batch_exports/preview', { body, patienceMs })
-    : isSaved(options)
-      ? api.call('get', '/batch_exports/{id}/preview', { path: { id }, patienceMs })
-      : api.call('post', '/batch_exports/{id}/preview', { path: { id }, body, patienceMs }));
+  } = await api.call('post', '/batch_exports/preview', {
+    body: { ...body, limit, ...(id === null ? {} : { id }) },
+    patienceMs: previewPatienceMs,
+  });
   // In the order of a run: the newest rows are the last.
   const shown = options.limit === 0 ? [] : rows.slice(-options.limit);
   print(deps, options, { columns, rows: shown, left_out: leftOut }, () => [

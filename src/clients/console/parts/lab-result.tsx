@@ -1,11 +1,12 @@
-import type { TracedStep, Trial, TriedRows } from '../api-types.ts';
+import type { RowPreview, TracedStep, Trial } from '../api-types.ts';
 import { formatCount, plural } from '../numbers.ts';
 import { LeftOut } from './sample.tsx';
 import { Heads } from './scrolled-table.tsx';
 
 /** Each row of the lab: what every step did to it, and the row before and after. */
-export function LabResult({ result }: { result: TriedRows }) {
-  const { rows: trials, left_out: leftOut } = result;
+export function LabResult({ result }: { result: RowPreview }) {
+  const { left_out: leftOut } = result;
+  const trials = result.trace ?? [];
   if (trials.length === 0) return <p className="muted">There are no rows to try.</p>;
   const kept = trials.filter(({ result }) => result !== null).length;
   return (

@@ -6,19 +6,11 @@ import type { DataInterval } from '../../../foundation/domain/time.ts';
 import type { CheckStep } from '../../../rows/destinations/destination.ts';
 import { findProject } from '../../../state/store/tenants/tenants.ts';
 import type { Context } from '../../use-cases/context.ts';
-import {
-  type PreviewedRows,
-  previewPatiently,
-  refuseManySandboxes,
-  storedSteps,
-} from '../../use-cases/transformations/preview-rows.ts';
 import { actorOf, type Reply, type Request } from '../api.ts';
 import type { ApiOptions, CompareRows, Deps, ExportedRows } from '../options.ts';
 import { untilClosed } from '../until-closed.ts';
 
 /** What people look at before they save or run an export. All of it waits for a slot of the organization. */
-
-const previewedRows = 100;
 
 /**
  * Runs the checks of a destination, then that of the source.
@@ -39,49 +31,6 @@ export async function lookAtDestination(
     return source ? [...checks, source] : checks;
   });
   return { passed: steps.every(({ passed }) => passed), steps: [...steps] };
-}
-
-/** Reads the newest rows as they would be exported. @throws SluiceError, Throttled */
-export async function lookAtRows(
-  deps: Deps,
-  request: Request,
-  reply: Reply,
-  { teamId, model, dslQuery, transformations, destination: { config } }: ExportedRows,
-) {
-  const signal = untilClosed(reply);
-  const rows = { teamId, model, dslQuery, config, given: null, limit: previewedRows, trace: false };
-  const stepsOf = async () => (transformations ? storedSteps(request.context, teamId) : []);
-  const work = async () =>
-    showRows(deps, request, { ...rows, steps: await stepsOf() }, null, signal);
-  // Computing takes the time of this process from all.
-  const { organizationId } = actorOf(request);
-  const shown = await (transformations ? deps.trials.use(organizationId, signal, work) : work());
-  const { columns, rows: values, leftOut } = shown;
-  const head = `{"columns":${JSON.stringify(columns)},"left_out":${JSON.stringify(leftOut)}`;
-  return sendJson(reply, `${head},"rows":[${values.join()}]}`);
-}
-
-/** Shows rows in the slots that they need. @param attr what a refusal of the steps names */
-export async function showRows(
-  { previewRows, previews, sandboxes }: Deps,
-  request: Request,
-  asked: PreviewedRows,
-  attr: string | null,
-  signal: AbortSignal,
-) {
-  const { organizationId } = actorOf(request);
-  const hasSandbox = refuseManySandboxes(asked.steps, attr);
-  const inSlot = <T>(work: () => Promise<T>) => previews.use(organizationId, signal, work);
-  const show = () => previewPatiently(previewRows, asked, attr, inSlot, signal);
-  return hasSandbox ? sandboxes.use(organizationId, signal, show) : show();
-}
-
-/** JSON that is ready: as objects, large values would take many times the memory. */
-export function sendJson(reply: Reply, json: string) {
-  return reply
-    .type('application/json; charset=utf-8')
-    .serializer((text) => String(text))
-    .send(json as never);
 }
 
 /** Compares intervals of a backfill with the source. @throws Throttled */

@@ -1,31 +1,111 @@
+import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
 import { StepFault } from '../../../foundation/domain/errors.ts';
 import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
 import { type PluginConfig, withDefaults } from '../../../foundation/domain/plugin.ts';
-import { type Problem, Refusal } from '../../../foundation/domain/problem.ts';
+import { type Problem, Refusal, refuseIfAny } from '../../../foundation/domain/problem.ts';
+import type { PropertyFilter } from '../../../foundation/domain/property-filter.ts';
 import type { OpenStepsOptions } from '../../../rows/sandbox/open-steps.ts';
 import type { StepTally } from '../../../rows/transforms/chain-step.ts';
 import { findTransform } from '../../../rows/transforms/index.ts';
 import { compileStep, defineOwnStep, type StepDefinition } from '../../../rows/transforms/step.ts';
 import { findChain } from '../../../state/store/transformations/chains.ts';
 import type { InstalledPlugin } from '../../../state/store/transformations/plugins.ts';
+import { changeFilters } from '../exports/filters.ts';
+import type { ExportRules } from '../exports/rules.ts';
+import { refuseRows } from '../exports/unsaved.ts';
+import { checkFixed } from '../exports/update-export.ts';
 import type { Actor, Context } from '../context.ts';
 import { configProblems } from './create-config.ts';
 import { openChain } from './open-chain.ts';
 import { findPlugins } from './plugins.ts';
 
-/** Which rows are shown, and through which steps. */
-export interface PreviewedRows extends Pick<OpenStepsOptions, 'limits'> {
+/** What a request says of the rows and their chain. What it does not say is as in the saved export. */
+export interface PreviewInput {
+  readonly saved: BatchExport | null;
   readonly teamId: number;
+  readonly model: string | undefined;
+  readonly dslQuery: string | null | undefined;
+  readonly filters: readonly PropertyFilter[] | null | undefined;
+  readonly transformations: boolean | undefined;
+  readonly config: DestinationConfig | undefined;
+  /** Steps in place of the stored chain. */
+  readonly configs: readonly TrialStep[] | undefined;
+  /** Rows of the caller; null: the newest rows of the source. */
+  readonly given: readonly Readonly<Record<string, unknown>>[] | null;
+  readonly limit: number;
+  /** Whether to show what each step makes of each row. */
+  readonly trace: boolean;
+}
+
+/** Which rows are shown, and through which steps. */
+export interface PreviewedRows
+  extends Pick<PreviewInput, 'teamId' | 'given' | 'limit' | 'trace'>,
+    Pick<OpenStepsOptions, 'limits'> {
   readonly model: string;
   readonly dslQuery: string | null;
   /** Its event filters and file settings count. */
   readonly config: DestinationConfig;
-  /** Rows of the caller; null: the newest rows of the source. */
-  readonly given: readonly Readonly<Record<string, unknown>>[] | null;
   readonly steps: readonly StepDefinition[];
-  readonly limit: number;
-  /** Whether to show what each step makes of each row. */
-  readonly trace: boolean;
+}
+
+interface ChosenRows extends Omit<PreviewedRows, 'steps'> {
+  readonly configs: readonly TrialStep[] | null;
+  readonly transformations: boolean;
+}
+
+/** @throws Refusal with every problem of the rows */
+export function choosePreview(rules: ExportRules, input: PreviewInput): ChosenRows {
+  const { saved, teamId, configs = null, given, limit, trace } = input;
+  const model = saved?.model ?? input.model ?? '';
+  const config = { ...saved?.destination.config, ...input.config };
+  const transformations = input.transformations ?? (saved?.transformations && !configs) ?? false;
+  const before = saved ?? { model, dslQuery: null, filters: null };
+  const { dslQuery, problems } = changeFilters(rules, before, input);
+  const chosen = { teamId, model, config, configs, transformations, given, limit, trace };
+  refuseIfAny([
+    ...(saved ? checkFixed('model', saved.model, input.model) : []),
+    ...(configs && transformations ? [bothChains] : []),
+    ...(given ? [...choicesOf(input), ...columnsOf(given)] : problems),
+  ]);
+  if (given) return { ...chosen, dslQuery: null };
+  refuseRows(rules, { model, dslQuery, transformations, config });
+  return { ...chosen, dslQuery };
+}
+
+const bothChains: Problem = {
+  code: 'invalid_input',
+  detail: 'configs are in place of the stored chain. Send one of the two.',
+  attr: 'transformations',
+};
+
+/** What has no effect on rows of the caller. */
+function choicesOf({ dslQuery, filters, config }: PreviewInput): readonly Problem[] {
+  const choices = { dsl_query: dslQuery, filters, destination: config };
+  return Object.entries(choices).flatMap(([attr, value]) => {
+    const detail = `${attr} chooses rows of the source. Remove it, or remove rows.`;
+    return (value ?? null) === null ? [] : [{ code: 'invalid_input' as const, detail, attr }];
+  });
+}
+
+/** As many as a table of PostgreSQL has. Each row has the columns of all. */
+const maxColumns = 1_600;
+
+function columnsOf(given: NonNullable<PreviewInput['given']>): readonly Problem[] {
+  const { size } = new Set(given.flatMap((row) => Object.keys(row)));
+  const detail = `The rows have ${size} columns. The maximum is ${maxColumns}.`;
+  return size > maxColumns ? [{ code: 'max_length', detail, attr: 'rows' }] : [];
+}
+
+/** The steps of a preview. @throws SluiceError `transformation.invalid`, Refusal with every problem */
+export async function openPreviewSteps(
+  context: Context,
+  actor: Actor,
+  { teamId, configs, transformations }: ChosenRows,
+): Promise<readonly StepDefinition[]> {
+  if (configs) return trialSteps(context, actor, configs);
+  if (!transformations) return [];
+  const chain = await openChain(context, teamId, await findChain(context.db, teamId));
+  return chain?.steps ?? [];
 }
 
 /**
@@ -56,17 +136,8 @@ export interface TrialStep {
   readonly name: string | null;
 }
 
-/** The stored, enabled chain of a project. @throws SluiceError `transformation.invalid` */
-export async function storedSteps(
-  context: Context,
-  teamId: number,
-): Promise<readonly StepDefinition[]> {
-  const chain = await openChain(context, teamId, await findChain(context.db, teamId));
-  return chain?.steps ?? [];
-}
-
 /** Steps from the request itself; they are numbered from 1. @throws Refusal with every problem */
-export async function trialSteps(
+async function trialSteps(
   context: Context,
   { organizationId }: Actor,
   given: readonly TrialStep[],
@@ -111,7 +182,11 @@ function trialStep(
 /** Steps with an own plugin that one request may try: each has a process in the API's machine. */
 const maxOwnSteps = 4;
 
-/** @returns whether the steps need a sandbox. @throws Refusal if they need too many */
+/**
+ * @param attr the field that has the steps; null: they are stored
+ * @returns whether the steps need a sandbox
+ * @throws Refusal if they need too many
+ */
 export function refuseManySandboxes(
   steps: readonly StepDefinition[],
   attr: string | null,
@@ -128,7 +203,7 @@ const patienceMs = 30_000;
 /**
  * Shows rows and stores nothing.
  *
- * @param attr what a refusal names if the steps cannot run
+ * @param attr the field that has the steps; null: they are stored
  * @throws Refusal if a plugin cannot be set up, or the steps take too long
  */
 export async function previewPatiently(
