@@ -164,6 +164,7 @@ const writes: Readonly<Record<string, (() => object) | null>> = {
   updatePlugin: () => ({ name: 'r' }),
   tryRows: () => ({
     trace: true,
+    team_id: ids.project_id,
     configs: Array.from({ length: 50 }, () => ({ plugin: 18, config: { max_length: '1000' } })),
     rows: Array.from({ length: 100 }, () => ({ event: 'a', properties: { a: '"'.repeat(150) } })),
   }),

@@ -37,6 +37,9 @@ interface Answer {
 const namesOf = (columns: unknown) =>
   (columns as readonly { readonly name: string }[]).map(({ name }) => name);
 
+const wideRow = (name: string) =>
+  Object.fromEntries(Array.from({ length: 900 }, (_, n) => [`${name}${n}`, n]));
+
 async function run(body: object, client = api.client): Promise<readonly Answer[]> {
   const answer = await client.post(lab, { ...body, trace: true });
   expect(answer.status, answer.text).toBe(200);
@@ -91,11 +94,7 @@ describe('the lab', () => {
       { rows: [{}], destination: { config: { include_events: ['a'] } } },
       'destination',
     ],
-    [
-      'rows with too many columns',
-      { rows: [Object.fromEntries(Array.from({ length: 1_601 }, (_, n) => [`c${n}`, n]))] },
-      'rows',
-    ],
+    ['rows with too many columns', { rows: ['a', 'b'].map((name) => wideRow(name)) }, 'rows'],
     ['an export that is not there', { id: '3f0cf0b7-5a2c-4e0e-9d0e-7d3b1c9f2a11' }, 'id'],
     ['an unknown plugin', { configs: [{ plugin: 999 }] }, 'configs__0__plugin'],
     [
