@@ -58,20 +58,6 @@ export function rowsOf(block: RowBlock, from: number, to: number = block.rowCoun
   return { ...block, rowCount: to - from, offsets, lengths };
 }
 
-/** A block of rows from their fields, row by row; null is a null. */
-export function blockOf(columns: readonly Column[], fields: readonly (Buffer | null)[]): RowBlock {
-  const lengths = Int32Array.from(fields, (field) => field?.length ?? -1);
-  let end = 0;
-  const offsets = lengths.map((length) => {
-    const start = end;
-    end += Math.max(0, length);
-    return start;
-  });
-  const bytes = Buffer.concat(fields.filter((field) => field !== null));
-  const rowCount = columns.length === 0 ? 0 : fields.length / columns.length;
-  return { columns, rowCount, bytes, offsets, lengths };
-}
-
 /** A block whose memory is its own. */
 export function copyBlock({ columns, rowCount, bytes, offsets, lengths }: RowBlock): RowBlock {
   const own = { bytes: Buffer.from(bytes), offsets: offsets.slice(), lengths: lengths.slice() };

@@ -1,13 +1,8 @@
 import { SluiceError } from '../../foundation/domain/errors.ts';
 import type { Model } from '../../foundation/domain/model.ts';
-import {
-  blockOf,
-  type Column,
-  copyBlock,
-  type RowBlock,
-} from '../../foundation/domain/row-block.ts';
+import { type Column, copyBlock, type RowBlock } from '../../foundation/domain/row-block.ts';
 import type { Instant } from '../../foundation/domain/time.ts';
-import { type OpenStepsOptions, withOpenSteps } from '../sandbox/open-steps.ts';
+import { withOpenSteps } from '../sandbox/open-steps.ts';
 import { manyRows, type SourceSnapshot } from '../sources/source.ts';
 import type { StepDefinition } from '../transforms/step.ts';
 import { type RawRows, type Showing, type ShownRows, showRows } from './show-rows.ts';
@@ -22,7 +17,7 @@ const readBytes = 4 * 1024 ** 2;
 const maxHalvings = 20;
 
 /** Which rows are shown, and how. */
-export interface Preview extends Showing, Pick<OpenStepsOptions, 'limits'> {
+export interface Preview extends Showing {
   readonly rows: RawRows | NewestRows;
   readonly now: Instant;
 }
@@ -51,8 +46,8 @@ export async function previewRows(
   preview: Preview,
   signal: AbortSignal,
 ): Promise<ShownRows> {
-  const { rows, limits = {} } = preview;
-  const options = { intervalEndMs: preview.now, signal, limits };
+  const { rows } = preview;
+  const options = { intervalEndMs: preview.now, signal };
   try {
     return await withOpenSteps(definitions, options, async (steps) => {
       const show = (raw: RawRows) => showRows(raw, steps, preview, signal);
@@ -84,14 +79,21 @@ export function givenRows(
   const fields = rows.flatMap((row) =>
     names.map((name) => {
       const value = Object.hasOwn(row, name) ? row[name] : null;
-      return value === null ? null : Buffer.from(JSON.stringify(value));
+      return Buffer.from(value === null ? '' : JSON.stringify(value));
     }),
   );
+  const lengths = Int32Array.from(fields, ({ length }) => length || -1);
+  let end = 0;
+  const offsets = Int32Array.from(fields, ({ length }) => {
+    end += length;
+    return end - length;
+  });
+  const rowCount = names.length === 0 ? 0 : rows.length;
   return {
     columns,
     projection: { outputs, keyColumns, fixedColumns },
     keyIndices: [],
-    blocks: [blockOf(columns, fields)],
+    blocks: [{ columns, rowCount, bytes: Buffer.concat(fields), offsets, lengths }],
     isWhole: true,
   };
 }

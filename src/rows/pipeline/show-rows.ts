@@ -1,5 +1,5 @@
 import { SluiceError } from '../../foundation/domain/errors.ts';
-import { blockOf, type Column, type RowBlock } from '../../foundation/domain/row-block.ts';
+import { type Column, type RowBlock, rowsOf } from '../../foundation/domain/row-block.ts';
 import type { SourceSnapshot } from '../sources/source.ts';
 import { AnswerRoom } from '../transforms/answer-room.ts';
 import type { StepTally } from '../transforms/chain-step.ts';
@@ -133,19 +133,12 @@ async function newestRows(
 }
 
 /** The last rows, each in a block of its own. */
-function lastRows({ blocks, columns }: RawRows, limit: number): readonly RowBlock[] {
-  const places = blocks.flatMap((block) =>
-    Array.from({ length: block.rowCount }, (_, row) => ({ block, first: row * columns.length })),
-  );
-  return places.slice(-limit).map(({ block: { bytes, offsets, lengths }, first }) => {
-    const fields = columns.map((_, column) => {
-      const start = offsets[first + column] ?? 0;
-      const length = lengths[first + column] ?? -1;
-      return length < 0 ? null : bytes.subarray(start, start + length);
-    });
-    return blockOf(columns, fields);
-  });
-}
+const lastRows = ({ blocks }: RawRows, limit: number): readonly RowBlock[] =>
+  blocks
+    .flatMap((block) =>
+      Array.from({ length: block.rowCount }, (_, row) => rowsOf(block, row, row + 1)),
+    )
+    .slice(-limit);
 
 const membersOf = (line: string) => new JsonObject(trustJson(line)).members;
 
@@ -180,7 +173,8 @@ function describeLeft(
 }
 
 /** A block of several rows is short, and the process has its turn between them. */
-function checkWork({ bytes: { length } }: RowBlock, { steps }: RowTransformer): void {
+function checkWork({ lengths }: RowBlock, { steps }: RowTransformer): void {
+  const length = lengths.reduce((sum, bytes) => sum + Math.max(0, bytes), 0);
   if (length * steps.length <= maxRowWork) return;
   const detail = `A row of ${length} bytes is too large for a preview with ${steps.length} steps: its bytes times the steps must be at most ${maxRowWork}. Select fewer columns, or disable steps`;
   throw new SluiceError('query.invalid', detail);

@@ -110,25 +110,12 @@ export class Chain {
   }
 
   /**
-   * The rows of a block, in their order. A row that leaves in a step is not given to the next one.
-   *
-   * @throws what a step throws that works elsewhere: no row of the block has an outcome
-   */
-  async applyBlock(given: readonly Row[], pause?: Pause): Promise<readonly Outcome[]> {
-    const judge = await this.judgeBlock(given, () => pause);
-    const outcomes: Outcome[] = [];
-    for (const [index, row] of given.entries()) {
-      const judged = judge(index, row, pause);
-      outcomes.push(judged instanceof Promise ? await judged : judged);
-    }
-    return outcomes;
-  }
-
-  /**
-   * Works as `applyBlock`, without keeping rows that can be made again. The next block may be given before this one
-   * is done: each step gets the blocks in the order of the calls. Judge them in that order too.
+   * The rows of a block, without keeping rows that can be made again. A row that leaves in a step is not given to the
+   * next one. The next block may be given before this one is done: each step gets the blocks in the order of the
+   * calls. Judge them in that order too.
    *
    * @param pauseOf what to call between the steps of a row
+   * @throws what a step throws that works elsewhere: no row of the block has an outcome
    */
   async judgeBlock(given: Rows, pauseOf: (index: number) => Pause | undefined): Promise<Judge> {
     const inThread = this.#inThread;

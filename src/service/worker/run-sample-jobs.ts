@@ -22,8 +22,6 @@ import type { MemoryGate } from '../admission/memory-gate.ts';
 import { skipWhileBusy } from './shared-work.ts';
 
 const sampledRows = 1_000;
-/** Limit of processor time for all rows in one own plugin. */
-const sampleBatchMs = 10_000;
 /** Time limit for rows and steps. Another worker takes the job again after five minutes. */
 const patienceMs = 150_000;
 
@@ -139,8 +137,7 @@ async function applySample(
 ): Promise<void> {
   const model = (await findTransformedModel(db, teamId)) ?? defaultModel;
   if (model === null) return;
-  const limits = { batchMs: sampleBatchMs };
-  const asked = { teamId, model, dslQuery: null, config: {}, given: null, steps: opened, limits };
+  const asked = { teamId, model, dslQuery: null, config: {}, given: null, steps: opened };
   const signal = AbortSignal.timeout(patienceMs);
   const wanted = { ...asked, limit: sampledRows, trace: false };
   const { steps } = await previewRows(wanted, (work) => work(), signal);

@@ -1,4 +1,4 @@
-import { Chain } from '../../../src/rows/transforms/chain.ts';
+import { Chain, type Outcome, type Pause } from '../../../src/rows/transforms/chain.ts';
 import type { ChainColumns } from '../../../src/rows/transforms/chain-step.ts';
 import {
   type Json,
@@ -64,4 +64,19 @@ export function chainFor(row: Row, steps: readonly Step[], misfit?: ChainColumns
   const guarded = ['uuid', 'team_id', 'inserted_at'].filter((name) => names.includes(name));
   const columns = { names, protected: guarded, ...(misfit && { misfit }) };
   return new Chain(steps, columns, ['uuid']);
+}
+
+/** What becomes of the rows of a block, in their order. */
+export async function applyBlock(
+  chain: Chain,
+  given: readonly Row[],
+  pause?: Pause,
+): Promise<readonly Outcome[]> {
+  const judge = await chain.judgeBlock(given, () => pause);
+  const outcomes: Outcome[] = [];
+  for (const [index, row] of given.entries()) {
+    const judged = judge(index, row, pause);
+    outcomes.push(judged instanceof Promise ? await judged : judged);
+  }
+  return outcomes;
 }

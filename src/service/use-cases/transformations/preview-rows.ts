@@ -4,7 +4,6 @@ import type { DestinationConfig } from '../../../foundation/domain/file-settings
 import { type PluginConfig, withDefaults } from '../../../foundation/domain/plugin.ts';
 import { type Problem, Refusal, refuseIfAny } from '../../../foundation/domain/problem.ts';
 import type { PropertyFilter } from '../../../foundation/domain/property-filter.ts';
-import type { OpenStepsOptions } from '../../../rows/sandbox/open-steps.ts';
 import type { StepTally } from '../../../rows/transforms/chain-step.ts';
 import { findTransform } from '../../../rows/transforms/index.ts';
 import { compileStep, defineOwnStep, type StepDefinition } from '../../../rows/transforms/step.ts';
@@ -38,9 +37,7 @@ export interface PreviewInput {
 }
 
 /** Which rows are shown, and through which steps. */
-export interface PreviewedRows
-  extends Pick<PreviewInput, 'teamId' | 'given' | 'limit' | 'trace'>,
-    Pick<OpenStepsOptions, 'limits'> {
+export interface PreviewedRows extends Pick<PreviewInput, 'teamId' | 'given' | 'limit' | 'trace'> {
   readonly model: string;
   readonly dslQuery: string | null;
   /** Its event filters and file settings count. */
