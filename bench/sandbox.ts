@@ -4,7 +4,7 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { openSandbox } from '../src/rows/sandbox/sandbox.ts';
 import { trustJson } from '../src/rows/transforms/json.ts';
-import { makeRow } from '../src/rows/transforms/transform.ts';
+import { makeRow } from '../test/support/transforms/rows.ts';
 import { type Measured, makeEvents, measureInside, plugin } from './sandbox/inside.ts';
 
 /**

@@ -54,7 +54,6 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
     applyFilters,
     previewRows: previews.previewRows,
     compareRows: previews.compareRows,
-    sampleRows: previews.sampleRows,
     describeQuery: describeQueryOf(previews.sourceOf, tenantKeyOf),
     findTable: findTableOf(registry, destinationContext, context),
     metrics: metrics.registry,

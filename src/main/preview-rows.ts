@@ -2,15 +2,14 @@ import { SluiceError } from '../foundation/domain/errors.ts';
 import { readFileSettings } from '../foundation/domain/file-settings.ts';
 import type { Column } from '../foundation/domain/row-block.ts';
 import { jsonLines, jsonOfField, openEncoder } from '../rows/encoders/index.ts';
-import { previewRows, type RawSample, sampleRows } from '../rows/pipeline/preview-rows.ts';
-import type { CompareRows, PreviewRows, SampleRows } from '../service/api/options.ts';
+import { givenRows, type NewestRows, previewRows } from '../rows/pipeline/preview-rows.ts';
+import type { CompareRows } from '../service/api/options.ts';
 import { compareRows } from '../service/use-cases/backfills/compare-rows.ts';
 import type { Context } from '../service/use-cases/context.ts';
 import { sourceRequestOf } from '../service/use-cases/runs/source-request.ts';
-import { openChain } from '../service/use-cases/transformations/open-chain.ts';
+import type { PreviewRows } from '../service/use-cases/transformations/preview-rows.ts';
 import { readNow } from '../state/store/intervals/ticks.ts';
 import { findTenantKey } from '../state/store/tenants/tenants.ts';
-import { findChain } from '../state/store/transformations/chains.ts';
 import type { Foundation } from './foundation.ts';
 import { joinSources, type SourceOf } from './models.ts';
 
@@ -20,7 +19,6 @@ export interface Previews {
   readonly sourceOf: SourceOf;
   readonly previewRows: PreviewRows;
   readonly compareRows: CompareRows;
-  readonly sampleRows: (...asked: Parameters<SampleRows>) => Promise<RawSample>;
 }
 
 /** What previews need of their process. */
@@ -50,12 +48,12 @@ function previewSources(
 }
 
 /**
- * Connects sources and encoders for previews and samples.
+ * Connects sources and encoders for previews.
  *
- * @param patienceMs maximum time, since a request waits for it
+ * @param patienceMs maximum time at a source, since a request waits for it
  */
 export function previewsOf(options: PreviewOptions, patienceMs = 10_000): Previews {
-  const { context } = options;
+  const { context, models } = options;
   const sourceOf = previewSources(options, patienceMs);
   const openJsonLines = (columns: readonly Column[]) => openEncoder(jsonLines, null, columns);
   const patiently = async <T>(signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>) => {
@@ -72,20 +70,28 @@ export function previewsOf(options: PreviewOptions, patienceMs = 10_000): Previe
   };
   return {
     sourceOf,
-    previewRows: ({ model, teamId, dslQuery, destination, transformations }, limit, signal) =>
-      patiently(signal, async (patience) => {
-        const settings = readFileSettings(destination.config);
-        const tenantKey = await findTenantKey(context.db, teamId);
-        const { interval: _, ...request } = sourceRequestOf(
-          { model, tenantKey, dslQuery, ...settings },
-          { start: 0, end: 1 },
-        );
-        const pinned = transformations ? await findChain(context.db, teamId) : [];
-        const steps = (await openChain(context, teamId, pinned))?.steps ?? [];
-        const now = await readNow(context.db);
-        const json = { openJsonLines, toJson: ({ type }: Column) => jsonOfField(type), settings };
-        return previewRows(sourceOf(model), steps, { request, limit, now, ...json }, patience);
-      }),
+    previewRows: async (asked, inSlot, signal) => {
+      const { model, teamId, dslQuery, config, given, steps } = asked;
+      const settings = readFileSettings(config);
+      const tenantKey = await findTenantKey(context.db, teamId);
+      const { interval: _, ...request } = sourceRequestOf(
+        { model, tenantKey, dslQuery, ...settings },
+        { start: 0, end: 1 },
+      );
+      const now = await readNow(context.db);
+      const newest: NewestRows = {
+        open: (reachMs, select, patience) => {
+          const start = reachMs === null ? 0 : now - reachMs;
+          const wanted = { ...request, select, interval: { start, end: now } };
+          return sourceOf(model).open(wanted, patience);
+        },
+        patiently: (work) => inSlot(() => patiently(signal, work)),
+      };
+      const rows = given ? givenRows(given, modelOf(models, model)) : newest;
+      const json = { openJsonLines, toJson: ({ type }: Column) => jsonOfField(type), settings };
+      // What is shown of rows of a caller depends on nothing but these rows.
+      return previewRows(steps, { ...asked, rows, now: given ? 0 : now, ...json }, signal);
+    },
     compareRows: ({ model, teamId, dslQuery, destination }, intervals, signal) =>
       patiently(signal, async (patience) => {
         const tenantKey = await findTenantKey(context.db, teamId);
@@ -94,11 +100,11 @@ export function previewsOf(options: PreviewOptions, patienceMs = 10_000): Previe
         signal.throwIfAborted();
         return compared;
       }),
-    sampleRows: (model, teamId, limit, signal) =>
-      patiently(signal, async (patience) => {
-        const now = await readNow(context.db);
-        const request = { model, tenantKey: await findTenantKey(context.db, teamId) };
-        return sampleRows(sourceOf(model), request, openJsonLines, { limit, now }, patience);
-      }),
   };
+}
+
+function modelOf(models: Foundation['models'], name: string) {
+  const found = models.find(({ model }) => model.name === name);
+  if (!found) throw new Error(`the validation accepted ${name} as a model`);
+  return found.model;
 }

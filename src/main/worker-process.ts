@@ -72,12 +72,12 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
     onAwake: () => handlers['dispatch-runs']({}),
     onError: (error) => logger.warn({ err: error }, 'parked runs could not be written'),
   });
-  const { sampleRows } = previewsOf(foundation);
+  const { previewRows } = previewsOf(foundation);
   const defaultModel = defaultModelOf(foundation.models.map(({ model }) => model.name));
   const pulse = { tickedAt: performance.now() };
   const reports = reportsTo(foundation, pulse);
   const handlers = createHandlers({
-    ...{ producer, executor, admission, parking, courier, sampleRows, defaultModel, reports },
+    ...{ producer, executor, admission, parking, courier, previewRows, defaultModel, reports },
     verify: verifyBySchedule(foundation, stopping.signal),
   });
   const endWatch = watchBuffers();

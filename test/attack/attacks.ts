@@ -32,7 +32,7 @@ export async function attacksOf(target: Target, owner: ApiClient): Promise<reado
   const made = await createExports(target, owner);
   const project = (turn: number) => `/api/projects/${pick(target.projectIds, turn)}`;
   const exportsOf = (turn: number) => `${project(turn)}/batch_exports`;
-  const lab = (turn: number) => `${project(turn)}/pipeline_transformation_configs/lab`;
+  const lab = (turn: number) => `${exportsOf(turn)}/preview`;
   const queries = hostileQueries();
   const bodies = largeBodies();
   const create = (client: ApiClient, turn: number, body: object) =>
@@ -145,7 +145,7 @@ export async function attacksOf(target: Target, owner: ApiClient): Promise<reado
       name: 'F lab: 1 MiB in 50 steps',
       act: (client, turn) =>
         client.post(lab(turn), undefined, {
-          raw: pick(labBodies.refused, turn),
+          raw: pick(labBodies.large, turn),
           headers: { 'content-type': 'application/json' },
         }),
     },
@@ -280,7 +280,7 @@ const labBodies = (() => {
   const list = (count: number, bytes: number) => Array.from({ length: count }, () => row(bytes));
   const body = (rows: object[], steps = configs) => JSON.stringify({ configs: steps, rows });
   return {
-    refused: [body(list(1, 700_000)), body(list(100, 7_000))],
+    large: [body(list(1, 700_000)), body(list(100, 7_000))],
     allowed: [
       body(list(10, 3_000)),
       body(list(100, 300)),

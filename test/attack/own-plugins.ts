@@ -45,7 +45,8 @@ export async function ownPluginAttacks(
     {
       name: 'F lab with own code',
       act: (client, turn) =>
-        client.post(`${configs}/lab`, {
+        client.post(`${project}/batch_exports/preview`, {
+          trace: true,
           configs: [{ plugin: ids[turn % ids.length], config: {} }],
           rows: [{ event: 'a', properties: {} }],
         }),

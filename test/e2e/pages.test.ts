@@ -108,9 +108,9 @@ test('transformations.md: the plugin of the page computes, and drops', async () 
     config_schema: [{ key: 'rate', name: 'Rate', type: 'string' }],
   });
   expect(plugin.status, plugin.text).toBe(201);
-  const configs = `/api/projects/${tenant.projectIds[0]}/pipeline_transformation_configs`;
   const row = (event: string) => ({ event, distinct_id: 'x', properties: { price: 2 } });
-  const tried = await client.post(`${configs}/lab`, {
+  const tried = await client.post(`/api/projects/${tenant.projectIds[0]}/batch_exports/preview`, {
+    trace: true,
     configs: [{ plugin: plugin.body.id, config: { rate: '3' } }],
     rows: [row('sale'), row('$pageleave')],
   });

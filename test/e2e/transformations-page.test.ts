@@ -236,6 +236,19 @@ describe.skipIf(!hasBrowser)('the page of transformations, over the whole servic
     expect(await diffs.first().getByRole('cell').allTextContents()).toEqual(['"pro"', 'removed']);
   });
 
+  test('says what the lab leaves out of rows that the chain makes too large', async () => {
+    const source = `export function processEvent(event) { event.properties.a = 'x'.repeat(30 * 1024 * 1024); return event; }`;
+    const plugins = '/api/organizations/@current/plugins';
+    const { body: plugin } = await client.post(plugins, { name: 'Huge', source });
+    const { body: step } = await client.post(chainPath, {
+      ...{ plugin: plugin.id, order: 9, enabled: true },
+    });
+    await button('Run the lab').click();
+    await page.getByText('Of 2 rows, only the first row is shown.').waitFor();
+    await client.delete(`${chainPath}/${step.id}`);
+    await page.reload();
+  });
+
   test('shows the rows of each step in the last runs', async () => {
     await runExport();
     await page.reload();

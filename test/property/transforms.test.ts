@@ -4,8 +4,8 @@ import { transforms } from '../../src/rows/transforms/index.ts';
 import { type JsonText, mapScalars, textOf, trustJson } from '../../src/rows/transforms/json.ts';
 import { RowError } from '../../src/rows/transforms/row-error.ts';
 import type { Step } from '../../src/rows/transforms/step.ts';
-import { makeRow, type Row } from '../../src/rows/transforms/transform.ts';
-import { canonical, chainFor, stepOf, stepOfPlugin } from '../support/transforms/rows.ts';
+import type { Row } from '../../src/rows/transforms/transform.ts';
+import { canonical, chainFor, makeRow, stepOf, stepOfPlugin } from '../support/transforms/rows.ts';
 
 /** JSON text with numbers as a database may hold them, blanks, escapes, and names that trip programs up. */
 const name = fc.oneof(

@@ -162,7 +162,9 @@ const writes: Readonly<Record<string, (() => object) | null>> = {
   rearrangeTransformationConfigs: () => ({ orders: { [String(ids.step)]: 3 } }),
   installPlugin: () => ({ name: 'q', source: largeSource, config_schema: largeSchema }),
   updatePlugin: () => ({ name: 'r' }),
-  tryTransformations: () => ({
+  tryRows: () => ({
+    trace: true,
+    team_id: ids.project_id,
     configs: Array.from({ length: 50 }, () => ({ plugin: 18, config: { max_length: '1000' } })),
     rows: Array.from({ length: 100 }, () => ({ event: 'a', properties: { a: '"'.repeat(150) } })),
   }),
@@ -170,12 +172,9 @@ const writes: Readonly<Record<string, (() => object) | null>> = {
     [
       // The project has as many exports as it may.
       ...['createBatchExport', 'deleteBatchExport', 'testDestination', 'testNewDestination'],
-      // A sample has at most 1 MiB of rows: test/security/previews.
       ...[
-        'previewNewRows',
         // Its answer is about as long as the query of the request.
         'retrieveNewQuery',
-        'previewChangedRows',
         'backfillBatchExport',
         'cancelBackfill',
         'acceptCoverage',

@@ -50,7 +50,6 @@ const readers: Readonly<Record<string, string>> = {
   'service/api/logs/tail.ts': 'cursors: part of an address',
   'service/api/transformations/input.ts': 'a config: api/validation/json-bounds.ts',
   'service/api/validation/json-bounds.ts': 'bodies of requests',
-  'foundation/domain/exact-json.ts': 'JSON that the configuration has',
   'foundation/domain/plugin.ts': 'a setting of at most 64 KiB',
   // The operator's and our own.
   'foundation/config/models-file.ts': 'a file of the operator',

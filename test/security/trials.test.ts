@@ -1,10 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ensureEventsTable } from '../../src/rows/sources/index.ts';
 import { transforms } from '../../src/rows/transforms/index.ts';
-import { createApiClient } from '../support/api-client.ts';
+import { type ApiClient, createApiClient } from '../support/api-client.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../support/api-under-test.ts';
 import { exportBody } from '../support/batch-export-bodies.ts';
 import { countLoopTurns } from '../support/loop-turns.ts';
+import { cliEnv, runCli } from '../support/cli.ts';
 import { createTenant } from '../support/tenants.ts';
 import { chainFor, rowOf, stepOfPlugin } from '../support/transforms/rows.ts';
 import { until } from '../support/until.ts';
@@ -12,8 +13,7 @@ import { until } from '../support/until.ts';
 /** A tenant's chain runs in the process that answers all tenants: its work for one request is bounded. */
 
 let api: ApiUnderTest;
-const labOf = (projectId: number) =>
-  `/api/projects/${projectId}/pipeline_transformation_configs/lab`;
+const labOf = (projectId: number) => `/api/projects/${projectId}/batch_exports/preview`;
 
 beforeAll(async () => {
   api = await startApiUnderTest();
@@ -28,30 +28,11 @@ const rows = (count: number, bytes: number) =>
   Array.from({ length: count }, () => rowOfBytes(bytes));
 
 describe('the lab', () => {
-  test.each([
-    ['a row of 900 KiB in 50 steps', { configs: steps(50), rows: rows(1, 900_000) }, 'rows__0'],
-    [
-      'a second row that is too large',
-      { configs: steps(3), rows: [rowOfBytes(1), rowOfBytes(90_000)] },
-      'rows__1',
-    ],
-    ['100 rows of 700 bytes in 50 steps', { configs: steps(50), rows: rows(100, 700) }, 'rows'],
-    ['a large row without steps', { configs: [], rows: rows(1, 300_000) }, 'rows__0'],
-  ])('refuses %s, and says what to change', async (_what, body, attr) => {
+  test('refuses a row that is too large for its steps, and says what to change', async () => {
+    const body = { configs: steps(50), rows: rows(1, 900_000) };
     const { status, body: refused } = await api.client.post(labOf(api.tenant.projectIds[0]), body);
     expect(status).toBe(400);
-    expect(refused).toMatchObject({ code: 'max_length', attr });
-    expect(refused.detail).toContain('steps: ');
-    expect(refused.detail).toMatch(/Try .*fewer steps\.$/);
-  });
-
-  test('refuses a sample of rows that are too large', async () => {
-    const projectId = api.tenant.projectIds[1];
-    await insertEvent(projectId, `{"text": "${'x'.repeat(200_000)}"}`);
-    const body = { configs: steps(2), sample: 1 };
-    const { status, body: refused } = await api.client.post(labOf(projectId), body);
-    expect(status).toBe(400);
-    expect(refused).toMatchObject({ code: 'max_length', attr: 'sample' });
+    expect(refused.detail).toMatch(/too large for a preview with 50 steps.*disable steps/);
   });
 
   test('leaves the process to others between the rows', async () => {
@@ -75,7 +56,7 @@ describe('the lab', () => {
       await tx.query('lock table events in access exclusive mode');
       const early: number[] = [];
       for (let n = 0; n < 12; n += 1) {
-        const asked = api.client.post(labOf(projectIds[n % 2] ?? 0), { configs: [], sample: 1 });
+        const asked = api.client.post(labOf(projectIds[n % 2] ?? 0), { configs: [], limit: 1 });
         const status = asked.then((answer) => answer.status);
         many.push(status);
         void status.then((found) => early.push(found));
@@ -152,6 +133,118 @@ describe('one step', () => {
     });
     expect(apply(5, config, { ['long'.repeat(50)]: many }).kind).toBe('kept');
   });
+});
+
+/** A chain may make any size of a small row. */
+describe('rows that a chain makes large', () => {
+  const mebibyte = 1024 ** 2;
+  const text = (bytes: number) => JSON.stringify({ [`p${bytes}`]: 'x'.repeat(bytes) });
+  const grow = Array.from({ length: 15 }, (_, n) => ({
+    ...{ plugin: 8, config: { values: text(60_000 + n) } },
+  }));
+  const huge = `export function processEvent(event) { event.properties.a = 'x'.repeat(30 * 1024 * 1024); return event; }`;
+  /** An organization of its own: trials use up the time that it has for them. */
+  const prepare = async () => {
+    const tenant = await createTenant(api.db);
+    const client = createApiClient(api.baseUrl, tenant.key);
+    const project = `/api/projects/${tenant.projectIds[0]}`;
+    const made = await client.post('/api/organizations/@current/plugins', {
+      name: 'p',
+      source: huge,
+    });
+    expect(made.status, made.text).toBe(201);
+    await api.db.query(
+      `insert into events (uuid, team_id, event, distinct_id, properties, inserted_at)
+       select gen_random_uuid(), $1, 'e ' || n, 'user', '{}', now() - interval '1 minute' from generate_series(1, 100) n`,
+      [tenant.projectIds[0]],
+    );
+    const exportOf = async (chain: readonly object[]) => {
+      for (const [order, step] of chain.entries()) {
+        const body = { ...step, order, enabled: true };
+        const added = await client.post(`${project}/pipeline_transformation_configs`, body);
+        expect(added.status, added.text).toBe(201);
+      }
+      const body = exportBody({ transformations: true });
+      const { body: saved } = await client.post(`${project}/batch_exports`, body);
+      return `${project}/batch_exports/${saved.id}/preview`;
+    };
+    const lab = labOf(tenant.projectIds[0]);
+    const env = cliEnv({ ...api, tenant });
+    return { client, lab, exportOf, plugin: made.body.id, env };
+  };
+  const given = (count: number) => rows(count, 1_000);
+  const long = (n: number) => `${n}${'n'.repeat(1_000)}`;
+  const wide = Object.fromEntries(Array.from({ length: 900 }, (_, n) => [long(n), n]));
+  const empty = Array.from({ length: 99 }, () => ({}));
+
+  test.each([
+    [
+      'many steps of many rows that are traced',
+      async ({ client, lab }) => client.post(lab, { configs: grow, rows: given(100), trace: true }),
+    ],
+    [
+      'many steps of many rows of the source that are traced',
+      async ({ client, lab }) => client.post(lab, { configs: grow, trace: true }),
+    ],
+    [
+      'long names that one row gives to all',
+      async ({ client, lab }) => client.post(lab, { rows: [wide, ...empty], trace: true }),
+    ],
+    [
+      'a plugin that makes 30 MiB of a row that is traced',
+      async ({ client, lab, plugin }) =>
+        client.post(lab, { configs: [{ plugin }], rows: given(6), trace: true }),
+    ],
+    [
+      'many steps of many rows of a preview',
+      async ({ client, exportOf }) => client.get(await exportOf(grow)),
+    ],
+    [
+      'a plugin that makes 30 MiB of each row of a preview',
+      async ({ client, exportOf, plugin }) => client.get(await exportOf([{ plugin }])),
+    ],
+  ] as readonly (readonly [
+    string,
+    (prepared: Awaited<ReturnType<typeof prepare>>) => ReturnType<ApiClient['get']>,
+  ])[])(
+    'leave the answer, its memory and others as they are: %s',
+    async (_what, ask) => {
+      const prepared = await prepare();
+      const other = await createTenant(api.db);
+      const others = createApiClient(api.baseUrl, other.key);
+      const path = `/api/projects/${other.projectIds[0]}/batch_exports`;
+      const before = process.memoryUsage().rss;
+      const startedAt = performance.now();
+      let [ended, longest, most] = [false, 0, 0];
+      const asked = ask(prepared).finally(() => {
+        ended = true;
+      });
+      while (!ended) {
+        const at = performance.now();
+        expect((await others.get(path)).status).toBe(200);
+        longest = Math.max(longest, performance.now() - at);
+        most = Math.max(most, process.memoryUsage().rss - before);
+      }
+      const { status, body, text: answer } = await asked;
+      expect(status, answer.slice(0, 300)).toBe(200);
+      expect(answer.length).toBeLessThan(20 * mebibyte);
+      expect(body.left_out).toMatch(/^(Of \d+ rows, only the first|Only the newest) /);
+      expect(body.left_out).toContain('An answer has at most 16 MiB');
+      const shown = (body.trace ?? body.rows) as readonly unknown[];
+      expect(shown.length).toBeGreaterThan(0);
+      // The client of this test is in the same process, and has the answer three times.
+      expect(most).toBeLessThan(300 * mebibyte);
+      expect(longest).toBeLessThan(0.75 * (performance.now() - startedAt));
+    },
+    120_000,
+  );
+
+  test('say on the command line what is left out', async () => {
+    const { exportOf, plugin, env } = await prepare();
+    const id = (await exportOf([{ plugin }])).split('/').at(-2) ?? '';
+    const { code, out } = await runCli(['exports', 'preview', id], { env });
+    expect([code, out]).toEqual([0, expect.stringContaining('Only the newest row is shown. Long')]);
+  }, 60_000);
 });
 
 async function insertEvent(projectId: number, properties: string): Promise<void> {

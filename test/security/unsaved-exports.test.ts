@@ -141,7 +141,7 @@ test('a key that may only read gets none of them, and makes no connection', asyn
   const client = api.client.withKey(key);
   calls.length = 0;
   const body = exportBody({ destination: s3({ endpoint_url: store }) });
-  for (const one of [`${exports}/test`, `${exports}/preview`, `${path}/test`, `${path}/preview`]) {
+  for (const one of [`${exports}/test`, `${exports}/preview`, `${path}/test`]) {
     const answer = await client.post(one, body);
     expect([one, answer.status, answer.body.code]).toEqual([one, 403, 'permission_denied']);
   }
@@ -209,7 +209,7 @@ test('previews of saved and unsaved exports share the slots of previews', async 
     for (let n = 0; n < 3; n += 1) {
       many.push(
         api.client.get(`${path}/preview`),
-        api.client.post(`${path}/preview`, {}),
+        api.client.post(`${exports}/preview`, { id: path.split('/').at(-1) }),
         api.client.post(`${exports}/preview`, {}),
       );
     }
@@ -243,4 +243,21 @@ test('a preview reads the rows of its own project, by any path and query', async
     code: 'does_not_exist',
     attr: 'team_id',
   });
+  const { body: hidden } = await api.client
+    .withKey(foreign.key)
+    .post(`/api/projects/${theirs}/batch_exports`, exportBody());
+  const { body: beside } = await api.client.post(
+    `/api/projects/${second}/batch_exports`,
+    exportBody(),
+  );
+  for (const [path, { id }] of [
+    [exports, hidden],
+    [exports, beside],
+    [organization, hidden],
+  ] as const) {
+    const refused = { code: 'does_not_exist', attr: 'id' };
+    expect(await ask(`${path}/preview`, { id })).toMatchObject(refused);
+  }
+  const reached = await ask(`${organization}/preview`, { ...known, id: beside.id });
+  expect(reached.rows).toEqual([[`of ${second}`]]);
 });

@@ -65,8 +65,8 @@ export type DeliveryRecord = Schemas['DeliveryRecord'];
 export type Delivery = Schemas['NotificationDelivery'];
 export type NotificationTest = Schemas['NotificationTest'];
 export type PluginField = Plugin['config_schema'][number];
-/** A row of the lab, and what each step did to it. */
-export type Trial = Schemas['TransformationLabResult']['rows'][number];
+/** A row, and what each step did to it. */
+export type Trial = NonNullable<RowPreview['trace']>[number];
 export type TracedStep = Trial['steps'][number];
 /** Rows of one step in one run. */
 export type StepCount = NonNullable<Run['steps']>[number];
@@ -86,7 +86,7 @@ type Targets = '/api/projects/{project_id}/notification_targets';
 export type TargetBody = BodyOf<paths[Targets]['post']>;
 export type TargetEvent = NonNullable<TargetBody['events']>[number];
 export type CreatedTarget = Schemas['CreatedNotificationTarget'];
-export type LabRequest = BodyOf<paths[`${Steps}/lab`]['post']>;
+export type PreviewRequest = BodyOf<paths[`${Exports}/preview`]['post']>;
 export type NewStep = BodyOf<paths[Steps]['post']>;
 export type StepChange = BodyOf<paths[`${Steps}/{id}`]['patch']>;
 

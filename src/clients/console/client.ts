@@ -16,7 +16,6 @@ import type {
   Health,
   HealthCounts,
   IntervalThroughput,
-  LabRequest,
   LogEntry,
   LogLevel,
   LogTail,
@@ -26,12 +25,12 @@ import type {
   PlannedInterval,
   Plugin,
   ProjectOverview,
+  PreviewRequest,
   RowPreview,
   Run,
   RunFiles,
   Step,
   StepChange,
-  Trial,
   UnpausePreview,
 } from './api-types.ts';
 import type { RunFilter } from './run-state.ts';
@@ -220,12 +219,10 @@ export function createClient(key: string, project: string, onRefused: () => void
     testDestination: (id: string) => post<{ steps: readonly CheckStep[] }>(`/${id}/test`),
     getSchedule: (id: string, signal: AbortSignal) =>
       call<{ results: readonly PlannedInterval[] }>(`/${id}/schedule`, { signal }),
-    previewRows: (id: string) => call<RowPreview>(`/${id}/preview`),
     /** @param id of the export that the body would change; null: a new one */
     testUnsaved: (id: string | null, body: object) =>
       post<{ steps: readonly CheckStep[] }>(id === null ? '/test' : `/${id}/test`, body),
-    previewUnsaved: (id: string | null, body: object) =>
-      post<RowPreview>(id === null ? '/preview' : `/${id}/preview`, body),
+    previewRows: (body: PreviewRequest) => post<RowPreview>('/preview', body),
     /** @param before ISO 8601; null: up to the newest */
     getThroughput: (id: string, before: string | null, limit: number, signal: AbortSignal) =>
       call<{ results: readonly IntervalThroughput[] }>(`/${id}/throughput`, {
@@ -264,8 +261,6 @@ export function createClient(key: string, project: string, onRefused: () => void
     deleteStep: (id: number) => callChain<null>(`/${id}`, { method: 'DELETE' }),
     rearrangeSteps: (orders: Readonly<Record<string, number>>) =>
       callChain<object>('/rearrange', { method: 'PATCH', body: { orders } }),
-    tryChain: (body: LabRequest) =>
-      callChain<{ rows: readonly Trial[] }>('/lab', { method: 'POST', body }),
   };
 }
 

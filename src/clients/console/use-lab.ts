@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import type { LabRequest, Trial } from './api-types.ts';
+import type { PreviewRequest, RowPreview } from './api-types.ts';
 import { ApiFailure } from './api-call.ts';
 import { useConsole, useDescription } from './console-context.ts';
 import { labRowsOf } from './lab-rows.ts';
@@ -7,8 +7,8 @@ import { useAction } from './use-action.ts';
 
 /** What the operator asks the lab. */
 export interface LabDraft {
-  readonly source: 'sample' | 'rows';
-  readonly sample: string;
+  readonly source: 'newest' | 'rows';
+  readonly limit: string;
   readonly rows: string;
   /** Empty: the default of the installation, if it has one. */
   readonly model: string;
@@ -25,30 +25,30 @@ export interface LabState {
   readonly failure: ApiFailure | null;
   readonly clear: () => void;
   /** Null before the first answer. */
-  readonly trials: readonly Trial[] | null;
+  readonly result: RowPreview | null;
 }
 
 /** @param chain the chain to try, read when the lab runs */
-export function useLab(chain: () => Pick<LabRequest, 'configs' | 'stored'>): LabState {
+export function useLab(chain: () => Pick<PreviewRequest, 'configs' | 'transformations'>): LabState {
   const { client } = useConsole();
   const here = useDescription().data?.installation;
   const [draft, setDraft] = useState<LabDraft>({
-    source: 'sample',
-    sample: '5',
+    source: 'newest',
+    limit: '5',
     rows: '',
     model: '',
   });
-  const [trials, setTrials] = useState<readonly Trial[] | null>(null);
-  const ask = async (request: LabRequest) => {
+  const [result, setResult] = useState<RowPreview | null>(null);
+  const ask = async (request: PreviewRequest) => {
     try {
-      return (await client.tryChain({ ...chain(), ...request })).rows;
+      return await client.previewRows({ ...chain(), ...request, trace: true });
     } catch (error) {
       throw error instanceof ApiFailure ? atStep(error) : error;
     }
   };
   const { run, busy, failure, clear } = useAction(async () => {
-    setTrials(null);
-    setTrials(await ask(requestOf(draft)));
+    setResult(null);
+    setResult(await ask(requestOf(draft)));
   });
   const check = async () => {
     // Settings are checked alike for all models.
@@ -56,12 +56,12 @@ export function useLab(chain: () => Pick<LabRequest, 'configs' | 'stored'>): Lab
     await ask({ ...(model && { model }), rows: [{}] });
   };
   const change = (part: Partial<LabDraft>) => setDraft((last) => ({ ...last, ...part }));
-  return { draft, change, run, check, busy, failure, clear, trials };
+  return { draft, change, run, check, busy, failure, clear, result };
 }
 
-function requestOf({ source, sample, rows, model: name }: LabDraft): LabRequest {
+function requestOf({ source, limit, rows, model: name }: LabDraft): PreviewRequest {
   const model = name === '' ? {} : { model: name };
-  if (source === 'sample') return { ...model, sample: Number(sample) };
+  if (source === 'newest') return { ...model, limit: Number(limit) };
   const read = labRowsOf(rows);
   if (read !== null) return { ...model, rows: read };
   const detail = 'Write a JSON object, a list of JSON objects, or one JSON object per line.';

@@ -16,6 +16,15 @@ export class Portions {
     }
   }
 
+  /** The last rows first, in parts whose rows stay in their order. */
+  *fromEnd(block: RowBlock): Generator<RowBlock> {
+    for (let to = block.rowCount; to > 0; ) {
+      const from = Math.max(0, to - this.#rows);
+      yield rowsOf(block, from, to);
+      to = from;
+    }
+  }
+
   /** Twice as many rows next time, if what was made of so many is small. */
   see(made: readonly TransformedRows[]): void {
     for (const { block, rejected, dropped } of made) {

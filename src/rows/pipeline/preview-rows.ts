@@ -1,93 +1,61 @@
 import { SluiceError } from '../../foundation/domain/errors.ts';
-import { parseExact } from '../../foundation/domain/exact-json.ts';
-import type { Column, RowBlock } from '../../foundation/domain/row-block.ts';
+import type { Model } from '../../foundation/domain/model.ts';
+import { type Column, copyBlock, type RowBlock } from '../../foundation/domain/row-block.ts';
 import type { Instant } from '../../foundation/domain/time.ts';
-import type { FileEncoder } from '../encoders/encoder.ts';
 import { withOpenSteps } from '../sandbox/open-steps.ts';
-import {
-  manyRows,
-  type Source,
-  type SourceRequest,
-  type SourceSnapshot,
-} from '../sources/source.ts';
-import type { Step, StepDefinition } from '../transforms/step.ts';
-import type { RowTransformer } from '../transforms/transform-rows.ts';
-import type { Encoding } from './interval-job.ts';
-import { InfiniteValues } from './replace-infinite.ts';
-import { JsonValues } from './replace-json.ts';
-import { keyIndicesOf, openRowTransformer } from './transform-blocks.ts';
-
-export interface RowSample {
-  readonly columns: readonly { readonly name: string; readonly type: string }[];
-  /** JSON values in the order of the columns. */
-  readonly rows: readonly (readonly unknown[])[];
-}
+import { manyRows, type SourceSnapshot } from '../sources/source.ts';
+import type { StepDefinition } from '../transforms/step.ts';
+import { type RawRows, type Showing, type ShownRows, showRows } from './show-rows.ts';
 
 const hourMs = 3_600_000;
 const monthMs = 30 * 24 * hourMs;
 /** How far back to look for rows, nearest first: counting the whole past may be too slow. */
 const reachesMs = [hourMs, 24 * hourMs, monthMs];
-/** Maximum size of the rows that are shown, unless one alone is larger. */
-const sampleBytes = 1024 * 1024;
 /** Rows are read until they exceed this size: those that are shown, and older ones of the same span. */
-const readBytes = 4 * sampleBytes;
+const readBytes = 4 * 1024 ** 2;
 /** A span that has many more rows than are wanted is halved at most this often. */
 const maxHalvings = 20;
 
-/** Bytes of a row times the steps of its chain: the process that shows rows has other requests to answer. */
-const maxRowWork = 1024 * 1024;
+/** Which rows are shown, and how. */
+export interface Preview extends Showing {
+  readonly rows: RawRows | NewestRows;
+  readonly now: Instant;
+}
+
+/** The newest rows of a source. */
+export interface NewestRows {
+  /** Opens the rows from so many milliseconds before now on; null: all. */
+  open(
+    reachMs: number | null,
+    select: 'rows' | 'columns',
+    signal: AbortSignal,
+  ): Promise<SourceSnapshot>;
+  /** Gives work at the source its time. */
+  patiently<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T>;
+}
 
 /**
- * The newest rows before `now` as in a JSONLines file, without those that a step drops or rejects, in the order of a
- * run. There are fewer than wanted if the chain drops most of what can be read. Infinite times and JSON are as the
- * settings say. Numbers that a client would round become text.
+ * Shows rows as in a JSONLines file, without those that a step drops or rejects, in the order of a run; of a source its newest ones.
+ * There are fewer than wanted if the chain drops most of what can be read. With a trace it shows the newest rows that were read, and
+ * what each step makes of them. Infinite times and JSON are as the settings say. Numbers that a client would round become text.
  *
  * @throws SluiceError as a run does, and the reason of `signal`
  */
 export async function previewRows(
-  source: Source,
   definitions: readonly StepDefinition[],
   preview: Preview,
   signal: AbortSignal,
-): Promise<RowSample> {
+): Promise<ShownRows> {
+  const { rows } = preview;
   const options = { intervalEndMs: preview.now, signal };
-  return withOpenSteps(definitions, options, (steps) =>
-    previewWith(source, steps, preview, signal),
-  );
-}
-
-/** Which rows are shown, and how. */
-interface Preview extends Pick<Encoding, 'openJsonLines' | 'toJson' | 'settings'> {
-  readonly request: Omit<SourceRequest, 'interval'>;
-  readonly limit: number;
-  readonly now: Instant;
-}
-
-async function previewWith(
-  source: Source,
-  steps: readonly Step[],
-  { request, limit, now, openJsonLines, toJson, settings }: Preview,
-  signal: AbortSignal,
-): Promise<RowSample> {
-  const select = steps.length === 0 ? 'rows' : 'columns';
-  const openFrom = openerOf(source, { ...request, select }, now, signal);
-  const read = async (snapshot: SourceSnapshot): Promise<RowSample & ReadEnd> => {
-    const transformer = steps.length === 0 ? null : openRowTransformer(steps, snapshot, toJson);
-    const shown = (transformer ?? snapshot).columns;
-    const columns = shown.map(({ name, sourceType }) => ({ name, type: sourceType }));
-    const infinite = new InfiniteValues(shown, keyIndicesOf(snapshot), settings.infinity);
-    const json = new JsonValues(shown, settings);
-    const made = async (block: RowBlock) => {
-      if (transformer && block.rowCount === 1) checkWork(block.bytes.length, transformer);
-      const changed = transformer ? (await transformer.apply(block)).block : block;
-      return json.replaceIn(infinite.replaceIn(changed));
-    };
-    const { lines, isWhole } = await readLines(snapshot, made, openJsonLines(shown), limit, signal);
-    return { columns, rows: lines.map((line) => valuesOf(line, columns)), isWhole };
-  };
   try {
-    const { columns, rows } = await readNewest(openFrom, limit, steps.length > 0, read);
-    return { columns, rows };
+    return await withOpenSteps(definitions, options, async (steps) => {
+      const show = (raw: RawRows) => showRows(raw, steps, preview, signal);
+      if ('blocks' in rows) return show(rows);
+      const isTransformed = preview.trace || steps.length > 0;
+      const mayDrop = steps.length > 0 && !preview.trace;
+      return readNewest(rows, isTransformed ? 'columns' : 'rows', preview.limit, mayDrop, show);
+    });
   } catch (error) {
     // A run may accept this row. Here only the query's author can avoid it.
     const isLarge = error instanceof SluiceError && error.code === 'source.row_too_large';
@@ -96,88 +64,73 @@ async function previewWith(
   }
 }
 
-/** Whether all rows of the snapshot were read. */
-interface ReadEnd {
-  readonly isWhole: boolean;
-}
-
-/** Rows as they are before a chain, for one to try it on. */
-export interface RawSample {
-  /** The columns of the model. */
-  readonly columns: readonly Column[];
-  readonly keyColumns: readonly string[];
-  readonly fixedColumns: readonly string[];
-  /** JSON Lines. */
-  readonly lines: readonly string[];
-}
-
 /**
- * Some of the newest rows of a model, with all its columns.
- *
- * @throws SluiceError, and the reason of `signal`
+ * Rows of a caller, as a source has them. Each column is JSON. A column that a row lacks is null there. The columns that decide where a
+ * row of the model belongs cannot change.
  */
-export async function sampleRows(
-  source: Source,
-  request: Pick<SourceRequest, 'model' | 'tenantKey'>,
-  openJsonLines: (columns: readonly Column[]) => FileEncoder,
-  { limit, now }: Pick<Preview, 'limit' | 'now'>,
-  signal: AbortSignal,
-): Promise<RawSample> {
-  const all = { dslQuery: null, includeEvents: null, excludeEvents: null };
-  const wanted = { ...request, ...all, select: 'columns' } as const;
-  const openFrom = openerOf(source, wanted, now, signal);
-  return readNewest(openFrom, limit, false, async (snapshot) => {
-    const { columns, projection } = snapshot;
-    const asRead = async (read: RowBlock) => read;
-    const encoder = openJsonLines(columns);
-    const { lines, isWhole } = await readLines(snapshot, asRead, encoder, limit, signal);
-    const { keyColumns = [], fixedColumns = [] } = projection ?? {};
-    return { columns, keyColumns, fixedColumns, lines, rows: lines, isWhole };
+export function givenRows(
+  rows: readonly Readonly<Record<string, unknown>>[],
+  { keyColumns, tenantColumn, intervalColumn }: Model,
+): RawRows {
+  const names = [...new Set(rows.flatMap((row) => Object.keys(row)))];
+  const columns = names.map((name): Column => ({ name, type: 'json', sourceType: 'json' }));
+  const outputs = names.map((name) => ({ name, column: name, path: [] }));
+  const fixedColumns = [...keyColumns, tenantColumn, intervalColumn];
+  const fields = rows.flatMap((row) =>
+    names.map((name) => {
+      const value = Object.hasOwn(row, name) ? row[name] : null;
+      return Buffer.from(value === null ? '' : JSON.stringify(value));
+    }),
+  );
+  const lengths = Int32Array.from(fields, ({ length }) => length || -1);
+  let end = 0;
+  const offsets = Int32Array.from(fields, ({ length }) => {
+    end += length;
+    return end - length;
   });
+  const rowCount = names.length === 0 ? 0 : rows.length;
+  return {
+    columns,
+    projection: { outputs, keyColumns, fixedColumns },
+    keyIndices: [],
+    blocks: [{ columns, rowCount, bytes: Buffer.concat(fields), offsets, lengths }],
+    isWhole: true,
+  };
 }
-
-/** Opens the rows from so many milliseconds before now on; null: all. */
-type OpenFrom = (reachMs: number | null) => Promise<SourceSnapshot>;
-
-const openerOf =
-  (
-    source: Source,
-    request: Omit<SourceRequest, 'interval'>,
-    now: Instant,
-    signal: AbortSignal,
-  ): OpenFrom =>
-  (reachMs) =>
-    source.open(
-      { ...request, interval: { start: reachMs === null ? 0 : now - reachMs, end: now } },
-      signal,
-    );
 
 /**
  * Reads the newest rows: those of a span that has enough, and not many more. If a chain drops so many that too few are
- * left, the span becomes longer, as long as it can be read to its end.
+ * left, the span becomes longer, as long as it can be read to its end. The source is not kept while the chain works.
  */
-async function readNewest<T extends ReadEnd & { readonly rows: readonly unknown[] }>(
-  openFrom: OpenFrom,
+async function readNewest(
+  { open, patiently }: NewestRows,
+  select: 'rows' | 'columns',
   limit: number,
   mayDrop: boolean,
-  read: (snapshot: SourceSnapshot) => Promise<T>,
-): Promise<T> {
-  const readAndClose = (snapshot: SourceSnapshot) => read(snapshot).finally(() => snapshot.close());
-  const found = await openNewest(openFrom, limit);
-  let best = await readAndClose(found.snapshot);
-  for (let { spanMs } = found; mayDrop && best.isWhole && best.rows.length < limit; ) {
-    if (spanMs === null || spanMs >= monthMs) break;
-    spanMs = Math.min(spanMs * 4, monthMs);
-    const longer = await readAndClose(await openFrom(spanMs));
-    if (!longer.isWhole) break;
-    best = longer;
+  show: (raw: RawRows) => Promise<ShownRows>,
+): Promise<ShownRows> {
+  const first = await patiently(async (signal) => {
+    const found = await openNewest((reachMs) => open(reachMs, select, signal), limit);
+    return { raw: await readAll(found.snapshot, signal), spanMs: found.spanMs };
+  });
+  let { spanMs } = first;
+  let best = await show(first.raw);
+  for (let { isWhole } = first.raw; mayDrop && isWhole && best.rows.length < limit; ) {
+    if (spanMs === null || spanMs >= monthMs || best.leftOut !== null) break;
+    const reachMs = Math.min(spanMs * 4, monthMs);
+    spanMs = reachMs;
+    const longer = await patiently(async (signal) =>
+      readAll(await open(reachMs, select, signal), signal),
+    );
+    ({ isWhole } = longer);
+    if (isWhole) best = await show(longer);
   }
   return best;
 }
 
 /** The shortest span with `limit` rows, within a factor of two; the whole past only if shorter ones have none. */
 async function openNewest(
-  openFrom: OpenFrom,
+  openFrom: (reachMs: number | null) => Promise<SourceSnapshot>,
   limit: number,
 ): Promise<{ readonly snapshot: SourceSnapshot; readonly spanMs: number | null }> {
   const countOf = ({ totalCount }: SourceSnapshot) => totalCount ?? manyRows;
@@ -203,43 +156,21 @@ async function openNewest(
   return { snapshot: await openFrom(null), spanMs: null };
 }
 
-/** The last `limit` rows of a snapshot that can be read, or fewer if they are large. */
-async function readLines(
-  snapshot: SourceSnapshot,
-  blockOf: (read: RowBlock) => Promise<RowBlock>,
-  encoder: FileEncoder,
-  limit: number,
-  signal: AbortSignal,
-): Promise<ReadEnd & { readonly lines: readonly string[] }> {
-  const made: Uint8Array[] = [];
+/** Reads the rows of a snapshot until they exceed a size, and closes it. */
+async function readAll(snapshot: SourceSnapshot, signal: AbortSignal): Promise<RawRows> {
+  const { columns, projection, keyIndices, slices } = snapshot;
+  const blocks: RowBlock[] = [];
   let bytes = 0;
-  for (const slice of snapshot.slices) {
-    for await (const read of snapshot.read(slice, signal)) {
-      made.push(...(await encoder.write(await blockOf(read))));
-      bytes += read.bytes.length;
-      if (bytes > readBytes) break;
+  try {
+    for (const slice of slices) {
+      for await (const block of snapshot.read(slice, signal)) {
+        blocks.push(copyBlock(block));
+        bytes += block.bytes.length;
+        if (bytes > readBytes) return { columns, projection, keyIndices, blocks, isWhole: false };
+      }
     }
-    if (bytes > readBytes) break;
+    return { columns, projection, keyIndices, blocks, isWhole: true };
+  } finally {
+    await snapshot.close();
   }
-  made.push(...(await encoder.finish()));
-  const lines = Buffer.concat(made).toString('utf8').split('\n').slice(0, -1);
-  let from = Math.max(0, lines.length - limit);
-  let left = sampleBytes;
-  for (let at = lines.length - 1; at >= from; at -= 1) {
-    left -= Buffer.byteLength(lines[at] ?? '');
-    if (left < 0 && at < lines.length - 1) from = at + 1;
-  }
-  return { lines: lines.slice(from), isWhole: bytes <= readBytes };
-}
-
-/** A block of several rows is short, and the process has its turn between them. */
-function checkWork(bytes: number, { steps }: RowTransformer): void {
-  if (bytes * steps.length <= maxRowWork) return;
-  const detail = `A row of ${bytes} bytes is too large for a preview with ${steps.length} steps: its bytes times the steps must be at most ${maxRowWork}. Select fewer columns, or disable steps`;
-  throw new SluiceError('query.invalid', detail);
-}
-
-function valuesOf(line: string, columns: RowSample['columns']): readonly unknown[] {
-  const row = parseExact(line) as Record<string, unknown>;
-  return columns.map(({ name }) => row[name]);
 }

@@ -1,14 +1,13 @@
 import { keyNames, usualFileName } from '../../foundation/domain/file-name.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
 import type { Destination, UploadJournal } from '../destinations/destination.ts';
-import { withOpenSteps } from '../sandbox/open-steps.ts';
 import type { Source } from '../sources/source.ts';
-import type { Step, StepDefinition } from '../transforms/step.ts';
+import type { StepDefinition } from '../transforms/step.ts';
 import { FileSet } from './file-set.ts';
 import type { IntervalJob } from './interval-job.ts';
 import type { ManifestFile } from './manifest.ts';
 import { openPartitions } from './partitioned-rows.ts';
-import { keyIndicesOf, openTransformer } from './transform-blocks.ts';
+import { keyIndicesOf, withChain } from './transform-blocks.ts';
 
 /** What an interval's files are made of; equal settings and rows give equal files. */
 export interface Rendering
@@ -42,28 +41,13 @@ const noJournal: UploadJournal = {
  * @throws SluiceError, and the reason of `signal`
  */
 export async function renderInterval(
-  { steps: definitions, ...job }: Rendering,
+  job: Rendering,
   source: Source,
   destination: Destination,
   signal: AbortSignal,
 ): Promise<RenderedInterval> {
-  const options = { intervalEndMs: job.interval.end, signal };
-  return withOpenSteps(definitions, options, (steps) =>
-    renderWith(steps, job, source, destination, signal),
-  );
-}
-
-async function renderWith(
-  steps: readonly Step[],
-  job: Omit<Rendering, 'steps'>,
-  source: Source,
-  destination: Destination,
-  signal: AbortSignal,
-): Promise<RenderedInterval> {
-  const snapshot = await source.open({ ...job.request, select: 'columns' }, signal);
-  try {
-    const transformer = openTransformer(steps, snapshot, job.encoding.toJson);
-    const { columns } = transformer;
+  return withChain(job, source, signal, async (snapshot, transformer) => {
+    const { columns } = transformer ?? snapshot;
     const files = new FileSet({
       ...job,
       // No reader sees these files.
@@ -92,7 +76,5 @@ async function renderWith(
     await files.complete((file) => file.complete({ replaces: null }));
     const totalRows = await snapshot.countRows(signal);
     return { ...made, columns, droppedRows, totalRows };
-  } finally {
-    await snapshot.close();
-  }
+  });
 }

@@ -1,13 +1,16 @@
 import type { StepCount } from '../../foundation/domain/recipe.ts';
-import type { SourceSnapshot } from '../sources/source.ts';
+import { withOpenSteps } from '../sandbox/open-steps.ts';
+import type { Source, SourceSnapshot } from '../sources/source.ts';
 import {
   type BlockTransformer,
   blockByBlock,
   withBlocksInFlight,
 } from '../transforms/block-transformer.ts';
 import type { StepTally } from '../transforms/chain-step.ts';
-import type { Step } from '../transforms/step.ts';
+import type { Step, StepDefinition } from '../transforms/step.ts';
 import { type RowsShape, RowTransformer } from '../transforms/transform-rows.ts';
+import type { Pause } from '../transforms/chain.ts';
+import type { IntervalJob } from './interval-job.ts';
 import { showKey } from './rejection-tally.ts';
 
 /** Opens a chain over the blocks of a run. @param toJson the form in which steps see fields */
@@ -22,18 +25,51 @@ export function openTransformer(
   return waits ? withBlocksInFlight(transformer) : blockByBlock(transformer);
 }
 
-/** Opens a chain that works row by row. @param toJson the form in which steps see fields */
+/** Opens a chain that works row by row. @param turns called between the steps of each row */
 export function openRowTransformer(
   steps: readonly Step[],
-  snapshot: SourceSnapshot,
+  snapshot: Pick<SourceSnapshot, 'columns' | 'projection'>,
   toJson: RowsShape['toJson'],
   signal: AbortSignal | null = null,
+  turns: Pause | null = null,
 ): RowTransformer {
-  return new RowTransformer(steps, shapeOf(snapshot, toJson), signal);
+  return new RowTransformer(steps, shapeOf(snapshot, toJson), signal, turns);
+}
+
+/**
+ * Opens rows, and their chain if they have one, for the duration of `use`.
+ *
+ * @throws SluiceError, and the reason of `signal`
+ */
+export async function withChain<Result>(
+  { steps: definitions, interval, request, encoding }: ChainedRows,
+  source: Source,
+  signal: AbortSignal,
+  use: (snapshot: SourceSnapshot, transformer: BlockTransformer | null) => Promise<Result>,
+): Promise<Result> {
+  const options = { intervalEndMs: interval.end, signal };
+  return withOpenSteps(definitions, options, async (steps) => {
+    const select = steps.length > 0 ? { select: 'columns' as const } : {};
+    const snapshot = await source.open({ ...request, ...select }, signal);
+    try {
+      const transformer =
+        steps.length > 0 ? openTransformer(steps, snapshot, encoding.toJson) : null;
+      return await use(snapshot, transformer);
+    } finally {
+      await snapshot.close();
+    }
+  });
+}
+
+interface ChainedRows extends Pick<IntervalJob, 'interval' | 'request' | 'encoding'> {
+  readonly steps: readonly StepDefinition[];
 }
 
 /** The indices of the keys among the columns of the files, for those that they have. */
-export function keyIndicesOf({ projection, keyIndices }: SourceSnapshot): readonly number[] {
+export function keyIndicesOf({
+  projection,
+  keyIndices,
+}: Pick<SourceSnapshot, 'projection' | 'keyIndices'>): readonly number[] {
   if (!projection) return keyIndices;
   const { outputs, keyColumns } = projection;
   const indices = keyColumns.map((key) =>
@@ -50,7 +86,10 @@ export function allKeyIndicesOf(snapshot: SourceSnapshot): readonly number[] | n
   return isWhole ? indices : null;
 }
 
-function shapeOf({ columns, projection }: SourceSnapshot, toJson: RowsShape['toJson']): RowsShape {
+function shapeOf(
+  { columns, projection }: Pick<SourceSnapshot, 'columns' | 'projection'>,
+  toJson: RowsShape['toJson'],
+): RowsShape {
   if (!projection) throw new Error('the snapshot has no projection');
   return { ...projection, columns, toJson };
 }

@@ -77,6 +77,14 @@ export function findExcess(
   return null;
 }
 
+/** Sees what a step makes of a row: `after` is null if the row left, `error` is why the step could not handle it. */
+export type Watcher = (
+  step: StepTally,
+  before: Row,
+  after: Row | null,
+  error: string | null,
+) => void;
+
 /** A step in its chain: judges what the step makes of each row, and counts. */
 export class ChainStep implements StepTally {
   readonly step: Step;
@@ -86,6 +94,7 @@ export class ChainStep implements StepTally {
   readonly #errors = new Map<string, StepErrors>();
   #timedMs = 0;
   #timedRows = 0;
+  #watcher: Watcher | null = null;
 
   constructor(step: Step, columns: ChainColumns) {
     this.step = step;
@@ -105,6 +114,10 @@ export class ChainStep implements StepTally {
     return this.#timedRows === 0 ? 0 : (this.#timedMs * this.#counters.in) / this.#timedRows;
   }
 
+  watch(watcher: Watcher): void {
+    this.#watcher = watcher;
+  }
+
   /** Some of the rows took the step so long. */
   addTime(ms: number, rows: number): void {
     this.#timedMs += ms;
@@ -121,10 +134,13 @@ export class ChainStep implements StepTally {
     const judged = result instanceof JsonObject ? this.#check(before, result) : result;
     if (judged instanceof RowError) {
       this.#countError(judged.message, keyOf);
-      if (this.step.onError === 'reject') return judged;
+      const isRejected = this.step.onError === 'reject';
+      this.#watcher?.(this, before, isRejected ? null : before, judged.message);
+      if (isRejected) return judged;
       this.#counters.out += 1;
       return before;
     }
+    this.#watcher?.(this, before, judged, null);
     this.#counters[judged === null ? 'dropped' : 'out'] += 1;
     return judged;
   }

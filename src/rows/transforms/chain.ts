@@ -1,4 +1,10 @@
-import { type ChainColumns, ChainStep, findExcess, type RowKey } from './chain-step.ts';
+import {
+  type ChainColumns,
+  ChainStep,
+  findExcess,
+  type RowKey,
+  type Watcher,
+} from './chain-step.ts';
 import { JsonObject, jsonNull, textOf } from './json.ts';
 import { RowError } from './row-error.ts';
 import type { BatchStep, KeyedRow, RowStep, Step, StepResult } from './step.ts';
@@ -37,7 +43,7 @@ export type Pause = () => Promise<void> | null;
 export type Judge = (index: number, first: Row, pause?: Pause) => Outcome | Promise<Outcome>;
 
 /** A clock for each row would take longer than some steps. */
-const timedEvery = 16;
+const usuallyTimedEvery = 16;
 
 /** Steps that follow each other without waiting, or one that waits. */
 type Stretch =
@@ -68,6 +74,7 @@ export class Chain {
   readonly #keyColumns: readonly string[];
   readonly #shownAs: (keyColumn: string) => readonly string[];
   #rows = 0;
+  #timedEvery = usuallyTimedEvery;
 
   /**
    * @param keyColumns what names a row in logs and among the rejected
@@ -86,6 +93,12 @@ export class Chain {
     this.#shownAs = shownAs;
   }
 
+  /** Before the first row. Each row is timed then. */
+  watch(watcher: Watcher): void {
+    this.#timedEvery = 1;
+    for (const step of this.steps) step.watch(watcher);
+  }
+
   /**
    * One row, at once. A row that no step changed is the very row that was given.
    *
@@ -97,25 +110,12 @@ export class Chain {
   }
 
   /**
-   * The rows of a block, in their order. A row that leaves in a step is not given to the next one.
-   *
-   * @throws what a step throws that works elsewhere: no row of the block has an outcome
-   */
-  async applyBlock(given: readonly Row[], pause?: Pause): Promise<readonly Outcome[]> {
-    const judge = await this.judgeBlock(given, () => pause);
-    const outcomes: Outcome[] = [];
-    for (const [index, row] of given.entries()) {
-      const judged = judge(index, row, pause);
-      outcomes.push(judged instanceof Promise ? await judged : judged);
-    }
-    return outcomes;
-  }
-
-  /**
-   * Works as `applyBlock`, without keeping rows that can be made again. The next block may be given before this one
-   * is done: each step gets the blocks in the order of the calls. Judge them in that order too.
+   * The rows of a block, without keeping rows that can be made again. A row that leaves in a step is not given to the
+   * next one. The next block may be given before this one is done: each step gets the blocks in the order of the
+   * calls. Judge them in that order too.
    *
    * @param pauseOf what to call between the steps of a row
+   * @throws what a step throws that works elsewhere: no row of the block has an outcome
    */
   async judgeBlock(given: Rows, pauseOf: (index: number) => Pause | undefined): Promise<Judge> {
     const inThread = this.#inThread;
@@ -162,7 +162,7 @@ export class Chain {
   /** Whether the next row is one of those whose time is taken. */
   #isSampled(): boolean {
     this.#rows += 1;
-    return this.#rows % timedEvery === 1;
+    return (this.#rows - 1) % this.#timedEvery === 0;
   }
 
   /** @param first the row as it was given, which has the key */

@@ -1,82 +1,69 @@
-import { Chain } from './chain.ts';
-import type { ChainColumns } from './chain-step.ts';
-import { type Json, type JsonText, objectOf, textOf } from './json.ts';
-import type { Step } from './step.ts';
+import type { AnswerRoom } from './answer-room.ts';
+import { type Json, jsonNull, objectOf, quote, textOf } from './json.ts';
+import type { RowTransformer } from './transform-rows.ts';
 import type { Row } from './transform.ts';
 
-/** What a step changed: a column, or a property of a JSON column. Null: it was, or is, not there. */
-export interface TracedChange {
-  /** `event`, `properties.email`. */
-  readonly path: string;
-  readonly before: JsonText | null;
-  readonly after: JsonText | null;
-}
-
-/** What one step made of one row. */
-export interface TracedStep {
+interface TracedStep {
+  /** The id of its config. */
   readonly step: number;
   readonly name: string;
   readonly fate: 'kept' | 'dropped' | 'rejected';
   /** Why the step could not handle the row; null if it could. */
   readonly error: string | null;
-  readonly changes: readonly TracedChange[];
-  readonly microseconds: number;
+  /** Columns, and properties of JSON columns, that the step changed: JSON. */
+  readonly changes: readonly string[];
 }
 
-export interface TracedRow {
-  /** Up to the step at which the row left. */
-  readonly steps: readonly TracedStep[];
-  /** Null if a step dropped or rejected the row. */
-  readonly result: JsonText | null;
-}
+/** What each step makes of rows that go through a chain one by one. */
+export class RowTrace {
+  readonly #transformer: RowTransformer;
+  readonly #room: AnswerRoom;
+  #steps: TracedStep[] = [];
+  /** The time of each step for all rows before this one. */
+  #earlierMs: readonly number[] = [];
 
-/** Applies a chain to one row and shows each step, exactly as a run would. @throws what a step throws that works elsewhere */
-export async function traceRow(
-  steps: readonly Step[],
-  columns: ChainColumns,
-  given: Row,
-  keyColumns: readonly string[] = [],
-): Promise<TracedRow> {
-  const traced: TracedStep[] = [];
-  let row = given;
-  for (const step of steps) {
-    const chain = new Chain([step], columns, keyColumns);
-    const startedAt = performance.now();
-    const [outcome] = await chain.applyBlock([row]);
-    if (!outcome) throw new Error('the chain has lost a row');
-    const microseconds = Math.round((performance.now() - startedAt) * 1_000);
-    const [error] = chain.steps[0]?.errors ?? [];
-    traced.push({
-      step: step.id,
-      name: step.name,
-      fate: outcome.kind,
-      error: error?.reason ?? null,
-      changes: outcome.kind === 'kept' ? changesBetween(row, outcome.row) : [],
-      microseconds,
+  constructor(transformer: RowTransformer, room: AnswerRoom) {
+    this.#transformer = transformer;
+    this.#room = room;
+    transformer.watch(({ step }, before, after, error) => {
+      const changes = after === null ? [] : [...this.#changes(before, after)];
+      const fate = after !== null ? 'kept' : error === null ? 'dropped' : 'rejected';
+      this.#steps.push({ step: step.id, name: step.name, fate, error, changes });
     });
-    if (outcome.kind !== 'kept') return { steps: traced, result: null };
-    row = outcome.row;
   }
-  return { steps: traced, result: row.text };
-}
 
-function changesBetween(before: Row, after: Row): readonly TracedChange[] {
-  if (before === after) return [];
-  return namesOf(before, after).flatMap((name) => {
-    const [was, is] = [before.get(name), after.get(name)];
-    const [inside, within] = [objectOf(was), objectOf(is)];
-    if (!inside || !within) return changeOf(name, was, is);
-    if (inside.text === within.text) return [];
-    return namesOf(inside, within).flatMap((key) =>
-      changeOf(`${name}.${key}`, inside.get(key), within.get(key)),
-    );
-  });
-}
+  /** The row that came last, as JSON: before the chain, in each step, and after it. @param result JSON, null if it left */
+  take(row: string, result: string | null): string {
+    const timesMs = this.#transformer.steps.map(({ timeMs }) => timeMs);
+    const steps = this.#steps.map(({ changes, ...step }, index) => {
+      const ms = (timesMs[index] ?? 0) - (this.#earlierMs[index] ?? 0);
+      const facts = JSON.stringify({ ...step, microseconds: Math.max(0, Math.round(ms * 1_000)) });
+      return `${facts.slice(0, -1)},"changes":[${changes.join()}]}`;
+    });
+    this.#steps = [];
+    this.#earlierMs = timesMs;
+    return `{"row":${row},"result":${result},"steps":[${steps.join()}]}`;
+  }
 
-function changeOf(path: string, was: Json | undefined, is: Json | undefined): TracedChange[] {
-  const before = was === undefined ? null : textOf(was);
-  const after = is === undefined ? null : textOf(is);
-  return before === after ? [] : [{ path, before, after }];
+  *#changes(before: Row, after: Row): Generator<string> {
+    for (const name of before === after ? [] : namesOf(before, after)) {
+      const [was, is] = [before.get(name), after.get(name)];
+      const [inside, within] = [objectOf(was), objectOf(is)];
+      if (!inside || !within) yield* this.#change(name, was, is);
+      else if (inside !== within) {
+        for (const key of namesOf(inside, within)) {
+          yield* this.#change(`${name}.${key}`, inside.get(key), within.get(key));
+        }
+      }
+    }
+  }
+
+  *#change(path: string, was: Json | undefined, is: Json | undefined): Generator<string> {
+    if (was === is || (was && is && textOf(was) === textOf(is)) || !this.#room.takes()) return;
+    const kind = was === undefined ? 'added' : is === undefined ? 'removed' : 'changed';
+    const [before, after] = [was, is].map((value) => this.#room.show(textOf(value ?? jsonNull)));
+    yield `{"path":${this.#room.show(quote(path))},"kind":"${kind}","before":${before},"after":${after}}`;
+  }
 }
 
 function namesOf(a: Row, b: Row): readonly string[] {

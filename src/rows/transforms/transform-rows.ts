@@ -1,12 +1,12 @@
 import type { Column, RowBlock } from '../../foundation/domain/row-block.ts';
 import { BlockColumns, BlockRow, type FieldToJson } from './block-row.ts';
 import { BlockWriter } from './block-writer.ts';
-import { Chain } from './chain.ts';
-import type { ChainStep, RowKey } from './chain-step.ts';
+import { Chain, type Pause } from './chain.ts';
+import type { ChainStep, RowKey, Watcher } from './chain-step.ts';
 import { chainColumnsOf, type WriteValue, writerOf } from './column-values.ts';
-import { type Json, JsonObject, jsonNull, objectOf, plainOf, textOf, trustJson } from './json.ts';
+import { type Json, jsonNull, objectOf, plainOf } from './json.ts';
 import type { Step } from './step.ts';
-import { makeRow, type Row } from './transform.ts';
+import type { Row } from './transform.ts';
 import { takeTurns } from './turns.ts';
 
 /** Bytes of a row times steps: more take so long that there is a turn after each step. */
@@ -55,12 +55,22 @@ export class RowTransformer {
   readonly #given: BlockColumns;
   readonly #fields: readonly Field[];
   readonly #signal: AbortSignal | null;
+  readonly #turns: Pause | null;
   /** The block before is out. */
   #last: Promise<void> = Promise.resolve();
 
-  /** @param signal ends the work on a large row between two steps */
-  constructor(steps: readonly Step[], shape: RowsShape, signal: AbortSignal | null = null) {
+  /**
+   * @param signal ends the work on a large row between two steps
+   * @param turns called between the steps of each row; default: between those of large rows
+   */
+  constructor(
+    steps: readonly Step[],
+    shape: RowsShape,
+    signal: AbortSignal | null = null,
+    turns: Pause | null = null,
+  ) {
     this.#signal = signal;
+    this.#turns = turns;
     const { columns, outputs, keyColumns, fixedColumns, toJson } = shape;
     const shownAs = (key: string) =>
       outputs.filter(({ column, path }) => column === key && path.length === 0).map(nameOf);
@@ -75,6 +85,15 @@ export class RowTransformer {
     return this.#chain.steps;
   }
 
+  watch(watcher: Watcher): void {
+    this.#chain.watch(watcher);
+  }
+
+  /** A row of a block, as the first step gets it. */
+  read(block: RowBlock, index: number): Row {
+    return BlockRow.of(this.#given, block, index);
+  }
+
   /** The next block may be given before this one is out; they come out in their order. */
   apply(block: RowBlock): Promise<TransformedRows> {
     const out = this.#apply(block, this.#last);
@@ -87,8 +106,8 @@ export class RowTransformer {
     const rejected: StepRejection[] = [];
     let dropped = 0;
     const read = (index: number) => BlockRow.of(this.#given, block, index);
-    const pause = takeTurns(this.#signal);
-    const isLarge = this.#largeRows(block);
+    const pause = this.#turns ?? takeTurns(this.#signal);
+    const isLarge = this.#turns ? () => true : this.#largeRows(block);
     const pauseOf = (index: number) => (isLarge(index) ? pause : undefined);
     const rows = { length: block.rowCount, at: read };
     const judge = await this.#chain.judgeBlock(rows, pauseOf);
@@ -173,12 +192,6 @@ function fieldOf({ name, column, path }: RowOutput, columns: readonly Column[]):
   const text: Column = { name, type: 'text', sourceType: 'text' };
   const write: WriteValue = (sink, value) => sink.write(plainOf(value));
   return { source, name: column, path, column: text, write };
-}
-
-/** A row from its line of JSON Lines. */
-export function readRow(line: string): Row {
-  const { members } = new JsonObject(trustJson(line));
-  return makeRow([...members].map(([name, value]) => [name, textOf(value)]));
 }
 
 /** Follows a path as PostgreSQL's `->` and `->>` do with text keys: null for what is no object. */

@@ -1,18 +1,9 @@
 import type { Plugin, PluginConfig, PluginField } from '../../foundation/domain/plugin.ts';
 import type { Problem } from '../../foundation/domain/problem.ts';
-import { type Json, JsonObject, type JsonText, objectOf } from './json.ts';
+import type { JsonObject } from './json.ts';
 
 /** A row: its columns by name, each as JSON. Steps return new rows; they never change one. */
 export type Row = JsonObject;
-
-/**
- * A row from its columns. An object in a column is read at most once, however many steps look into it.
- */
-export function makeRow(columns: Iterable<readonly [string, JsonText]>): Row {
-  const members = new Map<string, Json>();
-  for (const [name, text] of columns) members.set(name, objectOf(text) ?? text);
-  return new JsonObject(members);
-}
 
 /**
  * What one step does to a row: the row after it, or null to drop it. A pure function of the row.

@@ -29,6 +29,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** The scope that the key must have; `any` for each valid key. A route without it needs no key. */
     scope?: Scope | 'any';
+    /** Another scope that is enough. */
+    otherScope?: Scope;
     /** A POST without an effect: it ignores an Idempotency-Key. */
     changesNothing?: true;
     /** How many requests it counts as for the key's limit; default 1. */

@@ -36,6 +36,7 @@ import { traceRequests } from './hooks/trace-requests.ts';
 import { validateWithSchemas } from './hooks/schema-validation.ts';
 import { refuseUnknownFields } from './hooks/unknown-fields.ts';
 import { limitStoredBytes } from './hooks/stored-bytes.ts';
+import { previewRoutes } from './insights/preview.ts';
 import { PreviewSlots } from './insights/preview-slots.ts';
 import { insightRoutes } from './insights/routes.ts';
 import { unsavedRoutes } from './insights/unsaved.ts';
@@ -56,7 +57,6 @@ import { projectRoutes } from './projects/routes.ts';
 import { runRoutes } from './runs/routes.ts';
 import { deliveryRoutes } from './delivery/routes.ts';
 import { throughputRoutes } from './throughput/routes.ts';
-import { labRoutes } from './transformations/lab.ts';
 import { transformationConfigRoutes } from './transformations/routes.ts';
 
 type Routes = (api: Api, family: Family, deps: Deps) => void;
@@ -150,6 +150,7 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
     add(backfillRoutes, exports);
     add(insightRoutes, exports);
     add(unsavedRoutes, exports);
+    add(previewRoutes, exports);
     add(coverageRoutes, exports);
     add(throughputRoutes, exports);
     add(deliveryRoutes, exports);
@@ -167,7 +168,6 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
   });
   const steps = `${projectFamily.prefix}/pipeline_transformation_configs`;
   api.register(async (scope: Api) => transformationConfigRoutes(scope), { prefix: steps });
-  api.register(async (scope: Api) => labRoutes(scope, deps), { prefix: steps });
   api.register(async (scope: Api) => pluginRoutes(scope, deps), {
     prefix: `${organizationFamily.prefix}/plugins`,
   });

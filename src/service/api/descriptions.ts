@@ -33,14 +33,12 @@ const descriptions: Readonly<Record<string, string>> = {
     'Connects, writes a marker object, finds out what the store supports, and removes the marker. The test stops at the first step that fails and says what to do. It changes nothing in Sluice. With a `destination`, it tests the changed config before you save it. If you change more than file settings, send each secret again.',
   testNewDestination:
     'Like the test of a saved export, but for the body of a new export. It uses only `destination` and `model`. For `decimal_columns` and `partition_by`, it also uses the query and the transformations. Nothing is saved.',
-  previewNewRows:
-    'Like the preview of a saved export, but for the body of a new export. It uses only the model, the query, the transformations, the event filters, `decimal_columns` and `partition_by`. Nothing is saved.',
   retrieveNewQuery:
     'Returns `dsl_query` with the conditions of `filters` in its WHERE, as create would store it. Compare it with a stored export to find out if a change is one. Nothing is read from the source, and nothing is saved.',
-  previewChangedRows:
-    'Like the preview, but with an unsaved change. Omitted fields keep their values.',
   previewRows:
     'Returns the newest rows of the source after the query, the event filters and the transformations of the export. Nothing is written.',
+  tryRows:
+    'Shows rows of a saved export (`id`), of a change of it, or of an export that is not saved: it uses only the model, the query, the transformations, the event filters, `decimal_columns` and `partition_by`. With `rows`, it shows these rows instead. `configs` are steps to try in place of the stored chain, which `transformations` applies. With `trace`, the answer has what each step does to each row. Nothing is saved. Which scopes the key needs depends on the body: `batch_export:read` for rows of the source, `batch_export:write` to choose them by a query, a filter or a destination, `plugin:write` for `configs` and `rows`. An export that is not saved needs one of the last two.',
   listActivity:
     'Lists who created, changed or paused the export, with the API key. Secrets are masked.',
   retrieveCoverage:
@@ -92,7 +90,6 @@ const descriptions: Readonly<Record<string, string>> = {
   deleteTransformationConfig: 'Runs that have already started still use the step.',
   startTransformationJob:
     'The plugin of the step defines the jobs. If the job is unknown, the error lists the jobs that exist.',
-  tryTransformations: 'Shows each row before and after each step. Nothing is stored.',
   listPlugins: 'Lists the plugins that a step of a transformation chain can use.',
   listPluginsOfProject:
     'The same list for keys of some projects of an organization. It leaves out the source of your own plugins.',

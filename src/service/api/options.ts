@@ -15,7 +15,7 @@ import type { Comparison, DeliveredInterval } from '../use-cases/backfills/compa
 import type { Context } from '../use-cases/context.ts';
 import type { ExportRules } from '../use-cases/exports/rules.ts';
 import type { Readiness } from '../use-cases/installation/check-readiness.ts';
-import type { TrialRows } from '../use-cases/transformations/try-chain.ts';
+import type { PreviewRows } from '../use-cases/transformations/preview-rows.ts';
 import type { ConnectionLimits } from './connections.ts';
 import type { HeldLimits } from './hooks/held-bytes.ts';
 import type { PreviewSlots, TimeShare } from './insights/preview-slots.ts';
@@ -25,17 +25,6 @@ export interface ExportedRows
   extends Pick<BatchExport, 'teamId' | 'model' | 'dslQuery' | 'transformations'> {
   readonly destination: Pick<BatchExport['destination'], 'config'>;
 }
-
-/** Some of the newest rows of an export, as its files would contain them, in the order of a run. */
-export type PreviewRows = (
-  asked: ExportedRows,
-  limit: number,
-  signal: AbortSignal,
-) => Promise<{
-  readonly columns: readonly { readonly name: string; readonly type: string }[];
-  /** JSON values in the order of the columns. */
-  readonly rows: readonly (readonly unknown[])[];
-}>;
 
 /** What the source has now for intervals of an export that a backfill would export. */
 export type CompareRows = (
@@ -94,14 +83,6 @@ export type FindTable = (
   signal: AbortSignal,
 ) => Promise<FoundTablePlace | null>;
 
-/** Some of the newest rows of a model, with all its columns. Throws SluiceError. */
-export type SampleRows = (
-  model: string,
-  teamId: number,
-  limit: number,
-  signal: AbortSignal,
-) => Promise<TrialRows>;
-
 /** Everything that the API needs; the composition root provides it. */
 export interface ApiOptions {
   readonly context: Context;
@@ -121,7 +102,6 @@ export interface ApiOptions {
   /** Throws SluiceError. */
   readonly previewRows: PreviewRows;
   readonly compareRows: CompareRows;
-  readonly sampleRows: SampleRows;
   /** Absent: queries are not checked on their source before a run. */
   readonly describeQuery?: DescribeQuery;
   /** Absent: a new export's place is not looked at before a run. */
@@ -179,6 +159,6 @@ export interface Deps extends Omit<ApiOptions, 'context'> {
   readonly notificationTests: PreviewSlots;
   /** For chains that are tried on rows. */
   readonly trials: PreviewSlots;
-  /** The one for what starts sandboxes: the lab, previews of such chains, and installing a plugin. */
+  /** The one for what starts sandboxes: previews of such chains, and installing a plugin. */
   readonly sandboxes: PreviewSlots;
 }

@@ -14,7 +14,7 @@ export interface HandlerOptions {
   readonly admission: Admission;
   readonly parking: Pick<Parking, 'settle'>;
   readonly courier: Pick<NotificationCourier, 'collect'>;
-  readonly sampleRows: SampleOptions['sampleRows'];
+  readonly previewRows: SampleOptions['previewRows'];
   readonly defaultModel: SampleOptions['defaultModel'];
   readonly reports: WorkerReports;
   /** Verifies exports if that is due, until it is done. Never throws. */

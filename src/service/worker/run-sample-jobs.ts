@@ -1,51 +1,36 @@
 import { SluiceError, StepFault } from '../../foundation/domain/errors.ts';
 import { ownStepsOf } from '../../foundation/domain/recipe.ts';
 import { sandboxMemory } from '../admission/memory-budget.ts';
-import type { RawSample } from '../../rows/pipeline/preview-rows.ts';
 import { countSteps } from '../../rows/pipeline/transform-blocks.ts';
-import { withOpenSteps } from '../../rows/sandbox/open-steps.ts';
 import {
   findChainUpTo,
   findTransformedModel,
   recordStepError,
   recordSteps,
 } from '../../state/store/transformations/chains.ts';
-import { readNow } from '../../state/store/intervals/ticks.ts';
 import {
   deleteTransformationJob,
   type TakenJob,
   takeTransformationJob,
 } from '../../state/store/transformations/transformation-configs.ts';
-import { Chain } from '../../rows/transforms/chain.ts';
-import { chainColumnsOf } from '../../rows/transforms/column-values.ts';
-import { readRow } from '../../rows/transforms/transform-rows.ts';
 import type { StepDefinition } from '../../rows/transforms/step.ts';
-import { takeTurns } from '../../rows/transforms/turns.ts';
 import type { Context } from '../use-cases/context.ts';
 import type { WorkGuard } from '../use-cases/work-guard.ts';
 import { openChain } from '../use-cases/transformations/open-chain.ts';
+import type { PreviewRows } from '../use-cases/transformations/preview-rows.ts';
 import type { MemoryGate } from '../admission/memory-gate.ts';
 import { skipWhileBusy } from './shared-work.ts';
 
 const sampledRows = 1_000;
-const patienceMs = 30_000;
-/** Limit of processor time for all rows in one own plugin. */
-const sampleBatchMs = 10_000;
-/** Time limit for all steps. Another worker takes the job again after five minutes. */
-const chainPatienceMs = 120_000;
+/** Time limit for rows and steps. Another worker takes the job again after five minutes. */
+const patienceMs = 150_000;
 
 const setAside =
   'workers died while they applied it to sampled rows, so Sluice stopped trying; ask your operator to run `sluice work retry`';
 
 export interface SampleOptions {
   readonly context: Context;
-  /** Some of the newest rows of a model. Throws SluiceError. */
-  readonly sampleRows: (
-    model: string,
-    teamId: number,
-    limit: number,
-    signal: AbortSignal,
-  ) => Promise<RawSample>;
+  readonly previewRows: PreviewRows;
   /** For a project that has no export with transformations; null: nothing is sampled. */
   readonly defaultModel: string | null;
   readonly onSampleError: (error: unknown) => void;
@@ -135,9 +120,7 @@ async function runSample(
   if (!leave) throw new SluiceError('run.released');
   try {
     const what = { kind: 'sample', id: String(configId) } as const;
-    const end = await guard.do(what, patienceMs + chainPatienceMs, () =>
-      applySample(options, teamId, opened.steps),
-    );
+    const end = await guard.do(what, patienceMs, () => applySample(options, teamId, opened.steps));
     if (end === 'done') return;
     // Another worker is at it, or an operator has to allow it. It is taken again in some minutes.
     if (end === 'busy') throw new SluiceError('run.released');
@@ -148,22 +131,15 @@ async function runSample(
 }
 
 async function applySample(
-  { context: { db }, sampleRows, defaultModel }: SampleOptions,
+  { context: { db }, previewRows, defaultModel }: SampleOptions,
   teamId: number,
   opened: readonly StepDefinition[],
 ): Promise<void> {
   const model = (await findTransformedModel(db, teamId)) ?? defaultModel;
   if (model === null) return;
+  const asked = { teamId, model, dslQuery: null, config: {}, given: null, steps: opened };
   const signal = AbortSignal.timeout(patienceMs);
-  const sample = await sampleRows(model, teamId, sampledRows, signal);
-  const { lines, columns, keyColumns, fixedColumns } = sample;
-  const limits = { batchMs: sampleBatchMs };
-  const patience = AbortSignal.timeout(chainPatienceMs);
-  const options = { intervalEndMs: await readNow(db), signal: patience, limits };
-  const chain = await withOpenSteps(opened, options, async (steps) => {
-    const all = new Chain(steps, chainColumnsOf(columns, fixedColumns), keyColumns);
-    await all.applyBlock(lines.map(readRow), takeTurns(patience));
-    return all;
-  });
-  await recordSteps(db, countSteps(chain.steps));
+  const wanted = { ...asked, limit: sampledRows, trace: false };
+  const { steps } = await previewRows(wanted, (work) => work(), signal);
+  await recordSteps(db, countSteps(steps));
 }

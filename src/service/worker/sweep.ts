@@ -64,7 +64,7 @@ export function createSweep(options: HandlerOptions, next: NextRuns): () => Prom
 }
 
 function longDuties(options: HandlerOptions, { dispatch }: NextRuns) {
-  const { producer, executor, admission, reports, sampleRows, defaultModel } = options;
+  const { producer, executor, admission, reports, previewRows, defaultModel } = options;
   const { context, guard, connectors, stopping } = executor;
   const slow = new SlowExports();
   return {
@@ -75,7 +75,7 @@ function longDuties(options: HandlerOptions, { dispatch }: NextRuns) {
       await collectFiles(executor);
     }),
     sample: sampleJobs({
-      ...{ context, guard, memory: admission.memory, sampleRows, defaultModel },
+      ...{ context, guard, memory: admission.memory, previewRows, defaultModel },
       onSampleError: reports.sampleFailed,
     }),
     offboard: skipWhileBusy(() =>

@@ -287,7 +287,9 @@ describe('a new export', () => {
     const config = { partition_by: ['id', 'none'] };
     const [created, previewed, tested, changed] = [
       await by('none'),
-      await client.post(`${path}/preview`, { destination: { config: { partition_by: ['none'] } } }),
+      await client.post(`${api.project}/batch_exports/preview`, {
+        ...{ id: body.id, destination: { config: { partition_by: ['none'] } } },
+      }),
       await client.post(`${path}/test`, { destination: { config: { partition_by: ['none'] } } }),
       await client.patch(path, { destination: { config } }),
     ];
@@ -315,9 +317,12 @@ describe('a new export', () => {
         expect([one, status, body.detail]).toEqual([one, 400, refused.detail]);
         expect(body.attr).toBe(refused.attr);
       }
-      for (const one of [`${path}/${saved.id}/test`, `${path}/${saved.id}/preview`]) {
-        const { status, body } = await client.post(one, { destination: { config } });
-        expect([one, status, body.detail]).toEqual([one, 400, refused.detail]);
+      const change = { destination: { config } };
+      for (const { status, body } of [
+        await client.post(`${path}/${saved.id}/test`, change),
+        await client.post(`${path}/preview`, { ...change, id: saved.id }),
+      ]) {
+        expect([status, body.detail]).toEqual([400, refused.detail]);
       }
     }
     const right = { destination: { type: 'NoOp', config: { file_format: 'Parquet' } }, dsl_query };

@@ -1,8 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { Scope } from '../../../src/foundation/security/scopes.ts';
 import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
 import type { ApiClient } from '../../support/api-client.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { exportBody } from '../../support/batch-export-bodies.ts';
 import { createKey, createTenant } from '../../support/tenants.ts';
 import { until } from '../../support/until.ts';
 
@@ -11,7 +13,7 @@ let lab: string;
 
 beforeAll(async () => {
   api = await startApiUnderTest();
-  lab = `${api.project}/pipeline_transformation_configs/lab`;
+  lab = `${api.project}/batch_exports/preview`;
   await ensureEventsTable(api.databaseUrl);
   await api.db.query(
     `insert into events (uuid, team_id, event, distinct_id, properties, inserted_at)
@@ -32,10 +34,16 @@ interface Answer {
   readonly steps: readonly { fate: string; error: string | null; changes: unknown[] }[];
 }
 
+const namesOf = (columns: unknown) =>
+  (columns as readonly { readonly name: string }[]).map(({ name }) => name);
+
+const wideRow = (name: string) =>
+  Object.fromEntries(Array.from({ length: 900 }, (_, n) => [`${name}${n}`, n]));
+
 async function run(body: object, client = api.client): Promise<readonly Answer[]> {
-  const answer = await client.post(lab, body);
+  const answer = await client.post(lab, { ...body, trace: true });
   expect(answer.status, answer.text).toBe(200);
-  return answer.body.rows as unknown as Answer[];
+  return answer.body.trace as Answer[];
 }
 
 describe('the lab', () => {
@@ -71,36 +79,91 @@ describe('the lab', () => {
     const path = `${api.project}/pipeline_transformation_configs`;
     await api.client.post(path, { ...dropEmail, order: 1, enabled: true });
     await api.client.post(path, { ...dropSpam, order: 2, enabled: false });
-    const rows = await run({ stored: true, sample: 2 });
+    const rows = await run({ transformations: true, limit: 2 });
     expect(rows).toHaveLength(2);
     expect(rows[0]?.result?.properties).toEqual({ n: '9007199254740993' });
     expect(rows[0]?.steps).toHaveLength(1);
   });
 
   test.each([
-    ['neither configs nor stored', { sample: 1 }, 'configs'],
-    ['neither rows nor sample', { configs: [] }, 'rows'],
-    ['an unknown plugin', { configs: [{ plugin: 999 }], sample: 1 }, 'configs__0__plugin'],
+    ['both chains', { configs: [], transformations: true }, 'transformations'],
+    ['a query of given rows', { rows: [{}], dsl_query: 'select event from events' }, 'dsl_query'],
+    ['filters of given rows', { rows: [{}], filters: [{ key: 'a', value: 'b' }] }, 'filters'],
+    [
+      'event filters of given rows',
+      { rows: [{}], destination: { config: { include_events: ['a'] } } },
+      'destination',
+    ],
+    ['rows with too many columns', { rows: ['a', 'b'].map((name) => wideRow(name)) }, 'rows'],
+    ['an export that is not there', { id: '3f0cf0b7-5a2c-4e0e-9d0e-7d3b1c9f2a11' }, 'id'],
+    ['an unknown plugin', { configs: [{ plugin: 999 }] }, 'configs__0__plugin'],
     [
       'a wrong setting',
-      { configs: [dropEmail, { plugin: 9, config: { types: 'x' } }], sample: 1 },
+      { configs: [dropEmail, { plugin: 9, config: { types: 'x' } }] },
       'configs__1__config__types',
     ],
-    ['an unknown model', { configs: [], sample: 1, model: 'x' }, 'model'],
+    ['an unknown model', { configs: [], model: 'x' }, 'model'],
   ])('refuses %s', async (_what, body, attr) => {
     const { status, body: refused } = await api.client.post(lab, body);
     expect(status).toBe(400);
     expect(refused.attr).toBe(attr);
   });
 
-  test('samples rows only for a key that may read exports', async () => {
-    const { key } = await createKey(api.db, {
-      organizationId: api.tenant.organizationId,
-      scopes: ['plugin:write'],
-    });
-    const other = api.client.withKey(key);
-    expect((await other.post(lab, { configs: [], sample: 1 })).status).toBe(403);
-    expect((await other.post(lab, { configs: [], rows: [{ event: 'a' }] })).status).toBe(200);
+  test('shows a saved export through a changed chain, without what its query leaves out', async () => {
+    const { body: saved } = await api.client.post(
+      `${api.project}/batch_exports`,
+      exportBody({ dsl_query: 'select event, properties.email as email from events' }),
+    );
+    const asked = { id: saved.id, configs: [dropEmail], limit: 1 };
+    const [row] = await run(asked);
+    expect(row?.row.distinct_id).toMatch(/^user \d$/);
+    expect(row?.steps).toMatchObject([{ changes: [{ path: 'properties.email' }] }]);
+    expect(row?.result).toEqual({ event: 'paid', email: null });
+    const { body } = await api.client.post(lab, asked);
+    expect([body.rows, body.trace, body.left_out]).toEqual([[['paid', null]], null, null]);
+    expect(namesOf(body.columns)).toEqual(['event', 'email']);
+  });
+
+  test('shows rows that a caller gives without a trace too', async () => {
+    const rows = [{ event: 'a', n: 1 }, { event: 'spam' }, { event: 'b', properties: { x: [2] } }];
+    const { body } = await api.client.post(lab, { configs: [dropSpam], rows });
+    expect(namesOf(body.columns)).toEqual(['event', 'n', 'properties']);
+    expect(body.rows).toEqual([
+      ['a', 1, null],
+      ['b', null, { x: [2] }],
+    ]);
+  });
+
+  test('asks for the scopes that a body needs', async () => {
+    const { body: saved } = await api.client.post(`${api.project}/batch_exports`, exportBody());
+    const { id } = saved;
+    const bodies = {
+      given: { configs: [], rows: [{ event: 'a' }] },
+      steps: { configs: [], limit: 1 },
+      sample: { transformations: true, limit: 1 },
+      saved: { id },
+      changed: { id, transformations: true },
+      query: { dsl_query: 'select event from events' },
+    };
+    const taken = async (...scopes: Scope[]) => {
+      const { organizationId } = api.tenant;
+      const { key } = await createKey(api.db, { organizationId, scopes });
+      const client = api.client.withKey(key);
+      const answers = await Promise.all(
+        Object.entries(bodies).map(async ([name, body]) => {
+          const { status } = await client.post(lab, body);
+          expect([200, 403]).toContain(status);
+          return status === 200 ? [name] : [];
+        }),
+      );
+      return answers.flat();
+    };
+    expect(await taken('plugin:read')).toEqual([]);
+    expect(await taken('plugin:write')).toEqual(['given']);
+    expect(await taken('batch_export:read')).toEqual(['saved']);
+    const both = ['given', 'steps', 'sample', 'saved'];
+    expect(await taken('plugin:write', 'batch_export:read')).toEqual(both);
+    expect(await taken('batch_export:write')).toEqual(['sample', 'saved', 'changed', 'query']);
   });
 });
 
@@ -110,7 +173,7 @@ describe("the lab with an organization's own plugins", () => {
   beforeEach(async () => {
     const { key, projectIds } = await createTenant(api.db);
     client = api.client.withKey(key);
-    lab = `/api/projects/${projectIds[0]}/pipeline_transformation_configs/lab`;
+    lab = `/api/projects/${projectIds[0]}/batch_exports/preview`;
   });
   const install = async (source: string) => {
     const path = '/api/organizations/@current/plugins';

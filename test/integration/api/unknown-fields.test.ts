@@ -138,7 +138,7 @@ describe('a misspelled field', () => {
     ['batch_exports/preview', { dsl_querry: 'select 1' }, 'dsl_querry', 'dsl_query'],
     ['batch_exports/test', { destination: { type: 'NoOp' }, modell: 'events' }, 'modell', 'model'],
     [
-      'pipeline_transformation_configs/lab',
+      'batch_exports/preview',
       { configs: [{ plugin: 1 }, { plugin: 2, confg: {} }], rows: [{ any: 'column' }] },
       'configs__1__confg',
       'config',
@@ -172,7 +172,7 @@ describe('a misspelled field', () => {
   test('of a free object is not looked at: rows have any columns', async () => {
     const rows = [{ event: 'paid', anything: { nested: true } }];
     const configs = [{ plugin: 2, config: { events: 'spam' } }];
-    const lab = `${api.project}/pipeline_transformation_configs/lab`;
+    const lab = `${api.project}/batch_exports/preview`;
     const { status, text } = await api.client.post(lab, { configs, rows });
     expect(status, text).toBe(200);
   });

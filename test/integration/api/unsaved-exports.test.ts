@@ -87,14 +87,17 @@ test('a change that is not saved is previewed with the fields that it leaves out
     exports,
     exportBody({ dsl_query, destination: s3({ include_events: ['event 1'] }) }),
   );
-  const path = `${exports}/${saved.id}/preview`;
-  expect((await api.client.post(path)).body.rows).toEqual([['event 1']]);
+  const path = `${exports}/preview`;
+  const { id } = saved;
+  expect((await api.client.post(path, { id })).body.rows).toEqual([['event 1']]);
   const changed = await api.client.post(path, {
+    id,
     dsl_query: 'select distinct_id, event from events',
     destination: { config: { include_events: ['event 3'] } },
   });
   expect(changed.body.rows).toEqual([['user', 'event 3']]);
   const model = await api.client.post(path, {
+    id,
     model: 'events',
     dsl_query: 'select 1 from nowhere',
   });

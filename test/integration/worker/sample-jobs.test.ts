@@ -31,7 +31,7 @@ test('organizations take turns with sample jobs, and one does not wait for a lon
       guard: new WorkGuard(api.db, () => {}),
       defaultModel: 'events',
       onSampleError: () => {},
-      async sampleRows(_model, teamId) {
+      async previewRows({ teamId }) {
         begun.push(teamId);
         // Jobs of the first organization take long.
         if (teamId === first) await new Promise<void>((resolve) => waiting.push(resolve));

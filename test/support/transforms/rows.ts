@@ -1,8 +1,9 @@
-import { Chain } from '../../../src/rows/transforms/chain.ts';
+import { Chain, type Outcome, type Pause } from '../../../src/rows/transforms/chain.ts';
 import type { ChainColumns } from '../../../src/rows/transforms/chain-step.ts';
 import {
   type Json,
   JsonObject,
+  type JsonText,
   listOf,
   objectOf,
   stringOf,
@@ -10,12 +11,14 @@ import {
   trustJson,
 } from '../../../src/rows/transforms/json.ts';
 import { compileStep, type RowStep, type Step } from '../../../src/rows/transforms/step.ts';
-import {
-  type Apply,
-  makeRow,
-  type Row,
-  type Transform,
-} from '../../../src/rows/transforms/transform.ts';
+import type { Apply, Row, Transform } from '../../../src/rows/transforms/transform.ts';
+
+/** A row from its columns. An object in a column is read at most once, however many steps look into it. */
+export function makeRow(columns: Iterable<readonly [string, JsonText]>): Row {
+  const members = new Map<string, Json>();
+  for (const [name, text] of columns) members.set(name, objectOf(text) ?? text);
+  return new JsonObject(members);
+}
 
 /** A row from JSON text, its columns as a source would give them: as text. */
 export function rowOfText(text: string): Row {
@@ -61,4 +64,19 @@ export function chainFor(row: Row, steps: readonly Step[], misfit?: ChainColumns
   const guarded = ['uuid', 'team_id', 'inserted_at'].filter((name) => names.includes(name));
   const columns = { names, protected: guarded, ...(misfit && { misfit }) };
   return new Chain(steps, columns, ['uuid']);
+}
+
+/** What becomes of the rows of a block, in their order. */
+export async function applyBlock(
+  chain: Chain,
+  given: readonly Row[],
+  pause?: Pause,
+): Promise<readonly Outcome[]> {
+  const judge = await chain.judgeBlock(given, () => pause);
+  const outcomes: Outcome[] = [];
+  for (const [index, row] of given.entries()) {
+    const judged = judge(index, row, pause);
+    outcomes.push(judged instanceof Promise ? await judged : judged);
+  }
+  return outcomes;
 }

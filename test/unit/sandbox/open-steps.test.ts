@@ -5,7 +5,7 @@ import { StepLog } from '../../../src/rows/sandbox/step-log.ts';
 import { Chain } from '../../../src/rows/transforms/chain.ts';
 import { defineOwnStep, type StepDefinition } from '../../../src/rows/transforms/step.ts';
 import { intervalEndMs, rowOf, someEvent } from '../../support/sandbox/apply-plugin.ts';
-import { stepOf } from '../../support/transforms/rows.ts';
+import { applyBlock, stepOf } from '../../support/transforms/rows.ts';
 import { until } from '../../support/until.ts';
 
 const own = (source: string, config: Readonly<Record<string, string>> = {}, id = 7) =>
@@ -23,7 +23,7 @@ function apply(
   return withOpenSteps(definitions, { intervalEndMs, signal, ...options }, async (steps) => {
     const columns = { names: Object.keys(event), protected: ['uuid'] };
     const chain = new Chain(steps, columns, ['uuid']);
-    const [outcome] = await chain.applyBlock([rowOf(event)]);
+    const [outcome] = await applyBlock(chain, [rowOf(event)]);
     return { outcome, chain };
   });
 }

@@ -3,7 +3,7 @@ import { jsonNull, toJson } from '../../../src/rows/transforms/json.ts';
 import { RowError } from '../../../src/rows/transforms/row-error.ts';
 import type { BatchStep, RowStep, Step, StepResult } from '../../../src/rows/transforms/step.ts';
 import type { Apply, Row } from '../../../src/rows/transforms/transform.ts';
-import { chainFor, rowOf, stepOf } from '../../support/transforms/rows.ts';
+import { applyBlock, chainFor, rowOf, stepOf } from '../../support/transforms/rows.ts';
 
 const row = rowOf({
   uuid: 'u1',
@@ -251,7 +251,7 @@ describe('a chain over the rows of a block', () => {
     async (_, ids) => {
       const mixed = steps.map((step): Step => (ids.includes(step.id) ? elsewhere(step) : step));
       const chain = chainFor(first, mixed);
-      const outcomes = await chain.applyBlock(rows);
+      const outcomes = await applyBlock(chain, rows);
       const alone = eachAlone();
       expect(outcomes.map(shown)).toEqual(alone.outcomes.map(shown));
       expect(outcomes.map(({ kind }) => kind)).toContain('dropped');
@@ -260,7 +260,7 @@ describe('a chain over the rows of a block', () => {
         all.map(({ counters, errors }) => ({ ...counters, errors }));
       expect(factsOf(chain)).toEqual(factsOf(alone.chain));
       const inTurns = chainFor(first, mixed);
-      const again = await inTurns.applyBlock(rows, () => Promise.resolve());
+      const again = await applyBlock(inTurns, rows, () => Promise.resolve());
       expect(again.map(shown)).toEqual(outcomes.map(shown));
       expect(factsOf(inTurns)).toEqual(factsOf(chain));
     },
@@ -273,18 +273,18 @@ describe('a chain over the rows of a block', () => {
     const seen: string[][] = [];
     const last = elsewhere(stepOf(append('b')), seen);
     const chain = chainFor(first, [stepOf(every(2, drop)), last]);
-    await chain.applyBlock(rows);
+    await applyBlock(chain, rows);
     expect(seen).toEqual([[1, 3, 5, 7].map((n) => JSON.stringify({ uuid: `"u${n}"` }))]);
-    await chain.applyBlock([first]);
+    await applyBlock(chain, [first]);
     expect(seen, 'a step without rows is not called').toHaveLength(1);
   });
 
   test('has no outcome if a step that works elsewhere fails, or loses a row', async () => {
     const broken = new Error('its process has ended');
     const failing = { ...elsewhere(stepOf(drop)), applyBatch: () => Promise.reject(broken) };
-    await expect(chainFor(first, [failing]).applyBlock(rows)).rejects.toBe(broken);
+    await expect(applyBlock(chainFor(first, [failing]), rows)).rejects.toBe(broken);
     const losing = { ...elsewhere(stepOf(drop)), applyBatch: async () => [null] };
-    await expect(chainFor(first, [losing]).applyBlock(rows)).rejects.toThrow(
+    await expect(applyBlock(chainFor(first, [losing]), rows)).rejects.toThrow(
       '1 results for 8 rows',
     );
   });
@@ -304,9 +304,9 @@ describe('a chain over the rows of a block', () => {
     };
     const chain = chainFor(first, [stepOf(every(2, drop)), waiting]);
     const ended: string[] = [];
-    const one = chain.applyBlock(rows).then(() => ended.push('one'));
-    const two = chain.applyBlock([first]).then(() => ended.push('two'));
-    await chainFor(first, [elsewhere(stepOf(drop))]).applyBlock(rows);
+    const one = applyBlock(chain, rows).then(() => ended.push('one'));
+    const two = applyBlock(chain, [first]).then(() => ended.push('two'));
+    await applyBlock(chainFor(first, [elsewhere(stepOf(drop))]), rows);
     expect(ended).toEqual([]);
     open();
     await Promise.all([one, two]);
@@ -346,7 +346,7 @@ describe('the time of a step', () => {
     };
     const chain = chainFor(row, [step]);
     const startedAt = performance.now();
-    await Promise.all(Array.from({ length: 4 }, () => chain.applyBlock([row])));
+    await Promise.all(Array.from({ length: 4 }, () => applyBlock(chain, [row])));
     const tookMs = performance.now() - startedAt;
     const [timeMs = 0] = chain.steps.map((each) => each.timeMs);
     expect(timeMs).toBeGreaterThan(tookMs / 2);

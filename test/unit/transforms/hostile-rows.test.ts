@@ -1,10 +1,11 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { transforms } from '../../../src/rows/transforms/index.ts';
 import { textOf, trustJson } from '../../../src/rows/transforms/json.ts';
-import { makeRow, type Row } from '../../../src/rows/transforms/transform.ts';
+import type { Row } from '../../../src/rows/transforms/transform.ts';
 import {
   canonical,
   chainFor,
+  makeRow,
   rowOf,
   rowOfText,
   stepOfPlugin,

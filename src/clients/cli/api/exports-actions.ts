@@ -144,24 +144,28 @@ export async function preview(
   options: ApiOptions & SpecOptions & { limit: number },
 ) {
   const api = openApi(deps, options);
-  const patienceMs = previewPatienceMs;
   const { id, body } = await readUnsaved(deps, api, name, options);
-  const { columns, rows } = await (id === null
-    ? api.call('post', '/batch_exports/preview', { body, patienceMs })
-    : isSaved(options)
-      ? api.call('get', '/batch_exports/{id}/preview', { path: { id }, patienceMs })
-      : api.call('post', '/batch_exports/{id}/preview', { path: { id }, body, patienceMs }));
+  const limit = Math.min(Math.max(options.limit, 1), 100);
+  const {
+    columns,
+    rows,
+    left_out: leftOut,
+  } = await api.call('post', '/batch_exports/preview', {
+    body: { ...body, limit, ...(id === null ? {} : { id }) },
+    patienceMs: previewPatienceMs,
+  });
   // In the order of a run: the newest rows are the last.
   const shown = options.limit === 0 ? [] : rows.slice(-options.limit);
-  print(deps, options, { columns, rows: shown }, () =>
-    shown.length === 0
+  print(deps, options, { columns, rows: shown, left_out: leftOut }, () => [
+    ...(shown.length === 0
       ? ['No rows.']
       : tableLines(
           columns.map((column) => plain(column.name)),
           shown.map((row) => row.map((value) => cut(textOf(value), 60))),
           paintFor(deps.terminal),
-        ),
-  );
+        )),
+    ...(leftOut === null ? [] : [leftOut]),
+  ]);
 }
 
 const isSaved = ({ file, set = [] }: SpecOptions): boolean =>

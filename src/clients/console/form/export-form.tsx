@@ -80,7 +80,7 @@ export function ExportForm({ description, batchExport }: Props) {
     return (await client.testUnsaved(id, { destination, model })).steps;
   });
   const test = useAction(steps.work);
-  const rows = useTrial(() => client.previewUnsaved(id, rowsOf(bodyNow())));
+  const rows = useTrial(() => client.previewRows({ ...(id && { id }), ...rowsOf(bodyNow()) }));
   const preview = useAction(rows.work);
 
   const actions = [save, test, preview];

@@ -56,7 +56,7 @@ export function TransformationsPage() {
 }
 
 function StoredLab() {
-  const lab = useLab(() => ({ stored: true }));
+  const lab = useLab(() => ({ transformations: true }));
   return (
     <div className="section">
       <Lab lab={lab} title="Lab">

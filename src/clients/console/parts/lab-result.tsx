@@ -1,9 +1,12 @@
-import type { TracedStep, Trial } from '../api-types.ts';
+import type { RowPreview, TracedStep, Trial } from '../api-types.ts';
 import { formatCount, plural } from '../numbers.ts';
+import { LeftOut } from './sample.tsx';
 import { Heads } from './scrolled-table.tsx';
 
 /** Each row of the lab: what every step did to it, and the row before and after. */
-export function LabResult({ trials }: { trials: readonly Trial[] }) {
+export function LabResult({ result }: { result: RowPreview }) {
+  const { left_out: leftOut } = result;
+  const trials = result.trace ?? [];
   if (trials.length === 0) return <p className="muted">There are no rows to try.</p>;
   const kept = trials.filter(({ result }) => result !== null).length;
   return (
@@ -11,6 +14,7 @@ export function LabResult({ trials }: { trials: readonly Trial[] }) {
       <p className="lab-sum">
         {plural(trials.length, 'row')} in, {formatCount(kept)} out.
       </p>
+      <LeftOut sentence={leftOut} />
       <ol className="stack">
         {trials.map((trial, index) => (
           // biome-ignore lint/suspicious/noArrayIndexKey: rows have no known key.

@@ -18,19 +18,19 @@ interface Props {
 }
 
 const sources = [
-  ['sample', 'The newest rows of the source'],
+  ['newest', 'The newest rows of the source'],
   ['rows', 'Rows that I write'],
 ] as const;
 
 /** Tries a chain on some rows and shows what each step does. */
 export function Lab({ lab, title, shownElsewhere = [], children }: Props) {
-  const { draft, change, busy, failure, trials } = lab;
+  const { draft, change, busy, failure, result } = lab;
   const description = useDescription();
   const installation = description.data?.installation ?? null;
   const model = draft.model || (installation?.default_model ?? '');
   const models = modelChoices({ installation }, model);
   const form = useFocusOnProblem<HTMLFormElement>(failure);
-  const { byField, rest } = problemsOf(failure, ['sample', 'rows', 'model', ...shownElsewhere]);
+  const { byField, rest } = problemsOf(failure, ['limit', 'rows', 'model', ...shownElsewhere]);
   const elsewhere = shownElsewhere.filter((attr) => byField.has(attr)).length;
   const submit = (event: FormEvent) => {
     event.preventDefault();
@@ -59,13 +59,13 @@ export function Lab({ lab, title, shownElsewhere = [], children }: Props) {
               onChange={(chosen) => change({ model: chosen })}
             />
           )}
-          {draft.source === 'sample' && (
+          {draft.source === 'newest' && (
             <TextField
-              attr="sample"
+              attr="limit"
               label="Number of rows"
-              value={draft.sample}
-              error={byField.get('sample')}
-              onChange={(sample) => change({ sample })}
+              value={draft.limit}
+              error={byField.get('limit')}
+              onChange={(limit) => change({ limit })}
               input={{ type: 'number', min: 1, max: 100 }}
             />
           )}
@@ -89,7 +89,7 @@ export function Lab({ lab, title, shownElsewhere = [], children }: Props) {
           <FieldsToCorrect count={elsewhere} />
         </div>
       </form>
-      <div aria-live="polite">{trials && <LabResult trials={trials} />}</div>
+      <div aria-live="polite">{result && <LabResult result={result} />}</div>
     </section>
   );
 }

@@ -4,7 +4,21 @@ import { formatCell } from '../numbers.ts';
 const shown = 20;
 
 /** Some rows as a table. */
-export function Sample({ preview: { columns, rows } }: { preview: RowPreview }) {
+export function Sample({ preview }: { preview: RowPreview }) {
+  return (
+    <>
+      <SampleTable preview={preview} />
+      <LeftOut sentence={preview.left_out} />
+    </>
+  );
+}
+
+/** Says what an answer leaves out. */
+export function LeftOut({ sentence }: { sentence: string | null }) {
+  return sentence === null ? null : <p role="status">{sentence}</p>;
+}
+
+function SampleTable({ preview: { columns, rows } }: { preview: RowPreview }) {
   if (rows.length === 0) {
     return (
       <p className="muted" role="status">

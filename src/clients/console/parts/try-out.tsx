@@ -95,7 +95,7 @@ export function TrySavedDestination({ exportId }: SavedProps) {
 /** Shows rows of a saved export. */
 export function TrySavedRows({ exportId }: SavedProps) {
   const { client } = useConsole();
-  const { result, work } = useTrial(() => client.previewRows(exportId));
+  const { result, work } = useTrial(() => client.previewRows({ id: exportId }));
   const { run, ...state } = useAction(work);
   return <TryRows {...state} rows={result} onTry={() => void run()} />;
 }

@@ -39,12 +39,12 @@ export function requireKeys(api: Api, check: KeyCheck): void {
 /** Refuses requests that the key does not allow, and sets the reach of the others. */
 export function requireAccess(api: Api, db: Sql): void {
   api.addHook('onRequest', async (request) => {
-    const { scope } = request.routeOptions.config;
+    const { scope, otherScope } = request.routeOptions.config;
     const { caller } = request;
     if (scope === undefined || scope === 'any' || caller === undefined) return;
     if (isOperatorScope(scope) && caller.organizationId !== null) throw onlyOperators();
     if (!isOperatorScope(scope)) tenantOf(caller);
-    if (!allows(caller.scopes, scope)) {
+    if (!allows(caller.scopes, scope) && !(otherScope && allows(caller.scopes, otherScope))) {
       throw permissionDenied(`The API key lacks the scope ${scope}.`);
     }
     if (isOperatorScope(scope)) {

@@ -2,20 +2,15 @@ import { toSluiceError } from '../../../foundation/domain/errors.ts';
 import { describeError } from '../../../foundation/domain/describe-error.ts';
 import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
 import { within } from '../../../foundation/domain/patience.ts';
-import { ownStepsOf } from '../../../foundation/domain/recipe.ts';
 import type { DataInterval } from '../../../foundation/domain/time.ts';
 import type { CheckStep } from '../../../rows/destinations/destination.ts';
 import { findProject } from '../../../state/store/tenants/tenants.ts';
-import { findChain } from '../../../state/store/transformations/chains.ts';
 import type { Context } from '../../use-cases/context.ts';
-import { refuseManySandboxes } from '../../use-cases/transformations/try-chain.ts';
 import { actorOf, type Reply, type Request } from '../api.ts';
 import type { ApiOptions, CompareRows, Deps, ExportedRows } from '../options.ts';
 import { untilClosed } from '../until-closed.ts';
 
 /** What people look at before they save or run an export. All of it waits for a slot of the organization. */
-
-const previewedRows = 100;
 
 /**
  * Runs the checks of a destination, then that of the source.
@@ -36,22 +31,6 @@ export async function lookAtDestination(
     return source ? [...checks, source] : checks;
   });
   return { passed: steps.every(({ passed }) => passed), steps: [...steps] };
-}
-
-/** Reads the newest rows as they would be exported. @throws SluiceError, Throttled */
-export async function lookAtRows(deps: Deps, request: Request, reply: Reply, asked: ExportedRows) {
-  const { previewRows, previews, sandboxes } = deps;
-  const { organizationId } = actorOf(request);
-  const signal = untilClosed(reply);
-  const { teamId, transformations } = asked;
-  const preview = () =>
-    previews.use(organizationId, signal, () => previewRows(asked, previewedRows, signal));
-  const chain = transformations ? await findChain(request.context.db, teamId) : [];
-  const hasSandbox = refuseManySandboxes(ownStepsOf(chain), null);
-  const { columns, rows } = await (hasSandbox
-    ? sandboxes.use(organizationId, signal, preview)
-    : preview());
-  return { columns: [...columns], rows: rows.map((row) => [...row]) };
 }
 
 /** Compares intervals of a backfill with the source. @throws Throttled */

@@ -8,17 +8,15 @@ import { previewSchedule } from '../../use-cases/exports/schedule.ts';
 import { type Api, batchExportOf } from '../api.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';
 import { OffsetPageOf, PageQuery } from '../lists/schema.ts';
-import { costOfTrial, exportOperations, type Family } from '../operations.ts';
-import type { Deps } from '../options.ts';
+import { exportOperations, type Family } from '../operations.ts';
 import { errors } from '../schemas/error.ts';
 import { Ref } from '../schemas/shapes.ts';
-import { lookAtRows } from './look.ts';
-import { Activity, RowPreview, SchedulePreview } from './schema.ts';
+import { Activity, SchedulePreview } from './schema.ts';
 
 const previewedIntervals = 10;
 
-/** Previews of an export's schedule and rows, and its activity. */
-export function insightRoutes(api: Api, family: Family, deps: Deps): void {
+/** The next intervals of an export, and its activity. */
+export function insightRoutes(api: Api, family: Family): void {
   const { read } = exportOperations(family);
 
   api.get(
@@ -44,17 +42,6 @@ export function insightRoutes(api: Api, family: Family, deps: Deps): void {
         })),
       };
     },
-  );
-
-  api.get(
-    '/:id/preview',
-    {
-      ...read('previewRows', 'Preview up to 100 rows as they would be exported', ['id'], {
-        response: { 200: Ref(RowPreview), ...errors() },
-      }),
-      config: { scope: 'batch_export:read', cost: costOfTrial },
-    },
-    async (request, reply) => lookAtRows(deps, request, reply, batchExportOf(request)),
   );
 
   api.get(

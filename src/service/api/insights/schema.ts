@@ -1,4 +1,4 @@
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import { Nullable, named, Time } from '../schemas/shapes.ts';
 
 export const SchedulePreview = named(
@@ -44,14 +44,57 @@ export const DestinationTest = named(
   ),
 );
 
+export const Row = Type.Unsafe<Record<string, unknown>>({
+  type: 'object',
+  additionalProperties: true,
+});
+const Value = Type.Unsafe<unknown>({});
+
+const TracedRow = Type.Object({
+  row: Row,
+  result: Nullable({ ...Row, description: 'The row as it would be exported; null if it left.' }),
+  steps: Type.Array(
+    Type.Object({
+      step: Type.Integer({ description: 'Id of its config, or its place in configs.' }),
+      name: Type.String(),
+      fate: Type.Enum(['kept', 'dropped', 'rejected']),
+      error: Nullable(Type.String()),
+      changes: Type.Array(
+        Type.Object({
+          path: Type.String(),
+          kind: Type.Enum(['added', 'removed', 'changed'], {
+            description:
+              '`added`: the value did not exist before. `removed`: the value no longer exists.',
+          }),
+          before: Value,
+          after: Value,
+        }),
+        { description: 'Columns, and properties of JSON columns, that it changed.' },
+      ),
+      microseconds: Type.Integer(),
+    }),
+  ),
+});
+
 export const RowPreview = named(
   'RowPreview',
   Type.Object(
     {
       columns: Type.Array(Type.Object({ name: Type.String(), type: Type.String() })),
-      rows: Type.Array(Type.Array(Type.Unsafe<unknown>({})), {
-        description: 'Values in the order of the columns.',
+      rows: Type.Array(Type.Array(Value), {
+        description: 'Values in the order of the columns. Empty with a trace.',
       }),
+      trace: Type.Unsafe<readonly Static<typeof TracedRow>[] | null>({
+        type: ['array', 'null'],
+        items: TracedRow,
+        description: 'What each step does to each row. Null without a trace.',
+      }),
+      left_out: Nullable(
+        Type.String({
+          description:
+            'What the answer leaves out, in a sentence. Null: nothing. An answer has at most 16 MiB of values. The first rows of a trace get the room first, or the newest rows without one.',
+        }),
+      ),
     },
     { description: 'Rows as they would be exported.' },
   ),

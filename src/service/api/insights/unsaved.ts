@@ -1,7 +1,6 @@
 import { type Static, type TObject, type TProperties, Type } from 'typebox';
-import type { DestinationDefinition } from '../../../rows/destinations/destination.ts';
 import { readFileSettings } from '../../../foundation/domain/file-settings.ts';
-import { Refusal, refuseIfAny, withAllProblems } from '../../../foundation/domain/problem.ts';
+import { refuseIfAny, withAllProblems } from '../../../foundation/domain/problem.ts';
 import { notePassedTest } from '../../use-cases/healing/note-passed-test.ts';
 import {
   readChangedDestination,
@@ -10,32 +9,43 @@ import {
 } from '../../use-cases/exports/unsaved.ts';
 import { changeFilters } from '../../use-cases/exports/filters.ts';
 import type { ExportRules } from '../../use-cases/exports/rules.ts';
-import { checkFixed, type UpdateExportInput } from '../../use-cases/exports/update-export.ts';
+import type { UpdateExportInput } from '../../use-cases/exports/update-export.ts';
 import { openDestinationConfig } from '../../use-cases/exports/destination.ts';
 import { sampleIntervalOf } from '../../use-cases/exports/sample-interval.ts';
 import { type Api, batchExportOf, type Reply, type Request, reachOf } from '../api.ts';
 import { checkOnSource, type Runnable } from '../batch-exports/check-on-source.ts';
 import { modelOf, queryOf } from '../batch-exports/input.ts';
 import { teamFor } from '../batch-exports/load.ts';
-import { BatchExport, batchExportBodies } from '../batch-exports/schema.ts';
+import { BatchExport, type BatchExportBodies, batchExportBodies } from '../batch-exports/schema.ts';
 import { costOfTrial, exportOperations, type Family, organizationFamily } from '../operations.ts';
 import type { Deps } from '../options.ts';
 import { postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/shapes.ts';
 import { namesModel } from '../validation/named-model.ts';
-import { lookAtDestination, lookAtRows } from './look.ts';
-import { DestinationTest, RowPreview } from './schema.ts';
+import { lookAtDestination } from './look.ts';
+import { DestinationTest } from './schema.ts';
 
-const ignoredField = Type.Optional(
+export const ignoredField = Type.Optional(
   Type.Unknown({ description: 'A field of the export. Ignored here.' }),
 );
+
+/** A body of create or update. Only these fields matter. */
+export function bodyWith<Looked extends TProperties>(
+  { Create }: Pick<BatchExportBodies, 'Create'>,
+  looked: Looked,
+  keywords = {},
+) {
+  const names = Object.keys({ ...BatchExport.properties, ...Create.properties });
+  const ignored: TProperties = Object.fromEntries(names.map((name) => [name, ignoredField]));
+  return Type.Unsafe<Static<TObject<Looked>>>(Type.Object({ ...ignored, ...looked }, keywords));
+}
 
 const config = { scope: 'batch_export:write', changesNothing: true, cost: costOfTrial } as const;
 
 /**
- * Tests of destinations and previews of rows before something is saved. The bodies are those of create and
- * update; fields that do not matter are ignored. They need the scope to write: a key that may only read must
- * not make Sluice connect to an address, or read rows, of its own choice.
+ * Tests of destinations before something is saved. The bodies are those of create and update; fields that do not
+ * matter are ignored. They need the scope to write: a key that may only read must not make Sluice connect to an address of its own
+ * choice.
  */
 // biome-ignore lint/complexity/noExcessiveLinesPerFunction: a list of routes
 export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
@@ -46,27 +56,13 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
   const query = { dsl_query, hogql_query, filters, transformations };
   const { timezone, offset_day, offset_hour } = others;
   const times = { interval: Type.Optional(others.interval), timezone, offset_day, offset_hour };
-  const ignored: TProperties = Object.fromEntries(
-    Object.keys({ ...BatchExport.properties, ...bodies.Create.properties }).map((name) => [
-      name,
-      ignoredField,
-    ]),
-  );
-  /** A body of create or update. Only these fields matter. */
-  const bodyWith = <Looked extends TProperties>(looked: Looked, keywords = {}) =>
-    Type.Unsafe<Static<TObject<Looked>>>(Type.Object({ ...ignored, ...looked }, keywords));
-  const Rows = {
-    ...query,
-    model,
-    destination: Type.Optional(withRowSettings(deps.destinations)),
-  };
   const { write } = exportOperations(family);
 
   api.post(
     '/test',
     {
       ...write('testNewDestination', 'Run the checks of a destination that is not saved', [], {
-        body: bodyWith({ destination, model, team_id, ...query, ...times }, namesModel),
+        body: bodyWith(bodies, { destination, model, team_id, ...query, ...times }, namesModel),
         response: { 200: Ref(DestinationTest), ...postErrors() },
       }),
       config,
@@ -95,7 +91,7 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
     '/:id/test',
     {
       ...write('testDestination', "Run the destination's checks one by one", ['id'], {
-        body: bodyWith({
+        body: bodyWith(bodies, {
           destination: bodies.Patch.properties.destination,
           ...query,
           ...times,
@@ -129,38 +125,10 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
   );
 
   api.post(
-    '/preview',
-    {
-      ...write('previewNewRows', 'Preview rows of an export that is not saved', [], {
-        body: bodyWith({ ...Rows, team_id }, namesModel),
-        response: { 200: Ref(RowPreview), ...postErrors() },
-      }),
-      config,
-    },
-    async (request, reply) => {
-      const { body } = request;
-      const teamId = await teamFor(request.context.db, reachOf(request), body.team_id);
-      const newModel = modelOf(body);
-      const noQuery = { model: newModel, dslQuery: null, filters: null };
-      const asked = {
-        teamId,
-        model: newModel,
-        dslQuery: readQuery(rules, noQuery, body),
-        transformations: body.transformations ?? false,
-        destination: { config: body.destination?.config ?? {} },
-      };
-      const runnable = { ...asked, ...asked.destination };
-      refuseRows(rules, runnable);
-      await checkColumns(deps, request, reply, runnable);
-      return lookAtRows(deps, request, reply, asked);
-    },
-  );
-
-  api.post(
     '/query',
     {
       ...write('retrieveNewQuery', 'Retrieve the query that an export would have', [], {
-        body: bodyWith({ model, ...query, team_id }, namesModel),
+        body: bodyWith(bodies, { model, ...query, team_id }, namesModel),
         response: {
           200: Type.Object({ dsl_query: BatchExport.properties.dsl_query }),
           ...postErrors(),
@@ -175,39 +143,6 @@ export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
       const { transformations: isTransformed = false } = body;
       refuseRows(rules, { model: newModel, dslQuery, transformations: isTransformed, config: {} });
       return { dsl_query: dslQuery };
-    },
-  );
-
-  api.post(
-    '/:id/preview',
-    {
-      ...write(
-        'previewChangedRows',
-        'Preview rows as a change that is not saved has them',
-        ['id'],
-        {
-          body: bodyWith(Rows),
-          response: { 200: Ref(RowPreview), ...postErrors() },
-        },
-      ),
-      config,
-    },
-    async (request, reply) => {
-      const { body } = request;
-      const before = batchExportOf(request);
-      const fixed = checkFixed('model', before.model, body.model);
-      if (fixed.length > 0) throw new Refusal(...fixed);
-      const asked = {
-        teamId: before.teamId,
-        model: before.model,
-        dslQuery: readQuery(rules, before, body),
-        transformations: body.transformations ?? before.transformations,
-        destination: { config: { ...before.destination.config, ...body.destination?.config } },
-      };
-      const runnable = { ...asked, ...asked.destination };
-      refuseRows(rules, runnable);
-      await checkColumns(deps, request, reply, runnable);
-      return lookAtRows(deps, request, reply, asked);
     },
   );
 }
@@ -241,7 +176,7 @@ const timesOf = (body: {
  *
  * @throws Refusal
  */
-async function checkColumns(
+export async function checkColumns(
   deps: Deps,
   request: Request,
   reply: Reply,
@@ -251,35 +186,3 @@ async function checkColumns(
   if (decimalColumns === null && partitionBy.length === 0) return;
   await checkOnSource(deps, request, reply, { ...rows, sampleInterval: sampleIntervalOf({}) });
 }
-
-/**
- * The settings of a destination that are about the rows; the rest of it does not count. All destinations have the
- * same.
- */
-function withRowSettings(destinations: readonly DestinationDefinition[]) {
-  const settings: TProperties = {};
-  for (const { configSchema } of destinations) {
-    for (const [name, schema] of Object.entries(configSchema.properties)) {
-      settings[name] = rowSettings.has(name) ? schema : ignoredField;
-    }
-  }
-  return Type.Unsafe<{ readonly config?: Readonly<Record<string, unknown>> }>(
-    Type.Object(
-      {
-        type: Type.Optional(Type.Enum(destinations.map(({ type }) => type))),
-        config: Type.Optional(Type.Object(settings)),
-      },
-      {
-        description:
-          'Only include_events, exclude_events, decimal_columns and partition_by of its config count.',
-      },
-    ),
-  );
-}
-
-const rowSettings: ReadonlySet<string> = new Set([
-  'include_events',
-  'exclude_events',
-  'decimal_columns',
-  'partition_by',
-]);

@@ -6,7 +6,7 @@ import { malformed } from '../api-error.ts';
 export const maxDepth = 32;
 /** More items than any valid list or object has: checking each would cost too much. */
 export const maxItems = 1_000;
-/** The bound for a whole body, more than rows for the lab have. Parsing a value costs many times its bytes. */
+/** The bound for a whole body, more than rows for a preview have. Parsing a value costs many times its bytes. */
 const maxValues = 100_000;
 
 /** A name longer than this is no field of ours. */

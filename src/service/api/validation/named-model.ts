@@ -33,9 +33,14 @@ export function knowModels(ajv: Ajv, models: readonly string[]): void {
     const hint = nearest === null ? '' : ` Did you mean ${nearest}?`;
     return { code: 'invalid_choice', detail: `Must be one of ${choice}.${hint}` };
   };
-  const check: DataValidateFunction = (body: { model?: unknown }, place?: DataValidationCxt) => {
-    if (body.model === undefined && preset !== null) body.model = preset;
-    const fault = faultOf(body.model);
+  const check: DataValidateFunction = (
+    body: { model?: unknown; id?: unknown },
+    place?: DataValidationCxt,
+  ) => {
+    // A saved export has its model.
+    const isSaved = body.id !== undefined && body.model === undefined;
+    if (!isSaved && body.model === undefined && preset !== null) body.model = preset;
+    const fault = isSaved ? null : faultOf(body.model);
     const instancePath = `${place?.instancePath ?? ''}/model`;
     check.errors = fault ? [{ keyword: 'x-names-model', instancePath, params: fault }] : [];
     return fault === null;
