@@ -1,98 +1,46 @@
 import type { Command } from 'commander';
+import { readClientSettings } from '../../foundation/config/client-settings.ts';
 import type { Timestamp } from '../../foundation/domain/time.ts';
-import type { ApiKey } from '../../state/store/tenants/api-keys.ts';
-import type { IssuedKey } from '../../service/use-cases/tenants/issue-key.ts';
-import { printRecord, printRecords } from './answer.ts';
-import { collectProjectIds, readList, readSeconds, readTime, readUuid } from './arguments.ts';
-import { type CliDeps, CliError, misused } from './deps.ts';
+import { printRecord } from './answer.ts';
+import type { Json } from './api/json.ts';
+import { groupOf, type Verbs } from './api/verb.ts';
+import { type CliDeps, CliError } from './deps.ts';
 
-interface CreateOptions {
-  readonly organization?: string;
-  readonly operator?: boolean;
-  readonly project?: number[];
-  readonly scopes: string[];
-  readonly expiresAt?: Timestamp;
-  readonly name: string;
-  readonly json?: boolean;
-}
+/**
+ * The verbs, with the first key of an operator on the machine of the service: there is no key yet that could ask the API for one.
+ */
+export const withFirstKey = (verbs: Verbs): Verbs =>
+  Object.fromEntries(
+    Object.entries(verbs).map(([words, one]) => [
+      words,
+      words === 'keys create' ? { ...one, more: { ...one.more, instead: issueHere } } : one,
+    ]),
+  );
 
-/** `sluice keys …` */
-// biome-ignore lint/complexity/noExcessiveLinesPerFunction: a list of verbs
+const issueHere = (deps: CliDeps, given: Json): Promise<object> | null => {
+  const { operator, organization_id: organization, project_ids: projectIds } = given;
+  if (!operator || organization !== undefined || readClientSettings(deps.terminal.env).key !== null)
+    return null;
+  return deps.withDatabase(async (db) => {
+    const { issueKey } = await import('../../service/use-cases/tenants/issue-key.ts');
+    const { apiKey, key } = await issueKey(db, {
+      organizationId: null,
+      projectIds: (projectIds as readonly number[] | undefined) ?? null,
+      name: String(given.name),
+      scopes: given.scopes as readonly string[],
+      expiresAt: (given.expires_at as Timestamp | undefined) ?? null,
+    });
+    const { id, name, ...rest } = apiKey;
+    return { id, key, name, ...rest };
+  });
+};
+
+/** `sluice keys rotate-encryption` */
 export function register(program: Command, deps: CliDeps): void {
-  const keys = program.command('keys').description('API keys of an organization, and of operators');
-
-  keys
-    .command('create')
-    .description('issue a key; it is shown only once')
-    .option('--organization <id>', 'the organization that owns it', readUuid)
-    .option(
-      '--operator',
-      'a key of an operator: all organizations over /api/admin, metrics and queues; no rows of a customer',
-    )
-    .option('--project <id>', 'allow only this project; may be repeated', collectProjectIds)
-    .requiredOption(
-      '--scopes <list>',
-      'such as batch_export:read,plugin:write, of an operator operator:read,operator:write, or *',
-      readList,
-    )
-    .option('--expires-at <time>', 'time of expiry, ISO 8601', readTime)
-    .requiredOption('--name <name>', 'name of the key')
-    .option('--json', 'print JSON')
-    .action(async (options: CreateOptions) => {
-      refuseBoth(options);
-      const { issueKey } = await import('../../service/use-cases/tenants/issue-key.ts');
-      const issued = await deps.withDatabase((db) =>
-        issueKey(db, {
-          organizationId: options.organization ?? null,
-          projectIds: options.project ?? null,
-          name: options.name,
-          scopes: options.scopes,
-          expiresAt: options.expiresAt ?? null,
-        }),
-      );
-      printRecord(deps, options.json, issuedView(issued));
-    });
-
-  keys
-    .command('list')
-    .description('list the keys of an organization, oldest first')
-    .option('--organization <id>', 'the organization', readUuid)
-    .option('--operator', 'the keys of operators')
-    .option('--json', 'print JSON')
-    .action(async (options: Pick<CreateOptions, 'organization' | 'operator' | 'json'>) => {
-      const { organization, json } = options;
-      refuseBoth(options);
-      const { listApiKeys } = await import('../../state/store/tenants/api-keys.ts');
-      const listed = await deps.withDatabase((db) => listApiKeys(db, organization ?? null));
-      printRecords(deps, json, listed.map(view));
-    });
-
-  keys
-    .command('revoke')
-    .description('revoke a key immediately')
-    .argument('<id>', "the key's id", readUuid)
-    .option('--json', 'print JSON')
-    .action(async (id: string, { json }: { json?: boolean }) => {
-      const { revokeKey } = await import('../../service/use-cases/tenants/revoke-key.ts');
-      printRecord(deps, json, view(await deps.withDatabase((db) => revokeKey(db, id))));
-    });
-
-  keys
-    .command('rotate')
-    .description('issue a key with the same rights; the old key stays valid for the overlap')
-    .argument('<id>', "the old key's id", readUuid)
-    .option('--overlap <seconds>', 'how long both are valid', readSeconds, 3_600)
-    .option('--json', 'print JSON')
-    .action(async (id: string, { overlap, json }: { overlap: number; json?: boolean }) => {
-      const { rotateKey } = await import('../../service/use-cases/tenants/revoke-key.ts');
-      const rotated = await deps.withDatabase((db) => rotateKey(db, id, overlap));
-      printRecord(deps, json, issuedView(rotated));
-    });
-
-  keys
+  groupOf(program, 'keys')
     .command('rotate-encryption')
     .description(
-      'encrypt all stored secrets with the first of ENCRYPTION_KEYS; first give every process that key; exits with 1 if a value was skipped',
+      'on the machine of the service: encrypt all stored secrets with the first of ENCRYPTION_KEYS; first give every process that key; exits with 1 if a value was skipped',
     )
     .option('--json', 'print JSON')
     .action(async ({ json }: { json?: boolean }) => {
@@ -109,22 +57,4 @@ export function register(program: Command, deps: CliDeps): void {
         `These values cannot be decrypted and did not change. Enter them again, and keep all keys until then:\n${rotated.skipped.join('\n')}`,
       );
     });
-}
-
-/** A key is of an organization or of an operator. */
-function refuseBoth({
-  organization,
-  operator = false,
-}: Pick<CreateOptions, 'organization' | 'operator'>): void {
-  if ((organization === undefined) === operator) return;
-  throw misused('Name either --organization or --operator.');
-}
-
-function issuedView({ apiKey, key }: IssuedKey) {
-  const { id, ...rest } = view(apiKey);
-  return { id, key, ...rest };
-}
-
-function view({ id, name, ...rest }: ApiKey) {
-  return { id, name, ...rest };
 }

@@ -132,7 +132,7 @@ describe('one line says what is wrong and what to do', () => {
         /^SLUICE_KEY: This is the key of an operator.* take the key of an operator\.\n$/,
       ),
     ]);
-    const asCustomer = await sluice(['admin', 'organizations', 'list'], { env });
+    const asCustomer = await sluice(['organizations', 'list'], { env });
     expect([asCustomer.code, asCustomer.err]).toEqual([
       4,
       expect.stringMatching(

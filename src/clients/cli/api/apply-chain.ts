@@ -9,10 +9,10 @@ import {
   countsOf,
   deletionOf,
 } from './apply-changes.ts';
-import { readChain, type Step } from './chain.ts';
 import { unknownIn } from './export-fields.ts';
 import { expandVariables, type VariableNames, withoutVariablesIn } from './export-spec.ts';
 import { isRecord, type Json } from './json.ts';
+import { readChain, readPlugins, type Step } from './step-verbs.ts';
 import type { Plugin } from './types.ts';
 
 /** A step of the list `transformations` of a file; its position in the list is its order. */
@@ -66,7 +66,7 @@ export async function planChain(
   { problems, ...options }: ApplyChoice & { readonly problems: string[] },
 ): Promise<readonly StepChange[]> {
   const wanted = readSteps(listed, problems);
-  const [{ results: stored }, plugins] = [await readChain(api), await api.readPlugins()];
+  const [{ results: stored }, plugins] = [await readChain(api), await readPlugins(api)];
   const resendsSecrets = options.secrets ?? false;
   const comparing = { terminal: deps.terminal, resendsSecrets, problems };
   const changes = wanted.map((step, n): StepChange => {
@@ -144,7 +144,7 @@ function changeOf(
  * @returns what it refused, one line for each
  */
 export async function sendChain(api: Api, changes: readonly StepChange[]): Promise<string[]> {
-  const path = '/pipeline_transformation_configs';
+  const path = 'pipeline_transformation_configs';
   const refused: string[] = [];
   for (const { action, name, id, body } of changes) {
     const ids = { path: { id: String(id) } };
@@ -170,11 +170,11 @@ export function summaryOfChain(
 
 /** The chain as a list for a file, with a variable in place of each secret; empty for a key that may not read it. */
 export async function chainOfFile(api: Api, variables: VariableNames): Promise<readonly Json[]> {
-  const { scopes } = await api.readMe();
+  const { scopes } = await api.call('get', '/api/me');
   if (!scopes.includes('plugin:read')) return [];
   const { results } = await readChain(api);
   if (results.length === 0) return [];
-  const plugins = await api.readPlugins();
+  const plugins = await readPlugins(api);
   return results.map((step) => {
     const plugin = plugins.find(({ id }) => id === step.plugin);
     const secret = new Set(plugin?.config_schema.flatMap((one) => (one.secret ? [one.key] : [])));

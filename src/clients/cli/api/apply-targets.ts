@@ -5,6 +5,7 @@ import {
   webhookFormats,
 } from '../../../foundation/domain/notification.ts';
 import type { CliDeps } from '../deps.ts';
+import { plain } from '../text.ts';
 import type { Api } from './api.ts';
 import {
   type ApplyChoice,
@@ -16,11 +17,13 @@ import {
 import { unknownIn } from './export-fields.ts';
 import { expandVariables, type VariableNames, withoutVariables } from './export-spec.ts';
 import { isRecord, type Json } from './json.ts';
-import { targetCalls } from './notifications.ts';
-import { plain } from '../text.ts';
 import type { NotificationTarget } from './types.ts';
 
 export type TargetChange = Change<string>;
+
+const path = 'notification_targets';
+const listTargets = async (api: Api): Promise<readonly NotificationTarget[]> =>
+  (await api.call('get', path, { query: { limit: 100 } })).results;
 
 const compared = ['format', 'recipients', 'events', 'enabled'] as const;
 const known = ['description', 'kind', 'url', ...compared];
@@ -38,7 +41,7 @@ export async function planTargets(
   all: ApplyChoice & { readonly problems: string[] },
 ): Promise<readonly TargetChange[]> {
   const { problems, ...options } = all;
-  const stored = await targetCalls(api, false).list();
+  const stored = await listTargets(api);
   const names = new Set<string>();
   const changes = listed.flatMap((entry, n): TargetChange[] => {
     const where = `notifications[${n}]`;
@@ -115,16 +118,15 @@ export async function sendTargets(
   changes: readonly TargetChange[],
   refused: string[],
 ): Promise<readonly TargetChange[]> {
-  const calls = targetCalls(api, false);
   const sent: TargetChange[] = [];
   for (const change of changes) {
     const { action, name, id, body } = change;
     // What would take its place was refused.
     if (action === 'delete' && refused.length > 0) continue;
     await collectRefusal(refused, `target ${name}`, async () => {
-      const created = action === 'create' ? await calls.create(body) : null;
-      if (action === 'update' && id !== null) await calls.change(id, body);
-      if (action === 'delete' && id !== null) await calls.remove(id);
+      const created = action === 'create' ? await api.call('post', path, { body }) : null;
+      if (action === 'update') await api.call('patch', `${path}/{id}`, { path: { id }, body });
+      if (action === 'delete') await api.call('delete', `${path}/{id}`, { path: { id } });
       sent.push(created ? { ...change, id: created.id } : change);
     });
   }
@@ -171,7 +173,7 @@ export async function targetsOfFile(
   api: Api,
   variables: VariableNames,
 ): Promise<{ readonly targets: readonly Json[]; readonly leftOut: number }> {
-  const stored = (await targetCalls(api, false).list()).toReversed();
+  const stored = (await listTargets(api)).toReversed();
   const named = stored.filter(
     ({ description: name }) =>
       name !== '' && stored.filter(({ description }) => description === name).length === 1,

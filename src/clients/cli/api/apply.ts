@@ -1,3 +1,4 @@
+import { print } from '../answer.ts';
 import { type CliDeps, CliError, exitCodes, misused } from '../deps.ts';
 import { type Paint, paintFor, plain, plural } from '../text.ts';
 import { type Api, quoted } from './api.ts';
@@ -14,7 +15,6 @@ import { confirm } from './confirm.ts';
 import { changesOf, type Difference, differencesOf } from './differences.ts';
 import { RefusedRequest } from './explain.ts';
 import { type ExportFields, readFieldsAndModels } from './export-fields.ts';
-import { print } from './print.ts';
 import { readExportsFile, type WantedExport } from './exports-file.ts';
 import { listExports } from './find-export.ts';
 import { isRecord, type Json, textOf } from './json.ts';
@@ -279,10 +279,10 @@ async function performOne(
 async function send(api: Api, { action, id, body }: Step): Promise<BatchExport | null> {
   if (action === 'unchanged') return null;
   if (id === null) {
-    return api.call('post', '/batch_exports', { body: { ...body, unique_name: true } });
+    return api.call('post', 'batch_exports', { body: { ...body, unique_name: true } });
   }
-  if (action === 'update') return api.call('patch', '/batch_exports/{id}', { path: { id }, body });
-  await api.call('delete', '/batch_exports/{id}', { path: { id } });
+  if (action === 'update') return api.call('patch', 'batch_exports/{id}', { path: { id }, body });
+  await api.call('delete', 'batch_exports/{id}', { path: { id } });
   return null;
 }
 
@@ -314,7 +314,7 @@ const planned = ({ action, name, id, differences }: Step): DoneStep => ({
 async function projectOf(api: Api, stored: readonly BatchExport[]): Promise<string> {
   const id = stored[0]?.team_id;
   if (id === undefined) return 'the project';
-  const found = (await api.readMe()).projects.find((project) => project.id === id);
+  const found = (await api.call('get', '/api/me')).projects.find((project) => project.id === id);
   return `project ${id}${found ? ` (${plain(found.name)})` : ''}`;
 }
 

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { print } from '../answer.ts';
 import { type CliDeps, CliError, exitCodes } from '../deps.ts';
 import { count, paintFor, plural, shortTime, tableLines } from '../text.ts';
 import type { Api } from './api.ts';
 import { confirm } from './confirm.ts';
-import { print } from './print.ts';
 import { findExport } from './find-export.ts';
 import { keepAsking } from './keep-asking.ts';
 import { type ApiOptions, openApi } from './open-api.ts';
@@ -46,7 +46,7 @@ export async function backfill(deps: CliDeps, name: string, options: BackfillOpt
     ...(options.concurrency === undefined ? {} : { concurrency: options.concurrency }),
   };
   const send = (dryRun: boolean) =>
-    api.call('post', '/batch_exports/{id}/backfill', {
+    api.call('post', 'batch_exports/{id}/backfill', {
       path: { id },
       body: dryRun ? { ...body, dry_run: true } : body,
       optionOf,
@@ -171,7 +171,7 @@ async function waitForBackfill(
   try {
     for (;;) {
       const now = await keepAsking(terminal, () =>
-        api.call('get', '/batch_exports/{batch_export_id}/backfills/{id}', { path }),
+        api.call('get', 'batch_exports/{batch_export_id}/backfills/{id}', { path }),
       );
       const { finished_runs: finished, failed_runs: failed, total_runs: total } = now;
       const eta =

@@ -26,7 +26,7 @@ const pageSize = 1_000;
 /** Maximum pages of new entries in one poll; a flood is cut. */
 const maxPages = 5;
 
-type LogQuery = QueryOf<'get', '/batch_exports/{batch_export_id}/logs'>;
+type LogQuery = QueryOf<'get', 'batch_exports/{batch_export_id}/logs'>;
 
 /** `sluice logs`: the newest entries, the newest last; with --follow until Ctrl-C. */
 export async function logs(deps: CliDeps, name: string, options: LogsOptions): Promise<void> {
@@ -58,12 +58,12 @@ export async function logs(deps: CliDeps, name: string, options: LogsOptions): P
 async function readPage(api: Api, id: string, run: string | undefined, query: LogQuery) {
   const page =
     run === undefined
-      ? await api.call('get', '/batch_exports/{batch_export_id}/logs', {
+      ? await api.call('get', 'batch_exports/{batch_export_id}/logs', {
           path: { batch_export_id: id },
           query,
           optionOf,
         })
-      : await api.call('get', '/batch_exports/{batch_export_id}/runs/{run_id}/logs', {
+      : await api.call('get', 'batch_exports/{batch_export_id}/runs/{run_id}/logs', {
           path: { batch_export_id: id, run_id: run },
           query,
           optionOf,

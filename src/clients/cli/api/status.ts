@@ -1,4 +1,5 @@
 import { exportHealths } from '../../../foundation/domain/batch-export.ts';
+import { print } from '../answer.ts';
 import { type CliDeps, CliError } from '../deps.ts';
 import {
   type Colour,
@@ -12,9 +13,8 @@ import {
   tableLines,
 } from '../text.ts';
 import type { Api } from './api.ts';
-import { causeLines } from './causes.ts';
+import { causeLines } from './cause-verbs.ts';
 import { healthColours } from './export-text.ts';
-import { print } from './print.ts';
 import { listExports } from './find-export.ts';
 import { type ApiOptions, openApi } from './open-api.ts';
 import type { BatchExport, Health, Readiness } from './types.ts';
@@ -44,7 +44,7 @@ export async function status(
   options: ApiOptions & { readonly check?: boolean; readonly all?: boolean },
 ) {
   const api = openApi(deps, options);
-  const service = await api.readReadiness();
+  const service = await api.call('get', '/readyz', { accepts: 503 });
   if (options.all) {
     await statusOfAll(deps, options, api, service);
     return;
@@ -68,15 +68,15 @@ async function statusOfAll(
   service: Readiness,
 ): Promise<void> {
   const [causes, exports, customers] = await Promise.all([
-    api.callAdmin('get', '/causes', { query: { limit: shownCauses } }),
-    api.callAdmin('get', '/exports', { query: { limit: 1 } }),
-    api.callAdmin('get', '/causes', { query: { limit: 1, turn: 'customer' } }),
+    api.call('get', '/api/admin/causes', { query: { limit: shownCauses } }),
+    api.call('get', '/api/admin/exports', { query: { limit: 1 } }),
+    api.call('get', '/api/admin/causes', { query: { limit: 1, turn: 'customer' } }),
   ]);
   const found = { url: api.url, service, exports: exports.count, causes: causes.results };
   print(deps, options, found, () => [
     ...serviceLines(api.url, service, paintFor(deps.terminal)),
     `Exports   ${exports.count} of all customers`,
-    ...causeLines(deps, causes.results, causes.count),
+    ...causeLines(causes, { paint: paintFor(deps.terminal) }),
   ]);
   // The screen has only the causes of the most exports.
   const isWell = service.status === 'ok' && causes.count === customers.count;

@@ -1,7 +1,8 @@
 import { type Command, Option } from 'commander';
 import { readList, readWholeNumber } from '../arguments.ts';
 import type { CliDeps } from '../deps.ts';
-import { missingRows, withApi } from './open-api.ts';
+import { withApi } from './open-api.ts';
+import { missingRows, optionOf } from './verb.ts';
 
 /** `sluice status`, `backfill`, `logs`, `apply` and `export`. */
 // biome-ignore lint/complexity/noExcessiveLinesPerFunction: a list of verbs
@@ -33,7 +34,7 @@ export function registerTasks(program: Command, deps: CliDeps): void {
         'which intervals: all, those without data (failed), those without data that were asked for (missing), those that never ran (none) (default: all)',
       ).choices(['all', 'failed', 'missing', 'none']),
     )
-    .addOption(missingRows())
+    .addOption(optionOf(missingRows))
     .option('--yes', 'drop missing rows without asking')
     .option('--newest-first', 'begin with the newest interval')
     .option('--concurrency <n>', 'maximum runs at a time', readWholeNumber)
