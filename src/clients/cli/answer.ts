@@ -1,5 +1,4 @@
-import { inSnakeCase } from '../../foundation/domain/snake-case.ts';
-import type { CliDeps } from './deps.ts';
+import { type CliDeps, CliError, misused, type Terminal } from './deps.ts';
 import { tableLines } from './text.ts';
 
 /** Prints an answer as one line of JSON, or as lines for people. */
@@ -13,16 +12,14 @@ export function print(
   else for (const line of lines()) deps.print(line);
 }
 
-/** Prints one record, its names in snake_case. */
-export function printRecord(deps: CliDeps, json = false, given: object): void {
-  const record = inSnakeCase(given);
-  print(deps, { json }, record, () => recordLines(record));
-}
-
-/** Prints records with the same fields: as a JSON array, or as a table. */
-export function printRecords(deps: CliDeps, json = false, given: readonly object[]): void {
-  const records = given.map(inSnakeCase);
-  print(deps, { json }, records, () => recordsLines(records));
+/** @throws CliError if a person says no, or if there is no person to ask and `yes` was not given */
+export async function confirm({ ask }: Terminal, question: string, yes: boolean): Promise<void> {
+  if (yes) return;
+  if (ask === null) {
+    throw misused(`${question} Pass --yes: there is no terminal to ask.`);
+  }
+  const answer = await ask(`${question} [y/N] `);
+  if (!/^y(es)?$/i.test(answer.trim())) throw new CliError('Nothing was changed.');
 }
 
 /** A line per field. */

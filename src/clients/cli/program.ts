@@ -11,15 +11,10 @@ import { registerVerbs } from './api/verb.ts';
 import { registerCompletion } from './completion.ts';
 import { type CliDeps, misused } from './deps.ts';
 import { registerDoctor } from './doctor.ts';
-import { register as registerEras } from './eras.ts';
 import { register as registerErase } from './erase.ts';
-import { register as registerEvents } from './events.ts';
-import { register as registerKeys, withFirstKey } from './keys.ts';
-import { register as registerMigrate } from './migrate.ts';
-import { register as registerModels } from './models.ts';
+import { hostVerbs, withFirstKey } from './host-verbs.ts';
 import { register as registerQuickstart } from './quickstart.ts';
 import { register as registerVerify } from './verify.ts';
-import { register as registerWork } from './work.ts';
 
 /** What a command belongs to, as the help lists them. */
 const groups = {
@@ -38,6 +33,10 @@ const commands = {
   organizations: 'organizations (the key of an operator)',
   projects: 'projects of an organization (the key of an operator)',
   keys: 'API keys of an organization, and of operators (the key of an operator)',
+  events: 'the built-in events table',
+  models: 'models that can be exported (MODELS_FILE)',
+  eras: 'history of the database: a restore, a copy or a failover begins a new era',
+  work: 'work besides runs that was set aside, because three processes died during it',
   offboardings:
     'organizations and projects that were deleted, and what stays in their buckets (the key of an operator)',
 } as const;
@@ -59,7 +58,6 @@ export function createProgram(deps: CliDeps, version: string): Command {
     ...{ ...exportVerbs, ...runVerbs, ...recordVerbs, ...stepVerbs, ...causeVerbs },
     ...{ ...targetVerbs, ...withFirstKey(tenantVerbs) },
   });
-  registerKeys(program, deps);
   program
     .command('admin', { hidden: true })
     .allowUnknownOption()
@@ -70,19 +68,11 @@ export function createProgram(deps: CliDeps, version: string): Command {
       );
     });
   program.commandsGroup(groups.here);
-  for (const register of [
-    registerDoctor,
-    registerMigrate,
-    registerQuickstart,
-    registerEvents,
-    registerModels,
-    registerVerify,
-    registerErase,
-    registerEras,
-    registerWork,
-  ]) {
-    register(program, deps);
-  }
+  registerDoctor(program, deps);
+  registerQuickstart(program, deps);
+  registerVerbs(program, deps, commands, hostVerbs);
+  registerVerify(program, deps);
+  registerErase(program, deps);
   program.commandsGroup('Other:');
   program.helpCommand('help [command]', 'show the options of a command');
   registerCompletion(program, deps);

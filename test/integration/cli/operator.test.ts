@@ -259,8 +259,18 @@ test('creates, lists, disables and enables organizations, projects and keys', as
     false,
     false,
   ]);
-  const own = await json('keys', 'create', '--operator', '--scopes', 'operator:read', '--name', 'watch');
-  expect((await json('keys', 'list', '--operator')).map((one: { id: string }) => one.id)).toContain(own.id);
+  const own = await json(
+    'keys',
+    'create',
+    '--operator',
+    '--scopes',
+    'operator:read',
+    '--name',
+    'watch',
+  );
+  expect((await json('keys', 'list', '--operator')).map((one: { id: string }) => one.id)).toContain(
+    own.id,
+  );
   const none = await operator('keys', 'revoke', '3f0cf0b7-5a2c-4e0e-9d0e-7d3b1c9f2a11');
   expect([none.code, none.err]).toEqual([
     expect.any(Number),

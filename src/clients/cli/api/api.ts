@@ -13,7 +13,7 @@ export interface CallOptions<Query = unknown> {
   readonly body?: unknown;
   /** Default: 30 seconds, for the whole answer. */
   readonly patienceMs?: number;
-  /** Says what a 404 means. */
+  /** Says what a 404 means; `{id}` is the value of the path. */
   readonly notFound?: string | undefined;
   /** The options that fields and query parameters come from, for messages: `start_at` → `--from`. */
   readonly optionOf?: Readonly<Record<string, string>>;
@@ -49,6 +49,7 @@ export interface Connection {
   readonly onWait: (seconds: number) => void;
 }
 
+const parameter = /\{(\w+)\}/g;
 const patienceMs = 30_000;
 /** The service may ask to wait, but not for ever. */
 const longestWaitSeconds = 60;
@@ -87,15 +88,16 @@ export function connectApi({ url, key, project, signal, onWait }: Connection): A
   };
 
   const send: Api['send'] = async (method, path, options = {}) => {
-    const { body, notFound, optionOf, accepts, isText = false } = options;
+    const { body, optionOf, accepts, isText = false, path: values = {} } = options;
     const whole = path.startsWith('/') ? path : `/api/projects/{project_id}/${path}`;
-    const address = addressOf(whole, { project_id: project, ...options.path }, options.query);
+    const address = addressOf(whole, { project_id: project, ...values }, options.query);
     const verb = method.toUpperCase();
     const answer = await request(verb, address, body, options.patienceMs ?? patienceMs);
     const { status, json, text } = answer;
     const isWell = (status >= 200 && status < 300) || status === accepts;
     if (isWell && isText) return text;
     if (isWell && (json !== undefined || status === 204)) return json ?? null;
+    const notFound = options.notFound?.replaceAll(parameter, (_, name) => String(values[name]));
     throw explainAnswer(answer, { method: verb, url: base, project, notFound, optionOf });
   };
   return {
@@ -109,7 +111,7 @@ export function connectApi({ url, key, project, signal, onWait }: Connection): A
 
 /** The path with its parameters and its query. */
 function addressOf(path: string, values: Json, query: unknown): string {
-  const filled = path.replaceAll(/\{(\w+)\}/g, (_, name: string) =>
+  const filled = path.replaceAll(parameter, (_, name: string) =>
     encodeURIComponent(String(values[name] ?? '')),
   );
   const search = new URLSearchParams();

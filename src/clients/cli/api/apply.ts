@@ -1,4 +1,4 @@
-import { print } from '../answer.ts';
+import { confirm, print } from '../answer.ts';
 import { type CliDeps, CliError, exitCodes, misused } from '../deps.ts';
 import { type Paint, paintFor, plain, plural } from '../text.ts';
 import { type Api, quoted } from './api.ts';
@@ -11,7 +11,6 @@ import {
   summaryOfTargets,
   type TargetChange,
 } from './apply-targets.ts';
-import { confirm } from './confirm.ts';
 import { changesOf, type Difference, differencesOf } from './differences.ts';
 import { RefusedRequest } from './explain.ts';
 import { type ExportFields, readFieldsAndModels } from './export-fields.ts';

@@ -1,9 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { print } from '../answer.ts';
+import { confirm, print } from '../answer.ts';
 import { type CliDeps, CliError, exitCodes } from '../deps.ts';
 import { count, paintFor, plural, shortTime, tableLines } from '../text.ts';
 import type { Api } from './api.ts';
-import { confirm } from './confirm.ts';
 import { findExport } from './find-export.ts';
 import { keepAsking } from './keep-asking.ts';
 import { type ApiOptions, openApi } from './open-api.ts';

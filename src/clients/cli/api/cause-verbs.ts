@@ -1,10 +1,8 @@
 import { type OperatorAction as Action, turns } from '../../../foundation/domain/causes.ts';
-import { print } from '../answer.ts';
+import { confirm, print } from '../answer.ts';
 import { CliError, exitCodes } from '../deps.ts';
 import { type Cell, plain, plural, shortName, shortTime } from '../text.ts';
 import { type Api, readAll } from './api.ts';
-import { confirm } from './confirm.ts';
-import { createProgress } from './progress.ts';
 import type { Cause, OperatorExport } from './types.ts';
 import { type Called, type Field, get, hidden, tableOf, type Verbs, yes } from './verb.ts';
 
@@ -125,6 +123,7 @@ async function act(action: Action, { deps, api, given, isJson }: Called): Promis
     return null;
   }
   await confirm(deps.terminal, `${summary}. Start?`, given.yes === true);
+  const { createProgress } = await import('./progress.ts');
   const progress = createProgress(deps.terminal);
   const acted: Acted[] = [];
   for (const { id, name } of exports) {

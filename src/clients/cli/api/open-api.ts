@@ -43,7 +43,9 @@ export function openApi({ terminal }: CliDeps, options: ApiOptions): Api {
     );
   }
   if (settings.key === null) {
-    throw misused('SLUICE_KEY is not set. Set it to an API key; `sluice keys create` issues one.');
+    throw misused(
+      "SLUICE_KEY is not set. Set it to an API key; `sluice keys create` issues one. The first is an operator's: `sluice keys create --operator` on the machine of the service.",
+    );
   }
   // A header cannot hold other characters.
   if (!/^[\x21-\x7e]+$/.test(settings.key)) {

@@ -3,8 +3,7 @@ import { readPercent, readWholeNumber } from '../arguments.ts';
 import { misused } from '../deps.ts';
 import { type Colour, count, cut, plural, shortTime, tableLines } from '../text.ts';
 import { quoted } from './api.ts';
-import { isRecord, textOf } from './json.ts';
-import { readRange } from './time-range.ts';
+import { isRecord, type Json, textOf } from './json.ts';
 import type { AnswerOf } from './types.ts';
 import { type Called, type Field, get, post, theExport, type Verbs, yes } from './verb.ts';
 
@@ -15,7 +14,8 @@ const range: Readonly<Record<string, Field>> = {
 const last: Field = ['--last <span>', 'instead of --from and --to: such as 6h or 2d'];
 
 /** What was given, with the bounds of the range as times. */
-function withRange({ api, given }: Called) {
+async function withRange({ api, given }: Called): Promise<Json> {
+  const { readRange } = await import('./time-range.ts');
   const { start_at: from, end_at: to } = readRange(api, given);
   return { ...given, from, to };
 }
@@ -71,10 +71,8 @@ export const recordVerbs: Verbs = {
     options: { ...range, reason: ['--reason <text>', 'kept in the changes of the export'] },
     flags: { last, yes },
     prepare: withRange,
-    confirm: (called) => {
-      const { from, to } = withRange(called);
-      return `Accept the intervals of ${quoted(called.batchExport.name)} from ${shortTime(from)} to ${shortTime(to)} that are not done, as they are?`;
-    },
+    confirm: ({ batchExport, given: { from, to } }) =>
+      `Accept the intervals of ${quoted(batchExport.name)} from ${shortTime(String(from))} to ${shortTime(String(to))} that are not done, as they are?`,
     lines: (done) => [
       `${plural(done.accepted, 'interval')} accepted. Complete up to ${shortTime(done.high_water_mark)}.`,
     ],

@@ -1,6 +1,5 @@
 import { readCount, readList } from '../arguments.ts';
 import { count, shortTime, tableLines } from '../text.ts';
-import { confirmRemoval } from './backfill.ts';
 import { runLines } from './export-text.ts';
 import type { Json } from './json.ts';
 import type { AnswerOf } from './types.ts';
@@ -68,12 +67,13 @@ export const runVerbs: Verbs = {
 async function confirmDrop({ api, deps, given, batchExport }: Called): Promise<void> {
   const run = await api.call('get', oneRun, {
     path: given,
-    notFound: ofRun.notFound.replace('{id}', String(given.id)),
+    notFound: ofRun.notFound,
   });
   const preview = await api.call('post', 'batch_exports/{id}/backfill', {
     path: { id: batchExport.id },
     body: { start_at: run.data_interval_start, end_at: run.data_interval_end, dry_run: true },
   });
+  const { confirmRemoval } = await import('./backfill.ts');
   if ('dry_run' in preview) await confirmRemoval(deps, preview, given.yes === true);
 }
 

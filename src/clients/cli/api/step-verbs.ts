@@ -1,9 +1,8 @@
 import { print } from '../answer.ts';
 import { readWholeNumber } from '../arguments.ts';
-import { CliError, misused, type Terminal } from '../deps.ts';
+import { type CliDeps, CliError, misused } from '../deps.ts';
 import { type Cell, plural, tableLines } from '../text.ts';
 import { type Api, quoted, readAll } from './api.ts';
-import { expandVariables } from './export-spec.ts';
 import type { Json } from './json.ts';
 import type { AnswerOf, Plugin } from './types.ts';
 import { type Field, get, list, patch, post, remove, tableOf, type Verbs, yes } from './verb.ts';
@@ -69,7 +68,7 @@ const ofStep = {
 } as const;
 
 /** The settings of a step are texts, as plugins take them. `${NAME}` is an environment variable: a secret is in no history. */
-function settingsOf({ terminal, given }: { terminal: Terminal; given: Json }): Json {
+async function settingsOf({ terminal }: CliDeps, given: Json): Promise<Json> {
   const { set, isEnabled, isDisabled } = given;
   if (isEnabled && isDisabled) throw misused('Use --enabled or --disabled, not both.');
   const problems: string[] = [];
@@ -78,6 +77,7 @@ function settingsOf({ terminal, given }: { terminal: Terminal; given: Json }): J
     if (key === '') problems.push(`--set takes setting=value, not ${assignment}.`);
     return [key, value] as const;
   });
+  const { expandVariables } = await import('./export-spec.ts');
   const expanded = expandVariables(Object.fromEntries(config), terminal.env, (field, variable) =>
     problems.push(`${field}: the environment variable ${variable} is not set.`),
   );
@@ -130,7 +130,7 @@ export const stepVerbs: Verbs = {
       if (!given.isEnabled && !given.isDisabled) {
         throw misused('Say whether the step changes rows from now on: --enabled or --disabled.');
       }
-      const body = settingsOf({ terminal: deps.terminal, given });
+      const body = await settingsOf(deps, given);
       const plugin = await findPlugin(api, String(given.plugin));
       const chain = await readChain(api);
       const last = Math.max(0, ...chain.results.map(({ order }) => order));
@@ -145,8 +145,8 @@ export const stepVerbs: Verbs = {
     about: 'change a step; what is not set stays',
     ...settings,
     ...ofStep,
-    prepare({ deps: { terminal }, given }) {
-      const body = { ...settingsOf({ terminal, given }), name: given.name, order: given.order };
+    async prepare({ deps, given }) {
+      const body = { ...(await settingsOf(deps, given)), name: given.name, order: given.order };
       if (Object.values(body).some((value) => value !== undefined)) return { ...given, ...body };
       throw misused('Nothing is set. Use --set, --name, --order, --enabled or --disabled.');
     },

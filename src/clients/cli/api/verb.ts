@@ -1,9 +1,9 @@
 import { Argument, type Command, Option } from 'commander';
-import { print, printRecord, recordLines, recordsLines } from '../answer.ts';
+import { confirm, print, recordLines, recordsLines } from '../answer.ts';
+import { inSnakeCase } from '../../../foundation/domain/snake-case.ts';
 import { type CliDeps, CliError } from '../deps.ts';
 import { type Cell, type Paint, paintFor, tableLines } from '../text.ts';
 import { type Api, type CallOptions, readAll, readNewest } from './api.ts';
-import { confirm } from './confirm.ts';
 import { findExport } from './find-export.ts';
 import { isRecord, type Json } from './json.ts';
 import { type ApiOptions, openApi, withApi } from './open-api.ts';
@@ -63,12 +63,10 @@ export interface More<Answer> {
   readonly isDefault?: true;
   /** All items of a list with offsets, or the newest of a cursor list, at most `limit`. */
   readonly list?: 'all' | 'newest';
-  /** Does it on the machine of the service instead, before the API is called; null: it is called. */
-  instead?(deps: CliDeps, given: Json): Promise<object> | null;
   /** Another path, by what was given. */
   at?(path: string, given: Json): string;
   /** Replaces the fields that were given. */
-  prepare?(called: Called<Answer>): Json;
+  prepare?(called: Called<Answer>): Json | Promise<Json>;
   /** The question to a person. */
   confirm?(called: Called<Answer>): string | Promise<string>;
   /** Several requests instead of one; null: all was done and printed. */
@@ -91,6 +89,13 @@ export const get = verbOf('get');
 export const post = verbOf('post');
 export const patch = verbOf('patch');
 export const remove = verbOf('delete');
+
+/** A verb that calls no API: it runs on the machine of the service. */
+export const here = <Answer>(
+  more: More<Answer> & Required<Pick<More<Answer>, 'run'>>,
+): Verb<unknown> => {
+  return { method: 'get', path: '', more: more as More<unknown> };
+};
 
 /** A verb of a path that is not in the OpenAPI document. */
 export const hidden = (method: Method, path: string, more: More<Json>): Verb<unknown> => {
@@ -152,7 +157,8 @@ function registerVerb(command: Command, deps: CliDeps, one: Verb<unknown>): void
     ([name, field]) => [name, optionOf(field)] as const,
   );
   for (const [, option] of named) command.addOption(option);
-  withApi(command, { hasProject: !named.some(([, { long }]) => long === '--project') });
+  if (one.path === '') command.option('--json', 'print JSON');
+  else withApi(command, { hasProject: !named.some(([, { long }]) => long === '--project') });
   command.action(async (...values: readonly unknown[]) => {
     const parsed = command.opts<Json>();
     const given = {
@@ -192,24 +198,25 @@ async function runVerb(
   options: ApiOptions,
 ): Promise<void> {
   const { more } = one;
-  const other = await more.instead?.(deps, written);
-  if (other) {
-    printRecord(deps, options.json, other);
-    return;
-  }
-  const api = openApi(deps, options);
+  let opened: Api | null = null;
+  const api = () => (opened ??= openApi(deps, options));
+  // A wrong address or a missing key comes before every question.
+  if (!more.run) api();
   const [name, theirs] = exportOf(more, written);
-  const batchExport = theirs === undefined ? null : await findExport(api, theirs);
+  const batchExport = theirs === undefined ? null : await findExport(api(), theirs);
   const given = { ...written, ...(batchExport && name && { [name]: batchExport.id }) };
   const calledWith = (fields: Json): Called => ({
-    ...{ deps, api, given: fields, paint: paintFor(deps.terminal), isJson: options.json ?? false },
+    ...{ deps, given: fields, paint: paintFor(deps.terminal), isJson: options.json ?? false },
+    get api() {
+      return api();
+    },
     get batchExport() {
       if (!batchExport) throw new Error(`${one.path} has no export`);
       return batchExport;
     },
-    send: (extra = {}, call = {}) => request(one, api, { ...fields, ...extra }, call),
+    send: (extra = {}, call = {}) => request(one, api(), { ...fields, ...extra }, call),
   });
-  const called = calledWith(more.prepare?.(calledWith(given)) ?? given);
+  const called = calledWith((await more.prepare?.(calledWith(given))) ?? given);
   if (more.confirm) {
     await confirm(deps.terminal, await more.confirm(called), called.given.yes === true);
   }
@@ -240,10 +247,9 @@ async function request(
     ([name, value]) =>
       value !== undefined && !Object.hasOwn(flags, name) && !address.includes(`{${name}}`),
   );
-  const notFound = more.notFound?.replaceAll(/\{(\w+)\}/g, (_, name: string) => String(all[name]));
   const call = (query: Json) =>
     api.send(method, address, {
-      ...{ path: all, notFound, optionOf: writtenAs({ ...args, ...more.options }) },
+      ...{ path: all, notFound: more.notFound, optionOf: writtenAs({ ...args, ...more.options }) },
       ...(patienceMs !== undefined && { patienceMs }),
       ...options,
       ...(method === 'get' ? { query } : sent.length > 0 && { body: Object.fromEntries(sent) }),
@@ -274,12 +280,15 @@ function printAnswer(
 ): void {
   const { json, lines } = more;
   const results = isRecord(answer) && Array.isArray(answer.results) ? answer.results : answer;
-  const document = json ? json(answer, called) : results;
+  const document = json ? json(answer, called) : inSnakeCaseAll(results);
   print(deps, options, document, () => {
     if (lines) return lines(answer, called);
     return Array.isArray(document) ? recordsLines(document) : recordLines(document as object);
   });
 }
+
+const inSnakeCaseAll = (value: unknown): unknown =>
+  Array.isArray(value) ? value.map(inSnakeCase) : isRecord(value) ? inSnakeCase(value) : value;
 
 /** A table with a line per item, or the text for none. */
 export function tableOf<Item>(
