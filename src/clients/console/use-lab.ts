@@ -1,6 +1,6 @@
 import { useState } from 'react';
 import type { LabRequest, Trial } from './api-types.ts';
-import { ApiFailure } from './api-call.ts';
+import { ApiFailure } from './api.ts';
 import { useConsole, useDescription } from './console-context.ts';
 import { labRowsOf } from './lab-rows.ts';
 import { useAction } from './use-action.ts';
@@ -30,7 +30,7 @@ export interface LabState {
 
 /** @param chain the chain to try, read when the lab runs */
 export function useLab(chain: () => Pick<LabRequest, 'configs' | 'stored'>): LabState {
-  const { client } = useConsole();
+  const { api } = useConsole();
   const here = useDescription().data?.installation;
   const [draft, setDraft] = useState<LabDraft>({
     source: 'sample',
@@ -41,7 +41,8 @@ export function useLab(chain: () => Pick<LabRequest, 'configs' | 'stored'>): Lab
   const [trials, setTrials] = useState<readonly Trial[] | null>(null);
   const ask = async (request: LabRequest) => {
     try {
-      return (await client.tryChain({ ...chain(), ...request })).rows;
+      return (await api.post('pipeline_transformation_configs/lab', {}, { ...chain(), ...request }))
+        .rows;
     } catch (error) {
       throw error instanceof ApiFailure ? atStep(error) : error;
     }

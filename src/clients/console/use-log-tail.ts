@@ -1,6 +1,5 @@
 import { useEffect, useState } from 'react';
-import type { ApiFailure } from './api-call.ts';
-import type { Client } from './client.ts';
+import type { Api, ApiFailure } from './api.ts';
 import { appended, type TailEntries } from './log-tail.ts';
 import { toFailure } from './use-resource.ts';
 
@@ -22,7 +21,7 @@ const unread: TailState = { entries: null, failure: null, ended: false };
  * The log of a run as it is written. It asks again with the cursor of the last answer: after a failure, or while
  * the tab was hidden, it goes on from there and misses nothing. It stops when the run has ended.
  */
-export function useLogTail(client: Client, exportId: string, runId: string): TailState {
+export function useLogTail(api: Api, exportId: string, runId: string): TailState {
   const [state, setState] = useState(unread);
   useEffect(() => {
     const abort = new AbortController();
@@ -34,7 +33,11 @@ export function useLogTail(client: Client, exportId: string, runId: string): Tai
 
     const ask = async (): Promise<number> => {
       try {
-        const tail = await client.tailLogs(exportId, runId, cursor, abort.signal);
+        const tail = await api.get(
+          'batch_exports/{batch_export_id}/runs/{run_id}/logs/tail',
+          { batch_export_id: exportId, run_id: runId, cursor, limit: 200 },
+          abort.signal,
+        );
         cursor = tail.cursor;
         isDone = tail.ended && !tail.has_more;
         setState(({ entries }) => ({
@@ -66,6 +69,6 @@ export function useLogTail(client: Client, exportId: string, runId: string): Tai
       clearTimeout(timer);
       document.removeEventListener('visibilitychange', poll);
     };
-  }, [client, exportId, runId]);
+  }, [api, exportId, runId]);
   return state;
 }

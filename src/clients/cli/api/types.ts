@@ -1,42 +1,10 @@
 import type { components, paths } from '../../../../dist/api-schema.d.ts';
 
-/** Types of the API's calls, from the OpenAPI document that the build writes. */
+/** Types of the API, from the OpenAPI document that the build writes. */
+
+export type { AnswerOf, Method, PathOf, QueryOf } from '../../../../dist/api-schema.d.ts';
 
 type Schemas = components['schemas'];
-type OfProject = '/api/projects/{project_id}/';
-
-export type Method = 'get' | 'post' | 'patch' | 'delete';
-
-/** A path of the API, or what follows the project in it: `batch_exports/{id}`. */
-export type PathOf<M extends Method> = {
-  [Path in keyof paths]: paths[Path] extends Record<M, unknown>
-    ? Path | (Path extends `${OfProject}${infer Rest}` ? Rest : never)
-    : never;
-}[keyof paths];
-
-type OperationOf<M extends Method, Path extends string> =
-  | OperationAt<M, Path>
-  | OperationAt<M, `${OfProject}${Path}`>;
-
-type OperationAt<M extends Method, Path> = Path extends keyof paths
-  ? paths[Path] extends Record<M, infer Operation>
-    ? Operation
-    : never
-  : never;
-
-/** The JSON of a successful answer; null if it has none. */
-export type AnswerOf<M extends Method, Path extends string> =
-  OperationOf<M, Path> extends { responses: infer Responses }
-    ? Responses[keyof Responses & (200 | 201)] extends {
-        content: { readonly 'application/json': infer Json };
-      }
-      ? Json
-      : null
-    : never;
-
-export type QueryOf<M extends Method, Path extends string> =
-  OperationOf<M, Path> extends { parameters: { query?: infer Query } } ? Query : never;
-
 export type NotificationTarget = Schemas['NotificationTarget'];
 export type NotificationDelivery = Schemas['NotificationDelivery'];
 export type Cause = Schemas['Cause'];

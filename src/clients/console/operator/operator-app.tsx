@@ -1,4 +1,6 @@
 import { useEffect, useMemo, useState } from 'react';
+import { connectApi } from '../api.ts';
+import { targetPaths } from '../targets-context.ts';
 import { Failure } from '../parts/notice.tsx';
 import { ServiceBanner } from '../parts/service-banner.tsx';
 import { TargetList } from '../parts/target-list.tsx';
@@ -8,7 +10,6 @@ import { installationEvents } from '../target-events.ts';
 import { useFocusOnPage } from '../use-focus-on-page.ts';
 import { useResource } from '../use-resource.ts';
 import { CausesPage } from './causes-page.tsx';
-import { createOperatorClient } from './operator-client.ts';
 
 interface Props {
   readonly operatorKey: string;
@@ -17,8 +18,8 @@ interface Props {
 
 /** The page of an operator: all customers, by what is wrong, and who is notified of it. */
 export function OperatorApp({ operatorKey, onSignOut }: Props) {
-  const client = useMemo(
-    () => createOperatorClient(operatorKey, () => onSignOut('The API key is no longer accepted.')),
+  const api = useMemo(
+    () => connectApi(operatorKey, '', () => onSignOut('The API key is no longer accepted.')),
     [operatorKey, onSignOut],
   );
   const isOnNotifications = usePage() === 'notifications';
@@ -29,7 +30,7 @@ export function OperatorApp({ operatorKey, onSignOut }: Props) {
     reload,
   } = useResource({
     key: 'me',
-    load: (signal) => client.getMe(signal),
+    load: (signal) => api.get('/api/admin/me', {}, signal),
     pollMs: (data) => (data ? null : 10_000),
   });
   const mayWrite = me?.scopes.includes('operator:write') ?? false;
@@ -61,12 +62,13 @@ export function OperatorApp({ operatorKey, onSignOut }: Props) {
         )}
         {isOnNotifications ? (
           <TargetList
-            {...{ targets: client.targets, mayWrite, reach: null, events: installationEvents }}
+            {...{ api, mayWrite, reach: null, events: installationEvents }}
+            base={targetPaths.installation}
           >
             <p>A target here hears of the exports of all customers, and of dead workers.</p>
           </TargetList>
         ) : (
-          <CausesPage client={client} mayWrite={mayWrite} />
+          <CausesPage api={api} mayWrite={mayWrite} />
         )}
       </main>
     </>
