@@ -1,11 +1,12 @@
-import { useEffect, useMemo, useState } from 'react';
+import { useEffect, useMemo } from 'react';
 import { connectApi } from '../api.ts';
 import { targetPaths } from '../targets-context.ts';
 import { Failure } from '../parts/notice.tsx';
 import { ServiceBanner } from '../parts/service-banner.tsx';
 import { TargetList } from '../parts/target-list.tsx';
 import { TopBar } from '../parts/top-bar.tsx';
-import { currentHash, hrefOf, type Route, readRoute } from '../route.ts';
+import { hrefOf, type Route, readRoute } from '../route.ts';
+import { useHash } from '../use-route.ts';
 import { installationEvents } from '../target-events.ts';
 import { useFocusOnPage } from '../use-focus-on-page.ts';
 import { useResource } from '../use-resource.ts';
@@ -91,18 +92,11 @@ function Place({ page, isOpen, children }: PlaceProps) {
 
 /** Messages have a link to an export's page, which is its customer's: an operator gets the causes of that export. */
 function usePage(): Route['page'] {
-  const [hash, setHash] = useState(currentHash);
+  const route = readRoute(useHash());
+  const exportId = 'exportId' in route ? route.exportId : null;
   useEffect(() => {
-    const follow = () => {
-      const route = readRoute(currentHash());
-      if ('exportId' in route) {
-        window.location.replace(hrefOf({ page: 'exports' }, '', { search: route.exportId }));
-      }
-      setHash(currentHash());
-    };
-    follow();
-    window.addEventListener('hashchange', follow);
-    return () => window.removeEventListener('hashchange', follow);
-  }, []);
-  return readRoute(hash).page;
+    if (exportId === null) return;
+    window.location.replace(hrefOf({ page: 'exports' }, '', { search: exportId }));
+  }, [exportId]);
+  return route.page;
 }
