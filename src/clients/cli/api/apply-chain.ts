@@ -1,14 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { CliDeps, Terminal } from '../deps.ts';
-import { plain, plural } from '../text.ts';
+import { plain } from '../text.ts';
 import type { Api } from './api.ts';
-import {
-  type ApplyChoice,
-  type Change,
-  collectRefusal,
-  countsOf,
-  deletionOf,
-} from './apply-changes.ts';
+import { type ApplyChoice, type Change, deletionOf } from './apply-changes.ts';
 import { unknownIn } from './export-fields.ts';
 import { expandVariables, type VariableNames, withoutVariablesIn } from './export-spec.ts';
 import { isRecord, type Json } from './json.ts';
@@ -24,7 +18,7 @@ interface WantedStep {
   readonly where: string;
 }
 
-export type StepChange = Change<number>;
+type StepChange = Change<number>;
 
 const fields = ['name', 'plugin', 'enabled', 'config'];
 
@@ -136,36 +130,6 @@ function changeOf(
     fields: [],
     body: { ...body, name, plugin: plugin?.id },
   };
-}
-
-/**
- * Goes on after a step that the service refuses, so that all faults are known at once.
- *
- * @returns what it refused, one line for each
- */
-export async function sendChain(api: Api, changes: readonly StepChange[]): Promise<string[]> {
-  const path = 'pipeline_transformation_configs';
-  const refused: string[] = [];
-  for (const { action, name, id, body } of changes) {
-    const ids = { path: { id: String(id) } };
-    // What would take its place was refused.
-    if (action === 'delete' && refused.length > 0) continue;
-    await collectRefusal(refused, `step ${name}`, async () => {
-      if (action === 'create') await api.call('post', path, { body });
-      if (action === 'update') await api.call('patch', `${path}/{id}`, { ...ids, body });
-      if (action === 'delete') await api.call('delete', `${path}/{id}`, ids);
-    });
-  }
-  return refused;
-}
-
-/** `1 step created, 2 unchanged`; null without a list of steps. */
-export function summaryOfChain(
-  changes: readonly StepChange[] | null,
-  isDryRun: boolean,
-): string | null {
-  if (changes === null) return null;
-  return `Transformations: ${countsOf(changes, isDryRun, (count) => plural(count, 'step'))}`;
 }
 
 /** The chain as a list for a file, with a variable in place of each secret; empty for a key that may not read it. */

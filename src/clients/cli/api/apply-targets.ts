@@ -7,13 +7,7 @@ import {
 import type { CliDeps } from '../deps.ts';
 import { plain } from '../text.ts';
 import type { Api } from './api.ts';
-import {
-  type ApplyChoice,
-  type Change,
-  collectRefusal,
-  countsOf,
-  deletionOf,
-} from './apply-changes.ts';
+import { type ApplyChoice, type Change, deletionOf } from './apply-changes.ts';
 import { unknownIn } from './export-fields.ts';
 import { expandVariables, type VariableNames, withoutVariables } from './export-spec.ts';
 import { isRecord, type Json } from './json.ts';
@@ -107,32 +101,6 @@ function wrongChoicesOf({ kind, format, events }: Json): string[] {
   ];
 }
 
-/**
- * Goes on after a target that the service refuses, so that all faults are known at once.
- *
- * @param refused gets a line for each problem
- * @returns the changes that were made, those that created a target with its id
- */
-export async function sendTargets(
-  api: Api,
-  changes: readonly TargetChange[],
-  refused: string[],
-): Promise<readonly TargetChange[]> {
-  const sent: TargetChange[] = [];
-  for (const change of changes) {
-    const { action, name, id, body } = change;
-    // What would take its place was refused.
-    if (action === 'delete' && refused.length > 0) continue;
-    await collectRefusal(refused, `target ${name}`, async () => {
-      const created = action === 'create' ? await api.call('post', path, { body }) : null;
-      if (action === 'update') await api.call('patch', `${path}/{id}`, { path: { id }, body });
-      if (action === 'delete') await api.call('delete', `${path}/{id}`, { path: { id } });
-      sent.push(created ? { ...change, id: created.id } : change);
-    });
-  }
-  return sent;
-}
-
 /** The secrets of new webhooks, which no log of a deployment should have: how to get each. */
 export const secretLines = (sent: readonly TargetChange[]): readonly string[] =>
   sent
@@ -186,9 +154,4 @@ export async function targetsOfFile(
     ...{ events, enabled },
   }));
   return { targets, leftOut: stored.length - named.length };
-}
-
-/** `Notification targets: 1 created, …`. */
-export function summaryOfTargets(changes: readonly TargetChange[], isDryRun: boolean): string {
-  return `Notification targets: ${countsOf(changes, isDryRun)}`;
 }

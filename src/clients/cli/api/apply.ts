@@ -2,15 +2,17 @@ import { confirm, print } from '../answer.ts';
 import { type CliDeps, CliError, exitCodes, misused } from '../deps.ts';
 import { type Paint, paintFor, plain, plural } from '../text.ts';
 import { type Api, quoted } from './api.ts';
-import { planChain, type StepChange, sendChain, summaryOfChain } from './apply-chain.ts';
-import { type Action, type ApplyChoice, changeLine, shownChange } from './apply-changes.ts';
+import { planChain } from './apply-chain.ts';
 import {
-  planTargets,
-  secretLines,
-  sendTargets,
-  summaryOfTargets,
-  type TargetChange,
-} from './apply-targets.ts';
+  type Action,
+  type ApplyChoice,
+  type Change,
+  changeLine,
+  countsOf,
+  sendChanges,
+  shownChange,
+} from './apply-changes.ts';
+import { planTargets, secretLines } from './apply-targets.ts';
 import { changesOf, type Difference, differencesOf } from './differences.ts';
 import { RefusedRequest } from './explain.ts';
 import { type ExportFields, readFieldsAndModels } from './export-fields.ts';
@@ -61,9 +63,12 @@ export async function apply(deps: CliDeps, options: ApplyOptions): Promise<void>
     await confirm(deps.terminal, question, options.yes ?? false);
   }
   // The chain comes first: an export that applies it must not send rows that a step masks.
-  const refused = await sendChain(api, plan.chain ?? []);
+  const refused: string[] = [];
+  await sendChanges(api, 'pipeline_transformation_configs', 'step', plan.chain ?? [], refused);
   const hasChain = refused.length === 0;
-  const targets = plan.targets && (await sendTargets(api, plan.targets, refused));
+  const targets =
+    plan.targets &&
+    (await sendChanges(api, 'notification_targets', 'target', plan.targets, refused));
   const done = hasChain ? await perform(deps, api, plan.steps, fields, options) : [];
   if (!hasChain) {
     refused.push('No export was changed, because a step of the chain was refused.');
@@ -77,8 +82,8 @@ export async function apply(deps: CliDeps, options: ApplyOptions): Promise<void>
 /** What a file changes; null: it does not have that list. */
 interface Plan {
   readonly steps: readonly Step[];
-  readonly chain: readonly StepChange[] | null;
-  readonly targets: readonly TargetChange[] | null;
+  readonly chain: readonly Change<number>[] | null;
+  readonly targets: readonly Change<string>[] | null;
   /** The exports of the project. */
   readonly stored: readonly BatchExport[];
 }
@@ -118,14 +123,14 @@ function printResult(
   made: readonly DoneStep[],
 ): void {
   const isDryRun = options.dryRun ?? false;
-  const inChain = summaryOfChain(chain, isDryRun);
+  const steps = (count: number) => plural(count, 'step');
   const others = {
     ...(chain && { transformations: chain.map(shownChange) }),
     ...(targets && { notifications: targets.map(shownChange) }),
   };
   print(deps, options, chain || targets ? { exports: made, ...others } : made, () => [
-    ...(inChain === null ? [] : [inChain]),
-    ...(targets ? [summaryOfTargets(targets, isDryRun)] : []),
+    ...(chain ? [`Transformations: ${countsOf(chain, isDryRun, steps)}`] : []),
+    ...(targets ? [`Notification targets: ${countsOf(targets, isDryRun)}`] : []),
     ...(isDryRun ? [] : secretLines(targets ?? [])),
     summaryOf(made, isDryRun),
   ]);
