@@ -1,6 +1,7 @@
 /**
- * Writes the service's own OpenAPI document with its pages, dist/api-docs, and from it the types of the API,
- * dist/api-schema.d.ts, with those of calls (scripts/api-calls.d.ts), only if a source of the service is newer. The page and the quickstart use the types.
+ * Writes the service's own OpenAPI document with its pages, dist/api-docs, and from it the types of the API and
+ * of calls of it (scripts/api-calls.d.ts), dist/api-schema.d.ts, only if a source of the service is newer. The page and
+ * the command line use the types.
  * Needs no database.
  */
 import { execFileSync } from 'node:child_process';

@@ -32,12 +32,9 @@ export type CheckStep = Schemas['DestinationTest']['steps'][number];
 export type PlannedInterval = Schemas['SchedulePreview']['results'][number];
 /** What the key of the session may do. */
 export type Me = Schemas['Me'];
-/** What the key of an operator may do. */
-export type OperatorMe = Schemas['OperatorMe'];
 /** What keeps exports of all customers from their data. */
 export type Cause = Schemas['Cause'];
 export type OperatorExport = Schemas['OperatorExport'];
-export type ActedOnExport = Schemas['ActedOnExport'];
 /** What exports can use in this installation. */
 export type Capabilities = Schemas['Capabilities'];
 /** What one exported interval has, and how long its run took. */
@@ -54,7 +51,6 @@ export type NotificationTarget = Schemas['NotificationTarget'];
 export type DeliveryRecord = Schemas['DeliveryRecord'];
 /** An event for one target. */
 export type Delivery = Schemas['NotificationDelivery'];
-export type NotificationTest = Schemas['NotificationTest'];
 export type PluginField = Plugin['config_schema'][number];
 /** A row of the lab, and what each step did to it. */
 export type Trial = Schemas['TransformationLabResult']['rows'][number];
@@ -70,7 +66,6 @@ export type BackfillRequest = BodyOf<'post', 'batch_exports/{id}/backfill'>;
 /** What a request says of a target. */
 export type TargetBody = BodyOf<'post', 'notification_targets'>;
 export type TargetEvent = NonNullable<TargetBody['events']>[number];
-export type CreatedTarget = Schemas['CreatedNotificationTarget'];
 export type LabRequest = BodyOf<'post', 'pipeline_transformation_configs/lab'>;
 export type NewStep = BodyOf<'post', 'pipeline_transformation_configs'>;
 export type StepChange = BodyOf<'patch', 'pipeline_transformation_configs/{id}'>;
