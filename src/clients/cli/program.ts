@@ -5,7 +5,7 @@ import { recordVerbs } from './api/record-verbs.ts';
 import { runVerbs } from './api/run-verbs.ts';
 import { stepVerbs } from './api/step-verbs.ts';
 import { targetVerbs } from './api/target-verbs.ts';
-import { registerTasks } from './api/tasks.ts';
+import { taskVerbs } from './api/task-verbs.ts';
 import { tenantVerbs } from './api/tenant-verbs.ts';
 import { registerVerbs } from './api/verb.ts';
 import { registerCompletion } from './completion.ts';
@@ -53,8 +53,8 @@ export function createProgram(deps: CliDeps, version: string): Command {
     });
   program.hook('preAction', (_, command) => refuseEmptyValues(command));
   program.commandsGroup(groups.api);
-  registerTasks(program, deps);
   registerVerbs(program, deps, commands, {
+    ...taskVerbs,
     ...{ ...exportVerbs, ...runVerbs, ...recordVerbs, ...stepVerbs, ...causeVerbs },
     ...{ ...targetVerbs, ...withFirstKey(tenantVerbs) },
   });

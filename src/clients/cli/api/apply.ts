@@ -19,11 +19,12 @@ import { type ExportFields, readFieldsAndModels } from './export-fields.ts';
 import { readExportsFile, type WantedExport } from './exports-file.ts';
 import { listExports } from './find-export.ts';
 import { isRecord, type Json, textOf } from './json.ts';
-import { type ApiOptions, openApi } from './open-api.ts';
 import { queryNames, readStoredQueries } from './stored-queries.ts';
 import type { BatchExport } from './types.ts';
+import type { Called } from './verb.ts';
 
-export interface ApplyOptions extends ApiOptions, ApplyChoice {
+interface ApplyOptions extends ApplyChoice {
+  readonly json: boolean;
   readonly file: string;
   readonly dryRun?: boolean;
   readonly yes?: boolean;
@@ -48,14 +49,14 @@ interface DoneStep extends Pick<Step, 'action' | 'name' | 'id'> {
 }
 
 /** `sluice apply`: makes the exports of the project those of a file. */
-export async function apply(deps: CliDeps, options: ApplyOptions): Promise<void> {
-  const api = openApi(deps, options);
+export async function apply({ deps, api, given, isJson }: Called): Promise<null> {
+  const options = { ...given, json: isJson } as unknown as ApplyOptions;
   const fields = await readFieldsAndModels(api);
   const plan = await planFile(deps, api, fields, options);
   if (!options.json) printPlan(deps, plan);
   if (options.dryRun) {
     printResult(deps, options, plan, plan.steps.map(planned));
-    return;
+    return null;
   }
   const going = deletionsOf(plan);
   if (going !== null) {
@@ -77,6 +78,7 @@ export async function apply(deps: CliDeps, options: ApplyOptions): Promise<void>
   const failed = done.filter(({ error }) => error !== null);
   const lines = [...refused, ...failed.map(({ name, error }) => `${plain(name)}: ${error}`)];
   if (lines.length > 0) throw new CliError(lines.join('\n'));
+  return null;
 }
 
 /** What a file changes; null: it does not have that list. */

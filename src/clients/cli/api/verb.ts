@@ -57,6 +57,8 @@ export interface More<Answer> {
   readonly flags?: Readonly<Record<string, Field>>;
   /** Fields that are sent each time. */
   readonly sends?: Json;
+  /** How a person writes fields that no option has the name of, for messages. */
+  readonly writtenAs?: Readonly<Record<string, string>>;
   /** What a 404 means; `{id}` is the value of a field. */
   readonly notFound?: string;
   readonly patienceMs?: number;
@@ -183,7 +185,7 @@ function argumentOf([name, about, more]: Field): Argument {
   return read ? argument.argParser(read as (text: string) => unknown) : argument;
 }
 
-export function optionOf([flags, about, more]: Field): Option {
+function optionOf([flags, about, more]: Field): Option {
   const { read, choices, isRequired = false, initial } = optionsOf(more);
   const option = new Option(flags, about).makeOptionMandatory(isRequired);
   if (initial !== undefined) option.default(initial);
@@ -249,7 +251,11 @@ async function request(
   );
   const call = (query: Json) =>
     api.send(method, address, {
-      ...{ path: all, notFound: more.notFound, optionOf: writtenAs({ ...args, ...more.options }) },
+      ...{
+        path: all,
+        notFound: more.notFound,
+        optionOf: { ...writtenAs({ ...args, ...more.options }), ...more.writtenAs },
+      },
       ...(patienceMs !== undefined && { patienceMs }),
       ...options,
       ...(method === 'get' ? { query } : sent.length > 0 && { body: Object.fromEntries(sent) }),
