@@ -6,7 +6,6 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { buildApi } from '../../src/service/api/build-api.ts';
 import { isWellFormedApiKey } from '../../src/foundation/security/api-keys.ts';
 import { type Database, openDatabase } from '../../src/state/store/database/database.ts';
-import { createApiClient } from '../support/api-client.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { projectRoot, startBundled } from '../support/processes.ts';
 import { testApiOptions } from '../support/test-api-options.ts';
@@ -98,7 +97,7 @@ test('prints its version', async () => {
 });
 
 describe('organizations, projects and keys', () => {
-  test('are created, and the key opens the API until it is revoked', async () => {
+  test('are created, and a key that would have ended is not', async () => {
     const organization = await json('organizations', 'create', '--name', 'Acme');
     expect(organization).toMatchObject({
       name: 'Acme',
@@ -131,27 +130,6 @@ describe('organizations, projects and keys', () => {
       ...['--expires-at', '2024-01-01'],
     );
     expect([late.code, late.output]).toEqual([1, expect.stringContaining('is in the past')]);
-
-    const path = '/api/projects/@current/batch_exports';
-    const statusWith = async (key: unknown) =>
-      (await createApiClient(env.SLUICE_URL ?? '', String(key)).get(path)).status;
-    expect(await statusWith(issued.key)).toBe(200);
-
-    const rotated = await json('keys', 'rotate', String(issued.id), '--overlap', '600');
-    expect(await statusWith(rotated.key)).toBe(200);
-    expect(await statusWith(issued.key)).toBe(200);
-    await json('keys', 'revoke', String(issued.id));
-    expect(await statusWith(issued.key)).toBe(401);
-
-    const listed = await json<object[]>('keys', 'list', '--organization', id);
-    expect(listed).toHaveLength(2);
-    expect(JSON.stringify(listed)).not.toContain(String(rotated.key));
-  });
-
-  test('the output for people has one line per field', async () => {
-    const { code, output } = await sluice('organizations', 'create', '--name', 'People');
-    expect(code).toBe(0);
-    expect(output).toMatch(/^name +People$/m);
   });
 });
 
@@ -173,12 +151,6 @@ describe('what goes wrong', () => {
       ['projects', 'create', '--organization', organizationOfNone, '--name', 'y'],
       1,
       'no organization',
-    ],
-    [
-      'a key that is not there',
-      ['keys', 'revoke', '00000000-0000-4000-8000-000000000000'],
-      1,
-      'no such key',
     ],
   ])('%s', async (_what, args, code, says) => {
     const answer = await sluice(...args);

@@ -255,6 +255,7 @@ test('creates, lists, disables and enables organizations, projects and keys', as
   expect((await theirs()).status).toBe(401);
   await json('keys', 'revoke', rotated.id);
   const listed = await json('keys', 'list', ...of);
+  expect(JSON.stringify(listed)).not.toContain(rotated.key);
   expect(listed.map((one: { revoked_at: unknown }) => one.revoked_at === null)).toEqual([
     false,
     false,

@@ -32,7 +32,6 @@ const OffboardingParams = Type.Object({ id: Type.String({ format: 'uuid' }) });
 const NoQuery = Type.Object({}, { additionalProperties: false });
 
 const maxListed = 1_000;
-const maxRemaining = 100_000;
 
 /** The deletion of organizations and projects. Only for operators: the scope that it is added to admits them. */
 export function offboardingRoutes(api: Api): void {
@@ -65,7 +64,7 @@ export function offboardingRoutes(api: Api): void {
     async ({ context, params }) => {
       const found = await findOffboarding(context.db, params.id);
       if (!found) throw notFound();
-      const remaining = await listRemainingFiles(context.db, found.id, maxRemaining);
+      const remaining = await listRemainingFiles(context.db, found.id, 100_000);
       return { ...offboardingView(found), remaining_files: remaining.map(inSnakeCase) };
     },
   );
