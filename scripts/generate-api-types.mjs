@@ -1,10 +1,11 @@
 /**
- * Writes the service's own OpenAPI document with its pages, dist/api-docs, and from it the types of the API,
- * dist/api-schema.d.ts, only if a source of the service is newer. The page and the quickstart use the types.
+ * Writes the service's own OpenAPI document with its pages, dist/api-docs, and from it the types of the API and
+ * of calls of it (scripts/api-calls.d.ts), dist/api-schema.d.ts, only if a source of the service is newer. The page and
+ * the command line use the types.
  * Needs no database.
  */
 import { execFileSync } from 'node:child_process';
-import { readdirSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { buildApiDocs } from './build-api-docs.mjs';
 import { changedAt } from './changed-at.mjs';
@@ -22,5 +23,6 @@ if (Math.max(...sources.map(changedAt)) >= changedAt(target)) {
   const { default: openapiTypescript } = await import('openapi-typescript');
   const document = await readDocument();
   buildApiDocs('dist/api-docs', document);
-  writeFileSync(target, await openapiTypescript(document, { immutableTypes: true }));
+  const types = await openapiTypescript(document, { immutableTypes: true });
+  writeFileSync(target, types + readFileSync('scripts/api-calls.d.ts', 'utf8'));
 }

@@ -25,8 +25,10 @@ beforeAll(async () => {
 });
 afterAll(() => installation?.close());
 
-async function sluice(...args: string[]) {
-  const command = startBundled('clients/cli/sluice.js', args, { env: installation.env });
+const sluice = (...args: string[]) => sluiceWith({}, ...args);
+async function sluiceWith(more: Readonly<Record<string, string>>, ...args: string[]) {
+  const env = { ...installation.env, ...more };
+  const command = startBundled('clients/cli/sluice.js', args, { env });
   const { code } = await command.waitForExit(patientMs);
   return { code, output: command.output(), lines: command.output().trim().split('\n') };
 }
@@ -353,9 +355,8 @@ test('a deleted organization loses its runs in progress, its uploads, keys and r
 
   const body = { organization_id: organizationId, confirm_name: 'Acme' };
   expect((await client.post('/admin/offboardings', body)).status).toBe(403);
-  expect((await admin.post('/admin/offboardings', { ...body, confirm_name: 'x' })).status).toBe(
-    400,
-  );
+  const wrong = { ...body, confirm_name: 'x' };
+  expect((await admin.post('/admin/offboardings', wrong)).status).toBe(400);
   const begun = await admin.post('/admin/offboardings', body);
   expect(begun.status).toBe(202);
   expect((await client.get(`/api/projects/${projectIds[0]}/batch_exports`)).status).toBe(401);
@@ -372,8 +373,7 @@ test('a deleted organization loses its runs in progress, its uploads, keys and r
   const [remaining] = record.remaining_files as readonly Record<string, number>[];
   expect(remaining).toMatchObject({
     address: `s3://${bucket}/{batch_export_id}/`,
-    leftover_files: 0,
-    open_uploads: 0,
+    ...{ leftover_files: 0, open_uploads: 0 },
   });
   expect(Number(remaining?.files) + Number(remaining?.manifests)).toBe(
     files.filter((at) => !foreign.some((id) => at.startsWith(id))).length,
@@ -382,19 +382,19 @@ test('a deleted organization loses its runs in progress, its uploads, keys and r
     expect((await pool.query(`select from ${table}`)).rowCount, table).toBe(0);
   }
   expect(await jobsOf(runs)).toBe(0);
-
   const other = operator.projectIds[1];
   const project = ['projects', 'delete', `${other}`, '--organization', operator.organizationId];
-  const refused = await sluice(...project, '--confirm', 'Website');
+  const env = { SLUICE_URL: client.baseUrl, SLUICE_KEY: key };
+  const refused = await sluiceWith(env, ...project, '--confirm', 'Website');
   expect(refused.code).toBe(1);
   expect(refused.output).toContain('This is not the name of the project.');
-  const deleted = await sluice(...project, '--confirm', 'App', '--json');
+  const deleted = await sluiceWith(env, ...project, '--confirm', 'App', '--json');
   expect(deleted.code, deleted.output).toBe(0);
   const { id } = JSON.parse(deleted.lines.at(-1) ?? '');
   await until(
     async () => (await admin.get(`/admin/offboardings/${id}`)).body.status === 'completed',
     { timeoutMs: patientMs, message: 'the project is deleted' },
   );
-  const shown = await sluice('offboardings', 'show', begun.body.id);
+  const shown = await sluiceWith(env, 'offboardings', 'show', begun.body.id);
   expect(shown.output).toMatch(/^status +completed$/m);
 });

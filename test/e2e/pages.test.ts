@@ -18,6 +18,7 @@ import {
 import { type Installation, startInstallation } from '../support/installation.ts';
 import { readCommands, runCommands } from '../support/page-commands.ts';
 import { projectRoot } from '../support/processes.ts';
+import { createKey } from '../support/tenants.ts';
 import { urlOf } from '../support/template-database.ts';
 
 /** Blocks of pages that no other test runs, on one installation, as a person would type them. */
@@ -71,10 +72,14 @@ test('notifications.md: a target is created with curl', async () => {
 });
 
 test('models.md: a project has the key of the customer, and a role that dumps can write nothing', async () => {
-  const organization = await type('sluice organizations create --name Initech --json');
+  const { key } = await createKey(installation.db, { organizationId: null });
+  const env = { SLUICE_KEY: key };
+  const organization = await type('sluice organizations create --name Initech --json', env);
   const [block = ''] = readCommands('models.md');
   const ORG = String(JSON.parse(organization).id);
-  expect(await type(block, { ORG })).toMatch(/^tenant_key +6f1d2c3b-5a7e-4c0d-9b1e-2f3a4b5c6d7e$/m);
+  expect(await type(block, { ORG, ...env })).toMatch(
+    /^tenant_key +6f1d2c3b-5a7e-4c0d-9b1e-2f3a4b5c6d7e$/m,
+  );
   const [role = ''] = blocksOf('models.md', 'sql');
   await asAdministrator(async (client) => {
     // Roles belong to the whole server.
@@ -146,7 +151,11 @@ test('offboarding.md: a person is erased, then a project and its organization ar
   await untilEnded(own, id);
   const [removal = '', erasure = ''] = readCommands('offboarding.md');
   const [find = '', rewrite = ''] = erasure.split(/^# 2\..*$/m);
-  const env = { EXPORT: 'Rows of a person', ORG: tenant.organizationId, PROJECT: String(team) };
+  const { key } = await createKey(installation.db, { organizationId: null });
+  const env = {
+    ...{ EXPORT: 'Rows of a person', ORG: tenant.organizationId, PROJECT: String(team) },
+    SLUICE_KEY: key,
+  };
   expect(await type(find, env)).toMatch(/^[1-9]\d* rows? in the current files of 1 interval\./m);
   // Of two exports with the name, none is taken.
   const other = await createS3Export(own, { name: 'Rows of a person' });

@@ -783,10 +783,6 @@ insert into organizations (name) values ($1) returning id, name, created_at as "
 -- gives id uuid, name text, createdAt timestamp with time zone, disabledAt timestamp with time zone
 select id, name, created_at as "createdAt", disabled_at as "disabledAt" from organizations where id = $1 and id <> '00000000-0000-0000-0000-000000000000' and ($2 or closed_at is null);
 
--- tenants/tenants.ts listOrganizations
--- gives id uuid, name text, createdAt timestamp with time zone, disabledAt timestamp with time zone
-select id, name, created_at as "createdAt", disabled_at as "disabledAt" from organizations where closed_at is null and id <> '00000000-0000-0000-0000-000000000000' order by created_at, id;
-
 -- tenants/tenants.ts findTenantKey
 -- takes $1 integer
 -- gives tenantKey text

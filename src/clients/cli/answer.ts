@@ -1,33 +1,39 @@
-import { inSnakeCase } from '../../foundation/domain/snake-case.ts';
-import type { CliDeps } from './deps.ts';
+import { type CliDeps, CliError, misused, type Terminal } from './deps.ts';
 import { tableLines } from './text.ts';
 
-/** Prints one record, its names in snake_case: as one line of JSON, or as one line per field. */
-export function printRecord(deps: CliDeps, json: boolean | undefined, given: object): void {
-  const record = inSnakeCase(given);
-  if (json) {
-    deps.print(JSON.stringify(record));
-    return;
-  }
-  const rows = Object.entries(record).map(([name, value]) => [name, show(value)]);
-  for (const line of tableLines(['', ''], rows, uncoloured).slice(1)) deps.print(line);
+/** Prints an answer as one line of JSON, or as lines for people. */
+export function print(
+  deps: CliDeps,
+  { json }: { readonly json?: boolean },
+  value: unknown,
+  lines: () => readonly string[],
+): void {
+  if (json) deps.print(JSON.stringify(value));
+  else for (const line of lines()) deps.print(line);
 }
 
-/** Prints records with the same fields: as a JSON array, or as a table. */
-export function printRecords(
-  deps: CliDeps,
-  json: boolean | undefined,
-  given: readonly object[],
-): void {
-  const records: readonly Readonly<Record<string, unknown>>[] = given.map(inSnakeCase);
-  const [first] = records;
-  if (json || !first) {
-    deps.print(json ? JSON.stringify(records) : 'none');
-    return;
+/** @throws CliError if a person says no, or if there is no person to ask and `yes` was not given */
+export async function confirm({ ask }: Terminal, question: string, yes: boolean): Promise<void> {
+  if (yes) return;
+  if (ask === null) {
+    throw misused(`${question} Pass --yes: there is no terminal to ask.`);
   }
-  const names = Object.keys(first);
-  const rows = records.map((record) => names.map((name) => show(record[name])));
-  for (const line of tableLines(names, rows, uncoloured)) deps.print(line);
+  const answer = await ask(`${question} [y/N] `);
+  if (!/^y(es)?$/i.test(answer.trim())) throw new CliError('Nothing was changed.');
+}
+
+/** A line per field. */
+export function recordLines(record: object): readonly string[] {
+  const rows = Object.entries(record).map(([name, value]) => [name, show(value)]);
+  return tableLines(['', ''], rows, uncoloured).slice(1);
+}
+
+/** A table of records with the same fields. */
+export function recordsLines(records: readonly object[]): readonly string[] {
+  const [first] = records;
+  if (!first) return ['none'];
+  const rows = records.map((record) => Object.values(record).map(show));
+  return tableLines(Object.keys(first), rows, uncoloured);
 }
 
 const uncoloured = (text: string) => text;

@@ -50,6 +50,13 @@ export function readWholeNumber(text: string): number {
   return value;
 }
 
+/** How many items are listed. */
+export function readCount(text: string): number {
+  const value = readWholeNumber(text);
+  if (value === 0) throw new InvalidArgumentError('It must be at least 1.');
+  return value;
+}
+
 export function readEventRows(text: string): number {
   const rows = Number(text);
   if (!/^\d+$/.test(text) || rows < 1 || rows > 10_000_000) {

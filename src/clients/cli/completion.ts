@@ -25,15 +25,14 @@ interface Path {
 }
 
 function wordsOf(command: Command, path: readonly string[] = []): readonly Path[] {
-  const commands = command.commands.map((inner) => ({
-    word: inner.name(),
-    about: inner.description(),
-  }));
+  const visible = command.createHelp().visibleCommands(command);
+  const inners = command.commands.filter((inner) => visible.includes(inner));
+  const commands = inners.map((inner) => ({ word: inner.name(), about: inner.description() }));
   const options = [...command.options, helpOption].flatMap(({ long, description }) =>
     long ? [{ word: long, about: description }] : [],
   );
   const own = { path: path.join(' '), words: [...commands, ...options] };
-  return [own, ...command.commands.flatMap((inner) => wordsOf(inner, [...path, inner.name()]))];
+  return [own, ...inners.flatMap((inner) => wordsOf(inner, [...path, inner.name()]))];
 }
 
 const helpOption: Pick<Option, 'long' | 'description'> = {

@@ -78,7 +78,7 @@ async function examineApi(deps: CliDeps): Promise<readonly Examined[]> {
     return result.result !== 'failed';
   };
   const reached = await attempt('API', async () => {
-    const { status, checks } = await openApi(deps, {}).readReadiness();
+    const { status, checks } = await openApi(deps, {}).call('get', '/readyz', { accepts: 503 });
     const faults = Object.entries(checks).filter(([, text]) => text !== 'ok');
     const detail = faults.map(([name, text]) => `${name}: ${text}`).join('; ');
     const result = status === 'ok' ? 'ok' : status === 'degraded' ? 'warning' : 'failed';
@@ -87,14 +87,16 @@ async function examineApi(deps: CliDeps): Promise<readonly Examined[]> {
   if (reached && key !== null) {
     await attempt('API key', async () => {
       const api = openApi(deps, {});
-      const { key_name: name, scopes } = await api.readMe().catch((error: unknown) => {
-        const isRefused = error instanceof CliError && error.exitCode === exitCodes.refused;
-        if (!isRefused) throw error;
-        // The key of an operator belongs to no organization.
-        return api.callAdmin('get', '/me').catch(() => {
-          throw error;
+      const { key_name: name, scopes } = await api
+        .call('get', '/api/me')
+        .catch((error: unknown) => {
+          const isRefused = error instanceof CliError && error.exitCode === exitCodes.refused;
+          if (!isRefused) throw error;
+          // The key of an operator belongs to no organization.
+          return api.call('get', '/api/admin/me').catch(() => {
+            throw error;
+          });
         });
-      });
       return { result: 'ok', detail: `${name}: ${scopes.join(', ')}` };
     });
   }

@@ -1,29 +1,44 @@
 import { Command } from 'commander';
-import { registerAdmin } from './api/admin.ts';
-import { registerCauses } from './api/causes.ts';
-import { registerExports } from './api/exports.ts';
-import { registerNotifications } from './api/notifications.ts';
-import { registerRecords } from './api/records.ts';
-import { registerRuns } from './api/runs.ts';
-import { registerTasks } from './api/tasks.ts';
+import { causeVerbs } from './api/cause-verbs.ts';
+import { exportVerbs } from './api/export-verbs.ts';
+import { recordVerbs } from './api/record-verbs.ts';
+import { runVerbs } from './api/run-verbs.ts';
+import { stepVerbs } from './api/step-verbs.ts';
+import { targetVerbs } from './api/target-verbs.ts';
+import { taskVerbs } from './api/task-verbs.ts';
+import { tenantVerbs } from './api/tenant-verbs.ts';
+import { registerVerbs } from './api/verb.ts';
 import { registerCompletion } from './completion.ts';
 import { type CliDeps, misused } from './deps.ts';
 import { registerDoctor } from './doctor.ts';
-import { register as registerEras } from './eras.ts';
 import { register as registerErase } from './erase.ts';
-import { register as registerEvents } from './events.ts';
-import { register as registerKeys } from './keys.ts';
-import { register as registerMigrate } from './migrate.ts';
-import { register as registerModels } from './models.ts';
+import { hostVerbs, withFirstKey } from './host-verbs.ts';
 import { register as registerQuickstart } from './quickstart.ts';
-import { register as registerTenants } from './tenants.ts';
 import { register as registerVerify } from './verify.ts';
-import { register as registerWork } from './work.ts';
 
 /** What a command belongs to, as the help lists them. */
 const groups = {
   api: 'Over the API (SLUICE_URL, SLUICE_KEY):',
   here: 'On the machine of the service (DATABASE_URL):',
+} as const;
+
+/** Commands that have commands of their own. */
+const commands = {
+  exports: 'batch exports of a project',
+  runs: 'runs of an export',
+  coverage: 'the state of every data interval',
+  transformations: 'the chain of steps that changes rows before they are exported',
+  causes: 'what keeps exports of all customers from their data (the key of an operator)',
+  notifications: 'who is notified of changes: webhooks and e-mail',
+  organizations: 'organizations (the key of an operator)',
+  projects: 'projects of an organization (the key of an operator)',
+  keys: 'API keys of an organization, and of operators (the key of an operator)',
+  events: 'the built-in events table',
+  models: 'models that can be exported (MODELS_FILE)',
+  eras: 'history of the database: a restore, a copy or a failover begins a new era',
+  work: 'work besides runs that was set aside, because three processes died during it',
+  offboardings:
+    'organizations and projects that were deleted, and what stays in their buckets (the key of an operator)',
 } as const;
 
 /** All commands. Each imports its modules when it is called: all of them take a second to load. */
@@ -38,33 +53,26 @@ export function createProgram(deps: CliDeps, version: string): Command {
     });
   program.hook('preAction', (_, command) => refuseEmptyValues(command));
   program.commandsGroup(groups.api);
-  for (const register of [
-    registerTasks,
-    registerExports,
-    registerRuns,
-    registerRecords,
-    registerCauses,
-    registerNotifications,
-    registerAdmin,
-  ]) {
-    register(program, deps);
-  }
+  registerVerbs(program, deps, commands, {
+    ...taskVerbs,
+    ...{ ...exportVerbs, ...runVerbs, ...recordVerbs, ...stepVerbs, ...causeVerbs },
+    ...{ ...targetVerbs, ...withFirstKey(tenantVerbs) },
+  });
+  program
+    .command('admin', { hidden: true })
+    .allowUnknownOption()
+    .argument('[words...]')
+    .action(() => {
+      throw misused(
+        'Leave out "admin": use `sluice organizations`, `sluice projects` or `sluice keys`.',
+      );
+    });
   program.commandsGroup(groups.here);
-  for (const register of [
-    registerDoctor,
-    registerMigrate,
-    registerQuickstart,
-    registerTenants,
-    registerKeys,
-    registerEvents,
-    registerModels,
-    registerVerify,
-    registerErase,
-    registerEras,
-    registerWork,
-  ]) {
-    register(program, deps);
-  }
+  registerDoctor(program, deps);
+  registerQuickstart(program, deps);
+  registerVerbs(program, deps, commands, hostVerbs);
+  registerVerify(program, deps);
+  registerErase(program, deps);
   program.commandsGroup('Other:');
   program.helpCommand('help [command]', 'show the options of a command');
   registerCompletion(program, deps);

@@ -62,15 +62,11 @@ async function findDatabase({ env }: Terminal): Promise<string> {
   );
 }
 
-/** Options of the commands on the machine of the service, by the field that they set. */
+/** Options of the first key, by the field that they set. */
 const optionOf: Readonly<Record<string, string>> = {
   name: '--name',
   scopes: '--scopes',
   expires_at: '--expires-at',
-  tenant_key: '--tenant-key',
-  project_ids: '--project',
-  organization: '--organization',
-  organization_id: '--organization',
 };
 
 async function explain(error: unknown): Promise<{ code: number; message: string }> {

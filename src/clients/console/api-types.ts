@@ -1,20 +1,11 @@
 /** The parts of the API's answers that the page shows. The build makes their types from the OpenAPI document. */
 
-import type { components, paths } from '../../../dist/api-schema.d.ts';
+import type { AnswerOf, BodyOf, components } from '../../../dist/api-schema.d.ts';
 
 type Schemas = components['schemas'];
-type Exports = '/api/projects/{project_id}/batch_exports';
-type Steps = '/api/projects/{project_id}/pipeline_transformation_configs';
-type JsonOf<Answer> = Answer extends { content: { readonly 'application/json': infer Json } }
-  ? Json
-  : never;
-type Listed<Path extends keyof paths> = paths[Path] extends { get: { responses: { 200: infer A } } }
-  ? JsonOf<A>
-  : never;
-
 export type Run = Schemas['BatchExportRun'];
 /** The current files of a run. */
-export type RunFiles = Listed<`${Exports}/{batch_export_id}/runs/{id}/files`>;
+export type RunFiles = AnswerOf<'get', 'batch_exports/{batch_export_id}/runs/{id}/files'>;
 export type RunStatus = Run['status'];
 export type BatchExport = Schemas['BatchExport'];
 /** What an unpause leaves out unless it asks for it. */
@@ -41,19 +32,16 @@ export type CheckStep = Schemas['DestinationTest']['steps'][number];
 export type PlannedInterval = Schemas['SchedulePreview']['results'][number];
 /** What the key of the session may do. */
 export type Me = Schemas['Me'];
-/** What the key of an operator may do. */
-export type OperatorMe = Schemas['OperatorMe'];
 /** What keeps exports of all customers from their data. */
 export type Cause = Schemas['Cause'];
 export type OperatorExport = Schemas['OperatorExport'];
-export type ActedOnExport = Schemas['ActedOnExport'];
 /** What exports can use in this installation. */
 export type Capabilities = Schemas['Capabilities'];
 /** What one exported interval has, and how long its run took. */
 export type IntervalThroughput = Schemas['Throughput']['results'][number];
 export type Scope = Me['scopes'][number];
 /** The project's chain, and which exports apply it. */
-export type Chain = Listed<Steps>;
+export type Chain = AnswerOf<'get', 'pipeline_transformation_configs'>;
 /** A config of the project's transformation chain. */
 export type Step = Schemas['PipelineTransformationConfig'];
 export type Plugin = Schemas['Plugin'];
@@ -63,7 +51,6 @@ export type NotificationTarget = Schemas['NotificationTarget'];
 export type DeliveryRecord = Schemas['DeliveryRecord'];
 /** An event for one target. */
 export type Delivery = Schemas['NotificationDelivery'];
-export type NotificationTest = Schemas['NotificationTest'];
 export type PluginField = Plugin['config_schema'][number];
 /** A row, and what each step did to it. */
 export type Trial = NonNullable<RowPreview['trace']>[number];
@@ -75,23 +62,21 @@ export type Problem = Pick<Schemas['Error']['errors'][number], 'detail' | 'attr'
   readonly code: string;
 };
 
-type BodyOf<Operation> = Operation extends {
-  requestBody?: { content: { 'application/json': infer Body } };
-}
-  ? Body
-  : never;
-export type BackfillRequest = BodyOf<paths[`${Exports}/{id}/backfill`]['post']>;
-type Targets = '/api/projects/{project_id}/notification_targets';
+export type BackfillRequest = BodyOf<'post', 'batch_exports/{id}/backfill'>;
 /** What a request says of a target. */
-export type TargetBody = BodyOf<paths[Targets]['post']>;
+export type TargetBody = BodyOf<'post', 'notification_targets'>;
 export type TargetEvent = NonNullable<TargetBody['events']>[number];
-export type CreatedTarget = Schemas['CreatedNotificationTarget'];
-export type PreviewRequest = BodyOf<paths[`${Exports}/preview`]['post']>;
-export type NewStep = BodyOf<paths[Steps]['post']>;
-export type StepChange = BodyOf<paths[`${Steps}/{id}`]['patch']>;
+export type PreviewRequest = BodyOf<'post', 'batch_exports/preview'>;
+export type NewStep = BodyOf<'post', 'pipeline_transformation_configs'>;
+export type StepChange = BodyOf<'patch', 'pipeline_transformation_configs/{id}'>;
 
-export type OffsetPage<T> = Omit<Listed<Exports>, 'results'> & { readonly results: readonly T[] };
-export type CursorPage<T> = Omit<Listed<`${Exports}/{batch_export_id}/runs`>, 'results'> & {
+export type OffsetPage<T> = Omit<AnswerOf<'get', 'batch_exports'>, 'results'> & {
+  readonly results: readonly T[];
+};
+export type CursorPage<T> = Omit<
+  AnswerOf<'get', 'batch_exports/{batch_export_id}/runs'>,
+  'results'
+> & {
   readonly results: readonly T[];
 };
 

@@ -1,6 +1,6 @@
 import { useCallback, useEffect, useMemo, useState } from 'react';
 import type { Me, Scope } from './api-types.ts';
-import { createClient } from './client.ts';
+import { connectApi } from './api.ts';
 import { ConsoleContext } from './console-context.ts';
 import { readDescription } from './form/openapi.ts';
 import { forgetDrafts } from './kept-drafts.ts';
@@ -87,8 +87,8 @@ function SignedIn({ session, onChange, onSignOut }: SignedInProps) {
     if (project !== session.project) onChange({ key, project });
   }, [key, project, session.project, onChange]);
   useFocusOnPage(nameOf(route));
-  const client = useMemo(
-    () => createClient(key, project, () => onSignOut('The API key is no longer accepted.')),
+  const api = useMemo(
+    () => connectApi(key, project, () => onSignOut('The API key is no longer accepted.')),
     [key, project, onSignOut],
   );
   const [needsDescription, setNeedsDescription] = useState(false);
@@ -99,23 +99,23 @@ function SignedIn({ session, onChange, onSignOut }: SignedInProps) {
     load: async (signal) => {
       if (!needsDescription) return null;
       const [document, installation] = await Promise.all([
-        client.describe(signal),
-        client.getCapabilities(signal),
+        api.send('get', '/api/openapi.json', {}, undefined, signal),
+        api.get('/api/capabilities', {}, signal),
       ]);
-      return readDescription(document, installation);
+      return readDescription(document as object, installation);
     },
     pollMs: (data) => (data || !needsDescription ? null : 10_000),
   });
   const me = useResource({
     key: 'me',
-    load: (signal) => client.getMe(signal),
+    load: (signal) => api.get('/api/me', {}, signal),
     pollMs: (data) => (data ? null : 10_000),
   });
   const granted = me.data?.scopes ?? null;
   const may = useCallback((scope: Scope) => granted?.includes(scope) ?? false, [granted]);
   const context = useMemo(
-    () => ({ client, described, loadDescription, me: me.data, granted, may }),
-    [client, described, loadDescription, me.data, granted, may],
+    () => ({ api, described, loadDescription, me: me.data, granted, may }),
+    [api, described, loadDescription, me.data, granted, may],
   );
   return (
     <ConsoleContext value={context}>

@@ -1,12 +1,12 @@
 import { createContext, useContext, useEffect } from 'react';
 import type { Me, Scope } from './api-types.ts';
-import type { Client } from './client.ts';
+import type { Api } from './api.ts';
 import type { ApiDescription } from './form/openapi.ts';
 import type { Resource } from './use-resource.ts';
 
 /** What every page needs after sign-in. */
 export interface ConsoleContext {
-  readonly client: Client;
+  readonly api: Api;
   /** Use `useDescription`: it is loaded for the first page that needs it. */
   readonly described: Resource<ApiDescription | null>;
   readonly loadDescription: () => void;

@@ -13,13 +13,11 @@ export const tabs = {
 };
 export type Tab = keyof typeof tabs;
 
+/** Pages whose path is their name. */
+const plainPages = ['projects', 'new', 'notifications'] as const;
+
 export type Route =
-  | { readonly page: 'exports' }
-  | { readonly page: 'projects' }
-  | { readonly page: 'new' }
-  | { readonly page: 'transformations' }
-  | { readonly page: 'notifications' }
-  | { readonly page: 'new-step' }
+  | { readonly page: 'exports' | 'transformations' | 'new-step' | (typeof plainPages)[number] }
   | { readonly page: 'step'; readonly stepId: number }
   | { readonly page: 'edit'; readonly exportId: string }
   | { readonly page: 'export'; readonly exportId: string; readonly tab: Tab }
@@ -60,10 +58,9 @@ export function withQuery(hash: string, changes: QueryChanges): string {
 export function readRoute(hash: string): Route {
   const path = pathIn(hash).replace(projectPrefix, '#').replace(/^#\/?/, '');
   const [room, exportId, tab, runId] = path.split('/').map(decode);
-  if (room === 'projects') return { page: 'projects' };
-  if (room === 'new') return { page: 'new' };
-  if (room === 'notifications') return { page: 'notifications' };
   if (room === 'transformations') return chainRoute(exportId);
+  const plain = plainPages.find((page) => page === room);
+  if (plain) return { page: plain };
   if (room !== 'exports' || !exportId) return { page: 'exports' };
   if (tab === 'edit') return { page: 'edit', exportId };
   if (tab === 'runs' && runId) return { page: 'run', exportId, runId };
@@ -107,12 +104,9 @@ export const currentHash = () =>
 
 function pathOf(route: Route): string {
   if (route.page === 'exports') return '';
-  if (route.page === 'projects') return 'projects';
-  if (route.page === 'new') return 'new';
-  if (route.page === 'transformations') return 'transformations';
-  if (route.page === 'notifications') return 'notifications';
   if (route.page === 'new-step') return 'transformations/new';
   if (route.page === 'step') return `transformations/${route.stepId}`;
+  if (!('exportId' in route)) return route.page;
   const base = `exports/${encodeURIComponent(route.exportId)}`;
   if (route.page === 'edit') return `${base}/edit`;
   if (route.page === 'run') return `${base}/runs/${encodeURIComponent(route.runId)}`;

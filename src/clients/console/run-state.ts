@@ -13,7 +13,6 @@ export const statusLabels: Readonly<Record<Run['status'], string>> = {
 
 /** What a list of runs can be narrowed to: their statuses, and live runs that have failed an attempt. */
 export const runFilters = [...(Object.keys(statusLabels) as Run['status'][]), 'Retrying'] as const;
-export type RunFilter = (typeof runFilters)[number];
 
 /** What a run does now, in words, and what comes next. */
 export interface RunState {

@@ -1,6 +1,6 @@
 import { createContext, useContext } from 'react';
 import type { TargetEvent } from './api-types.ts';
-import type { createTargetsClient } from './targets-client.ts';
+import type { Api } from './api.ts';
 
 /** Whose exports the targets of a list hear of. */
 export interface TargetReach {
@@ -10,7 +10,9 @@ export interface TargetReach {
 
 /** What the list of notification targets needs: of a project, or of the installation. */
 export interface TargetsContext {
-  readonly targets: ReturnType<typeof createTargetsClient>;
+  readonly api: Api;
+  /** The path of the list. Those of a project, of its organization and of the installation have the same operations. */
+  readonly base: 'notification_targets';
   readonly mayWrite: boolean;
   /** Null: these targets hear of the same exports. Otherwise a new one hears of the project, or of all projects. */
   readonly reach: TargetReach | null;
@@ -27,3 +29,10 @@ export function useTargets(): TargetsContext {
   if (!context) throw new Error('useTargets is used outside a TargetList');
   return context;
 }
+
+const project = 'notification_targets' as const;
+export const targetPaths = {
+  project,
+  organization: `/api/organizations/{organization_id}/${project}` as unknown as typeof project,
+  installation: `/api/admin/${project}` as unknown as typeof project,
+} as const;

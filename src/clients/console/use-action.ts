@@ -1,6 +1,6 @@
 import { useState } from 'react';
 import { announceChange } from './changes.ts';
-import type { ApiFailure } from './api-call.ts';
+import type { ApiFailure } from './api.ts';
 import { toFailure } from './use-resource.ts';
 
 export interface Action<A extends readonly unknown[]> {

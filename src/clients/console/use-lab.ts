@@ -1,6 +1,6 @@
 import { useState } from 'react';
 import type { PreviewRequest, RowPreview } from './api-types.ts';
-import { ApiFailure } from './api-call.ts';
+import { ApiFailure } from './api.ts';
 import { useConsole, useDescription } from './console-context.ts';
 import { labRowsOf } from './lab-rows.ts';
 import { useAction } from './use-action.ts';
@@ -30,7 +30,7 @@ export interface LabState {
 
 /** @param chain the chain to try, read when the lab runs */
 export function useLab(chain: () => Pick<PreviewRequest, 'configs' | 'transformations'>): LabState {
-  const { client } = useConsole();
+  const { api } = useConsole();
   const here = useDescription().data?.installation;
   const [draft, setDraft] = useState<LabDraft>({
     source: 'newest',
@@ -41,7 +41,7 @@ export function useLab(chain: () => Pick<PreviewRequest, 'configs' | 'transforma
   const [result, setResult] = useState<RowPreview | null>(null);
   const ask = async (request: PreviewRequest) => {
     try {
-      return await client.previewRows({ ...chain(), ...request, trace: true });
+      return await api.post('batch_exports/preview', {}, { ...chain(), ...request, trace: true });
     } catch (error) {
       throw error instanceof ApiFailure ? atStep(error) : error;
     }

@@ -1,71 +1,49 @@
-import { useEffect, useState } from 'react';
-import type { ApiFailure } from './api-call.ts';
-import type { Client } from './client.ts';
+import { useRef } from 'react';
+import type { Api } from './api.ts';
+import { ApiFailure } from './api.ts';
 import { appended, type TailEntries } from './log-tail.ts';
-import { toFailure } from './use-resource.ts';
+import { type Resource, useResource } from './use-resource.ts';
 
-const pollMs = 2_000;
-/** After a failure. */
-const failureMs = 10_000;
-
-export interface TailState {
-  /** Oldest first; null before the first answer. */
-  readonly entries: TailEntries | null;
-  readonly failure: ApiFailure | null;
-  /** Whether the run has ended, and all of its log is here. */
-  readonly ended: boolean;
+interface Tail {
+  readonly id: string;
+  readonly cursor: string | null;
+  /** Oldest first. */
+  readonly entries: TailEntries;
 }
 
-const unread: TailState = { entries: null, failure: null, ended: false };
-
 /**
- * The log of a run as it is written. It asks again with the cursor of the last answer: after a failure, or while
- * the tab was hidden, it goes on from there and misses nothing. It stops when the run has ended.
+ * The log of a run as it is written. It asks again with the cursor of the last answer: after a failure, or while the tab was
+ * hidden, it goes on from there and misses nothing. It stops when the run has ended.
  */
-export function useLogTail(client: Client, exportId: string, runId: string): TailState {
-  const [state, setState] = useState(unread);
-  useEffect(() => {
-    const abort = new AbortController();
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    let isAsking = false;
-    let cursor: string | null = null;
-    let isDone = false;
-    setState(unread);
-
-    const ask = async (): Promise<number> => {
-      try {
-        const tail = await client.tailLogs(exportId, runId, cursor, abort.signal);
-        cursor = tail.cursor;
-        isDone = tail.ended && !tail.has_more;
-        setState(({ entries }) => ({
-          entries: appended(entries ?? [], tail.results),
-          failure: null,
-          ended: isDone,
-        }));
-        return tail.has_more ? 0 : pollMs;
-      } catch (error) {
-        const failure = toFailure(error);
-        // The cursor is of another database, as after a restore.
-        if (failure.status === 400) cursor = null;
-        if (!abort.signal.aborted) setState((last) => ({ ...last, failure }));
-        return failureMs;
-      }
-    };
-    const poll = async () => {
-      clearTimeout(timer);
-      if (document.hidden || isAsking || isDone) return;
-      isAsking = true;
-      const delay = await ask();
-      isAsking = false;
-      if (!abort.signal.aborted && !isDone) timer = setTimeout(poll, delay);
-    };
-    void poll();
-    document.addEventListener('visibilitychange', poll);
-    return () => {
-      abort.abort();
-      clearTimeout(timer);
-      document.removeEventListener('visibilitychange', poll);
-    };
-  }, [client, exportId, runId]);
-  return state;
+export function useLogTail(api: Api, exportId: string, runId: string) {
+  const read = useRef<Tail>({ id: runId, cursor: null, entries: [] });
+  const resource: Resource<Tail & { readonly waitMs: number | null }> = useResource({
+    key: runId,
+    load: async (signal) => {
+      const before = read.current;
+      const { cursor, entries } = before.id === runId ? before : { cursor: null, entries: [] };
+      const run = { batch_export_id: exportId, run_id: runId };
+      const tail = await api
+        .get(
+          'batch_exports/{batch_export_id}/runs/{run_id}/logs/tail',
+          { ...run, cursor, limit: 200 },
+          signal,
+        )
+        .catch((error: unknown) => {
+          // The cursor is of another database, as after a restore.
+          if (error instanceof ApiFailure && error.status === 400) {
+            read.current = { id: runId, cursor: null, entries };
+          }
+          throw error;
+        });
+      read.current = {
+        id: runId,
+        cursor: tail.cursor,
+        entries: appended(entries, tail.results),
+      };
+      return { ...read.current, waitMs: tail.has_more ? 0 : tail.ended ? null : 2_000 };
+    },
+    pollMs: (data) => (data === null ? 2_000 : data.waitMs),
+  });
+  return { entries: resource.data?.entries ?? null, failure: resource.failure };
 }

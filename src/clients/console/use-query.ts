@@ -1,5 +1,6 @@
-import { useCallback, useEffect, useState } from 'react';
+import { useCallback, useMemo } from 'react';
 import { type QueryChanges, queryIn, withQuery } from './route.ts';
+import { useHash } from './use-route.ts';
 
 export interface QueryState {
   readonly query: URLSearchParams;
@@ -11,12 +12,8 @@ export interface QueryState {
 
 /** The filters and the page of a list, kept in the address: they can be copied, and survive a reload. */
 export function useQuery(): QueryState {
-  const [query, setState] = useState(() => queryIn(window.location.hash));
-  useEffect(() => {
-    const follow = () => setState(queryIn(window.location.hash));
-    window.addEventListener('hashchange', follow);
-    return () => window.removeEventListener('hashchange', follow);
-  }, []);
+  const hash = useHash();
+  const query = useMemo(() => queryIn(hash), [hash]);
   const setQuery = useCallback((changes: QueryChanges) => {
     window.location.hash = withQuery(window.location.hash, changes);
   }, []);

@@ -1,6 +1,6 @@
 import { useCallback, useEffect, useRef, useState } from 'react';
 import { onChange } from './changes.ts';
-import { ApiFailure } from './api-call.ts';
+import { ApiFailure } from './api.ts';
 
 export interface Resource<T> {
   /** The last answer; it stays until the next one. Null before the first, and if the thing does not exist. */

@@ -1,5 +1,13 @@
-import { useEffect, useState } from 'react';
+import { useEffect, useRef, useSyncExternalStore } from 'react';
 import { hrefOf, pathIn, projectOf, type Route, readRoute } from './route.ts';
+
+function follow(listener: () => void): () => void {
+  window.addEventListener('hashchange', listener);
+  return () => window.removeEventListener('hashchange', listener);
+}
+
+/** The part of the address after #. */
+export const useHash = (): string => useSyncExternalStore(follow, () => window.location.hash);
 
 /**
  * The current route and project. An address without a project gets `project`, so that it can be copied.
@@ -7,19 +15,16 @@ import { hrefOf, pathIn, projectOf, type Route, readRoute } from './route.ts';
  * @param project id of the one that was open last
  */
 export function useRoute(project: string): { readonly route: Route; readonly project: string } {
-  const [hash, setHash] = useState(() => nameProject(project));
+  const hash = useHash();
+  // Before the first link is shown: links begin with the project of the address.
+  if (projectOf(hash) === null) nameProject(hash, project);
+  const path = pathIn(window.location.hash);
+  const last = useRef(path);
+  // Another filter of the same list is no other place.
   useEffect(() => {
-    let path = pathIn(window.location.hash);
-    const follow = () => {
-      const named = nameProject(project);
-      setHash(named);
-      // Another filter of the same list is no other place.
-      if (pathIn(named) !== path) window.scrollTo(0, 0);
-      path = pathIn(named);
-    };
-    window.addEventListener('hashchange', follow);
-    return () => window.removeEventListener('hashchange', follow);
-  }, [project]);
+    if (last.current !== path) window.scrollTo(0, 0);
+    last.current = path;
+  }, [path]);
   return { route: readRoute(hash), project: projectOf(hash) ?? project };
 }
 
@@ -27,11 +32,7 @@ export function goTo(route: Route): void {
   window.location.hash = hrefOf(route);
 }
 
-/** @returns the address's part after #, with a project */
-function nameProject(project: string): string {
-  const { hash } = window.location;
-  if (projectOf(hash) !== null) return hash;
+function nameProject(hash: string, project: string): void {
   const named = `${hrefOf(readRoute(hash), project)}${hash.slice(pathIn(hash).length)}`;
   window.history.replaceState(window.history.state, '', named);
-  return named;
 }

@@ -75,7 +75,7 @@ async function showExport(
   const batchExport = await ensureExport(options, api, shown);
   const listCompleted = async () =>
     (
-      await api.call('get', '/batch_exports/{batch_export_id}/runs', {
+      await api.call('get', 'batch_exports/{batch_export_id}/runs', {
         path: { batch_export_id: batchExport.id },
         query: { status: ['Completed'], ordering: '-data_interval_start' },
       })
@@ -160,13 +160,13 @@ async function ensureExport(
     endpoint_url: s3.endpoint,
     ...format,
   };
-  const listed = await api.call('get', '/batch_exports');
+  const listed = await api.call('get', 'batch_exports');
   const kept = listed.results.find(
     ({ name, destination }) => name === wanted && destination.config.endpoint_url === s3.endpoint,
   );
   if (kept) return kept;
   print(`Creating an hourly ${format.file_format} export to S3 over the API …`);
-  return api.call('post', '/batch_exports', {
+  return api.call('post', 'batch_exports', {
     body: { name: wanted, interval: 'hour', destination: { type: 'S3', config } },
   });
 }
@@ -178,7 +178,7 @@ async function backfill(
   end: number,
 ): Promise<void> {
   print(`Backfilling ${hours} hours …`);
-  const started = await api.call('post', '/batch_exports/{id}/backfill', {
+  const started = await api.call('post', 'batch_exports/{id}/backfill', {
     path: { id: exportId },
     body: {
       start_at: toTimestamp(end - hours * hourMs),
@@ -190,7 +190,7 @@ async function backfill(
   const id = started.backfill_id;
   const progress = createProgress(terminal);
   for (;;) {
-    const found = await api.call('get', '/batch_exports/{batch_export_id}/backfills/{id}', {
+    const found = await api.call('get', 'batch_exports/{batch_export_id}/backfills/{id}', {
       path: { batch_export_id: exportId, id },
     });
     progress.show(found.progress, `${found.finished_runs} of ${found.total_runs} runs`);
@@ -200,7 +200,7 @@ async function backfill(
   progress.end();
 }
 
-type Run = AnswerOf<'get', '/batch_exports/{batch_export_id}/runs'>['results'][number];
+type Run = AnswerOf<'get', 'batch_exports/{batch_export_id}/runs'>['results'][number];
 
 function runTable(runs: readonly Run[], terminal: Terminal): readonly string[] {
   const rows = runs.map((run) => {

@@ -65,7 +65,7 @@ function wordsOf(line: string, variables: ReadonlyMap<string, string>): string[]
   return words.map((word) =>
     word
       .replaceAll(/'([^']*)'|"([^"]*)"/g, (_, single, double) => single ?? double)
-      .replaceAll(/\$([A-Z]+)/g, (whole, name) => variables.get(name) ?? whole),
+      .replaceAll(/\$([A-Z_]+)/g, (whole, name) => variables.get(name) ?? whole),
   );
 }
 
@@ -97,7 +97,7 @@ function mask(output: string): string {
 }
 
 /** Variables that the page sets from an answer: `RUN=$(sluice … --json | jq -r '.[0].id')`. */
-const assignment = /^([A-Z]+)=\$\((.*?) \| jq -r '?\.(?:\[(\d)\]\.)?(\w+)'?\)$/;
+const assignment = /^(?:export )?([A-Z_]+)=\$\((.*?) \| jq -r '?\.(?:\[(\d)\]\.)?(\w+)'?\)$/;
 
 test('every example of docs/cli.md prints what the page says', async () => {
   const text = await readFile(page, 'utf8');
@@ -112,12 +112,17 @@ test('every example of docs/cli.md prints what the page says', async () => {
   };
   const answer = async (line: string): Promise<string> => {
     if (line === 'echo $?') return `${lastCode}\n`;
+    if (line.startsWith('unset ')) {
+      delete env[line.slice('unset '.length)];
+      return '';
+    }
     const [, name, command, index, field] = assignment.exec(line) ?? [];
     if (name !== undefined && command !== undefined && field !== undefined) {
       const { out, output } = await run(command);
       const found = JSON.parse(out);
       const value = (index === undefined ? found : found[Number(index)])?.[field];
       expect(value, output).toBeDefined();
+      if (line.startsWith('export ')) env[name] = String(value);
       variables.set(name, String(value));
       return '';
     }

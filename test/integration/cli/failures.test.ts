@@ -55,7 +55,7 @@ describe('one line says what is wrong and what to do', () => {
     });
     expect(await sluice(list, { env: { SLUICE_URL: api.baseUrl } })).toMatchObject({
       code: 2,
-      err: 'SLUICE_KEY is not set. Set it to an API key; `sluice keys create` issues one.\n',
+      err: "SLUICE_KEY is not set. Set it to an API key; `sluice keys create` issues one. The first is an operator's: `sluice keys create --operator` on the machine of the service.\n",
     });
   });
 
@@ -132,7 +132,7 @@ describe('one line says what is wrong and what to do', () => {
         /^SLUICE_KEY: This is the key of an operator.* take the key of an operator\.\n$/,
       ),
     ]);
-    const asCustomer = await sluice(['admin', 'organizations', 'list'], { env });
+    const asCustomer = await sluice(['organizations', 'list'], { env });
     expect([asCustomer.code, asCustomer.err]).toEqual([
       4,
       expect.stringMatching(

@@ -44,7 +44,10 @@ test('a superuser makes the role of the source, and none of the tables of the se
   expect((await runCli(['migrate'], { env })).out).toMatch(/^migrated: 0001_release/);
   const late = await runCli(['migrate', '--source-role'], { env: superuser });
   expect([late.code, late.out]).toEqual([0, `up to date\nsource role: ${source}\n`]);
-  expect((await runCli(['organizations', 'create', '--name', 'Acme'], { env })).code).toBe(0);
+  expect(
+    (await runCli(['keys', 'create', '--operator', '--scopes', '*', '--name', 'first'], { env }))
+      .code,
+  ).toBe(0);
 });
 
 test('a role that is no superuser makes the tables in a database of another one', async () => {

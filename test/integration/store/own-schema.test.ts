@@ -42,7 +42,8 @@ async function expectService({ env, url }: Awaited<ReturnType<typeof createGuest
   const migrated = await runCli(['migrate'], { env });
   expect([migrated.code, migrated.err]).toEqual([0, '']);
   expect((await runCli(['migrate'], { env })).out).toBe('up to date\n');
-  expect((await runCli(['organizations', 'create', '--name', 'Acme'], { env })).code).toBe(0);
+  const key = ['keys', 'create', '--operator', '--scopes', '*', '--name', 'Acme'];
+  expect((await runCli(key, { env })).code).toBe(0);
   const options = { connectionString: url, applicationName: 'test', onError: () => {} };
   const db = openDatabase({ ...options, maxConnections: 4, writes: true });
   const { pool, close } = openQueuePool({ ...options, maxConnections: 4 });
@@ -52,7 +53,7 @@ async function expectService({ env, url }: Awaited<ReturnType<typeof createGuest
   const worker = queues.openWorker('sluice-runs', async ({ name }) => void taken.push(name), {});
   worker.on('error', () => {});
   try {
-    expect(await db.query(`select name from organizations where name = 'Acme'`)).toEqual([
+    expect(await db.query(`select name from api_keys where name = 'Acme'`)).toEqual([
       { name: 'Acme' },
     ]);
     await producer.addRuns([{ runId: 'r1', deduplicationId: null }]);

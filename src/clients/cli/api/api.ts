@@ -3,29 +3,24 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { CliError, exitCodes } from '../deps.ts';
 import { plain } from '../text.ts';
 import { type Answer, explainAnswer, explainSilence } from './explain.ts';
-import type {
-  AdminPrefix,
-  AnswerOf,
-  Capabilities,
-  Me,
-  Method,
-  PathOf,
-  Plugin,
-  QueryOf,
-  Readiness,
-} from './types.ts';
+import type { Json } from './json.ts';
+import type { AnswerOf, Method, PathOf, QueryOf } from './types.ts';
 
-export interface CallOptions<M extends Method, Path extends PathOf<M>> {
+export interface CallOptions<Query = unknown> {
   /** Values of the path's parameters, besides the project. */
-  readonly path?: Readonly<Record<string, string>>;
-  readonly query?: QueryOf<M, Path>;
+  readonly path?: Json;
+  readonly query?: Query;
   readonly body?: unknown;
   /** Default: 30 seconds, for the whole answer. */
   readonly patienceMs?: number;
-  /** Says what a 404 means. */
-  readonly notFound?: string;
+  /** Says what a 404 means; `{id}` is the value of the path. */
+  readonly notFound?: string | undefined;
   /** The options that fields and query parameters come from, for messages: `start_at` → `--from`. */
   readonly optionOf?: Readonly<Record<string, string>>;
+  /** Another status whose answer is not an error. */
+  readonly accepts?: number;
+  /** The answer is no JSON, such as CSV. */
+  readonly isText?: boolean;
 }
 
 /** The API of one project. Every method throws CliError with what is wrong and what to do. */
@@ -33,34 +28,14 @@ export interface Api {
   readonly url: string;
   /** The project as it was asked for: an id or `@current`. */
   readonly project: string;
+  /** @param path a path of the API, or what follows the project in it: `batch_exports/{id}` */
   call<M extends Method, Path extends PathOf<M>>(
     method: M,
     path: Path,
-    options?: CallOptions<M, Path>,
+    options?: CallOptions<QueryOf<M, Path>>,
   ): Promise<AnswerOf<M, Path>>;
-  /** Reads an answer that is no JSON, such as CSV. */
-  readText<Path extends PathOf<'get'>>(
-    path: Path,
-    options: CallOptions<'get', Path>,
-  ): Promise<string>;
-  /** Calls `/api/admin`, with the key of an operator. */
-  callAdmin<M extends Method, Path extends PathOf<M, AdminPrefix>>(
-    method: M,
-    path: Path,
-    options?: Omit<CallOptions<M, never>, 'query'> & {
-      readonly query?: QueryOf<M, Path, AdminPrefix>;
-    },
-  ): Promise<AnswerOf<M, Path, AdminPrefix>>;
-  /** What the key may do, and where. */
-  readMe(): Promise<Me>;
-  /** What exports can use in this installation. */
-  readCapabilities(): Promise<Capabilities>;
-  /** The plugins that steps of the project can use. */
-  readPlugins(): Promise<readonly Plugin[]>;
-  /** What the service's probe says of itself; needs no key. */
-  readReadiness(): Promise<Readiness>;
-  /** The OpenAPI document. */
-  readDocument(): Promise<unknown>;
+  /** Calls a path that the program does not know when it is compiled. */
+  send(method: Method, path: string, options?: CallOptions): Promise<unknown>;
   /** Milliseconds since the epoch by the service's clock, as of its last answer; null before it. */
   serviceTime(): number | null;
 }
@@ -74,13 +49,13 @@ export interface Connection {
   readonly onWait: (seconds: number) => void;
 }
 
+const parameter = /\{(\w+)\}/g;
 const patienceMs = 30_000;
 /** The service may ask to wait, but not for ever. */
 const longestWaitSeconds = 60;
 const maxTries = 4;
 
 /** Opens no connection. */
-// biome-ignore lint/complexity/noExcessiveLinesPerFunction: what all calls share
 export function connectApi({ url, key, project, signal, onWait }: Connection): Api {
   const base = url.replace(/\/+$/, '');
   let serviceTime: number | null = null;
@@ -112,70 +87,35 @@ export function connectApi({ url, key, project, signal, onWait }: Connection): A
     }
   };
 
-  const read = async (
-    method: string,
-    path: string,
-    options: Pick<
-      CallOptions<'get', PathOf<'get'>>,
-      'body' | 'patienceMs' | 'notFound' | 'optionOf'
-    > = {},
-    accepts: (status: number) => boolean = (status) => status >= 200 && status < 300,
-  ): Promise<unknown> => {
-    const limitMs = options.patienceMs ?? patienceMs;
-    const answer = await request(method, path, options.body, limitMs);
-    if (accepts(answer.status) && (answer.json !== undefined || answer.status === 204)) {
-      return answer.json ?? null;
-    }
-    const { notFound, optionOf } = options;
-    throw explainAnswer(answer, { method, url: base, project, notFound, optionOf });
+  const send: Api['send'] = async (method, path, options = {}) => {
+    const { body, optionOf, accepts, isText = false, path: values = {} } = options;
+    const whole = path.startsWith('/') ? path : `/api/projects/{project_id}/${path}`;
+    const address = addressOf(whole, { project_id: project, ...values }, options.query);
+    const verb = method.toUpperCase();
+    const answer = await request(verb, address, body, options.patienceMs ?? patienceMs);
+    const { status, json, text } = answer;
+    const isWell = (status >= 200 && status < 300) || status === accepts;
+    if (isWell && isText) return text;
+    if (isWell && (json !== undefined || status === 204)) return json ?? null;
+    const notFound = options.notFound?.replaceAll(parameter, (_, name) => String(values[name]));
+    throw explainAnswer(answer, { method: verb, url: base, project, notFound, optionOf });
   };
-
   return {
     url: base,
     project,
-    async call(method, path, options = {}) {
-      const address = addressOf(`/api/projects/${encodeURIComponent(project)}${path}`, options);
-      return (await read(method.toUpperCase(), address, options)) as never;
-    },
-    async readText(path, options) {
-      const address = addressOf(`/api/projects/${encodeURIComponent(project)}${path}`, options);
-      const answer = await request('GET', address, undefined, patienceMs);
-      if (answer.status === 200) return answer.text;
-      const { notFound, optionOf } = options;
-      throw explainAnswer(answer, { method: 'GET', url: base, project, notFound, optionOf });
-    },
-    async callAdmin(method, path, options = {}) {
-      const address = addressOf(`/api/admin${path}`, options);
-      return (await read(method.toUpperCase(), address, options)) as never;
-    },
-    readReadiness: () =>
-      read(
-        'GET',
-        '/readyz',
-        {},
-        (status) => status === 200 || status === 503,
-      ) as Promise<Readiness>,
-    readMe: () => read('GET', '/api/me') as Promise<Me>,
-    readCapabilities: () => read('GET', '/api/capabilities') as Promise<Capabilities>,
-    async readPlugins() {
-      const path = `/api/projects/${encodeURIComponent(project)}/plugins?limit=1000&offset=`;
-      return await readAll<Plugin>((offset) => read('GET', `${path}${offset}`) as never);
-    },
-    readDocument: () => read('GET', '/api/openapi.json'),
+    send,
+    call: async (method, path, options) => (await send(method, path, options)) as never,
     serviceTime: () => serviceTime,
   };
 }
 
 /** The path with its parameters and its query. */
-function addressOf(
-  path: string,
-  options: { readonly path?: Readonly<Record<string, string>>; readonly query?: unknown },
-): string {
-  const filled = path.replaceAll(/\{(\w+)\}/g, (_, name: string) =>
-    encodeURIComponent(options.path?.[name] ?? ''),
+function addressOf(path: string, values: Json, query: unknown): string {
+  const filled = path.replaceAll(parameter, (_, name: string) =>
+    encodeURIComponent(String(values[name] ?? '')),
   );
   const search = new URLSearchParams();
-  for (const [name, value] of Object.entries((options.query ?? {}) as object)) {
+  for (const [name, value] of Object.entries((query ?? {}) as object)) {
     for (const one of [value].flat()) {
       if (one !== undefined && one !== null) search.append(name, String(one));
     }

@@ -1,18 +1,12 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { CliDeps, Terminal } from '../deps.ts';
-import { plain, plural } from '../text.ts';
+import { plain } from '../text.ts';
 import type { Api } from './api.ts';
-import {
-  type ApplyChoice,
-  type Change,
-  collectRefusal,
-  countsOf,
-  deletionOf,
-} from './apply-changes.ts';
-import { readChain, type Step } from './chain.ts';
+import { type ApplyChoice, type Change, deletionOf } from './apply-changes.ts';
 import { unknownIn } from './export-fields.ts';
 import { expandVariables, type VariableNames, withoutVariablesIn } from './export-spec.ts';
 import { isRecord, type Json } from './json.ts';
+import { readChain, readPlugins, type Step } from './step-verbs.ts';
 import type { Plugin } from './types.ts';
 
 /** A step of the list `transformations` of a file; its position in the list is its order. */
@@ -24,7 +18,7 @@ interface WantedStep {
   readonly where: string;
 }
 
-export type StepChange = Change<number>;
+type StepChange = Change<number>;
 
 const fields = ['name', 'plugin', 'enabled', 'config'];
 
@@ -66,7 +60,7 @@ export async function planChain(
   { problems, ...options }: ApplyChoice & { readonly problems: string[] },
 ): Promise<readonly StepChange[]> {
   const wanted = readSteps(listed, problems);
-  const [{ results: stored }, plugins] = [await readChain(api), await api.readPlugins()];
+  const [{ results: stored }, plugins] = [await readChain(api), await readPlugins(api)];
   const resendsSecrets = options.secrets ?? false;
   const comparing = { terminal: deps.terminal, resendsSecrets, problems };
   const changes = wanted.map((step, n): StepChange => {
@@ -138,43 +132,13 @@ function changeOf(
   };
 }
 
-/**
- * Goes on after a step that the service refuses, so that all faults are known at once.
- *
- * @returns what it refused, one line for each
- */
-export async function sendChain(api: Api, changes: readonly StepChange[]): Promise<string[]> {
-  const path = '/pipeline_transformation_configs';
-  const refused: string[] = [];
-  for (const { action, name, id, body } of changes) {
-    const ids = { path: { id: String(id) } };
-    // What would take its place was refused.
-    if (action === 'delete' && refused.length > 0) continue;
-    await collectRefusal(refused, `step ${name}`, async () => {
-      if (action === 'create') await api.call('post', path, { body });
-      if (action === 'update') await api.call('patch', `${path}/{id}`, { ...ids, body });
-      if (action === 'delete') await api.call('delete', `${path}/{id}`, ids);
-    });
-  }
-  return refused;
-}
-
-/** `1 step created, 2 unchanged`; null without a list of steps. */
-export function summaryOfChain(
-  changes: readonly StepChange[] | null,
-  isDryRun: boolean,
-): string | null {
-  if (changes === null) return null;
-  return `Transformations: ${countsOf(changes, isDryRun, (count) => plural(count, 'step'))}`;
-}
-
 /** The chain as a list for a file, with a variable in place of each secret; empty for a key that may not read it. */
 export async function chainOfFile(api: Api, variables: VariableNames): Promise<readonly Json[]> {
-  const { scopes } = await api.readMe();
+  const { scopes } = await api.call('get', '/api/me');
   if (!scopes.includes('plugin:read')) return [];
   const { results } = await readChain(api);
   if (results.length === 0) return [];
-  const plugins = await api.readPlugins();
+  const plugins = await readPlugins(api);
   return results.map((step) => {
     const plugin = plugins.find(({ id }) => id === step.plugin);
     const secret = new Set(plugin?.config_schema.flatMap((one) => (one.secret ? [one.key] : [])));

@@ -1,4 +1,5 @@
 import { type Paint, plain } from '../text.ts';
+import type { Api } from './api.ts';
 import { RefusedRequest } from './explain.ts';
 import type { Json } from './json.ts';
 
@@ -61,16 +62,36 @@ export function countsOf(
   return `${counts}, ${number('unchanged')} unchanged.`;
 }
 
-/** Does one change; if the service refuses it, `refused` gets a line for each problem. */
-export async function collectRefusal(
-  refused: string[],
+/**
+ * Goes on after a change that the service refuses, so that all faults are known at once.
+ *
+ * @param refused gets a line for each problem
+ * @returns the changes that were made, those that created something with its id
+ */
+export async function sendChanges<Id>(
+  api: Api,
+  path: 'pipeline_transformation_configs' | 'notification_targets',
   what: string,
-  change: () => Promise<void>,
-): Promise<void> {
-  try {
-    await change();
-  } catch (error) {
-    if (!(error instanceof RefusedRequest)) throw error;
-    refused.push(...error.message.split('\n').map((line) => `${plain(what)}: ${line}`));
+  changes: readonly Change<Id>[],
+  refused: string[],
+): Promise<readonly Change<Id>[]> {
+  const sent: Change<Id>[] = [];
+  for (const change of changes) {
+    const { action, name, id, body } = change;
+    // What would take its place was refused.
+    if (action === 'delete' && refused.length > 0) continue;
+    const one = { path: { id } };
+    try {
+      const created = action === 'create' ? await api.send('post', path, { body }) : null;
+      if (action === 'update') await api.send('patch', `${path}/{id}`, { ...one, body });
+      if (action === 'delete') await api.send('delete', `${path}/{id}`, one);
+      sent.push(created ? { ...change, id: (created as { id: Id }).id } : change);
+    } catch (error) {
+      if (!(error instanceof RefusedRequest)) throw error;
+      refused.push(
+        ...error.message.split('\n').map((line) => `${plain(`${what} ${name}`)}: ${line}`),
+      );
+    }
   }
+  return sent;
 }

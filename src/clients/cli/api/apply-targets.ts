@@ -5,22 +5,19 @@ import {
   webhookFormats,
 } from '../../../foundation/domain/notification.ts';
 import type { CliDeps } from '../deps.ts';
+import { plain } from '../text.ts';
 import type { Api } from './api.ts';
-import {
-  type ApplyChoice,
-  type Change,
-  collectRefusal,
-  countsOf,
-  deletionOf,
-} from './apply-changes.ts';
+import { type ApplyChoice, type Change, deletionOf } from './apply-changes.ts';
 import { unknownIn } from './export-fields.ts';
 import { expandVariables, type VariableNames, withoutVariables } from './export-spec.ts';
 import { isRecord, type Json } from './json.ts';
-import { targetCalls } from './notifications.ts';
-import { plain } from '../text.ts';
 import type { NotificationTarget } from './types.ts';
 
 export type TargetChange = Change<string>;
+
+const path = 'notification_targets';
+const listTargets = async (api: Api): Promise<readonly NotificationTarget[]> =>
+  (await api.call('get', path, { query: { limit: 100 } })).results;
 
 const compared = ['format', 'recipients', 'events', 'enabled'] as const;
 const known = ['description', 'kind', 'url', ...compared];
@@ -38,7 +35,7 @@ export async function planTargets(
   all: ApplyChoice & { readonly problems: string[] },
 ): Promise<readonly TargetChange[]> {
   const { problems, ...options } = all;
-  const stored = await targetCalls(api, false).list();
+  const stored = await listTargets(api);
   const names = new Set<string>();
   const changes = listed.flatMap((entry, n): TargetChange[] => {
     const where = `notifications[${n}]`;
@@ -104,33 +101,6 @@ function wrongChoicesOf({ kind, format, events }: Json): string[] {
   ];
 }
 
-/**
- * Goes on after a target that the service refuses, so that all faults are known at once.
- *
- * @param refused gets a line for each problem
- * @returns the changes that were made, those that created a target with its id
- */
-export async function sendTargets(
-  api: Api,
-  changes: readonly TargetChange[],
-  refused: string[],
-): Promise<readonly TargetChange[]> {
-  const calls = targetCalls(api, false);
-  const sent: TargetChange[] = [];
-  for (const change of changes) {
-    const { action, name, id, body } = change;
-    // What would take its place was refused.
-    if (action === 'delete' && refused.length > 0) continue;
-    await collectRefusal(refused, `target ${name}`, async () => {
-      const created = action === 'create' ? await calls.create(body) : null;
-      if (action === 'update' && id !== null) await calls.change(id, body);
-      if (action === 'delete' && id !== null) await calls.remove(id);
-      sent.push(created ? { ...change, id: created.id } : change);
-    });
-  }
-  return sent;
-}
-
 /** The secrets of new webhooks, which no log of a deployment should have: how to get each. */
 export const secretLines = (sent: readonly TargetChange[]): readonly string[] =>
   sent
@@ -171,7 +141,7 @@ export async function targetsOfFile(
   api: Api,
   variables: VariableNames,
 ): Promise<{ readonly targets: readonly Json[]; readonly leftOut: number }> {
-  const stored = (await targetCalls(api, false).list()).toReversed();
+  const stored = (await listTargets(api)).toReversed();
   const named = stored.filter(
     ({ description: name }) =>
       name !== '' && stored.filter(({ description }) => description === name).length === 1,
@@ -184,9 +154,4 @@ export async function targetsOfFile(
     ...{ events, enabled },
   }));
   return { targets, leftOut: stored.length - named.length };
-}
-
-/** `Notification targets: 1 created, …`. */
-export function summaryOfTargets(changes: readonly TargetChange[], isDryRun: boolean): string {
-  return `Notification targets: ${countsOf(changes, isDryRun)}`;
 }

@@ -1,28 +1,30 @@
+import { confirm, print } from '../answer.ts';
 import { type CliDeps, CliError, exitCodes, misused } from '../deps.ts';
 import { type Paint, paintFor, plain, plural } from '../text.ts';
 import { type Api, quoted } from './api.ts';
-import { planChain, type StepChange, sendChain, summaryOfChain } from './apply-chain.ts';
-import { type Action, type ApplyChoice, changeLine, shownChange } from './apply-changes.ts';
+import { planChain } from './apply-chain.ts';
 import {
-  planTargets,
-  secretLines,
-  sendTargets,
-  summaryOfTargets,
-  type TargetChange,
-} from './apply-targets.ts';
-import { confirm } from './confirm.ts';
+  type Action,
+  type ApplyChoice,
+  type Change,
+  changeLine,
+  countsOf,
+  sendChanges,
+  shownChange,
+} from './apply-changes.ts';
+import { planTargets, secretLines } from './apply-targets.ts';
 import { changesOf, type Difference, differencesOf } from './differences.ts';
 import { RefusedRequest } from './explain.ts';
 import { type ExportFields, readFieldsAndModels } from './export-fields.ts';
-import { print } from './print.ts';
 import { readExportsFile, type WantedExport } from './exports-file.ts';
 import { listExports } from './find-export.ts';
 import { isRecord, type Json, textOf } from './json.ts';
-import { type ApiOptions, openApi } from './open-api.ts';
 import { queryNames, readStoredQueries } from './stored-queries.ts';
 import type { BatchExport } from './types.ts';
+import type { Called } from './verb.ts';
 
-export interface ApplyOptions extends ApiOptions, ApplyChoice {
+interface ApplyOptions extends ApplyChoice {
+  readonly json: boolean;
   readonly file: string;
   readonly dryRun?: boolean;
   readonly yes?: boolean;
@@ -47,14 +49,14 @@ interface DoneStep extends Pick<Step, 'action' | 'name' | 'id'> {
 }
 
 /** `sluice apply`: makes the exports of the project those of a file. */
-export async function apply(deps: CliDeps, options: ApplyOptions): Promise<void> {
-  const api = openApi(deps, options);
+export async function apply({ deps, api, given, isJson }: Called): Promise<null> {
+  const options = { ...given, json: isJson } as unknown as ApplyOptions;
   const fields = await readFieldsAndModels(api);
   const plan = await planFile(deps, api, fields, options);
   if (!options.json) printPlan(deps, plan);
   if (options.dryRun) {
     printResult(deps, options, plan, plan.steps.map(planned));
-    return;
+    return null;
   }
   const going = deletionsOf(plan);
   if (going !== null) {
@@ -62,9 +64,12 @@ export async function apply(deps: CliDeps, options: ApplyOptions): Promise<void>
     await confirm(deps.terminal, question, options.yes ?? false);
   }
   // The chain comes first: an export that applies it must not send rows that a step masks.
-  const refused = await sendChain(api, plan.chain ?? []);
+  const refused: string[] = [];
+  await sendChanges(api, 'pipeline_transformation_configs', 'step', plan.chain ?? [], refused);
   const hasChain = refused.length === 0;
-  const targets = plan.targets && (await sendTargets(api, plan.targets, refused));
+  const targets =
+    plan.targets &&
+    (await sendChanges(api, 'notification_targets', 'target', plan.targets, refused));
   const done = hasChain ? await perform(deps, api, plan.steps, fields, options) : [];
   if (!hasChain) {
     refused.push('No export was changed, because a step of the chain was refused.');
@@ -73,13 +78,14 @@ export async function apply(deps: CliDeps, options: ApplyOptions): Promise<void>
   const failed = done.filter(({ error }) => error !== null);
   const lines = [...refused, ...failed.map(({ name, error }) => `${plain(name)}: ${error}`)];
   if (lines.length > 0) throw new CliError(lines.join('\n'));
+  return null;
 }
 
 /** What a file changes; null: it does not have that list. */
 interface Plan {
   readonly steps: readonly Step[];
-  readonly chain: readonly StepChange[] | null;
-  readonly targets: readonly TargetChange[] | null;
+  readonly chain: readonly Change<number>[] | null;
+  readonly targets: readonly Change<string>[] | null;
   /** The exports of the project. */
   readonly stored: readonly BatchExport[];
 }
@@ -119,14 +125,14 @@ function printResult(
   made: readonly DoneStep[],
 ): void {
   const isDryRun = options.dryRun ?? false;
-  const inChain = summaryOfChain(chain, isDryRun);
+  const steps = (count: number) => plural(count, 'step');
   const others = {
     ...(chain && { transformations: chain.map(shownChange) }),
     ...(targets && { notifications: targets.map(shownChange) }),
   };
   print(deps, options, chain || targets ? { exports: made, ...others } : made, () => [
-    ...(inChain === null ? [] : [inChain]),
-    ...(targets ? [summaryOfTargets(targets, isDryRun)] : []),
+    ...(chain ? [`Transformations: ${countsOf(chain, isDryRun, steps)}`] : []),
+    ...(targets ? [`Notification targets: ${countsOf(targets, isDryRun)}`] : []),
     ...(isDryRun ? [] : secretLines(targets ?? [])),
     summaryOf(made, isDryRun),
   ]);
@@ -279,10 +285,10 @@ async function performOne(
 async function send(api: Api, { action, id, body }: Step): Promise<BatchExport | null> {
   if (action === 'unchanged') return null;
   if (id === null) {
-    return api.call('post', '/batch_exports', { body: { ...body, unique_name: true } });
+    return api.call('post', 'batch_exports', { body: { ...body, unique_name: true } });
   }
-  if (action === 'update') return api.call('patch', '/batch_exports/{id}', { path: { id }, body });
-  await api.call('delete', '/batch_exports/{id}', { path: { id } });
+  if (action === 'update') return api.call('patch', 'batch_exports/{id}', { path: { id }, body });
+  await api.call('delete', 'batch_exports/{id}', { path: { id } });
   return null;
 }
 
@@ -314,7 +320,7 @@ const planned = ({ action, name, id, differences }: Step): DoneStep => ({
 async function projectOf(api: Api, stored: readonly BatchExport[]): Promise<string> {
   const id = stored[0]?.team_id;
   if (id === undefined) return 'the project';
-  const found = (await api.readMe()).projects.find((project) => project.id === id);
+  const found = (await api.call('get', '/api/me')).projects.find((project) => project.id === id);
   return `project ${id}${found ? ` (${plain(found.name)})` : ''}`;
 }
 

@@ -1,76 +1,52 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { confirm, print } from '../answer.ts';
 import { type CliDeps, CliError, exitCodes } from '../deps.ts';
 import { count, paintFor, plural, shortTime, tableLines } from '../text.ts';
 import type { Api } from './api.ts';
-import { confirm } from './confirm.ts';
-import { print } from './print.ts';
-import { findExport } from './find-export.ts';
 import { keepAsking } from './keep-asking.ts';
-import { type ApiOptions, openApi } from './open-api.ts';
 import { createProgress } from './progress.ts';
-import { type RangeOptions, readRange } from './time-range.ts';
-import type { Backfill } from './types.ts';
+import { readRange } from './time-range.ts';
+import type { AnswerOf, Backfill } from './types.ts';
+import type { Called } from './verb.ts';
 
-export interface BackfillOptions extends ApiOptions, RangeOptions {
-  readonly dryRun?: boolean;
-  readonly reprocess?: string;
-  readonly missingRows?: string;
-  readonly yes?: boolean;
-  readonly newestFirst?: boolean;
-  readonly concurrency?: number;
-  /** False: return as soon as it has begun. */
-  readonly wait: boolean;
-}
+type Begun = AnswerOf<'post', 'batch_exports/{id}/backfill'>;
 
-const optionOf = {
-  start_at: 'the start of the range (--from or --last)',
-  end_at: 'the end of the range (--to or --last)',
-  reprocess: '--reprocess',
-  missing_rows: '--missing-rows',
-  order: '--newest-first',
-  concurrency: '--concurrency',
-};
 const pollMs = 1_000;
 /** Intervals that a preview lists. */
 const shownIntervals = 10;
 
 /** `sluice backfill`: exports a range of the past, and shows how far it is. */
-export async function backfill(deps: CliDeps, name: string, options: BackfillOptions) {
-  const api = openApi(deps, options);
-  const { id } = await findExport(api, name);
-  const body = {
-    ...readRange(api, options),
-    ...(options.reprocess === undefined ? {} : { reprocess: options.reprocess }),
-    ...(options.missingRows === undefined ? {} : { missing_rows: options.missingRows }),
-    ...(options.newestFirst ? { order: 'newest_first' } : {}),
-    ...(options.concurrency === undefined ? {} : { concurrency: options.concurrency }),
-  };
-  const send = (dryRun: boolean) =>
-    api.call('post', '/batch_exports/{id}/backfill', {
-      path: { id },
-      body: dryRun ? { ...body, dry_run: true } : body,
-      optionOf,
+export async function backfill(called: Called<Begun>): Promise<null> {
+  const { deps, api, given, isJson } = called;
+  const { isNewestFirst, isDryRun = false } = given;
+  const range = readRange(api, given);
+  const send = (isPreview: boolean) =>
+    called.send({
+      ...range,
+      ...(isNewestFirst ? { order: 'newest_first' } : {}),
+      ...(isPreview ? { dry_run: true } : {}),
     });
-  if (options.missingRows === 'drop' && !options.dryRun) {
+  const show = (answer: unknown, lines: () => readonly string[]) => {
+    print(deps, { json: isJson }, answer, lines);
+    return null;
+  };
+  if (given.missing_rows === 'drop' && !isDryRun) {
     const preview = await send(true);
     if (!('dry_run' in preview)) throw new CliError(`${api.url} did not preview the backfill.`);
-    await confirmRemoval(deps, preview, options.yes ?? false);
+    await confirmRemoval(deps, preview, given.yes === true);
   }
-  const begun = await send(options.dryRun ?? false);
-  if ('dry_run' in begun) {
-    print(deps, options, begun, () => previewLines(begun, deps));
-    return;
-  }
+  const begun = await send(isDryRun === true);
+  if ('dry_run' in begun) return show(begun, () => previewLines(begun, deps));
   const { backfill_id: backfillId, backfill_total_runs: total = 0 } = begun;
   if (backfillId === undefined) throw new CliError(`${api.url} did not name the backfill.`);
-  if (!options.wait) {
-    print(deps, options, { id: backfillId, total_runs: total }, () => [
+  if (!given.waits) {
+    return show({ id: backfillId, total_runs: total }, () => [
       `Backfill ${backfillId} has begun: ${plural(total, 'run')}.`,
     ]);
-    return;
   }
-  const ended = await waitForBackfill(deps, api, { batch_export_id: id, id: backfillId });
-  print(deps, options, ended, () => [summaryOf(ended)]);
+  const path = { batch_export_id: String(given.id), id: backfillId };
+  const ended = await waitForBackfill(deps, api, path);
+  show(ended, () => [summaryOf(ended)]);
   if (ended.failed_runs > 0 || ended.status === 'Cancelled') {
     throw new CliError(
       ended.status === 'Cancelled'
@@ -80,6 +56,7 @@ export async function backfill(deps: CliDeps, name: string, options: BackfillOpt
         : `${plural(ended.failed_runs, 'run')} failed. \`sluice runs list <export> --status Failed,FailedRetryable\` says why.`,
     );
   }
+  return null;
 }
 
 /** Asks before delivered rows are removed, with their number. @throws CliError unless the person agrees */
@@ -171,7 +148,7 @@ async function waitForBackfill(
   try {
     for (;;) {
       const now = await keepAsking(terminal, () =>
-        api.call('get', '/batch_exports/{batch_export_id}/backfills/{id}', { path }),
+        api.call('get', 'batch_exports/{batch_export_id}/backfills/{id}', { path }),
       );
       const { finished_runs: finished, failed_runs: failed, total_runs: total } = now;
       const eta =

@@ -109,7 +109,7 @@ function keyHint(detail: string): string {
     return ' Use a key that has it; `sluice keys create --scopes …` issues one.';
   }
   if (detail.startsWith('This is the key of an operator')) {
-    return ' `sluice status --all`, `sluice causes` and `sluice admin` take the key of an operator.';
+    return ' `sluice status --all`, `sluice causes`, `sluice organizations`, `projects` and `keys` take the key of an operator.';
   }
   return detail.includes('no access') ? ' Use a key that has access.' : '';
 }

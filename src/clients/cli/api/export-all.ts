@@ -1,5 +1,4 @@
 import { stringify } from 'yaml';
-import type { CliDeps } from '../deps.ts';
 import { plural } from '../text.ts';
 import { chainOfFile } from './apply-chain.ts';
 import { targetsOfFile } from './apply-targets.ts';
@@ -7,12 +6,11 @@ import { type ExportFields, readFields } from './export-fields.ts';
 import { VariableNames, withoutVariablesIn } from './export-spec.ts';
 import { listExports } from './find-export.ts';
 import type { Json } from './json.ts';
-import { type ApiOptions, openApi } from './open-api.ts';
 import type { BatchExport } from './types.ts';
+import type { Called } from './verb.ts';
 
 /** `sluice export`: prints exports, chain and notification targets of the project as a file for `sluice apply`. */
-export async function exportAll(deps: CliDeps, options: ApiOptions): Promise<void> {
-  const api = openApi(deps, options);
+export async function exportAll({ deps, api, isJson }: Called): Promise<null> {
   const fields = await readFields(api);
   const all = await listExports(api);
   const variables = new VariableNames();
@@ -25,9 +23,9 @@ export async function exportAll(deps: CliDeps, options: ApiOptions): Promise<voi
     exports,
     ...(targets.length > 0 ? { notifications: targets } : {}),
   };
-  if (options.json) {
+  if (isJson) {
     deps.print(JSON.stringify(state));
-    return;
+    return null;
   }
   const head =
     '# For `sluice apply -f`. Secrets are not shown: set the environment variables that replace them.\n';
@@ -36,6 +34,7 @@ export async function exportAll(deps: CliDeps, options: ApiOptions): Promise<voi
       ? ''
       : `# ${plural(leftOut, 'notification target')} without a description of its own: not in this file.\n`;
   deps.terminal.out(head + more + stringify(state, { lineWidth: 0 }));
+  return null;
 }
 
 /** The fields that differ from the defaults; a variable in place of each secret. */

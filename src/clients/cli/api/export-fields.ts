@@ -37,7 +37,7 @@ const leftOut = ['team_id', 'last_paused_at'];
 
 /** @throws CliError if the service does not describe its exports */
 export async function readFields(api: Api): Promise<ExportFields> {
-  const document = await api.readDocument();
+  const document = await api.send('get', '/api/openapi.json');
   const change = at(document, 'paths', `${exportsPath}/{id}`, 'patch', ...bodySchema, 'properties');
   const create = at(document, 'paths', exportsPath, 'post', ...bodySchema, 'properties');
   if (!isRecord(change) || !isRecord(create)) {
@@ -55,7 +55,10 @@ export async function readFields(api: Api): Promise<ExportFields> {
 
 /** The fields, with the models of the installation: the document has none. */
 export async function readFieldsAndModels(api: Api): Promise<ExportFields> {
-  const [fields, { models }] = await Promise.all([readFields(api), api.readCapabilities()]);
+  const [fields, { models }] = await Promise.all([
+    readFields(api),
+    api.call('get', '/api/capabilities'),
+  ]);
   const names = models.map(({ name }) => name);
   return { ...fields, choices: new Map([...fields.choices, ['model', names]]) };
 }

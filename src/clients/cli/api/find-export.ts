@@ -10,7 +10,7 @@ const namedExports = 10;
 /** Every export of the project, newest first. */
 export function listExports(api: Api): Promise<readonly BatchExport[]> {
   return readAll((offset) =>
-    api.call('get', '/batch_exports', { query: { limit: pageSize, offset } }),
+    api.call('get', 'batch_exports', { query: { limit: pageSize, offset } }),
   );
 }
 
@@ -21,7 +21,7 @@ export function listExports(api: Api): Promise<readonly BatchExport[]> {
  */
 export async function findExport(api: Api, nameOrId: string): Promise<BatchExport> {
   if (uuid.test(nameOrId)) {
-    return api.call('get', '/batch_exports/{id}', {
+    return api.call('get', 'batch_exports/{id}', {
       path: { id: nameOrId },
       notFound: `There is no export ${nameOrId} in this project. \`sluice exports list\` shows them.`,
     });

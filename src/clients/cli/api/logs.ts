@@ -1,24 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { toTimestamp } from '../../../foundation/domain/time.ts';
 import { type CliDeps, misused } from '../deps.ts';
-import { type Colour, type Paint, paintFor, plain, shortTime } from '../text.ts';
-import type { Api } from './api.ts';
-import { findExport } from './find-export.ts';
+import { type Colour, type Paint, plain, shortTime } from '../text.ts';
 import { keepAsking } from './keep-asking.ts';
-import { type ApiOptions, openApi } from './open-api.ts';
 import { readSince } from './time-range.ts';
-import type { LogEntry, QueryOf } from './types.ts';
+import type { AnswerOf, LogEntry } from './types.ts';
+import type { Called } from './verb.ts';
 
-export interface LogsOptions extends ApiOptions {
-  readonly follow?: boolean;
-  readonly run?: string;
-  readonly level?: readonly string[];
-  readonly limit: number;
-  readonly since?: string;
-  readonly search?: string;
-}
-
-const optionOf = { level: '--level', limit: '--limit', after: '--since', search: '--search' };
 const pollMs = 1_000;
 /** Entries can become visible after newer ones: their transactions end in another order. */
 const overlapMs = 30_000;
@@ -26,50 +14,32 @@ const pageSize = 1_000;
 /** Maximum pages of new entries in one poll; a flood is cut. */
 const maxPages = 5;
 
-type LogQuery = QueryOf<'get', '/batch_exports/{batch_export_id}/logs'>;
+interface LogQuery {
+  readonly limit: number;
+  readonly offset?: number;
+  readonly after?: string;
+}
 
-/** `sluice logs`: the newest entries, the newest last; with --follow until Ctrl-C. */
-export async function logs(deps: CliDeps, name: string, options: LogsOptions): Promise<void> {
-  const { limit } = options;
+type Page = AnswerOf<'get', 'batch_exports/{batch_export_id}/logs'>;
+
+/** `sluice logs`: the latest entries, oldest first; with --follow until Ctrl-C. */
+export async function logs({ deps, api, given, isJson, paint, send }: Called<Page>): Promise<null> {
+  const limit = Number(given.limit);
   if (limit < 1 || limit > pageSize) {
     throw misused(`--limit must be 1 to ${pageSize}.`);
   }
-  const api = openApi(deps, options);
-  const { id } = await findExport(api, name);
-  const { level, search, since } = options;
-  const filter = {
-    ...(level === undefined ? {} : { level }),
-    ...(search === undefined ? {} : { search }),
-    ...(since === undefined ? {} : { after: readSince(api, '--since', since) }),
-  };
-  const read = (query: LogQuery) =>
-    readPage(api, id, options.run, { ...filter, ...query } as LogQuery);
-  const paint = paintFor(deps.terminal);
+  const after =
+    typeof given.after === 'string' ? readSince(api, '--since', given.after) : undefined;
+  const read = async (query: LogQuery) => (await send({ after, ...query })).results;
   const show = (entry: LogEntry) =>
-    deps.print(options.json ? JSON.stringify(entry) : lineOf(entry, paint));
+    deps.print(isJson ? JSON.stringify(entry) : lineOf(entry, paint));
 
-  const newest = (await read({ limit } as LogQuery)).toReversed();
+  const newest = (await read({ limit })).toReversed();
   for (const entry of newest) show(entry);
   const readAgain = (query: LogQuery) => keepAsking(deps.terminal, () => read(query));
-  if (options.follow) await follow(deps, readAgain, newest, show);
-  else if (newest.length === 0 && !options.json) deps.print('No log entries.');
-}
-
-async function readPage(api: Api, id: string, run: string | undefined, query: LogQuery) {
-  const page =
-    run === undefined
-      ? await api.call('get', '/batch_exports/{batch_export_id}/logs', {
-          path: { batch_export_id: id },
-          query,
-          optionOf,
-        })
-      : await api.call('get', '/batch_exports/{batch_export_id}/runs/{run_id}/logs', {
-          path: { batch_export_id: id, run_id: run },
-          query,
-          optionOf,
-          notFound: `There is no run ${run} of this export. \`sluice runs list\` shows its runs.`,
-        });
-  return page.results;
+  if (given.follow) await follow(deps, readAgain, newest, show);
+  else if (newest.length === 0 && !isJson) deps.print('No log entries.');
+  return null;
 }
 
 /**
@@ -112,7 +82,7 @@ async function readWindow(
   for (let page = 0; page < maxPages; page += 1) {
     const query = { limit: pageSize, offset: entries.length, ...(from ? { after: from } : {}) };
     try {
-      const results = await read(query as LogQuery);
+      const results = await read(query);
       entries.push(...results);
       if (results.length < pageSize) break;
     } catch (error) {

@@ -1,4 +1,4 @@
-import { type Command, Option } from 'commander';
+import type { Command } from 'commander';
 import { readClientSettings } from '../../../foundation/config/client-settings.ts';
 import { type CliDeps, CliError, exitCodes, misused } from '../deps.ts';
 import { type Api, connectApi } from './api.ts';
@@ -11,18 +11,13 @@ export interface ApiOptions {
 }
 
 /** Adds the options that every command that calls the API has. */
-export function withApi(command: Command): Command {
-  return command
-    .option('--url <url>', 'address of the API (default: SLUICE_URL)')
-    .option('--project <id>', 'the project (default: SLUICE_PROJECT, else @current)')
-    .option('--json', 'print JSON');
+export function withApi(command: Command, { hasProject = true } = {}): Command {
+  command.option('--url <url>', 'address of the API (default: SLUICE_URL)');
+  if (hasProject) {
+    command.option('--project <id>', 'the project (default: SLUICE_PROJECT, else @current)');
+  }
+  return command.option('--json', 'print JSON');
 }
-
-export const missingRows = () =>
-  new Option(
-    '--missing-rows <what>',
-    'keep or drop delivered rows that the source no longer has (default: keep, the run fails)',
-  ).choices(['keep', 'drop']);
 
 /** @throws CliError if URL or key is missing or malformed */
 export function openApi({ terminal }: CliDeps, options: ApiOptions): Api {
@@ -48,7 +43,9 @@ export function openApi({ terminal }: CliDeps, options: ApiOptions): Api {
     );
   }
   if (settings.key === null) {
-    throw misused('SLUICE_KEY is not set. Set it to an API key; `sluice keys create` issues one.');
+    throw misused(
+      "SLUICE_KEY is not set. Set it to an API key; `sluice keys create` issues one. The first is an operator's: `sluice keys create --operator` on the machine of the service.",
+    );
   }
   // A header cannot hold other characters.
   if (!/^[\x21-\x7e]+$/.test(settings.key)) {

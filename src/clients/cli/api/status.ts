@@ -1,23 +1,21 @@
 import { exportHealths } from '../../../foundation/domain/batch-export.ts';
-import { type CliDeps, CliError } from '../deps.ts';
+import { print } from '../answer.ts';
+import { CliError } from '../deps.ts';
 import {
   type Colour,
   cut,
   type Paint,
-  paintFor,
   plain,
   plural,
   shortName,
   shortTime,
   tableLines,
 } from '../text.ts';
-import type { Api } from './api.ts';
-import { causeLines } from './causes.ts';
+import { causeLines } from './cause-verbs.ts';
 import { healthColours } from './export-text.ts';
-import { print } from './print.ts';
 import { listExports } from './find-export.ts';
-import { type ApiOptions, openApi } from './open-api.ts';
 import type { BatchExport, Health, Readiness } from './types.ts';
+import type { Called } from './verb.ts';
 
 /** Exports of one state that the screen names. */
 const namedExports = 8;
@@ -39,22 +37,16 @@ export interface Status {
 }
 
 /** `sluice status`: one screen that says what needs a person. */
-export async function status(
-  deps: CliDeps,
-  options: ApiOptions & { readonly check?: boolean; readonly all?: boolean },
-) {
-  const api = openApi(deps, options);
-  const service = await api.readReadiness();
-  if (options.all) {
-    await statusOfAll(deps, options, api, service);
-    return;
-  }
-  const exports = await listExports(api);
-  const found = summarize(api.url, service, exports);
-  print(deps, options, found, () => statusLines(found, paintFor(deps.terminal)));
+export async function status(called: Called): Promise<null> {
+  const { deps, api, given, isJson, paint } = called;
+  const service = await api.call('get', '/readyz', { accepts: 503 });
+  if (given.all) return statusOfAll(called, service);
+  const found = summarize(api.url, service, await listExports(api));
+  print(deps, { json: isJson }, found, () => statusLines(found, paint));
   const { failing, incomplete, late } = found.exports;
   const isWell = service.status === 'ok' && failing + incomplete + late === 0;
-  if (options.check && !isWell) throw new CliError('Something needs attention.');
+  if (given.check && !isWell) throw new CliError('Something needs attention.');
+  return null;
 }
 
 /** Causes on the screen. */
@@ -62,25 +54,24 @@ const shownCauses = 20;
 
 /** Shows all customers: what is wrong is shown by its causes. */
 async function statusOfAll(
-  deps: CliDeps,
-  options: ApiOptions & { readonly check?: boolean },
-  api: Api,
+  { deps, api, given, isJson, paint }: Called,
   service: Readiness,
-): Promise<void> {
+): Promise<null> {
   const [causes, exports, customers] = await Promise.all([
-    api.callAdmin('get', '/causes', { query: { limit: shownCauses } }),
-    api.callAdmin('get', '/exports', { query: { limit: 1 } }),
-    api.callAdmin('get', '/causes', { query: { limit: 1, turn: 'customer' } }),
+    api.call('get', '/api/admin/causes', { query: { limit: shownCauses } }),
+    api.call('get', '/api/admin/exports', { query: { limit: 1 } }),
+    api.call('get', '/api/admin/causes', { query: { limit: 1, turn: 'customer' } }),
   ]);
   const found = { url: api.url, service, exports: exports.count, causes: causes.results };
-  print(deps, options, found, () => [
-    ...serviceLines(api.url, service, paintFor(deps.terminal)),
+  print(deps, { json: isJson }, found, () => [
+    ...serviceLines(api.url, service, paint),
     `Exports   ${exports.count} of all customers`,
-    ...causeLines(deps, causes.results, causes.count),
+    ...causeLines(causes, { paint }),
   ]);
   // The screen has only the causes of the most exports.
   const isWell = service.status === 'ok' && causes.count === customers.count;
-  if (options.check && !isWell) throw new CliError('Something needs the operator.');
+  if (given.check && !isWell) throw new CliError('Something needs the operator.');
+  return null;
 }
 
 function serviceLines(url: string, service: Readiness, paint: Paint): string[] {

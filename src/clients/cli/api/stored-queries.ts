@@ -1,6 +1,6 @@
 import type { Api } from './api.ts';
-import type { WantedExport } from './exports-file.ts';
 import { RefusedRequest } from './explain.ts';
+import type { WantedExport } from './exports-file.ts';
 import { isRecord, type Json } from './json.ts';
 import type { BatchExport } from './types.ts';
 
@@ -24,7 +24,7 @@ export async function readStoredQueries(
     if (!found || query === undefined || query === found.dsl_query || !hasSome(filters)) continue;
     const body: Json = { model: found.model, dsl_query: query, filters };
     try {
-      queries.set(name, (await api.call('post', '/batch_exports/query', { body })).dsl_query);
+      queries.set(name, (await api.call('post', 'batch_exports/query', { body })).dsl_query);
     } catch (error) {
       // The change itself is refused with the reason.
       if (!(error instanceof RefusedRequest)) throw error;

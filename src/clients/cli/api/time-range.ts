@@ -34,7 +34,7 @@ export function readSince(api: Api, option: string, text: string): string {
     : toTimestamp((api.serviceTime() ?? 0) - spanMs);
 }
 
-export interface RangeOptions {
+interface RangeOptions {
   readonly from?: string;
   readonly to?: string;
   readonly last?: string;

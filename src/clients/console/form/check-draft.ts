@@ -1,5 +1,4 @@
-import type { ExportInput } from '../client.ts';
-import { configAttr, type Draft, destinationForm } from './draft.ts';
+import { configAttr, type Draft, destinationForm, type ExportInput } from './draft.ts';
 import type { ApiDescription } from './openapi.ts';
 
 /**

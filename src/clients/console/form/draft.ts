@@ -1,5 +1,4 @@
-import type { BatchExport } from '../api-types.ts';
-import type { ExportInput } from '../client.ts';
+import type { BatchExport, Config } from '../api-types.ts';
 import { readLocalInput, type TimeFormat } from '../times.ts';
 import { type ConfigDraft, configOf, type Field, type FieldValues, valuesOf } from './fields.ts';
 import { applies, isSent } from './file-settings.ts';
@@ -167,6 +166,14 @@ export function rowsOf({ destination, model, dsl_query, transformations }: Expor
   const { include_events, exclude_events } = destination.config;
   const config = { include_events, exclude_events };
   return { model, dsl_query, transformations, destination: { config } };
+}
+
+/** The body of an export. */
+export interface ExportInput {
+  readonly name: string;
+  readonly destination: { readonly type?: string; readonly config: Config };
+  readonly interval: string;
+  readonly [field: string]: unknown;
 }
 
 export function configAttr(name: string): string {

@@ -1,6 +1,6 @@
 import { type FormEvent, useRef, useState } from 'react';
 import type { BatchExport } from '../api-types.ts';
-import type { ExportInput } from '../client.ts';
+import { listSteps } from '../api.ts';
 import { useConsole } from '../console-context.ts';
 import { ConfirmDialog } from '../parts/dialog.tsx';
 import { Failure } from '../parts/notice.tsx';
@@ -14,7 +14,7 @@ import { goTo } from '../use-route.ts';
 import { checkDraft, withIncomplete } from './check-draft.ts';
 import { ConfigGroup, fieldsOfGroup, needsToBeSeen } from './config-group.tsx';
 import { DestinationFields } from './destination-fields.tsx';
-import { bodyOf, type Draft, draftOf, rowsOf } from './draft.ts';
+import { bodyOf, type Draft, draftOf, type ExportInput, rowsOf } from './draft.ts';
 import { problemsOf } from './form-problems.tsx';
 import { inWords, labelsOf } from './form-words.ts';
 import type { ApiDescription } from './openapi.ts';
@@ -39,7 +39,7 @@ const none: ReadonlyMap<string, string> = new Map();
  */
 // biome-ignore lint/complexity/noExcessiveLinesPerFunction: one form or table, from top to bottom
 export function ExportForm({ description, batchExport }: Props) {
-  const { client, may } = useConsole();
+  const { api, may } = useConsole();
   const say = useSay();
   const { draft, setDraft, kept, forget } = useKeptDraft(description, batchExport, () =>
     draftOf(description, batchExport, localTimes),
@@ -52,7 +52,7 @@ export function ExportForm({ description, batchExport }: Props) {
 
   const chain = useResource({
     key: 'chain',
-    load: async (signal) => (may('plugin:read') ? client.listSteps(signal) : null),
+    load: async (signal) => (may('plugin:read') ? listSteps(api, signal) : null),
   });
   const enabledSteps = (chain.data?.results ?? [])
     .filter(({ enabled }) => enabled)
@@ -67,8 +67,8 @@ export function ExportForm({ description, batchExport }: Props) {
       ? { ...complete, transformations: null }
       : complete;
     const answer = batchExport
-      ? client.updateExport(batchExport.id, body)
-      : client.createExport(body);
+      ? api.patch('batch_exports/{id}', { id: batchExport.id }, body as never)
+      : api.post('batch_exports', {}, body as never);
     // With those that the API finds: a reader is shown all problems once.
     const saved = await answer.finally(() => setFound(problems));
     forget();
@@ -77,10 +77,18 @@ export function ExportForm({ description, batchExport }: Props) {
   });
   const steps = useTrial(async () => {
     const { destination, model } = bodyNow();
-    return (await client.testUnsaved(id, { destination, model })).steps;
+    const body = { destination, model } as never;
+    const tested =
+      id === null
+        ? api.post('batch_exports/test', {}, body)
+        : api.post('batch_exports/{id}/test', { id }, body);
+    return (await tested).steps;
   });
   const test = useAction(steps.work);
-  const rows = useTrial(() => client.previewRows({ ...(id && { id }), ...rowsOf(bodyNow()) }));
+  const rows = useTrial(() => {
+    const body = { ...(id && { id }), ...rowsOf(bodyNow()) } as never;
+    return api.post('batch_exports/preview', {}, body);
+  });
   const preview = useAction(rows.work);
 
   const actions = [save, test, preview];

@@ -1,5 +1,5 @@
 import { type RefObject, useEffect, useRef } from 'react';
-import { ApiFailure } from '../api-call.ts';
+import { ApiFailure } from '../api.ts';
 import { sortProblems } from '../problems.ts';
 
 export interface FormProblems {

@@ -1,4 +1,4 @@
-import { ApiFailure } from '../api-call.ts';
+import { ApiFailure } from '../api.ts';
 import { configAttr, destinationForm } from './draft.ts';
 import type { ApiDescription } from './openapi.ts';
 import type { PartProps } from './part-props.ts';

@@ -35,7 +35,7 @@ interface Props {
 
 /** Creates or changes a step of the chain, and tries it in the lab. Without the right to write: shows it. */
 export function StepForm({ plugin, step, order }: Props) {
-  const { client, may } = useConsole();
+  const { api, may } = useConsole();
   const say = useSay();
   const [draft, setDraft] = useState(() => stepDraftOf(plugin, step));
   /** Of an attempt to save without the decision whether the step is enabled. */
@@ -48,8 +48,12 @@ export function StepForm({ plugin, step, order }: Props) {
   const save = useAction(async () => {
     if (draft.enabled === '') return lab.check();
     const { name } = step
-      ? await client.changeStep(step.id, stepChangeOf(plugin, draft))
-      : await client.createStep(newStepOf(plugin, draft, order));
+      ? await api.patch(
+          'pipeline_transformation_configs/{id}',
+          { id: step.id },
+          stepChangeOf(plugin, draft),
+        )
+      : await api.post('pipeline_transformation_configs', {}, newStepOf(plugin, draft, order));
     say(`${name} is ${step ? 'changed' : 'created'}.`);
     goTo({ page: 'transformations' });
   });

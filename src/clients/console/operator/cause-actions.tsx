@@ -1,4 +1,5 @@
-import type { Cause } from '../api-types.ts';
+import { type Api, ApiFailure } from '../api.ts';
+import type { Cause, OperatorExport } from '../api-types.ts';
 import { plural } from '../numbers.ts';
 import { ConfirmDialog, DialogButton } from '../parts/dialog.tsx';
 import { Failure, Loading } from '../parts/notice.tsx';
@@ -6,11 +7,12 @@ import { useSay } from '../parts/toasts.tsx';
 import { useState } from 'react';
 import { useAction } from '../use-action.ts';
 import { useResource } from '../use-resource.ts';
-import type { OperatorAction, OperatorClient } from './operator-client.ts';
+
+type OperatorAction = 'probe' | 'retry' | 'pause';
 
 interface Props {
   readonly cause: Cause;
-  readonly client: OperatorClient;
+  readonly api: Api;
 }
 
 const actions = [
@@ -20,12 +22,12 @@ const actions = [
 ] as const satisfies readonly (readonly [OperatorAction, string, string])[];
 
 /** What an operator can do to all exports of a cause; each shows first how much it is. */
-export function CauseActions({ cause, client }: Props) {
+export function CauseActions({ cause, api }: Props) {
   return actions.map(([action, verb, meaning]) => (
     <DialogButton
       key={action}
       aria-label={`${verb}: ${cause.code} ${cause.place}`}
-      dialog={(onClose) => <ActionDialog {...{ cause, client, action, verb, meaning, onClose }} />}
+      dialog={(onClose) => <ActionDialog {...{ cause, api, action, verb, meaning, onClose }} />}
     >
       {verb}
     </DialogButton>
@@ -40,11 +42,11 @@ interface DialogProps extends Props {
 }
 
 function ActionDialog(props: DialogProps) {
-  const { cause, client, action, verb, meaning, onClose } = props;
+  const { cause, api, action, verb, meaning, onClose } = props;
   const say = useSay();
   const [done, setDone] = useState(0);
   const load = async () => {
-    const all = await client.readExports(cause.id);
+    const all = await readExports(api, cause.id);
     return action === 'probe' ? all.slice(0, 1) : all;
   };
   const preview = useResource({ key: `${cause.id} ${action}`, load });
@@ -54,7 +56,7 @@ function ActionDialog(props: DialogProps) {
     let passedOver = 0;
     setDone(0);
     for (const { id } of chosen) {
-      if (!(await client.act(id, action))) passedOver += 1;
+      if (!(await act(api, id, action))) passedOver += 1;
       setDone((count) => count + 1);
     }
     const rest = passedOver === 0 ? '' : `; nothing to do for ${passedOver} of them`;
@@ -83,4 +85,26 @@ function ActionDialog(props: DialogProps) {
       {start.failure && <p>Press again: what is done is not done twice.</p>}
     </ConfirmDialog>
   );
+}
+
+/** Every export of a cause. */
+async function readExports(api: Api, cause: string): Promise<readonly OperatorExport[]> {
+  const exports = new Map<string, OperatorExport>();
+  for (let offset = 0; ; ) {
+    const page = await api.get('/api/admin/exports', { cause_id: cause, limit: 1_000, offset });
+    for (const one of page.results) exports.set(one.id, one);
+    offset += page.results.length;
+    if (page.next === null || page.results.length === 0) return [...exports.values()];
+  }
+}
+
+/** Returns false if there was nothing to do, or the export is gone. */
+async function act(api: Api, exportId: string, action: OperatorAction): Promise<boolean> {
+  try {
+    const path = '/api/admin/exports/{export_id}/act';
+    return (await api.post(path, { export_id: exportId }, { action })).passed_over === null;
+  } catch (error) {
+    if (error instanceof ApiFailure && error.status === 404) return false;
+    throw error;
+  }
 }

@@ -1,3 +1,4 @@
+import type { Api } from '../api.ts';
 import type { Cause } from '../api-types.ts';
 import { Choice } from '../form/choice.tsx';
 import { TextField } from '../form/text-field.tsx';
@@ -11,7 +12,6 @@ import { useResource } from '../use-resource.ts';
 import { useSearchText } from '../use-search-text.ts';
 import { useTitle } from '../use-title.ts';
 import { CauseActions } from './cause-actions.tsx';
-import { causeExportsPageSize, causesPageSize, type OperatorClient } from './operator-client.ts';
 
 const turns = [
   ['', 'Anyone'],
@@ -22,17 +22,19 @@ const turns = [
 
 const turnsOfCauses = ['ours', 'source', 'customer'] as const satisfies readonly Cause['turn'][];
 
+const pageSize = 50;
+
 /** What links to a run or an export search for. */
 const exportId = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 interface PageProps {
-  readonly client: OperatorClient;
+  readonly api: Api;
   /** Whether the key may do something about a cause. */
   readonly mayWrite: boolean;
 }
 
 /** Over all customers: the rows are causes, not exports. */
-export function CausesPage({ client, mayWrite }: PageProps) {
+export function CausesPage({ api, mayWrite }: PageProps) {
   const { query, setQuery } = useQuery();
   const [text, setText] = useSearchText();
   const search = query.get('search') ?? '';
@@ -41,7 +43,8 @@ export function CausesPage({ client, mayWrite }: PageProps) {
   useTitle('All customers');
   const { data, failure, reload } = useResource({
     key: JSON.stringify([search, turn, offset]),
-    load: (signal) => client.listCauses({ search, turn, offset }, signal),
+    load: (signal) =>
+      api.get('/api/admin/causes', { search, turn, limit: pageSize, offset }, signal),
     pollMs: () => 10_000,
   });
   const isFiltered = search !== '' || turn !== null;
@@ -79,11 +82,11 @@ export function CausesPage({ client, mayWrite }: PageProps) {
       {data && data.results.length > 0 && (
         <ul className="card" aria-label={plural(data.count, 'cause')}>
           {data.results.map((cause) => (
-            <CauseRow key={cause.id} {...{ cause, client, mayWrite }} />
+            <CauseRow key={cause.id} {...{ cause, api, mayWrite }} />
           ))}
         </ul>
       )}
-      {data && <OffsetPager page={data} pageSize={causesPageSize} offset={offset} />}
+      {data && <OffsetPager page={data} pageSize={pageSize} offset={offset} />}
     </>
   );
 }
@@ -98,7 +101,7 @@ const turnNames: Readonly<Record<Cause['turn'], string>> = {
   customer: 'the customer',
 };
 
-function CauseRow({ cause, client, mayWrite }: RowProps) {
+function CauseRow({ cause, api, mayWrite }: RowProps) {
   const { query, setQuery } = useQuery();
   const isOpen = query.get('cause') === cause.id;
   const who = cause.organization_name ?? plural(cause.organizations, 'customer');
@@ -153,24 +156,25 @@ function CauseRow({ cause, client, mayWrite }: RowProps) {
         >
           Exports
         </button>
-        {mayWrite && <CauseActions cause={cause} client={client} />}
+        {mayWrite && <CauseActions cause={cause} api={api} />}
       </div>
-      {isOpen && <CauseExports cause={cause} client={client} />}
+      {isOpen && <CauseExports cause={cause} api={api} />}
     </li>
   );
 }
 
 interface Props {
   readonly cause: Cause;
-  readonly client: OperatorClient;
+  readonly api: Api;
 }
 
-function CauseExports({ cause, client }: Props) {
+function CauseExports({ cause, api }: Props) {
   const { query } = useQuery();
   const offset = offsetOf(query, 'exports');
   const { data, failure, reload } = useResource({
     key: `${cause.id} ${offset}`,
-    load: (signal) => client.listExports(cause.id, offset, signal),
+    load: (signal) =>
+      api.get('/api/admin/exports', { cause_id: cause.id, limit: pageSize, offset }, signal),
     pollMs: () => 10_000,
   });
   return (
@@ -196,9 +200,7 @@ function CauseExports({ cause, client }: Props) {
           ))}
         </ul>
       )}
-      {data && (
-        <OffsetPager page={data} pageSize={causeExportsPageSize} offset={offset} name="exports" />
-      )}
+      {data && <OffsetPager page={data} pageSize={pageSize} offset={offset} name="exports" />}
     </>
   );
 }

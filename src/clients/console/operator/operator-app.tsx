@@ -1,14 +1,16 @@
-import { useEffect, useMemo, useState } from 'react';
+import { useEffect, useMemo } from 'react';
+import { connectApi } from '../api.ts';
+import { targetPaths } from '../targets-context.ts';
 import { Failure } from '../parts/notice.tsx';
 import { ServiceBanner } from '../parts/service-banner.tsx';
 import { TargetList } from '../parts/target-list.tsx';
 import { TopBar } from '../parts/top-bar.tsx';
-import { currentHash, hrefOf, type Route, readRoute } from '../route.ts';
+import { hrefOf, type Route, readRoute } from '../route.ts';
+import { useHash } from '../use-route.ts';
 import { installationEvents } from '../target-events.ts';
 import { useFocusOnPage } from '../use-focus-on-page.ts';
 import { useResource } from '../use-resource.ts';
 import { CausesPage } from './causes-page.tsx';
-import { createOperatorClient } from './operator-client.ts';
 
 interface Props {
   readonly operatorKey: string;
@@ -17,8 +19,8 @@ interface Props {
 
 /** The page of an operator: all customers, by what is wrong, and who is notified of it. */
 export function OperatorApp({ operatorKey, onSignOut }: Props) {
-  const client = useMemo(
-    () => createOperatorClient(operatorKey, () => onSignOut('The API key is no longer accepted.')),
+  const api = useMemo(
+    () => connectApi(operatorKey, '', () => onSignOut('The API key is no longer accepted.')),
     [operatorKey, onSignOut],
   );
   const isOnNotifications = usePage() === 'notifications';
@@ -29,7 +31,7 @@ export function OperatorApp({ operatorKey, onSignOut }: Props) {
     reload,
   } = useResource({
     key: 'me',
-    load: (signal) => client.getMe(signal),
+    load: (signal) => api.get('/api/admin/me', {}, signal),
     pollMs: (data) => (data ? null : 10_000),
   });
   const mayWrite = me?.scopes.includes('operator:write') ?? false;
@@ -61,12 +63,13 @@ export function OperatorApp({ operatorKey, onSignOut }: Props) {
         )}
         {isOnNotifications ? (
           <TargetList
-            {...{ targets: client.targets, mayWrite, reach: null, events: installationEvents }}
+            {...{ api, mayWrite, reach: null, events: installationEvents }}
+            base={targetPaths.installation}
           >
             <p>A target here hears of the exports of all customers, and of dead workers.</p>
           </TargetList>
         ) : (
-          <CausesPage client={client} mayWrite={mayWrite} />
+          <CausesPage api={api} mayWrite={mayWrite} />
         )}
       </main>
     </>
@@ -89,18 +92,11 @@ function Place({ page, isOpen, children }: PlaceProps) {
 
 /** Messages have a link to an export's page, which is its customer's: an operator gets the causes of that export. */
 function usePage(): Route['page'] {
-  const [hash, setHash] = useState(currentHash);
+  const route = readRoute(useHash());
+  const exportId = 'exportId' in route ? route.exportId : null;
   useEffect(() => {
-    const follow = () => {
-      const route = readRoute(currentHash());
-      if ('exportId' in route) {
-        window.location.replace(hrefOf({ page: 'exports' }, '', { search: route.exportId }));
-      }
-      setHash(currentHash());
-    };
-    follow();
-    window.addEventListener('hashchange', follow);
-    return () => window.removeEventListener('hashchange', follow);
-  }, []);
-  return readRoute(hash).page;
+    if (exportId === null) return;
+    window.location.replace(hrefOf({ page: 'exports' }, '', { search: exportId }));
+  }, [exportId]);
+  return route.page;
 }

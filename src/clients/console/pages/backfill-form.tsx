@@ -1,4 +1,5 @@
 import { type FormEvent, type KeyboardEvent, useState } from 'react';
+import { cancelBackfill, startBackfill } from '../api.ts';
 import type { Backfill, BackfillPreview, BackfillRequest, BatchExport } from '../api-types.ts';
 import { useConsole } from '../console-context.ts';
 import { Choice } from '../form/choice.tsx';
@@ -63,23 +64,30 @@ const orders = [
 /** Asks for a range, shows a preview, then starts the backfill. */
 // biome-ignore lint/complexity/noExcessiveLinesPerFunction: one form or table, from top to bottom
 export function BackfillForm({ batchExport, initial }: Props) {
-  const { client } = useConsole();
+  const { api } = useConsole();
   const say = useSay();
   const [draft, setDraft] = useState(() => (initial ? draftOf(initial) : blank));
   const [preview, setPreview] = useState<BackfillPreview | null>(null);
   const [asking, setAsking] = useState(false);
   const look = useAction(async () => {
-    setPreview(await client.previewBackfill(batchExport.id, requestOf(draft)));
+    setPreview(
+      (await api.post(
+        'batch_exports/{id}/backfill',
+        { id: batchExport.id },
+        { ...requestOf(draft), dry_run: true },
+      )) as BackfillPreview,
+    );
   });
   const start = useAction(async () => {
-    const { backfill_id: id, backfill_total_runs: runs } = await client.startBackfill(
+    const { backfill_id: id, backfill_total_runs: runs } = await startBackfill(
+      api,
       batchExport.id,
       requestOf(draft),
     );
     if (runs === 0 || id === undefined) say('There was nothing to export.');
     else {
       say('The backfill has started.', async () => {
-        await client.cancelBackfill(batchExport.id, id, 'cancel');
+        await cancelBackfill(api, batchExport.id, id, 'cancel');
       });
     }
     setAsking(false);

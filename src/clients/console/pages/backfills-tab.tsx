@@ -1,5 +1,6 @@
 import { useState } from 'react';
-import type { Backfill, BatchExport, CursorPage } from '../api-types.ts';
+import { cancelBackfill } from '../api.ts';
+import type { Backfill, BatchExport } from '../api-types.ts';
 import { useConsole } from '../console-context.ts';
 import { formatBytes, plural } from '../numbers.ts';
 import { ConfirmDialog, DialogButton } from '../parts/dialog.tsx';
@@ -14,13 +15,18 @@ import { useSay } from '../parts/toasts.tsx';
 
 /** The backfills of an export, and the form for another. */
 export function BackfillsTab({ batchExport }: { batchExport: BatchExport }) {
-  const { client, may } = useConsole();
+  const { api, may } = useConsole();
   const { id } = batchExport;
   const { query, setQuery } = useQuery();
   const cursor = query.get('cursor');
-  const { data, failure, reload } = useResource<CursorPage<Backfill>>({
+  const { data, failure, reload } = useResource({
     key: `${id} ${cursor}`,
-    load: (signal) => client.listBackfills(id, cursor, signal),
+    load: (signal) =>
+      api.get(
+        'batch_exports/{batch_export_id}/backfills',
+        { batch_export_id: id, cursor, limit: 20 },
+        signal,
+      ),
     pollMs: (page) => (page?.results.some(isRunning) ? 3_000 : 15_000),
   });
   return (
@@ -104,11 +110,11 @@ function BackfillItem({ exportId, backfill }: ItemProps) {
 
 function CancelDialog(props: ItemProps & { readonly onClose: () => void }) {
   const { exportId, backfill, onClose } = props;
-  const { client } = useConsole();
+  const { api } = useConsole();
   const say = useSay();
   const [running, setRunning] = useState<'cancel' | 'finish'>('cancel');
   const cancel = useAction(async () => {
-    await client.cancelBackfill(exportId, backfill.id, running);
+    await cancelBackfill(api, exportId, backfill.id, running);
     say('The backfill is cancelled.');
     onClose();
   });

@@ -1,6 +1,5 @@
 import type { Activity, BatchExport } from '../api-types.ts';
 import { type ChangeLine, changeLines } from '../change-lines.ts';
-import { changesPageSize } from '../client.ts';
 import { useConsole } from '../console-context.ts';
 import { Empty, Pending } from '../parts/notice.tsx';
 import { OffsetPager } from '../parts/pager.tsx';
@@ -9,15 +8,18 @@ import { TimeText } from '../parts/time-text.tsx';
 import { offsetOf, useQuery } from '../use-query.ts';
 import { useResource } from '../use-resource.ts';
 
+const pageSize = 20;
+
 /** Every change of an export: who made it, and each setting before and after. */
 export function ChangesTab({ batchExport }: { batchExport: BatchExport }) {
-  const { client } = useConsole();
+  const { api } = useConsole();
   const { query } = useQuery();
   const { id, last_updated_at: since } = batchExport;
   const offset = offsetOf(query);
   const { data, failure, reload } = useResource({
     key: `${id} ${since} ${offset}`,
-    load: (signal) => client.listActivity(id, offset, signal),
+    load: (signal) =>
+      api.get('batch_exports/{id}/activity', { id, limit: pageSize, offset }, signal),
     pollMs: () => 15_000,
   });
   return (
@@ -29,7 +31,7 @@ export function ChangesTab({ batchExport }: { batchExport: BatchExport }) {
           <ChangeItem key={activity.id} activity={activity} />
         ))}
       </ol>
-      {data && <OffsetPager page={data} pageSize={changesPageSize} offset={offset} />}
+      {data && <OffsetPager page={data} pageSize={pageSize} offset={offset} />}
     </section>
   );
 }

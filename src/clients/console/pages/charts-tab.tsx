@@ -19,14 +19,19 @@ type Count = (typeof counts)[number];
 
 /** Rows, bytes and run duration of an export, interval by interval. */
 export function ChartsTab({ exportId }: { exportId: string }) {
-  const { client } = useConsole();
+  const { api } = useConsole();
   const [count, setCount] = useState<Count>('200');
   /** The bounds of the pages that were left for older ones; null: the newest. */
   const [bounds, setBounds] = useState<readonly string[]>([]);
   const before = bounds.at(-1) ?? null;
   const { data, failure, reload } = useResource({
     key: `${exportId} ${count} ${before}`,
-    load: (signal) => client.getThroughput(exportId, before, Number(count), signal),
+    load: (signal) =>
+      api.get(
+        'batch_exports/{id}/throughput',
+        { id: exportId, before, limit: Number(count) },
+        signal,
+      ),
     pollMs: () => (before === null ? 30_000 : null),
   });
   const points = data?.results;

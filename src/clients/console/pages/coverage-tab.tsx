@@ -26,7 +26,7 @@ type Range = NonNullable<Coverage['ranges']>[number];
 
 /** The state of every data interval as a grid, and a backfill of the cells that are selected. */
 export function CoverageTab({ batchExport }: { batchExport: BatchExport }) {
-  const { client } = useConsole();
+  const { api } = useConsole();
   const { id, interval, missing } = batchExport;
   const { query, setQuery } = useQuery();
   const page = offsetOf(query);
@@ -36,7 +36,11 @@ export function CoverageTab({ batchExport }: { batchExport: BatchExport }) {
   const bounds = pageBounds(shape, page, useNow());
   const { data, failure, reload } = useResource<Coverage>({
     key: [id, bounds.start, bounds.end].join(),
-    load: (signal) => client.getCoverage(id, bounds, signal),
+    load: (signal) => {
+      const [from, to] = [new Date(bounds.start), new Date(bounds.end)];
+      const values = { id, from: from.toISOString(), to: to.toISOString() };
+      return api.get('batch_exports/{id}/coverage', values, signal);
+    },
     pollMs: (page) => (page?.ranges?.some(isLive) ? 3_000 : 15_000),
   });
   const ranges = data?.ranges ?? [];
@@ -103,10 +107,10 @@ const shownSeams = 5;
 
 /** Offers what is between intervals that were asked for, also if these are on different pages of the grid. */
 function Seams({ exportId }: { exportId: string }) {
-  const { client } = useConsole();
+  const { api } = useConsole();
   const { data } = useResource<CoverageGaps>({
     key: exportId,
-    load: (signal) => client.listGaps(exportId, signal),
+    load: (signal) => api.get('batch_exports/{id}/coverage/gaps', { id: exportId }, signal),
     pollMs: () => 15_000,
   });
   const { count = 0, results = [] } = data ?? {};

@@ -27,10 +27,10 @@ const ChartsTab = lazy(async () => ({ default: (await import('./charts-tab.tsx')
 
 /** One export: its state, and its runs, charts, backfills, logs and settings. */
 export function ExportPage({ exportId, tab }: { exportId: string; tab: Tab }) {
-  const { client } = useConsole();
+  const { api } = useConsole();
   const { data, failure, reload } = useResource({
     key: exportId,
-    load: (signal) => client.getExport(exportId, signal),
+    load: (signal) => api.get('batch_exports/{id}', { id: exportId }, signal),
     pollMs: (item) => (item && isBusy(item) ? 4_000 : 15_000),
   });
   useTitle(data?.name ?? 'Export');

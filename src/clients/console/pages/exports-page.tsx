@@ -1,5 +1,4 @@
 import type { BatchExport, OffsetPage } from '../api-types.ts';
-import { exportsPageSize } from '../client.ts';
 import { useConsole } from '../console-context.ts';
 import {
   describeDestination,
@@ -32,9 +31,11 @@ const orderings = {
   last_run: 'Oldest run first',
 } as const;
 
+const pageSize = 50;
+
 /** The exports of the project: how many have which health, and a page of those that are asked for. */
 export function ExportsPage() {
-  const { client, may } = useConsole();
+  const { api, may } = useConsole();
   const { query } = useQuery();
   const chosen = chosenOf(query, 'health', healths);
   const search = query.get('search') ?? '';
@@ -42,12 +43,23 @@ export function ExportsPage() {
   const offset = offsetOf(query);
   const { data, failure, reload } = useResource({
     key: JSON.stringify([chosen, search, ordering, offset]),
-    load: (signal) => client.listExports({ healths: chosen, search, ordering, offset }, signal),
+    load: (signal) =>
+      api.get(
+        'batch_exports',
+        {
+          health: chosen,
+          search,
+          ordering: ordering as keyof typeof orderings,
+          limit: pageSize,
+          offset,
+        },
+        signal,
+      ),
     pollMs: (page) => (page?.results.some(isBusy) ? 4_000 : 15_000),
   });
   const counts = useResource({
     key: 'counts',
-    load: (signal) => client.countExports(signal),
+    load: (signal) => api.get('batch_exports/health', {}, signal),
     pollMs: () => 15_000,
   });
   useTitle('Exports');
@@ -82,7 +94,7 @@ export function ExportsPage() {
         </Empty>
       )}
       {data && data.results.length > 0 && <Rows page={data} />}
-      {data && <OffsetPager page={data} pageSize={exportsPageSize} offset={offset} />}
+      {data && <OffsetPager page={data} pageSize={pageSize} offset={offset} />}
     </>
   );
 }

@@ -1,6 +1,5 @@
 import { useEffect, useState } from 'react';
-import { type LogEntry, type LogLevel, logLevels, type OffsetPage } from '../api-types.ts';
-import { logPageSize } from '../client.ts';
+import { type LogEntry, type LogLevel, logLevels } from '../api-types.ts';
 import { useConsole } from '../console-context.ts';
 import { FilterChips } from '../parts/filter-chips.tsx';
 import { MessageText } from '../parts/message-text.tsx';
@@ -20,6 +19,8 @@ interface Props {
   /** Whether new entries are expected soon. */
   readonly live: boolean;
 }
+
+const logPageSize = 200;
 
 /** Log entries, newest first. Those of a live run appear as they are written. */
 export function LogsView({ exportId, runId, live }: Props) {
@@ -67,10 +68,20 @@ interface ListedProps extends Props {
 
 /** A page of entries; polled while new ones are expected. */
 function Listed({ exportId, runId, live, levels, search, offset }: ListedProps) {
-  const { client } = useConsole();
-  const { data, failure, reload } = useResource<OffsetPage<LogEntry>>({
+  const { api } = useConsole();
+  const { data, failure, reload } = useResource({
     key: JSON.stringify([exportId, runId, levels, search, offset]),
-    load: (signal) => client.listLogs(exportId, { runId, levels, search, offset }, signal),
+    load: (signal) => {
+      const page = { level: levels, search, limit: logPageSize, offset };
+      const batch_export_id = exportId;
+      return runId === null
+        ? api.get('batch_exports/{batch_export_id}/logs', { batch_export_id, ...page }, signal)
+        : api.get(
+            'batch_exports/{batch_export_id}/runs/{run_id}/logs',
+            { batch_export_id, run_id: runId, ...page },
+            signal,
+          );
+    },
     pollMs: () => (live ? 3_000 : runId === null ? 15_000 : null),
   });
   useReloadAtEnd(live, reload);
@@ -88,8 +99,8 @@ function Listed({ exportId, runId, live, levels, search, offset }: ListedProps) 
 
 /** The log of a run that is in progress. */
 function Tail({ exportId, runId }: { exportId: string; runId: string }) {
-  const { client } = useConsole();
-  const { entries, failure } = useLogTail(client, exportId, runId);
+  const { api } = useConsole();
+  const { entries, failure } = useLogTail(api, exportId, runId);
   const lines = entries?.map(({ entry }) => entry).toReversed();
   return (
     <>

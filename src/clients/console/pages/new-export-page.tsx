@@ -38,12 +38,12 @@ export function FormOnItsWay() {
 }
 
 export function EditExportPage({ exportId }: { exportId: string }) {
-  const { client } = useConsole();
+  const { api } = useConsole();
   const description = useDescription();
   const { data, failure, reload } = useResource({
     key: exportId,
     // Loaded once: a later answer must not overwrite what the operator has typed.
-    load: (signal) => client.getExport(exportId, signal),
+    load: (signal) => api.get('batch_exports/{id}', { id: exportId }, signal),
   });
   useTitle(data ? `Edit ${data.name}` : 'Edit');
   return (

@@ -1,4 +1,5 @@
 import { useMemo } from 'react';
+import { targetPaths } from '../targets-context.ts';
 import { useConsole } from '../console-context.ts';
 import { Loading } from '../parts/notice.tsx';
 import { TargetList } from '../parts/target-list.tsx';
@@ -6,7 +7,7 @@ import { projectEvents } from '../target-events.ts';
 
 /** Who is notified of the project's changes, and what was sent to them. */
 export function NotificationsPage({ project }: { readonly project: string }) {
-  const { client, may, me } = useConsole();
+  const { api, may, me } = useConsole();
   const reach = useMemo(
     () =>
       me?.all_projects ? { projectId: Number(project), organization: me.organization.name } : null,
@@ -15,7 +16,8 @@ export function NotificationsPage({ project }: { readonly project: string }) {
   if (me === null) return <Loading />;
   return (
     <TargetList
-      targets={reach ? client.organizationTargets : client.targets}
+      api={api}
+      base={targetPaths[reach ? 'organization' : 'project']}
       mayWrite={may('batch_export:write')}
       reach={reach}
       events={projectEvents}

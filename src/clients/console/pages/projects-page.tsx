@@ -1,5 +1,4 @@
 import type { Health, ProjectOverview } from '../api-types.ts';
-import { projectsPageSize } from '../client.ts';
 import { useConsole } from '../console-context.ts';
 import { formatCount, plural } from '../numbers.ts';
 import { HealthLinks } from '../parts/health-links.tsx';
@@ -13,9 +12,11 @@ import { useTitle } from '../use-title.ts';
 
 const orderings = { health: 'Most urgent first', name: 'By name', '-id': 'Newest first' } as const;
 
+const pageSize = 50;
+
 /** The organization: all its projects, with the health of their exports. */
 export function ProjectsPage() {
-  const { client, me } = useConsole();
+  const { me } = useConsole();
   const { query } = useQuery();
   const search = query.get('search') ?? '';
   const [ordering = 'health'] = chosenOf(query, 'ordering', Object.keys(orderings));
@@ -26,7 +27,7 @@ export function ProjectsPage() {
     <>
       <div className="row heading">
         <h1>{me ? `Projects of ${me.organization.name}` : 'Projects'}</h1>
-        {mayAsk && <Summary load={client.countAllExports} />}
+        {mayAsk && <Summary />}
       </div>
       {me !== null && !mayAsk && (
         <p className="muted" role="status">
@@ -44,8 +45,14 @@ export function ProjectsPage() {
   );
 }
 
-function Summary({ load }: { load: ReturnType<typeof useConsole>['client']['countAllExports'] }) {
-  const { data } = useResource({ key: 'all', load, pollMs: () => 15_000 });
+function Summary() {
+  const { api } = useConsole();
+  const { data } = useResource({
+    key: 'all',
+    load: (signal) =>
+      api.get('/api/organizations/{organization_id}/batch_exports/health', {}, signal),
+    pollMs: () => 15_000,
+  });
   if (!data) return null;
   const { total, failing } = data;
   return (
@@ -63,10 +70,15 @@ interface ListProps {
 }
 
 function ProjectList({ search, ordering, offset }: ListProps) {
-  const { client } = useConsole();
+  const { api } = useConsole();
   const { data, failure, reload } = useResource({
     key: JSON.stringify([search, ordering, offset]),
-    load: (signal) => client.listProjects({ search, ordering, offset }, signal),
+    load: (signal) =>
+      api.get(
+        '/api/organizations/{organization_id}/projects',
+        { search, ordering: ordering as keyof typeof orderings, limit: pageSize, offset },
+        signal,
+      ),
     pollMs: () => 15_000,
   });
   return (
@@ -80,7 +92,7 @@ function ProjectList({ search, ordering, offset }: ListProps) {
           ))}
         </ul>
       )}
-      {data && <OffsetPager page={data} pageSize={projectsPageSize} offset={offset} />}
+      {data && <OffsetPager page={data} pageSize={pageSize} offset={offset} />}
     </>
   );
 }

@@ -19,15 +19,20 @@ import { RunActions } from './runs-tab.tsx';
 
 /** One run and its logs. */
 export function RunPage({ exportId, runId }: { exportId: string; runId: string }) {
-  const { client } = useConsole();
+  const { api } = useConsole();
   const batchExport = useResource({
     key: exportId,
-    load: (signal) => client.getExport(exportId, signal),
+    load: (signal) => api.get('batch_exports/{id}', { id: exportId }, signal),
     pollMs: (item) => (item ? null : 10_000),
   });
   const { data, failure, reload } = useResource({
     key: runId,
-    load: (signal) => client.getRun(exportId, runId, signal),
+    load: (signal) =>
+      api.get(
+        'batch_exports/{batch_export_id}/runs/{id}',
+        { batch_export_id: exportId, id: runId },
+        signal,
+      ),
     // Of a run that has ended it may become true that its interval was exported later.
     pollMs: (run) => (run && hasEnded(run) ? 15_000 : 3_000),
   });

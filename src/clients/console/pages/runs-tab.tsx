@@ -1,4 +1,5 @@
-import type { CursorPage, Run } from '../api-types.ts';
+import { cancelRun } from '../api.ts';
+import type { Run } from '../api-types.ts';
 import { useConsole } from '../console-context.ts';
 import { hasEnded } from '../export-health.ts';
 import { formatBytes } from '../numbers.ts';
@@ -21,13 +22,18 @@ import { MessageText } from '../parts/message-text.tsx';
 
 /** The runs of an export, newest first. */
 export function RunsTab({ exportId }: { exportId: string }) {
-  const { client, may } = useConsole();
+  const { api, may } = useConsole();
   const { query, setQuery } = useQuery();
   const statuses = chosenOf(query, 'status', runFilters);
   const cursor = query.get('cursor');
-  const { data, failure, reload } = useResource<CursorPage<Run>>({
+  const { data, failure, reload } = useResource({
     key: JSON.stringify([exportId, statuses, cursor]),
-    load: (signal) => client.listRuns(exportId, { statuses, cursor }, signal),
+    load: (signal) =>
+      api.get(
+        'batch_exports/{batch_export_id}/runs',
+        { batch_export_id: exportId, status: statuses, cursor, limit: 30 },
+        signal,
+      ),
     pollMs: (page) => (page?.results.some((run) => !hasEnded(run)) ? 3_000 : 15_000),
   });
   return (
@@ -128,10 +134,10 @@ export function RunActions({ run }: { run: Run }) {
 }
 
 function CancelRunButton({ run }: { run: Run }) {
-  const { client, may } = useConsole();
+  const { api, may } = useConsole();
   const say = useSay();
   const act = useAction(async () => {
-    await client.cancelRun(run.batch_export, run.id);
+    await cancelRun(api, run.batch_export, run.id);
     say('The run is being cancelled.');
   });
   if (!may('batch_export:write')) return null;

@@ -135,11 +135,11 @@ const fates: Readonly<Record<PlannedInterval['fate'], string>> = {
 
 /** The next intervals of the schedule. */
 function SchedulePreview({ batchExport }: { batchExport: BatchExport }) {
-  const { client } = useConsole();
+  const { api } = useConsole();
   const { id, last_updated_at } = batchExport;
   const { data, failure } = useResource({
     key: `${id} ${last_updated_at}`,
-    load: (signal) => client.getSchedule(id, signal),
+    load: (signal) => api.get('batch_exports/{id}/schedule', { id }, signal),
   });
   return (
     <>

@@ -1,6 +1,6 @@
 import { type FormEvent, useState } from 'react';
 import type { Me } from '../api-types.ts';
-import { ApiFailure, callApi } from '../api-call.ts';
+import { ApiFailure, connectApi } from '../api.ts';
 import { Choice } from '../form/choice.tsx';
 import { TextField } from '../form/text-field.tsx';
 import { Logo } from '../parts/logo.tsx';
@@ -24,10 +24,11 @@ export function SignInPage({ notice, onSignedIn }: Props) {
 
   const signIn = useAction(async () => {
     const trimmed = key.trim();
-    const me = await callApi<Me>(trimmed, '/api/me').catch(async (error: unknown) => {
+    const api = connectApi(trimmed, '', () => {});
+    const me = await api.get('/api/me', {}).catch(async (error: unknown) => {
       // The key of an operator belongs to no organization.
       if (!(error instanceof ApiFailure) || error.status !== 403) throw error;
-      await callApi(trimmed, '/api/admin/me').catch(() => {
+      await api.get('/api/admin/me', {}).catch(() => {
         throw error;
       });
       return null;

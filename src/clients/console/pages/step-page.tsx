@@ -1,5 +1,6 @@
 import { type ReactNode, useState } from 'react';
 import type { Plugin } from '../api-types.ts';
+import { listSteps, wholeList } from '../api.ts';
 import { useConsole } from '../console-context.ts';
 import { Choice } from '../form/choice.tsx';
 import { pluginOf } from '../form/step-draft.ts';
@@ -12,11 +13,11 @@ import { useTitle } from '../use-title.ts';
 
 /** The form of an existing step. */
 export function StepPage({ stepId }: { stepId: number }) {
-  const { client } = useConsole();
+  const { api } = useConsole();
   const { data, failure, reload } = useResource({
     key: `step ${stepId}`,
     // Loaded once: a later answer must not overwrite what the operator has typed.
-    load: (signal) => client.getStep(stepId, signal),
+    load: (signal) => api.get('pipeline_transformation_configs/{id}', { id: stepId }, signal),
   });
   return (
     <StepFrame title={data?.name ?? 'Step'}>
@@ -29,13 +30,13 @@ export function StepPage({ stepId }: { stepId: number }) {
 
 /** The choice of a plugin, and the form of a new step. It becomes the last of the chain. */
 export function NewStepPage() {
-  const { client } = useConsole();
+  const { api } = useConsole();
   const { data, failure, reload } = useResource({
     key: 'new step',
     load: async (signal) => {
       const [plugins, steps] = await Promise.all([
-        client.listPlugins(signal),
-        client.listSteps(signal),
+        wholeList((page) => api.get('plugins', page, signal)),
+        listSteps(api, signal),
       ]);
       const last = Math.max(0, ...steps.results.map(({ order }) => order));
       return { plugins: plugins.results, order: last + 1 };

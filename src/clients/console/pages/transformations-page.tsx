@@ -1,5 +1,5 @@
 import type { Step } from '../api-types.ts';
-import { exportsPageSize } from '../client.ts';
+import { listSteps } from '../api.ts';
 import { useConsole } from '../console-context.ts';
 import { plural } from '../numbers.ts';
 import { AppliedBy } from '../parts/applied-by.tsx';
@@ -15,10 +15,10 @@ import { useTitle } from '../use-title.ts';
 
 /** The chain of the project, the lab, and what the steps did in the last runs. */
 export function TransformationsPage() {
-  const { client, may } = useConsole();
+  const { api, may } = useConsole();
   const { data, failure, reload } = useResource({
     key: 'steps',
-    load: (signal) => client.listSteps(signal),
+    load: (signal) => listSteps(api, signal),
     pollMs: () => 15_000,
   });
   useTitle('Transformations');
@@ -67,13 +67,14 @@ function StoredLab() {
 }
 
 const shownRuns = 10;
+const listedExports = 50;
 
 function LastRuns({ steps }: { steps: readonly Step[] }) {
-  const { client } = useConsole();
+  const { api } = useConsole();
   const { data, failure, reload } = useResource({
     key: 'counts',
     load: (signal) =>
-      client.listExports({ healths: [], search: '', ordering: '-last_run', offset: 0 }, signal),
+      api.get('batch_exports', { ordering: '-last_run', limit: listedExports }, signal),
     pollMs: () => 15_000,
   });
   const counted = countedRuns(data?.results ?? [], shownRuns);
@@ -89,7 +90,7 @@ function LastRuns({ steps }: { steps: readonly Step[] }) {
       {counted.length > 0 && <StepCounts counted={counted} steps={steps} />}
       {data?.next && (
         <p className="muted small">
-          Only the {exportsPageSize} exports with the newest runs are shown.
+          Only the {listedExports} exports with the newest runs are shown.
         </p>
       )}
     </section>

@@ -1,4 +1,5 @@
 import type { Chain } from '../api-types.ts';
+import { listSteps } from '../api.ts';
 import { useConsole } from '../console-context.ts';
 import { plural } from '../numbers.ts';
 import { hrefOf } from '../route.ts';
@@ -11,10 +12,10 @@ interface Props {
 
 /** Which exports apply the chain of the project: an enabled step changes their rows and no others. */
 export function AppliedBy({ appliedBy }: Props) {
-  const { client } = useConsole();
+  const { api } = useConsole();
   const { data } = useResource({
     key: `applied by ${appliedBy === undefined}`,
-    load: async (signal) => (appliedBy ? null : (await client.listSteps(signal)).applied_by),
+    load: async (signal) => (appliedBy ? null : (await listSteps(api, signal)).applied_by),
   });
   const found = appliedBy ?? data;
   if (!found) return null;

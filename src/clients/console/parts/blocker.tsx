@@ -12,6 +12,8 @@ import { ExportAgainButton } from './export-again.tsx';
 import { IntervalText, TimeText } from './time-text.tsx';
 import { useSay } from './toasts.tsx';
 
+const dayMs = 86_400_000;
+
 interface Props {
   readonly batchExport: BatchExport;
 }
@@ -20,7 +22,7 @@ type Range = NonNullable<Coverage['blocker']>;
 
 /** What holds the high-water mark of an export, with what an operator can do. Nothing if it needs no one. */
 export function Blocker({ batchExport }: Props) {
-  const { client, may } = useConsole();
+  const { api, may } = useConsole();
   const now = useNow();
   const {
     id,
@@ -33,7 +35,11 @@ export function Blocker({ batchExport }: Props) {
     key: id,
     // What moves the mark or fills a hole shows in the export first.
     version: [mark, runs[0]?.id, runs[0]?.status].join(),
-    load: (signal) => client.findBlocker(id, Date.now(), signal),
+    load: (signal) => {
+      // Of a single day: the blocker is the same.
+      const from = new Date(Date.now() - dayMs).toISOString();
+      return api.get('batch_exports/{id}/coverage', { id, from }, signal);
+    },
     pollMs: () => 15_000,
   });
   const blocker = data?.blocker ?? null;
@@ -90,12 +96,16 @@ function AcceptDialog({
   blocker,
   onClose,
 }: PartProps & { readonly onClose: () => void }) {
-  const { client } = useConsole();
+  const { api } = useConsole();
   const say = useSay();
   const [reason, setReason] = useState('');
   const { start, end, intervals, state } = blocker;
   const accept = useAction(async () => {
-    const { accepted } = await client.acceptCoverage(exportId, { from: start, to: end, reason });
+    const { accepted } = await api.post(
+      'batch_exports/{id}/coverage/accept',
+      { id: exportId },
+      { from: start, to: end, reason: reason.trim() === '' ? null : reason },
+    );
     say(`${plural(accepted, 'interval')} accepted.`);
     onClose();
   });

@@ -2,7 +2,7 @@ import { type KeyboardEvent, useEffect, useRef, useState } from 'react';
 import type { Step } from '../api-types.ts';
 import { announceChange } from '../changes.ts';
 import { inOrder, moved, ordersOf } from '../chain-order.ts';
-import type { ApiFailure } from '../api-call.ts';
+import type { ApiFailure } from '../api.ts';
 import { useConsole } from '../console-context.ts';
 import { formatShare } from '../numbers.ts';
 import { hrefOf } from '../route.ts';
@@ -172,7 +172,7 @@ interface ChainOrder {
 
 /** The order of the chain. Moves are stored one after the other. */
 function useChainOrder(steps: readonly Step[]): ChainOrder {
-  const { client } = useConsole();
+  const { api } = useConsole();
   const say = useSay();
   const [wanted, setWanted] = useState<readonly number[] | null>(null);
   const [failure, setFailure] = useState<ApiFailure | null>(null);
@@ -190,7 +190,7 @@ function useChainOrder(steps: readonly Step[]): ChainOrder {
     // A later move stores this one too.
     if (latest.current !== ids) return;
     try {
-      await client.rearrangeSteps(ordersOf(ids));
+      await api.patch('pipeline_transformation_configs/rearrange', {}, { orders: ordersOf(ids) });
       say(message);
     } catch (error) {
       setFailure(toFailure(error));

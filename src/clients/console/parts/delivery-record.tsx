@@ -25,15 +25,15 @@ export function DeliveryOfMonth({ batchExport }: { readonly batchExport: BatchEx
 }
 
 function Record({ batchExport: { id, name } }: { readonly batchExport: BatchExport }) {
-  const { client } = useConsole();
-  const { data, failure, reload } = useResource<DeliveryRecord>({
+  const { api } = useConsole();
+  const { data, failure, reload } = useResource({
     key: id,
-    load: (signal) => client.getDelivery(id, window, signal),
+    load: (signal) => api.get('batch_exports/{id}/delivery', { id, window }, signal),
     pollMs: () => 60_000,
   });
   const save = useAction(async () => {
-    const csv = await client.getDeliveryCsv(id, window);
-    saveFile(`delivery of ${name}.csv`, csv);
+    const csv = await api.get('batch_exports/{id}/delivery', { id, window, format: 'csv' });
+    saveFile(`delivery of ${name}.csv`, String(csv));
   });
   return (
     <section aria-label="Deadlines of the last 30 days">

@@ -1,6 +1,5 @@
 import { type ReactNode, useState } from 'react';
 import type { BatchExport, UnpausePreview } from '../api-types.ts';
-import type { UnpauseRequest } from '../client.ts';
 import { useConsole } from '../console-context.ts';
 import { plural } from '../numbers.ts';
 import { useAction } from '../use-action.ts';
@@ -37,10 +36,10 @@ interface DialogProps extends Props {
 }
 
 function PauseDialog({ batchExport: { id, name }, onClose }: DialogProps) {
-  const { client } = useConsole();
+  const { api } = useConsole();
   const say = useSay();
   const pause = useAction(async () => {
-    await client.pause(id);
+    await api.post('batch_exports/{id}/pause', { id });
     say(`${name} is paused.`);
     onClose();
   });
@@ -53,15 +52,17 @@ function PauseDialog({ batchExport: { id, name }, onClose }: DialogProps) {
 
 function UnpauseDialog({ batchExport, onClose }: DialogProps) {
   const { id, name } = batchExport;
-  const { client } = useConsole();
+  const { api } = useConsole();
   const say = useSay();
+  const path = 'batch_exports/{id}/unpause';
   const [chosen, setChosen] = useState({ backfill: true, retry_missing: true });
   const { data, failure, reload } = useResource({
     key: `unpause ${id}`,
-    load: (signal) => client.previewUnpause(id, signal),
+    load: async (signal) =>
+      (await api.post(path, { id }, { dry_run: true }, signal)) as UnpausePreview,
   });
   const unpause = useAction(async () => {
-    const { backfill_total_runs: runs } = await client.unpause(id, chosen);
+    const { backfill_total_runs: runs } = (await api.post(path, { id }, chosen)) as BatchExport;
     say(`${name} is unpaused.${runs === undefined ? '' : ` ${plural(runs, 'run')} started.`}`);
     onClose();
   });
@@ -82,12 +83,15 @@ function UnpauseDialog({ batchExport, onClose }: DialogProps) {
   );
 }
 
+/** Intervals to export: those that were missed in the pause, and requested ones without data. */
+type Chosen = Readonly<Record<'backfill' | 'retry_missing', boolean>>;
+
 interface LeftOutProps {
   readonly preview: UnpausePreview;
   /** Of the intervals without data, those that Sluice exports by itself once their cause is over. */
   readonly healing: number;
-  readonly chosen: UnpauseRequest;
-  readonly onChange: (part: Partial<UnpauseRequest>) => void;
+  readonly chosen: Chosen;
+  readonly onChange: (part: Partial<Chosen>) => void;
 }
 
 /** What stays without data unless it is exported now, in numbers. */
@@ -97,7 +101,7 @@ function LeftOut({
   chosen,
   onChange,
 }: LeftOutProps) {
-  const choice = (field: keyof UnpauseRequest, title: string, help: ReactNode) => (
+  const choice = (field: keyof Chosen, title: string, help: ReactNode) => (
     <label className="choice">
       <input
         type="checkbox"
@@ -150,9 +154,9 @@ export function DeleteExportButton({
   batchExport: { id, name },
   onDeleted,
 }: Props & { readonly onDeleted?: () => void }) {
-  const { client, may } = useConsole();
+  const { api, may } = useConsole();
   if (!may('batch_export:write')) return null;
-  const remove = () => client.deleteExport(id);
+  const remove = () => api.remove('batch_exports/{id}', { id });
   return (
     <DeleteButton {...{ name, remove, ...(onDeleted && { onDeleted }) }} what="export">
       Its live runs and backfills are cancelled, and it never runs again. Files at the destination

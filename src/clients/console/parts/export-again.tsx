@@ -1,3 +1,4 @@
+import { cancelBackfill, cancelRun, startBackfill } from '../api.ts';
 import type { Backfill, Run } from '../api-types.ts';
 import { useConsole } from '../console-context.ts';
 import { plural } from '../numbers.ts';
@@ -26,25 +27,29 @@ interface Props {
  * it. A single interval gets a run, several get a backfill.
  */
 export function ExportAgainButton({ exportId, again, className }: Props) {
-  const { client, may } = useConsole();
+  const { api, may } = useConsole();
   const say = useSay();
   // They have never run.
   const isNew = !('run' in again) && again.reprocess === 'none';
   const begin = useAction(async () => {
     if ('run' in again) {
-      const { id } = await client.retryRun(exportId, again.run.id);
+      const { id } = await api.post('batch_exports/{batch_export_id}/runs/{id}/retry', {
+        batch_export_id: exportId,
+        id: again.run.id,
+      });
       say('The interval is exported again.', async () => {
-        await client.cancelRun(exportId, id);
+        await cancelRun(api, exportId, id);
       });
     } else {
       const { start, end, reprocess } = again;
       const range = { start_at: start, end_at: end, order: 'oldest_first' as const, reprocess };
-      const { backfill_id: id, backfill_total_runs: runs = 0 } = await client.startBackfill(
+      const { backfill_id: id, backfill_total_runs: runs = 0 } = await startBackfill(
+        api,
         exportId,
         range,
       );
       const cancel = async () => {
-        await client.cancelBackfill(exportId, id ?? '', 'cancel');
+        await cancelBackfill(api, exportId, id ?? '', 'cancel');
       };
       if (runs === 0) say('There is nothing to export: these intervals have data or a live run.');
       else

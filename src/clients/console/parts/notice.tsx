@@ -1,5 +1,5 @@
 import type { ReactNode } from 'react';
-import type { ApiFailure } from '../api-call.ts';
+import type { ApiFailure } from '../api.ts';
 import type { Resource } from '../use-resource.ts';
 
 interface EmptyProps {

@@ -1,5 +1,5 @@
 import type { CursorPage, OffsetPage } from '../api-types.ts';
-import { cursorOf } from '../client.ts';
+import { cursorOf } from '../api.ts';
 import { formatCount } from '../numbers.ts';
 import { fromAt, useQuery } from '../use-query.ts';
 

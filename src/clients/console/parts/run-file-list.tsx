@@ -1,5 +1,4 @@
 import type { RunFiles } from '../api-types.ts';
-import { filesPageSize } from '../client.ts';
 import { useConsole } from '../console-context.ts';
 import { formatBytes, formatCount } from '../numbers.ts';
 import { hrefOf } from '../route.ts';
@@ -10,6 +9,8 @@ import { Pending } from './notice.tsx';
 import { OffsetPager } from './pager.tsx';
 import { ScrolledTable } from './scrolled-table.tsx';
 
+const filesPageSize = 50;
+
 interface Props {
   readonly exportId: string;
   readonly runId: string;
@@ -17,12 +18,17 @@ interface Props {
 
 /** The files of a completed run, with what a consumer needs to fetch and check them. */
 export function RunFileList({ exportId, runId }: Props) {
-  const { client } = useConsole();
+  const { api } = useConsole();
   const { query } = useQuery();
   const offset = offsetOf(query, 'files');
   const { data, failure, reload } = useResource({
     key: `${runId} ${offset}`,
-    load: (signal) => client.listFiles(exportId, runId, offset, signal),
+    load: (signal) =>
+      api.get(
+        'batch_exports/{batch_export_id}/runs/{id}/files',
+        { batch_export_id: exportId, id: runId, limit: filesPageSize, offset },
+        signal,
+      ),
   });
   return (
     <section aria-label="Files">

@@ -1,3 +1,4 @@
+import { cancelRun } from '../api.ts';
 import type { Run } from '../api-types.ts';
 import { useConsole } from '../console-context.ts';
 import { hasEnded } from '../export-health.ts';
@@ -73,12 +74,16 @@ interface DropProps extends Props {
 
 /** Asks before the interval is exported again without the rows that its source no longer has. */
 function DropDialog({ run, text, onClose }: DropProps) {
-  const { client } = useConsole();
+  const { api } = useConsole();
   const say = useSay();
   const drop = useAction(async () => {
-    const { id } = await client.retryRun(run.batch_export, run.id, 'drop');
+    const { id } = await api.post(
+      'batch_exports/{batch_export_id}/runs/{id}/retry',
+      { batch_export_id: run.batch_export, id: run.id },
+      { missing_rows: 'drop' },
+    );
     say('The interval is exported again, without the rows that are missing.', async () => {
-      await client.cancelRun(run.batch_export, id);
+      await cancelRun(api, run.batch_export, id);
     });
     onClose();
   });

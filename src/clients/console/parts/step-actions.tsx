@@ -11,10 +11,10 @@ interface Props {
 
 /** Enables or disables a step; shows why the API refuses. */
 export function EnableButton({ step: { id, name, enabled } }: Props) {
-  const { client } = useConsole();
+  const { api } = useConsole();
   const say = useSay();
   const toggle = useAction(async () => {
-    await client.changeStep(id, { enabled: !enabled });
+    await api.patch('pipeline_transformation_configs/{id}', { id }, { enabled: !enabled });
     say(`${name} is ${enabled ? 'disabled' : 'enabled'}.`);
   });
   const verb = enabled ? 'Disable' : 'Enable';
@@ -36,8 +36,8 @@ export function EnableButton({ step: { id, name, enabled } }: Props) {
 
 /** Deletes a step, after confirmation. */
 export function DeleteStepButton({ step: { id, name } }: Props) {
-  const { client } = useConsole();
-  const remove = () => client.deleteStep(id);
+  const { api } = useConsole();
+  const remove = () => api.remove('pipeline_transformation_configs/{id}', { id });
   return (
     <DeleteButton name={name ?? `step ${id}`} what="step" remove={remove}>
       Runs that start from now on do not apply it. Files that were exported with it stay.

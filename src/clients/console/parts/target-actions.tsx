@@ -15,10 +15,10 @@ interface Props {
 
 /** What can be changed of a target. */
 export function TargetActions({ target, name }: Props) {
-  const { targets } = useTargets();
+  const { api, base } = useTargets();
   const say = useSay();
   const toggle = useAction(async () => {
-    await targets.change(target.id, { enabled: !target.enabled });
+    await api.patch(`${base}/{id}`, { id: target.id }, { enabled: !target.enabled });
     say(`${name} is ${target.enabled ? 'disabled' : 'enabled'}.`);
   });
   return (
@@ -29,7 +29,7 @@ export function TargetActions({ target, name }: Props) {
           <TargetDialog
             {...{ target, onClose }}
             save={async (body) => {
-              await targets.change(target.id, body);
+              await api.patch(`${base}/{id}`, { id: target.id }, body);
               say(`${name} is saved.`);
             }}
           />
@@ -53,7 +53,11 @@ export function TargetActions({ target, name }: Props) {
           New secret
         </DialogButton>
       )}
-      <DeleteButton name={name} what="target" remove={() => targets.remove(target.id)}>
+      <DeleteButton
+        name={name}
+        what="target"
+        remove={() => api.remove(`${base}/{id}`, { id: target.id })}
+      >
         Nothing is sent to it any more, and its log goes.
       </DeleteButton>
       <Failure failure={toggle.failure} />
@@ -66,10 +70,10 @@ interface RotateProps extends Props {
 }
 
 function RotateDialog({ target, name, onClose }: RotateProps) {
-  const { targets, showSecret } = useTargets();
+  const { api, base, showSecret } = useTargets();
   const say = useSay();
   const rotate = useAction(async () => {
-    const { secret } = await targets.rotateSecret(target.id);
+    const { secret } = await api.post(`${base}/{id}/rotate_secret`, { id: target.id });
     onClose();
     if (secret === null) say(lostSecret);
     else showSecret(name, secret);

@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import type { CursorPage, Delivery, NotificationTarget } from '../api-types.ts';
+import type { Delivery, NotificationTarget } from '../api-types.ts';
 import { plural } from '../numbers.ts';
 import { useTargets } from '../targets-context.ts';
 import { useAction } from '../use-action.ts';
@@ -11,11 +11,12 @@ import { useSay } from './toasts.tsx';
 
 /** What was sent to a target. */
 export function Deliveries({ target }: { target: NotificationTarget }) {
-  const { targets } = useTargets();
+  const { api, base } = useTargets();
   const [cursor, setCursor] = useState<string | null>(null);
-  const { data, failure, reload } = useResource<CursorPage<Delivery>>({
+  const { data, failure, reload } = useResource({
     key: `${target.id} ${cursor}`,
-    load: (signal) => targets.listDeliveries(target.id, cursor, signal),
+    load: (signal) =>
+      api.get(`${base}/{id}/deliveries`, { id: target.id, cursor, limit: 20 }, signal),
     pollMs: () => 5_000,
   });
   return (
@@ -46,12 +47,15 @@ interface DeliveryProps {
 }
 
 function DeliveryItem({ target, delivery }: DeliveryProps) {
-  const { targets, mayWrite } = useTargets();
+  const { api, base, mayWrite } = useTargets();
   const say = useSay();
   const [label, style] = states[delivery.status];
   const last = delivery.attempt_log.at(-1);
   const repeat = useAction(async () => {
-    await targets.redeliver(target.id, delivery.id);
+    await api.post(`${base}/{id}/deliveries/{delivery_id}/redeliver`, {
+      id: target.id,
+      delivery_id: delivery.id,
+    });
     say('The delivery is sent again within seconds.');
   });
   return (

@@ -1,6 +1,6 @@
 import { useState } from 'react';
 import type { NotificationTarget, TargetBody } from '../api-types.ts';
-import type { ApiFailure } from '../api-call.ts';
+import type { ApiFailure } from '../api.ts';
 import { Choice } from '../form/choice.tsx';
 import { TextField } from '../form/text-field.tsx';
 import { eventTexts } from '../target-events.ts';

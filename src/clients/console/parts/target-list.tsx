@@ -14,25 +14,31 @@ import { TargetDialog } from './target-form.tsx';
 import { TimeText } from './time-text.tsx';
 import { useSay } from './toasts.tsx';
 
-interface Props extends Pick<TargetsContext, 'targets' | 'mayWrite' | 'reach'> {
+interface Props extends Pick<TargetsContext, 'api' | 'base' | 'mayWrite' | 'reach'> {
   readonly events: readonly TargetEvent[];
   /** What these targets hear of, if there is none yet. */
   readonly children: ReactNode;
 }
 
 /** The page of notification targets: those of a project, or those of the installation. */
-export function TargetList({ targets, mayWrite, reach, events, children }: Props) {
+export function TargetList({ api, base, mayWrite, reach, events, children }: Props) {
   const [shown, showSecret] = useState<{ name: string; secret: string } | null>(null);
   const context = useMemo<TargetsContext>(
     () => ({
-      ...{ targets, mayWrite, reach, events },
+      ...{ api, base, mayWrite, reach, events },
       showSecret: (name, secret) => showSecret({ name, secret }),
     }),
-    [targets, mayWrite, reach, events],
+    [api, base, mayWrite, reach, events],
   );
   const { data, failure, reload } = useResource({
     key: 'targets',
-    load: (signal) => targets.list(signal),
+    load: async (signal) => {
+      const { results } = await api.get(base, { limit: 100 }, signal);
+      // Those of the project, and those of all projects of its organization.
+      return results.filter(
+        ({ team_id: team = null }) => !reach || team === null || team === reach.projectId,
+      );
+    },
     pollMs: () => 15_000,
   });
   useTitle('Notifications');
@@ -40,13 +46,13 @@ export function TargetList({ targets, mayWrite, reach, events, children }: Props
     <TargetsContext value={context}>
       <div className="row heading">
         <h1>Notifications</h1>
-        {data && data.count > 0 && <span className="muted">{plural(data.count, 'target')}</span>}
+        {data && data.length > 0 && <span className="muted">{plural(data.length, 'target')}</span>}
         {mayWrite && <NewTarget />}
       </div>
       <Pending {...{ data, failure, reload }} />
-      {data?.results.length === 0 && <Empty title="No notification targets yet">{children}</Empty>}
+      {data?.length === 0 && <Empty title="No notification targets yet">{children}</Empty>}
       <ul className="stack">
-        {data?.results.map((target) => (
+        {data?.map((target) => (
           <TargetItem key={target.id} target={target} />
         ))}
       </ul>
@@ -56,7 +62,7 @@ export function TargetList({ targets, mayWrite, reach, events, children }: Props
 }
 
 function NewTarget() {
-  const { targets, showSecret } = useTargets();
+  const { api, base, showSecret } = useTargets();
   const say = useSay();
   return (
     <DialogButton
@@ -66,7 +72,7 @@ function NewTarget() {
           target={null}
           onClose={onClose}
           save={async (body) => {
-            const created = await targets.create(body);
+            const created = await api.post(base, {}, body);
             // A webhook has a secret. No answer shows it twice.
             const isLost = created.kind === 'webhook' && created.secret === null;
             say(`The target is created.${isLost ? ` ${lostSecret}` : ''}`);
@@ -86,13 +92,13 @@ const nameOf = (target: NotificationTarget) =>
   target.description === '' ? addressOf(target) : target.description;
 
 function TargetItem({ target }: { target: NotificationTarget }) {
-  const { targets, mayWrite, reach } = useTargets();
+  const { api, base, mayWrite, reach } = useTargets();
   const say = useSay();
   const [isOpen, setOpen] = useState(false);
   const address = addressOf(target);
   const name = nameOf(target);
   const test = useAction(async () => {
-    const { delivered, answer } = await targets.test(target.id);
+    const { delivered, answer } = await api.post(`${base}/{id}/test`, { id: target.id });
     say(delivered ? `The test was delivered: ${answer}.` : `The test failed: ${answer}.`);
   });
   return (

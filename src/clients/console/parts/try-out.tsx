@@ -1,6 +1,6 @@
 import { type ReactNode, useState } from 'react';
 import type { CheckStep, RowPreview } from '../api-types.ts';
-import type { ApiFailure } from '../api-call.ts';
+import type { ApiFailure } from '../api.ts';
 import { useConsole } from '../console-context.ts';
 import { useAction } from '../use-action.ts';
 import { Failure } from './notice.tsx';
@@ -85,8 +85,10 @@ interface SavedProps {
 
 /** Tries the destination of a saved export. */
 export function TrySavedDestination({ exportId }: SavedProps) {
-  const { client, may } = useConsole();
-  const { result, work } = useTrial(async () => (await client.testDestination(exportId)).steps);
+  const { api, may } = useConsole();
+  const { result, work } = useTrial(
+    async () => (await api.post('batch_exports/{id}/test', { id: exportId })).steps,
+  );
   const { run, ...state } = useAction(work);
   if (!may('batch_export:write')) return null;
   return <TryDestination {...state} steps={result} onTry={() => void run()} />;
@@ -94,8 +96,8 @@ export function TrySavedDestination({ exportId }: SavedProps) {
 
 /** Shows rows of a saved export. */
 export function TrySavedRows({ exportId }: SavedProps) {
-  const { client } = useConsole();
-  const { result, work } = useTrial(() => client.previewRows({ id: exportId }));
+  const { api } = useConsole();
+  const { result, work } = useTrial(() => api.post('batch_exports/preview', {}, { id: exportId }));
   const { run, ...state } = useAction(work);
   return <TryRows {...state} rows={result} onTry={() => void run()} />;
 }

@@ -71,7 +71,7 @@ export function tenantOf(caller: PresentedKey): TenantKey {
 
 export const onlyOperators = () =>
   permissionDenied(
-    "This is not an operator's key. `sluice keys create --operator` issues one on the machine of the service.",
+    "This is not an operator's key. Without SLUICE_KEY, `sluice keys create --operator` issues one on the machine of the service.",
   );
 
 interface PathOwner {

@@ -64,7 +64,7 @@ export function offboardingRoutes(api: Api): void {
     async ({ context, params }) => {
       const found = await findOffboarding(context.db, params.id);
       if (!found) throw notFound();
-      const remaining = await listRemainingFiles(context.db, found.id, maxListed);
+      const remaining = await listRemainingFiles(context.db, found.id, 100_000);
       return { ...offboardingView(found), remaining_files: remaining.map(inSnakeCase) };
     },
   );

@@ -41,13 +41,6 @@ export async function findOrganization(
   return row ?? null;
 }
 
-/** Organizations that are not being deleted. */
-export async function listOrganizations(sql: Sql): Promise<Organization[]> {
-  return sql.query<Organization>(
-    `select ${organizationColumns} from organizations where closed_at is null and ${isTenant} order by created_at, id`,
-  );
-}
-
 export interface Project {
   /** The team_id of everything it owns. */
   readonly id: number;

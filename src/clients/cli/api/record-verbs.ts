@@ -1,0 +1,177 @@
+import { isDeepStrictEqual } from 'node:util';
+import { readPercent, readWholeNumber } from '../arguments.ts';
+import { misused } from '../deps.ts';
+import { type Colour, count, cut, plural, shortTime, tableLines } from '../text.ts';
+import { quoted } from './api.ts';
+import { isRecord, type Json, textOf } from './json.ts';
+import type { AnswerOf } from './types.ts';
+import { type Called, type Field, get, post, theExport, type Verbs, yes } from './verb.ts';
+
+const range: Readonly<Record<string, Field>> = {
+  from: ['--from <time>', 'start, ISO 8601, UTC if it has no offset'],
+  to: ['--to <time>', 'end (exclusive); default: now'],
+};
+const last: Field = ['--last <span>', 'instead of --from and --to: such as 6h or 2d'];
+
+/** What was given, with the bounds of the range as times. */
+async function withRange({ api, given }: Called): Promise<Json> {
+  const { readRange } = await import('./time-range.ts');
+  const { start_at: from, end_at: to } = readRange(api, given);
+  return { ...given, from, to };
+}
+
+type Ranges = NonNullable<AnswerOf<'get', 'batch_exports/{id}/coverage'>['ranges']>;
+
+const stateColours: Partial<Record<Ranges[number]['state'], Colour>> = {
+  done: 'green',
+  failed: 'red',
+  cancelled: 'red',
+  missing: 'red',
+  late_rows: 'yellow',
+  retrying: 'yellow',
+  unsettled: 'yellow',
+  never_asked: 'dim',
+  paused: 'dim',
+};
+
+/** What became of an export: its intervals, changes and deadlines. */
+export const recordVerbs: Verbs = {
+  'coverage list': get('batch_exports/{id}/coverage', {
+    about: 'list the stretches of intervals by state; default: all',
+    args: { id: theExport },
+    options: range,
+    flags: { last },
+    prepare: (called) =>
+      called.given.from === undefined && called.given.last === undefined
+        ? { id: called.given.id }
+        : withRange(called),
+    json: (answer) => answer,
+    lines({ ranges, blocker, high_water_mark: mark }, { paint }) {
+      if (!ranges || ranges.length === 0) {
+        return ['No interval is complete in this range yet.'];
+      }
+      const rows = ranges.map(({ state, start, end, intervals }) => [
+        { text: state.replaceAll('_', ' '), colour: stateColours[state] },
+        shortTime(start),
+        shortTime(end),
+        count(intervals),
+      ]);
+      const blocked =
+        blocker &&
+        ` ${plural(blocker.intervals, 'interval')} from ${shortTime(blocker.start)}: ${blocker.state.replaceAll('_', ' ')}.`;
+      return [
+        ...tableLines(['STATE', 'FROM', 'TO', 'INTERVALS'], rows, paint),
+        `Complete up to ${shortTime(mark)}.${blocked ?? ''}`,
+      ];
+    },
+  }),
+  'coverage accept': post('batch_exports/{id}/coverage/accept', {
+    about: 'accept the intervals of a range that are not done as they are',
+    args: { id: theExport },
+    options: { ...range, reason: ['--reason <text>', 'kept in the changes of the export'] },
+    flags: { last, yes },
+    prepare: withRange,
+    confirm: ({ batchExport, given: { from, to } }) =>
+      `Accept the intervals of ${quoted(batchExport.name)} from ${shortTime(String(from))} to ${shortTime(String(to))} that are not done, as they are?`,
+    lines: (done) => [
+      `${plural(done.accepted, 'interval')} accepted. Complete up to ${shortTime(done.high_water_mark)}.`,
+    ],
+  }),
+  changes: get('batch_exports/{id}/activity', {
+    about: 'show who changed what of an export, and when',
+    args: { id: theExport },
+    options: {
+      limit: ['--limit <n>', 'changes to show', { read: readWholeNumber, initial: 20 }],
+    },
+    lines: changeLines,
+  }),
+  delivery: get('batch_exports/{id}/delivery', {
+    about: 'show which deadlines were met, and why not',
+    args: { id: theExport },
+    options: {
+      window: ['--window <span>', 'how far back, such as 24h, 30d or 4w (default: 30d)'],
+      target: [
+        '--target <percent>',
+        'share of deadlines that should be met (default: 99)',
+        readPercent,
+      ],
+    },
+    flags: { csv: ['--csv', 'print CSV with a line per interval'] },
+    prepare({ given, isJson }) {
+      if (given.csv && isJson) throw misused('Use --csv or --json, not both.');
+      return given;
+    },
+    async run({ deps, given, send }) {
+      if (!given.csv) return send();
+      deps.terminal.out(String(await send({ format: 'csv' }, { isText: true })));
+      return null;
+    },
+    lines: deliveryLines,
+  }),
+};
+
+type Change = AnswerOf<'get', 'batch_exports/{id}/activity'>['results'][number];
+
+function changeLines(
+  { results }: { readonly results: readonly Change[] },
+  { paint }: Pick<Called, 'paint'>,
+): readonly string[] {
+  if (results.length === 0) return ['No changes.'];
+  const rows = results.flatMap((one) => {
+    const head = [shortTime(one.happened_at), one.key_name ?? 'command line or Sluice', one.action];
+    const texts = one.changes
+      .flatMap(({ field, before, after }) => settingsThatDiffer(field, before, after))
+      .map(({ field, before, after }) => `${field}: ${shown(before)} → ${shown(after)}`);
+    return (texts.length === 0 ? [''] : texts).map((text, at) => [
+      ...(at === 0 ? head : ['', '', '']),
+      text,
+    ]);
+  });
+  return tableLines(['TIME', 'BY', 'ACTION', 'CHANGE'], rows, paint);
+}
+
+const shown = (value: unknown) => (value === '' ? '""' : cut(textOf(value), 60));
+
+/** `destination.config.prefix`, instead of two whole destinations that differ in it. */
+function settingsThatDiffer(
+  field: string,
+  before: unknown,
+  after: unknown,
+): readonly { readonly field: string; readonly before: unknown; readonly after: unknown }[] {
+  const isDivisible =
+    isRecord(before) && isRecord(after) && Object.keys(before).some((name) => name in after);
+  if (!isDivisible) return [{ field, before, after }];
+  const names = [...new Set([...Object.keys(before), ...Object.keys(after)])];
+  return names
+    .filter((name) => !isDeepStrictEqual(before[name] ?? null, after[name] ?? null))
+    .flatMap((name) =>
+      settingsThatDiffer(`${field}.${name}`, before[name] ?? null, after[name] ?? null),
+    );
+}
+
+type Delivery = AnswerOf<'get', 'batch_exports/{id}/delivery'>;
+
+const outcomeColours: Partial<Record<Delivery['late'][number]['outcome'], Colour>> = {
+  missed: 'red',
+  at_risk: 'yellow',
+};
+
+function deliveryLines(record: Delivery, { paint }: Pick<Called, 'paint'>): readonly string[] {
+  const { met, missed, at_risk: atRisk, pending, share_met: share, budget, late } = record;
+  const percent = share === null ? '-' : `${(share * 100).toFixed(2)} %`;
+  const rows = late.map((one) => [
+    { text: one.outcome.replaceAll('_', ' '), colour: outcomeColours[one.outcome] },
+    shortTime(one.data_interval_start),
+    shortTime(one.due_by),
+    shortTime(one.delivered_at),
+    one.turn ?? '-',
+    one.code ?? '-',
+  ]);
+  const head = ['OUTCOME', 'INTERVAL', 'DUE', 'DELIVERED', 'TURN', 'CODE'];
+  return [
+    `From ${shortTime(record.from)} to ${shortTime(record.to)}: ${met} met, ${missed} missed, ${atRisk} at risk, ${pending} open.`,
+    `Met: ${percent}. The target is ${record.target} %: ${plural(budget.allowed, 'deadline')} may be missed, ${budget.left} left.`,
+    ...(rows.length > 0 ? tableLines(head, rows, paint) : []),
+    ...(record.is_cut ? ['Older intervals are left out: a record has at most 20,000.'] : []),
+  ];
+}

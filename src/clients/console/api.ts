@@ -1,0 +1,162 @@
+import type { AnswerOf, BodyOf, Method, PathOf, ValuesOf } from '../../../dist/api-schema.d.ts';
+import type { BackfillRequest, BatchExport, Problem } from './api-types.ts';
+import { isRecord, parseJson } from './json.ts';
+import { explainLost, readErrorBody } from './problems.ts';
+import { repeatKeys } from './repeat-keys.ts';
+
+/** An answer with an error, or no answer (status 0). */
+export class ApiFailure extends Error {
+  readonly status: number;
+  readonly problems: readonly Problem[];
+  readonly requestId: string | null;
+
+  constructor(status: number, problems: readonly Problem[], requestId: string | null) {
+    super(problems.map(({ detail }) => detail).join(' '));
+    this.name = 'ApiFailure';
+    this.status = status;
+    this.problems = problems;
+    this.requestId = requestId;
+  }
+}
+
+/** How long the page waits for an answer. A test of a destination or a preview takes longer than what only reads our tables. */
+const patienceMs = { read: 30_000, change: 90_000 };
+
+/** An address with its path and its query; what is null or empty is left out. */
+function addressOf(path: string, project: string, given: object): string {
+  const values = new Map<string, unknown>(Object.entries(given));
+  const take = (name: string) => {
+    const value = values.get(name) ?? (name === 'project_id' ? project : '@current');
+    values.delete(name);
+    return encodeURIComponent(String(value));
+  };
+  const whole = path.startsWith('/') ? path : `/api/projects/{project_id}/${path}`;
+  const filled = whole.replaceAll(/\{(\w+)\}/g, (_, name: string) => take(name));
+  const search = new URLSearchParams();
+  for (const [name, value] of values) {
+    if (value === null || value === '') continue;
+    for (const one of [value].flat()) search.append(name, String(one));
+  }
+  return search.size > 0 ? `${filled}?${search}` : filled;
+}
+
+/** @throws ApiFailure, or an AbortError if `signal` aborted it */
+async function callApi(
+  key: string,
+  method: Method,
+  url: string,
+  body?: unknown,
+  signal?: AbortSignal,
+): Promise<unknown> {
+  const headers: Record<string, string> = { authorization: `Bearer ${key}` };
+  const text = body === undefined ? null : JSON.stringify(body);
+  if (text !== null) headers['content-type'] = 'application/json';
+  const changes = method === 'post' && !isDryRun(body);
+  const repeat = changes ? repeatKeys.of(url, text ?? '') : null;
+  if (repeat) headers['idempotency-key'] = repeat.key;
+  const isRead = method === 'get';
+  const ends = new AbortController();
+  const timer = setTimeout(() => ends.abort(), isRead ? patienceMs.read : patienceMs.change);
+  const signals = AbortSignal.any(signal ? [signal, ends.signal] : [ends.signal]);
+  try {
+    const request = { method: method.toUpperCase(), headers, body: text, signal: signals };
+    const response = await fetch(url, request);
+    const received = await response.text();
+    if (response.ok || (response.status < 500 && response.status !== 409)) repeat?.forget();
+    const isText = response.headers.get('content-type')?.startsWith('text/') === true;
+    const answer = isText ? received : (parseJson(received) ?? null);
+    if (response.ok) return answer;
+    const { problems, requestId } = readErrorBody(response.status, answer, isRead);
+    throw new ApiFailure(response.status, problems, requestId);
+  } catch (error) {
+    if (error instanceof ApiFailure || signal?.aborted) throw error;
+    const detail = explainLost(ends.signal.aborted, isRead);
+    throw new ApiFailure(0, [{ code: 'error', detail, attr: null }], null);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+const isDryRun = (body: unknown): boolean => isRecord(body) && body.dry_run === true;
+
+/**
+ * The calls of a key. A path without a leading slash is below the project. The values are those of the path and of the query. All
+ * calls throw ApiFailure.
+ *
+ * @param onRefused called if the key is no longer accepted
+ */
+export function connectApi(key: string, project: string, onRefused: () => void) {
+  const send = async (
+    method: Method,
+    path: string,
+    values: object,
+    body?: unknown,
+    signal?: AbortSignal,
+  ): Promise<unknown> => {
+    try {
+      return await callApi(key, method, addressOf(path, project, values), body, signal);
+    } catch (error) {
+      if (error instanceof ApiFailure && error.status === 401) onRefused();
+      throw error;
+    }
+  };
+  const changing =
+    <M extends Method>(method: M) =>
+    <Path extends PathOf<M>>(
+      path: Path,
+      values: ValuesOf<M, Path>,
+      body?: BodyOf<M, Path>,
+      signal?: AbortSignal,
+    ) =>
+      send(method, path, values as object, body, signal) as Promise<AnswerOf<M, Path>>;
+  return {
+    send,
+    get: <Path extends PathOf<'get'>>(
+      path: Path,
+      values: ValuesOf<'get', Path>,
+      signal?: AbortSignal,
+    ) => send('get', path, values as object, undefined, signal) as Promise<AnswerOf<'get', Path>>,
+    post: changing('post'),
+    patch: changing('patch'),
+    remove: changing('delete'),
+  };
+}
+
+export type Api = ReturnType<typeof connectApi>;
+
+/** The cursor in a link to another page. */
+export function cursorOf(link: string | null): string | null {
+  return link === null ? null : new URL(link).searchParams.get('cursor');
+}
+
+/** The first page of an offset list, with the results of all its pages. */
+export async function wholeList<
+  Page extends { readonly next: string | null; readonly results: readonly unknown[] },
+>(
+  readPage: (query: { readonly limit: number; readonly offset: number }) => Promise<Page>,
+): Promise<Page> {
+  const first = await readPage({ limit: 1_000, offset: 0 });
+  const results = [...first.results];
+  for (let { next } = first; next !== null; ) {
+    const page = await readPage({ limit: 1_000, offset: results.length });
+    results.push(...page.results);
+    next = page.next;
+  }
+  return { ...first, next: null, results };
+}
+
+/** Every step of the chain, and every plugin. */
+export const listSteps = ({ get }: Api, signal: AbortSignal) =>
+  wholeList((page) => get('pipeline_transformation_configs', page, signal));
+
+export const startBackfill = async ({ post }: Api, id: string, body: BackfillRequest) =>
+  (await post('batch_exports/{id}/backfill', { id }, body)) as BatchExport;
+
+type Running = 'finish' | 'cancel';
+export const cancelBackfill = ({ post }: Api, exportId: string, id: string, running: Running) => {
+  const values = { batch_export_id: exportId, id };
+  return post('batch_exports/{batch_export_id}/backfills/{id}/cancel', values, { running });
+};
+
+export const cancelRun = ({ post }: Api, exportId: string, id: string) =>
+  post('batch_exports/{batch_export_id}/runs/{id}/cancel', { batch_export_id: exportId, id });
