@@ -1,0 +1,106 @@
+import { Grouped } from '../../foundation/domain/grouped.ts';
+import { describeOpen } from '../../rows/pipeline/describe-unsettled.ts';
+import type { Settlement, Source } from '../../rows/sources/source.ts';
+import type { Sql } from '../../state/store/database/database.ts';
+import { isDatabaseUnavailable } from '../../state/store/database/unavailable.ts';
+import { appendLogEntries } from '../../state/store/exports/log-entries.ts';
+import { goBack, type WaitingRun } from '../../state/store/runs/outbox.ts';
+import type { RunNeeds } from '../../state/store/runs/run-needs.ts';
+import { retryUntilRecorded } from './retry-until-recorded.ts';
+
+/** How long a run may use a slot for its interval to settle. */
+const patienceMs = 1_000;
+/** The source must answer within this time: after five seconds the dispatcher enqueues an unclaimed run again. */
+const answerMs = 3_000;
+
+/** A run comes back after a quarter of the time that it has waited, but within these bounds. */
+const soonestMs = 1_000;
+const latestMs = 5_000;
+/** If many wait, they come back one after the other in this rhythm, so that they leave the slots and the database to others. */
+const rhythmMs = 25;
+/** Each comes back within this time, however many wait. */
+const longestMs = 30_000;
+
+export interface WaitOptions {
+  readonly db: Sql;
+  readonly leaseMs: number;
+  /** @throws SluiceError if there is no such model */
+  readonly sourceOf: (model: string) => Source;
+  /** Aborted when the worker shuts down. */
+  readonly stopping: AbortSignal;
+  readonly onError: (error: unknown) => void;
+}
+
+/** Null: the run does not begin now. A null settlement: it settles within its attempt. */
+export type Readiness = { readonly settlement: Settlement | null } | null;
+
+const inAttempt: Readiness = { settlement: null };
+
+/**
+ * Settles the intervals of runs before they are claimed. A run waits a short time only. Then it goes back to the outbox like a
+ * retry, with the names of what is pending, and any worker looks at these again. Meanwhile it uses no slot, memory or lease.
+ */
+export class SourceWaits {
+  readonly #options: WaitOptions;
+  readonly #goBack: Grouped<WaitingRun, boolean | null>;
+  /** Runs that this worker has put back and that still wait for their time. */
+  #away = 0;
+
+  constructor(options: WaitOptions) {
+    this.#options = options;
+    this.#goBack = new Grouped(
+      (runs: readonly WaitingRun[]) => goBack(options.db, runs),
+      isDatabaseUnavailable,
+    );
+  }
+
+  async settle(runId: string, needs: RunNeeds): Promise<Readiness> {
+    const { beganCommit, interval, model, purpose, wait } = needs;
+    // What was begun may be current already: then the attempt needs no rows. An erasure never does.
+    if (beganCommit || purpose === 'erase') return inAttempt;
+    const { sourceOf, stopping } = this.#options;
+    const signal = AbortSignal.any([stopping, AbortSignal.timeout(answerMs)]);
+    let settlement: Settlement;
+    try {
+      settlement = await sourceOf(model).settle(interval, signal, { ...wait, patienceMs });
+    } catch {
+      // The attempt finds out why, counts the fault and logs it.
+      return stopping.aborted ? null : inAttempt;
+    }
+    const { leftMs = 0 } = settlement;
+    if (leftMs === 0) return { settlement };
+    await this.#putBack(runId, needs, settlement, leftMs);
+    return null;
+  }
+
+  async #putBack(
+    runId: string,
+    { teamId, exportId, wait }: RunNeeds,
+    { pending, blockers = [] }: Settlement,
+    leftMs: number,
+  ): Promise<void> {
+    const { db, leaseMs, onError } = this.#options;
+    const forMs = Math.min(this.#pauseAfter(wait?.waitedMs ?? 0), leftMs);
+    this.#away += 1;
+    setTimeout(() => {
+      this.#away -= 1;
+    }, forMs).unref();
+    const isFirst = await retryUntilRecorded(
+      () => this.#goBack.take({ runId, forMs, pending, blockers }),
+      AbortSignal.timeout(leaseMs / 2),
+    );
+    if (!isFirst) return;
+    const entry = { teamId, exportId, runId, level: 'INFO', message: describeWait(blockers) } as const;
+    await appendLogEntries(db, [entry]).catch(onError);
+  }
+
+  #pauseAfter(waitedMs: number): number {
+    const alone = Math.min(Math.max(waitedMs / 4, soonestMs), latestMs);
+    return Math.min(Math.max(alone, this.#away * rhythmMs), longestMs);
+  }
+}
+
+function describeWait(blockers: readonly string[]): string {
+  const open = describeOpen('Now open', blockers);
+  return `The run waits until no transaction can add rows to its interval, up to SETTLE_TIMEOUT_SECONDS. It uses no slot while it waits.${open}`;
+}
