@@ -68,7 +68,8 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
   const waits = new SourceWaits({
     ...{ db, leaseMs: context.policy.leaseMs, stopping: stopping.signal },
     sourceOf: executor.connectors.sourceOf,
-    onError: (error) => logger.warn({ err: error }, 'the log of a waiting run could not be written'),
+    onError: (error) =>
+      logger.warn({ err: error }, 'the log of a waiting run could not be written'),
   });
   const { sampleRows } = previewsOf(foundation);
   const defaultModel = defaultModelOf(foundation.models.map(({ model }) => model.name));

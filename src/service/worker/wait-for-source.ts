@@ -12,6 +12,8 @@ import { retryUntilRecorded } from './retry-until-recorded.ts';
 const patienceMs = 1_000;
 /** The source must answer within this time: after five seconds the dispatcher enqueues an unclaimed run again. */
 const answerMs = 3_000;
+/** For how long a run waits for a source that does not answer. Then its attempt finds out why, and counts the fault. */
+const silentMs = 30_000;
 
 /** A run comes back after a quarter of the time that it has waited, but within these bounds. */
 const soonestMs = 1_000;
@@ -64,19 +66,23 @@ export class SourceWaits {
     try {
       settlement = await sourceOf(model).settle(interval, signal, { ...wait, patienceMs });
     } catch {
+      if (stopping.aborted) return null;
+      const waitedMs = wait?.waitedMs ?? 0;
       // The attempt finds out why, counts the fault and logs it.
-      return stopping.aborted ? null : inAttempt;
+      if (!signal.aborted || waitedMs >= silentMs) return inAttempt;
+      await this.#putBack(runId, needs, { pending: wait?.pending ?? null, blockers: [] }, silentMs);
+      return null;
     }
-    const { leftMs = 0 } = settlement;
+    const { pending, blockers = [], leftMs = 0 } = settlement;
     if (leftMs === 0) return { settlement };
-    await this.#putBack(runId, needs, settlement, leftMs);
+    await this.#putBack(runId, needs, { pending, blockers }, leftMs);
     return null;
   }
 
   async #putBack(
     runId: string,
     { teamId, exportId, wait }: RunNeeds,
-    { pending, blockers = [] }: Settlement,
+    { pending, blockers }: Pick<WaitingRun, 'pending' | 'blockers'>,
     leftMs: number,
   ): Promise<void> {
     const { db, leaseMs, onError } = this.#options;
@@ -90,7 +96,13 @@ export class SourceWaits {
       AbortSignal.timeout(leaseMs / 2),
     );
     if (!isFirst) return;
-    const entry = { teamId, exportId, runId, level: 'INFO', message: describeWait(blockers) } as const;
+    const entry = {
+      teamId,
+      exportId,
+      runId,
+      level: 'INFO',
+      message: describeWait(blockers),
+    } as const;
     await appendLogEntries(db, [entry]).catch(onError);
   }
 

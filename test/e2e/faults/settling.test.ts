@@ -123,7 +123,7 @@ test('many intervals that do not settle use no slot: a run that is ready does no
   // MAX_RUNS_PER_EXPORT does not count them either.
   await until(async () => (await countWaiting()) === waiting.length, {
     timeoutMs: 60_000,
-    message: 'all runs have gone back',
+    message: 'all runs went back',
   });
   const ready = await createS3Export(installation, { name: 'ready' });
   await backfill(installation, ready, hour(20));

@@ -130,12 +130,13 @@ test('a thousand runs that wait for one transaction cost the source few looks, a
   const settle = (wait: SettleWait) =>
     Promise.all(runs.map(() => source.settle(interval, never, wait)));
   const waited = await settle({ patienceMs: 500 });
-  for (const { settled, leftMs } of waited) expect([settled, (leftMs ?? 0) > 0]).toEqual([false, true]);
+  for (const { settled, leftMs } of waited)
+    expect([settled, (leftMs ?? 0) > 0]).toEqual([false, true]);
   // One every 20 ms, a few of them for the first short pauses.
   expect(looks()).toBeLessThan(60);
   const before = looks();
   const { pending } = waited[0] ?? { pending: [] };
-  // Nobody waits now for what others have waited for already.
+  // What others have waited for already is not waited for now.
   expect((await settle({ patienceMs: 500 })).every(({ settled }) => !settled)).toBe(true);
   const again = await settle({ patienceMs: 500, waitedMs: 1_000, pending });
   expect(again.every((one) => !one.settled && one.pending.join() === pending.join())).toBe(true);

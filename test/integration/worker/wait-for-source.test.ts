@@ -171,6 +171,14 @@ test('a source that fails or does not answer is found out by the attempt; some a
   expect(await silent.settle(runId, { purpose: 'erase' })).toEqual(inAttempt);
   expect(await silent.settle(runId, { beganCommit: true })).toEqual(inAttempt);
   expect(silent.asked).toEqual([]);
+  // It may answer in a moment.
+  expect(await silent.settle(runId)).toBe(null);
+  await letPass();
+  await dispatch();
+  const back = openWorker([settled]);
+  expect(await back.settle(runId)).toEqual({ settlement: settled });
+  expect(back.asked[0]?.pending).toBe(null);
+  await side.db.query(`update outbox set waits_since = waits_since - interval '30 s'`);
   expect(await silent.settle(runId)).toEqual(inAttempt);
 });
 

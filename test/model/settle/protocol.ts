@@ -15,7 +15,8 @@ export const mutants = {
   store_left_out: 'a session to our own tables is left out also with a message from before the end',
   sessions_without_heirs: 'a session that is done is over, also if it has prepared a transaction',
   nothing_saved: 'a run that goes back to the outbox does not keep the names of what is pending',
-  saved_mid_look: 'a run goes back in the middle of its first look, with the names that it has so far',
+  saved_mid_look:
+    'a run goes back in the middle of its first look, with the names that it has so far',
 } as const;
 
 export type Mutant = keyof typeof mutants;
@@ -112,7 +113,13 @@ export const canDie = ({ look: { phase } }: State): boolean => looking.includes(
 
 /** What a worker had found so far is gone. The run waits in the outbox as it was. */
 export function forget({ look }: State): void {
-  Object.assign(look, { names: null, virtual: [], sessions: [], nextId: 0, phase: 'wait in the outbox' });
+  Object.assign(look, {
+    names: null,
+    virtual: [],
+    sessions: [],
+    nextId: 0,
+    phase: 'wait in the outbox',
+  });
 }
 
 /** A session to our own tables counts only with a message from before the end. */

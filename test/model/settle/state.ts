@@ -60,7 +60,7 @@ export interface Export {
   virtual: readonly Transaction[];
   sessions: readonly number[];
   nextId: number;
-  /** The names that the outbox has; null before the run has gone back. */
+  /** The names that the outbox has; null before the run went back. */
   saved: readonly Name[] | null;
   /** The names that it had before. */
   savedBefore: readonly Name[] | null;

@@ -1,15 +1,7 @@
 /** What sessions do meanwhile, and what must hold. */
 
 import { type Model, type Move, Violation } from '../explore.ts';
-import {
-  advance,
-  canAdvance,
-  canDie,
-  canGoBack,
-  forget,
-  goBack,
-  type Mutant,
-} from './protocol.ts';
+import { advance, canAdvance, canDie, canGoBack, forget, goBack, type Mutant } from './protocol.ts';
 import { copyOf, type Session, type State } from './state.ts';
 
 export interface Scenario {

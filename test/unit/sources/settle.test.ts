@@ -165,7 +165,9 @@ describe('a run that has waited shortly', () => {
     expect(second).toMatchObject({ settled: false, pending: first.pending });
     expect(second.leftMs).toBeLessThanOrEqual(30_000);
     expect(server.seen() - before).toBe(1);
-    expect(await server.settle(0, { waitedMs: 60_000 }, first.pending)).toMatchObject({ leftMs: 0 });
+    expect(await server.settle(0, { waitedMs: 60_000 }, first.pending)).toMatchObject({
+      leftMs: 0,
+    });
   });
 
   test('waits for nothing that began since', async () => {
@@ -197,7 +199,11 @@ describe('a run that has waited shortly', () => {
     const again = serverOf([later, { ...later, locks: [] }]);
     const waits = (waitedMs: number) => again.settle(20, { waitedMs }, first.pending);
     expect((await waits(1_000)).pending).toEqual(names);
-    expect(await waits(2_000)).toMatchObject({ reason: 'unseen', pending: names.slice(1), leftMs: 0 });
+    expect(await waits(2_000)).toMatchObject({
+      reason: 'unseen',
+      pending: names.slice(1),
+      leftMs: 0,
+    });
     // A look-back has begun it already.
     expect(await waits(0)).toMatchObject({ settled: true });
   });
@@ -236,7 +242,10 @@ describe('what another interval has waited for', () => {
     expect(await other.settle()).toMatchObject({ settled: true });
     expect(other.asked()).toBe(2);
     // Now it has written.
-    const wrote = serverOf([dump, dump, dump, { ...dump, sessions: [{ ...session, role: 5, xid: '90' }] }], [5]);
+    const wrote = serverOf(
+      [dump, dump, dump, { ...dump, sessions: [{ ...session, role: 5, xid: '90' }] }],
+      [5],
+    );
     await wrote.settle();
     expect(await wrote.settle(20)).toMatchObject({ settled: false });
   });

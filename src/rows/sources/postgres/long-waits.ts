@@ -27,7 +27,7 @@ export class LongWaits {
     }
   }
 
-  /** Virtual ids of transactions whose role can write nothing, as far as `noteReading` was told. */
+  /** Virtual ids of transactions whose role can write nothing, as `noteReading` noted them. */
   readingAt({ serverStart }: Look): ReadonlySet<string> {
     return serverStart === this.#serverStart ? this.#reading : new Set();
   }
@@ -40,10 +40,7 @@ export class LongWaits {
   /** Forgets what has ended. */
   prune({ locks, sessions }: Look): void {
     if (this.#waitedMs.size + this.#reading.size === 0) return;
-    const alive = new Set([
-      ...locks.map(({ id }) => id),
-      ...sessions.map(nameOfSession),
-    ]);
+    const alive = new Set([...locks.map(({ id }) => id), ...sessions.map(nameOfSession)]);
     const hasEnded = (name: string) => !name.startsWith('prepared:') && !alive.has(name);
     for (const name of this.#waitedMs.keys()) if (hasEnded(name)) this.#waitedMs.delete(name);
     for (const id of this.#reading) if (hasEnded(id)) this.#reading.delete(id);

@@ -164,7 +164,9 @@ async function goOnWaiting(
   const { source, primary, allowsStandby } = servers;
   const { signal, times } = wait;
   const beginAnew = () => beginWait(servers, wait);
-  if (pending.some((name) => name === unlisted || name === standby)) return beginAnew();
+  const isUnknown =
+    pending.length === 0 || pending.some((name) => name === unlisted || name === standby);
+  if (isUnknown) return beginAnew();
   const at = markValue(pending, 'at');
   const isOther = ({ serverStart }: Look) => at !== null && serverStart !== at;
   const leftAt = (server: SharedServer, look: Look) => {

@@ -339,8 +339,8 @@ export interface WaitingRun {
   readonly runId: string;
   /** When it comes to a worker again. */
   readonly forMs: number;
-  /** The names of what it waits for, which its next look needs. */
-  readonly pending: readonly string[];
+  /** The names of what it waits for, which its next look needs; null if its source has named nothing yet. */
+  readonly pending: readonly string[] | null;
   /** The same in words for its owner. */
   readonly blockers: readonly string[];
 }

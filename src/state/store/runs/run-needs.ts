@@ -22,8 +22,8 @@ export interface RunNeeds {
   readonly beganCommit: boolean;
   /** The wait for its source that it is in; null: none. */
   readonly wait: {
-    /** The names of what it waits for. */
-    readonly pending: readonly string[];
+    /** The names of what it waits for; null if its source has named nothing yet. */
+    readonly pending: readonly string[] | null;
     readonly waitedMs: number;
   } | null;
   readonly type: string;
