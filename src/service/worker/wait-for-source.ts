@@ -3,7 +3,7 @@ import { describeOpen } from '../../rows/pipeline/describe-unsettled.ts';
 import type { Settlement, Source } from '../../rows/sources/source.ts';
 import type { Sql } from '../../state/store/database/database.ts';
 import { isDatabaseUnavailable } from '../../state/store/database/unavailable.ts';
-import { appendLogEntries } from '../../state/store/exports/log-entries.ts';
+import { appendLogEntries, type NewLogEntry } from '../../state/store/exports/log-entries.ts';
 import { goBack, type WaitingRun } from '../../state/store/runs/outbox.ts';
 import type { RunNeeds } from '../../state/store/runs/run-needs.ts';
 import { retryUntilRecorded } from './retry-until-recorded.ts';
@@ -36,6 +36,11 @@ export interface WaitOptions {
 /** Null: the run does not begin now. A null settlement: it settles within its attempt. */
 export type Readiness = { readonly settlement: Settlement | null } | null;
 
+interface LoggedRun extends WaitingRun {
+  readonly teamId: number;
+  readonly exportId: string;
+}
+
 const inAttempt: Readiness = { settlement: null };
 
 /**
@@ -44,14 +49,14 @@ const inAttempt: Readiness = { settlement: null };
  */
 export class SourceWaits {
   readonly #options: WaitOptions;
-  readonly #goBack: Grouped<WaitingRun, boolean | null>;
+  readonly #goBack: Grouped<LoggedRun, boolean | null>;
   /** Runs that this worker has put back and that still wait for their time. */
   #away = 0;
 
   constructor(options: WaitOptions) {
     this.#options = options;
     this.#goBack = new Grouped(
-      (runs: readonly WaitingRun[]) => goBack(options.db, runs),
+      (runs: readonly LoggedRun[]) => this.#record(runs),
       isDatabaseUnavailable,
     );
   }
@@ -85,25 +90,28 @@ export class SourceWaits {
     { pending, blockers }: Pick<WaitingRun, 'pending' | 'blockers'>,
     leftMs: number,
   ): Promise<void> {
-    const { db, leaseMs, onError } = this.#options;
     const forMs = Math.min(this.#pauseAfter(wait?.waitedMs ?? 0), leftMs);
     this.#away += 1;
     setTimeout(() => {
       this.#away -= 1;
     }, forMs).unref();
-    const isFirst = await retryUntilRecorded(
-      () => this.#goBack.take({ runId, forMs, pending, blockers }),
-      AbortSignal.timeout(leaseMs / 2),
+    await retryUntilRecorded(
+      () => this.#goBack.take({ runId, teamId, exportId, forMs, pending, blockers }),
+      AbortSignal.timeout(this.#options.leaseMs / 2),
     );
-    if (!isFirst) return;
-    const entry = {
-      teamId,
-      exportId,
-      runId,
-      level: 'INFO',
-      message: describeWait(blockers),
-    } as const;
-    await appendLogEntries(db, [entry]).catch(onError);
+  }
+
+  /** Puts runs back. The log of each says once what it waits for. */
+  async #record(runs: readonly LoggedRun[]): Promise<readonly (boolean | null)[]> {
+    const { db, onError } = this.#options;
+    const areFirst = await goBack(db, runs);
+    const entries = runs
+      .filter((_, index) => areFirst[index])
+      .map(({ runId, teamId, exportId, blockers }): NewLogEntry => {
+        return { teamId, exportId, runId, level: 'INFO', message: describeWait(blockers) };
+      });
+    await appendLogEntries(db, entries).catch(onError);
+    return areFirst;
   }
 
   #pauseAfter(waitedMs: number): number {

@@ -54,7 +54,7 @@ function openWorker(answers: readonly (Settlement | Error | 'never')[], db: Sql 
     if (!needs) throw new Error('the run has ended');
     return waits.settle(runId, { ...needs, ...changes });
   };
-  return { asked, settle };
+  return { asked, settle, waits };
 }
 
 async function dispatch(): Promise<string[]> {
@@ -217,7 +217,7 @@ test('a thousand runs of one source come back one after the other, and none is l
   const needs = await findRunNeeds(side.db, runs);
   const worker = openWorker([open('a')]);
   const went = await Promise.all(
-    runs.map((runId, index) => worker.settle(runId, { ...(needs[index] as RunNeeds) })),
+    runs.map((runId, index) => worker.waits.settle(runId, needs[index] as RunNeeds)),
   );
   expect(went.every((readiness) => readiness === null)).toBe(true);
   const back = await returns();
