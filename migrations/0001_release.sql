@@ -374,15 +374,10 @@ create table outbox (
   dispatched_at timestamptz,
   -- How often it was enqueued since the run waits.
   times_enqueued integer not null default 0,
-  -- A run whose interval has not settled is parked: it stays here, and the worker that watches its source puts available_at
-  -- off until the interval has settled. If that worker dies, the run becomes available by itself.
-  -- The worker that watches; null: none.
-  parked_by text,
-  -- When the run was parked for the first time since its last attempt.
-  parked_since timestamptz,
-  -- What the wait found, for the worker that claims the run next, and when.
-  settlement jsonb,
-  settled_at timestamptz
+  -- A run whose interval has not settled comes back here after a short look at its source, without an attempt. Since when it
+  -- waits, and for what: {"pending": the names, "blockers": the same in words}. Null: it does not wait for its source.
+  waits_since timestamptz,
+  waits_for jsonb
 ) with (vacuum_truncate = false);
 create index outbox_delayed on outbox (available_at) where not ready;
 -- The first waiting runs of each team and kind.

@@ -15,7 +15,7 @@ import type { HandlerOptions, WorkerReports } from '../service/worker/handler-op
 import { createHandlers } from '../service/worker/handlers.ts';
 import { LeaseKeeper } from '../service/worker/lease-keeper.ts';
 import { NotificationCourier } from '../service/worker/notification-courier.ts';
-import { Parking } from '../service/worker/parking.ts';
+import { SourceWaits } from '../service/worker/wait-for-source.ts';
 import type { JobHandlers } from '../state/queue/catalogue.ts';
 import { type Consumer, openConsumer } from '../state/queue/consumer.ts';
 import { openDatabase } from '../state/store/database/database.ts';
@@ -66,18 +66,18 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
   const { leases, closeLeases } = await openLeases(foundation);
   const executor = openExecutor(foundation, admission, leases, workerId, stopping.signal);
   const courier = openCourier(foundation);
-  const parking = new Parking({
-    ...{ db, workerId, leaseMs: context.policy.leaseMs },
+  const waits = new SourceWaits({
+    ...{ db, leaseMs: context.policy.leaseMs, stopping: stopping.signal },
     sourceOf: executor.connectors.sourceOf,
-    onAwake: () => handlers['dispatch-runs']({}),
-    onError: (error) => logger.warn({ err: error }, 'parked runs could not be written'),
+    onError: (error) =>
+      logger.warn({ err: error }, 'the log of a waiting run could not be written'),
   });
   const { previewRows } = previewsOf(foundation);
   const defaultModel = defaultModelOf(foundation.models.map(({ model }) => model.name));
   const pulse = { tickedAt: performance.now() };
   const reports = reportsTo(foundation, pulse);
   const handlers = createHandlers({
-    ...{ producer, executor, admission, parking, courier, previewRows, defaultModel, reports },
+    ...{ producer, executor, admission, waits, courier, previewRows, defaultModel, reports },
     verify: verifyBySchedule(foundation, stopping.signal),
   });
   const endWatch = watchBuffers();
@@ -92,10 +92,8 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
       admission.close();
       stopping.abort();
       leases.releaseAll();
-      const woken = parking.close().catch(() => {});
       await consumer.close();
       await admission.ended();
-      await woken;
       await courier.close();
       await executor.guard.close().catch(() => {});
       await closeLeases();

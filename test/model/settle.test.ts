@@ -21,6 +21,11 @@ const scenarios: Record<string, Scenario> = {
     isBounded: true,
   },
   'such a message of a session to our own tables': { ...base, sessions: [2], store: [0] },
+  'a run that goes back to the outbox, workers that die and freeze': {
+    ...base,
+    sessions: [1],
+    goesBack: true,
+  },
   'a standby with its primary': { ...base, sessions: [2], isStandby: true, isBounded: true },
 };
 
@@ -31,10 +36,16 @@ const mutantScenarios: Partial<Record<Mutant, Partial<Scenario>>> = {
   position_first: { isStandby: true },
   prepared_first: { sessions: [1] },
   store_left_out: { sessions: [1], store: [0] },
+  nothing_saved: { goesBack: true },
+  saved_mid_look: { sessions: [1], goesBack: true },
 };
 
-// Ten seconds and a minute by themselves. By day only the mutant `any_prepared` has two messages.
+// Seconds to a minute by themselves. By day only the mutant `any_prepared` has two messages.
 if (process.env.MODEL === 'deep') {
+  scenarios['a message of two transactions, a run that goes back to the outbox'] = {
+    ...base,
+    goesBack: true,
+  };
   scenarios['two messages side by side'] = { ...base, sessions: [1, 1] };
   scenarios['two messages side by side, one of a session to our own tables'] = {
     ...base,

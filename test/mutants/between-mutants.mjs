@@ -9,18 +9,18 @@ const answers = 'test/e2e/verify-answers.test.ts';
  */
 export const betweenMutants = [
   {
-    name: 'settling: a proof is renewed by what it rests on itself',
+    name: 'settling: the time for what a role does not see passes while a run waits',
     file: 'src/rows/sources/postgres/settle.ts',
-    find: 'clean === 1 && !isAhead && server',
-    replace: 'clean === 1 && server',
-    test: 'test/unit/sources/settled-to.test.ts',
+    find: 'if (waitedMs > 0) return [unseenUntil',
+    replace: 'if (waitedMs < 0) return [unseenUntil',
+    test: 'test/unit/sources/settle.test.ts',
   },
   {
-    name: 'settling: what is waited for ahead in vain is given up for others',
-    file: 'src/rows/sources/postgres/settle.ts',
-    find: 'timeoutMs > 0 && !isAhead',
-    replace: 'timeoutMs > 0',
-    test: 'test/unit/sources/settled-to.test.ts',
+    name: 'settling: a run goes back without the names of what is pending',
+    file: 'src/state/store/runs/outbox.ts',
+    find: 'JSON.stringify({ pending, blockers })',
+    replace: 'JSON.stringify({ pending: [], blockers })',
+    test: 'test/integration/worker/wait-for-source.test.ts',
   },
   {
     name: 'bounds: a backfill computes what was decided',

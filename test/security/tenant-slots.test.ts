@@ -186,7 +186,7 @@ it('every run asks to be admitted, and counts as its use of the worker', async (
       },
       attemptEnded: ({ end }: AttemptReport) => left.push(end),
     },
-    parking: {
+    waits: {
       async settle(runId: string) {
         // Another worker is faster, so the run is not executed here.
         await claim(side, runId);

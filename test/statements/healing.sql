@@ -46,9 +46,9 @@ select e.id as "exportId", e.team_id as "teamId", p.organization_id as "organiza
 
 -- healing/deadlines.ts listUnjudged
 -- takes $1 uuid[], $2 timestamp with time zone[], $3 bigint
--- gives exportId uuid, tickAt bigint, interval json, deliveredAt bigint, code text, isParked boolean
+-- gives exportId uuid, tickAt bigint, interval json, deliveredAt bigint, code text, waitsForSource boolean
 select t.export_id as "exportId", floor(extract(epoch from t.tick_at) * 1000)::bigint as "tickAt", json_build_object('start', floor(extract(epoch from t.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from t.data_interval_end) * 1000)::bigint) as interval,
-  floor(extract(epoch from c.delivered_at) * 1000)::bigint as "deliveredAt", failed.code, coalesce(waits.parked, false) as "isParked" from unnest($1::uuid[], $2::timestamptz[]) as x (id, judged_to)
+  floor(extract(epoch from c.delivered_at) * 1000)::bigint as "deliveredAt", failed.code, coalesce(waiting.waits, false) as "waitsForSource" from unnest($1::uuid[], $2::timestamptz[]) as x (id, judged_to)
        cross join lateral (select * from ticks t where t.export_id = x.id and t.tick_at > x.judged_to and (t.fate = 'ran' or t.fate = 'paused' and exists (select from automatic_pauses a
     where a.export_id = t.export_id and t.tick_at > a.began_at and (a.ended_at is null or t.tick_at <= a.ended_at)))
   and not exists (select from accepted_intervals x where x.export_id = t.export_id and x.data_interval_start = t.data_interval_start
@@ -58,9 +58,9 @@ select t.export_id as "exportId", floor(extract(epoch from t.tick_at) * 1000)::b
       and c.data_interval_end = t.data_interval_end left join lateral (select r.error_code as code from runs r where r.export_id = t.export_id and r.data_interval_start = t.data_interval_start
       and r.data_interval_end = t.data_interval_end and r.error_code is not null
      order by r.generation desc limit 1) as failed on c.export_id is null
-  left join lateral (select o.parked_by is not null as parked from runs r join outbox o on o.run_id = r.id
+  left join lateral (select o.waits_for is not null as waits from runs r join outbox o on o.run_id = r.id
       where r.export_id = t.export_id and r.data_interval_start = t.data_interval_start
-      and r.data_interval_end = t.data_interval_end and r.status in ('Starting', 'Running') limit 1) as waits on c.export_id is null
+      and r.data_interval_end = t.data_interval_end and r.status in ('Starting', 'Running') limit 1) as waiting on c.export_id is null
       order by t.export_id, t.tick_at;
 
 -- healing/deadlines.ts noteLate
@@ -100,9 +100,9 @@ with arrived as (
 
 -- healing/deadlines.ts listOwed
 -- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone, $4 bigint
--- gives exportId uuid, tickAt bigint, interval json, deliveredAt bigint, code text, isParked boolean, lateCode text, turn text
+-- gives exportId uuid, tickAt bigint, interval json, deliveredAt bigint, code text, waitsForSource boolean, lateCode text, turn text
 select t.export_id as "exportId", floor(extract(epoch from t.tick_at) * 1000)::bigint as "tickAt", json_build_object('start', floor(extract(epoch from t.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from t.data_interval_end) * 1000)::bigint) as interval,
-  floor(extract(epoch from c.delivered_at) * 1000)::bigint as "deliveredAt", failed.code, coalesce(waits.parked, false) as "isParked", l.code as "lateCode", l.turn
+  floor(extract(epoch from c.delivered_at) * 1000)::bigint as "deliveredAt", failed.code, coalesce(waiting.waits, false) as "waitsForSource", l.code as "lateCode", l.turn
        from (select * from ticks t where t.export_id = $1 and t.tick_at > $2 and t.tick_at <= $3 and (t.fate = 'ran' or t.fate = 'paused' and exists (select from automatic_pauses a
     where a.export_id = t.export_id and t.tick_at > a.began_at and (a.ended_at is null or t.tick_at <= a.ended_at)))
   and not exists (select from accepted_intervals x where x.export_id = t.export_id and x.data_interval_start = t.data_interval_start
@@ -112,9 +112,9 @@ select t.export_id as "exportId", floor(extract(epoch from t.tick_at) * 1000)::b
       and l.data_interval_end = t.data_interval_end left join lateral (select r.error_code as code from runs r where r.export_id = t.export_id and r.data_interval_start = t.data_interval_start
       and r.data_interval_end = t.data_interval_end and r.error_code is not null
      order by r.generation desc limit 1) as failed on c.export_id is null
-  left join lateral (select o.parked_by is not null as parked from runs r join outbox o on o.run_id = r.id
+  left join lateral (select o.waits_for is not null as waits from runs r join outbox o on o.run_id = r.id
       where r.export_id = t.export_id and r.data_interval_start = t.data_interval_start
-      and r.data_interval_end = t.data_interval_end and r.status in ('Starting', 'Running') limit 1) as waits on c.export_id is null
+      and r.data_interval_end = t.data_interval_end and r.status in ('Starting', 'Running') limit 1) as waiting on c.export_id is null
       order by t.tick_at;
 
 -- healing/healing.ts healFailed

@@ -429,6 +429,17 @@ select floor(extract(epoch from now() - d.taken_at))::float8 as seconds from dis
         and exists (select from outbox where ready and available_at < now() - $1 * interval '1 s')
         and not exists (select from runs where status = 'Running' and lease_expires_at > now());
 
+-- runs/outbox.ts goBack
+-- takes $1 uuid[], $2 double precision[], $3 jsonb[]
+-- gives runId uuid, isFirst boolean
+with due as materialized (
+       select run_id from outbox where run_id = any ($1::uuid[]) and (ready or (available_at <= clock_timestamp() or available_at > clock_timestamp() + interval '65 minutes')) order by run_id for update
+     )
+     update outbox o set available_at = now() + w.for_ms * interval '1 ms', ready = false, dispatched_at = null, times_enqueued = 0,
+            waits_since = coalesce(o.waits_since, now()), waits_for = w.waits_for
+       from due join unnest($1::uuid[], $2::float8[], $3::jsonb[]) as w (run_id, for_ms, waits_for) using (run_id)
+      where o.run_id = due.run_id returning o.run_id as "runId", o.waits_since = now() as "isFirst";
+
 -- runs/outbox.ts expectLarge
 -- takes $1 uuid
 with waiting as (
@@ -439,26 +450,6 @@ with waiting as (
 -- runs/outbox.ts countWaiting
 -- gives n integer
 select count(*)::int as n from outbox where available_at <= now();
-
--- runs/parked-runs.ts parkRun
--- takes $1 uuid, $2 text, $3 double precision, $4 jsonb
--- gives isFirst boolean
-update outbox set available_at = now() + $3 * interval '1 ms', ready = false, dispatched_at = null, times_enqueued = 0,
-            parked_by = $2, parked_since = coalesce(parked_since, now()), settlement = $4, settled_at = null
-      where run_id = $1 and (ready or (available_at <= clock_timestamp() or available_at > clock_timestamp() + interval '65 minutes') or parked_by = $2)
-      returning parked_since = now() as "isFirst";
-
--- runs/parked-runs.ts keepParked
--- takes $1 uuid[], $2 text, $3 double precision, $4 jsonb[]
--- gives runId uuid
-update outbox set available_at = now() + $3 * interval '1 ms', settlement = w.settlement
-       from unnest($1::uuid[], $4::jsonb[]) as w (run_id, settlement)
-      where outbox.run_id = w.run_id and parked_by = $2 and not ready returning outbox.run_id as "runId";
-
--- runs/parked-runs.ts wakeRuns
--- takes $1 uuid[], $2 text, $3 jsonb
-update outbox set available_at = now(), ready = true, parked_by = null, settlement = $3, settled_at = now()
-      where run_id = any ($1::uuid[]) and parked_by = $2;
 
 -- runs/run-names.ts findNamedRuns
 -- takes $1 uuid[]
@@ -473,13 +464,13 @@ select r.id, r.export_id as "exportId", r.team_id as "teamId", r.status, r.lates
 -- runs/run-needs.ts findRunNeeds
 -- is planned once
 -- takes $1 uuid[]
--- gives newestEra jsonb, place jsonb, runId uuid, organizationId uuid, teamId integer, exportId uuid, purpose text, model text, interval json, beganCommit boolean, settlement jsonb, parkedForMs double precision, requestedForMs double precision, databaseMs double precision, type text, config jsonb, transformations boolean, small boolean, ownSteps integer, isHeldUp boolean, crashes integer
+-- gives newestEra jsonb, place jsonb, runId uuid, organizationId uuid, teamId integer, exportId uuid, purpose text, model text, interval json, beganCommit boolean, wait jsonb, type text, config jsonb, transformations boolean, small boolean, ownSteps integer, isHeldUp boolean, crashes integer
 select (select to_jsonb(n) from (select e.id, e.number, e.needs_acceptance and e.accepted_at is null as held, e.system_identifier as "systemIdentifier", e.timeline, e.database_oid as "databaseOid", e.eras_oid as "erasOid"
      from eras e order by e.number desc limit 1) n) as "newestEra",
   (select to_jsonb(n) from (select p.system_identifier as "systemIdentifier", p.timeline, p.database_oid as "databaseOid", p.eras_oid as "erasOid" from read_place() p) n) as place, r.id as "runId", p.organization_id as "organizationId", r.team_id as "teamId", r.export_id as "exportId", r.purpose, e.model, json_build_object('start', floor(extract(epoch from r.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from r.data_interval_end) * 1000)::bigint) as interval,
-            r.commit_intent is not null as "beganCommit", case when o.settled_at between now() - interval '1 minute' and now() then o.settlement end as settlement,
-            coalesce(greatest(extract(epoch from now() - o.parked_since) * 1000, 0), 0)::float8 as "parkedForMs",
-            greatest(extract(epoch from now() - coalesce(b.created_at, r.created_at)) * 1000, 0)::float8 as "requestedForMs", (extract(epoch from now()) * 1000)::float8 as "databaseMs", e.destination_type as type, e.destination_config as config, e.transformations, coalesce(o.small and (r.purpose = 'whole'
+            r.commit_intent is not null as "beganCommit", case when o.waits_for is not null then jsonb_build_object('pending', o.waits_for -> 'pending',
+              'waitedMs', greatest(extract(epoch from now() - o.waits_since) * 1000, 0)) end as wait,
+            e.destination_type as type, e.destination_config as config, e.transformations, coalesce(o.small and (r.purpose = 'whole'
     and not (select true from batch_exports e where e.id = r.export_id and e.outgrew_at >= now() - interval '1 day' limit 1) is true
     and coalesce((select max(near.bytes) <= 131072 and max(near.rows) <= 2000 from (
         (select c.bytes, c.rows from receipts c where c.export_id = r.export_id and c.data_interval_start < r.data_interval_start
@@ -499,7 +490,7 @@ select (select to_jsonb(n) from (select e.id, e.number, e.needs_acceptance and e
             r.crashes + (r.lease_holder is not null)::int as crashes
        from (select * from unnest($1::uuid[]) as a (id) limit (select 2147483647)) asked join runs r on r.id = asked.id join batch_exports e on e.id = r.export_id join projects p on p.id = r.team_id
             -- Limited, so that it is looked up: a plan that was made while the outbox was empty would read all of it.
-            left join lateral (select * from outbox where run_id = r.id limit 1) o on true left join backfills b on b.id = r.backfill_id
+            left join lateral (select * from outbox where run_id = r.id limit 1) o on true
       where r.status not in ('Completed', 'Failed', 'FailedRetryable', 'Cancelled');
 
 -- runs/runs.ts findRun
@@ -508,7 +499,7 @@ select (select to_jsonb(n) from (select e.id, e.number, e.needs_acceptance and e
 select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as "backfillId", r.purpose, r.status,
   r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt, r.faults,
   case when r.status in ('Starting', 'Running') then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
-  case when r.status in ('Starting', 'Running') then (select o.settlement -> 'blockers' from outbox o where o.run_id = r.id and o.parked_by is not null) end as "waitsFor",
+  case when r.status in ('Starting', 'Running') then (select o.waits_for -> 'blockers' from outbox o where o.run_id = r.id) end as "waitsFor",
   r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
   r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
   r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError",
@@ -613,7 +604,7 @@ with handed_back as (
           order by c.data_interval_start limit 1)) near), true)) from handed_back
      on conflict (run_id) do update
         set available_at = excluded.available_at, ready = excluded.ready, dispatched_at = null, times_enqueued = 0, small = excluded.small,
-            parked_by = null, parked_since = null, settlement = null
+            waits_since = null, waits_for = null
      returning run_id;
 
 -- runs/runs.ts findErrorCode
@@ -653,7 +644,7 @@ select from runs where id = $1 and committing_generation is not null;
 select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as "backfillId", r.purpose, r.status,
   r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt, r.faults,
   case when r.status in ('Starting', 'Running') then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
-  case when r.status in ('Starting', 'Running') then (select o.settlement -> 'blockers' from outbox o where o.run_id = r.id and o.parked_by is not null) end as "waitsFor",
+  case when r.status in ('Starting', 'Running') then (select o.waits_for -> 'blockers' from outbox o where o.run_id = r.id) end as "waitsFor",
   r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
   r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
   r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError",
@@ -669,7 +660,7 @@ select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as 
 select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as "backfillId", r.purpose, r.status,
   r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt, r.faults,
   case when r.status in ('Starting', 'Running') then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
-  case when r.status in ('Starting', 'Running') then (select o.settlement -> 'blockers' from outbox o where o.run_id = r.id and o.parked_by is not null) end as "waitsFor",
+  case when r.status in ('Starting', 'Running') then (select o.waits_for -> 'blockers' from outbox o where o.run_id = r.id) end as "waitsFor",
   r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
   r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
   r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError",
@@ -685,7 +676,7 @@ select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as 
 select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as "backfillId", r.purpose, r.status,
   r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt, r.faults,
   case when r.status in ('Starting', 'Running') then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
-  case when r.status in ('Starting', 'Running') then (select o.settlement -> 'blockers' from outbox o where o.run_id = r.id and o.parked_by is not null) end as "waitsFor",
+  case when r.status in ('Starting', 'Running') then (select o.waits_for -> 'blockers' from outbox o where o.run_id = r.id) end as "waitsFor",
   r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
   r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
   r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError",
@@ -701,7 +692,7 @@ select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as 
 select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as "backfillId", r.purpose, r.status,
   r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt, r.faults,
   case when r.status in ('Starting', 'Running') then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
-  case when r.status in ('Starting', 'Running') then (select o.settlement -> 'blockers' from outbox o where o.run_id = r.id and o.parked_by is not null) end as "waitsFor",
+  case when r.status in ('Starting', 'Running') then (select o.waits_for -> 'blockers' from outbox o where o.run_id = r.id) end as "waitsFor",
   r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
   r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
   r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError",
@@ -717,7 +708,7 @@ select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as 
 select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as "backfillId", r.purpose, r.status,
   r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt, r.faults,
   case when r.status in ('Starting', 'Running') then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
-  case when r.status in ('Starting', 'Running') then (select o.settlement -> 'blockers' from outbox o where o.run_id = r.id and o.parked_by is not null) end as "waitsFor",
+  case when r.status in ('Starting', 'Running') then (select o.waits_for -> 'blockers' from outbox o where o.run_id = r.id) end as "waitsFor",
   r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
   r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
   r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError",
@@ -733,7 +724,7 @@ select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as 
 select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as "backfillId", r.purpose, r.status,
   r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt, r.faults,
   case when r.status in ('Starting', 'Running') then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
-  case when r.status in ('Starting', 'Running') then (select o.settlement -> 'blockers' from outbox o where o.run_id = r.id and o.parked_by is not null) end as "waitsFor",
+  case when r.status in ('Starting', 'Running') then (select o.waits_for -> 'blockers' from outbox o where o.run_id = r.id) end as "waitsFor",
   r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
   r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
   r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError",
@@ -749,7 +740,7 @@ select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as 
 select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as "backfillId", r.purpose, r.status,
   r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt, r.faults,
   case when r.status in ('Starting', 'Running') then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
-  case when r.status in ('Starting', 'Running') then (select o.settlement -> 'blockers' from outbox o where o.run_id = r.id and o.parked_by is not null) end as "waitsFor",
+  case when r.status in ('Starting', 'Running') then (select o.waits_for -> 'blockers' from outbox o where o.run_id = r.id) end as "waitsFor",
   r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
   r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
   r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError",

@@ -32,17 +32,3 @@ export function ceilInstant(timestamp: Timestamp): Instant {
 export function floorInstant(timestamp: Timestamp): Instant {
   return Date.parse(timestamp.replace(/(\.\d{3})\d*Z$/, '$1Z'));
 }
-
-/**
- * A time by two clocks: this process's (`performance.now()`), which stops while a virtual machine is paused, and our
- * database's, which may be set back.
- */
-export interface Moment {
-  readonly process: number;
-  readonly database: number;
-}
-
-/** Whether either clock says so. */
-export function isEarlier(one: Moment, other: Moment): boolean {
-  return one.process < other.process || one.database < other.database;
-}

@@ -1,6 +1,6 @@
 import { SluiceError } from '../../foundation/domain/errors.ts';
 import type { Column, RowBlock } from '../../foundation/domain/row-block.ts';
-import type { DataInterval, Moment } from '../../foundation/domain/time.ts';
+import type { DataInterval } from '../../foundation/domain/time.ts';
 
 /** What a run asks of a source. */
 export interface SourceRequest {
@@ -145,6 +145,24 @@ export interface Settlement {
   readonly server?: string | null;
   /** What is pending, in words for the export's owner. */
   readonly blockers?: readonly string[];
+  /** How much longer a run may wait for what is pending; 0 or absent: it must not. */
+  readonly leftMs?: number;
+}
+
+/** One of the waits of a run for its interval. */
+export interface SettleWait {
+  /**
+   * Maximum time of this one. What another interval has waited for as long is not waited for. Default: what is left of the
+   * timeout.
+   */
+  readonly patienceMs?: number;
+  /** How long the run has waited; default 0. */
+  readonly waitedMs?: number;
+  /**
+   * What its last wait named as pending: one look shows what is left of it, and nothing else is waited for. Null, the default:
+   * every transaction that is open at the call.
+   */
+  readonly pending?: readonly string[] | null;
 }
 
 /** The keys of an interval's rows in one snapshot, as a set. */
@@ -188,31 +206,11 @@ export interface SourceState {
 
 export interface Source {
   /**
-   * Waits until no transaction can add rows to the interval, or until the timeout.
+   * Waits until no transaction can add rows to the interval, or as long as `wait` says.
    *
-   * Every transaction that is open at the call is waited for.
-   *
-   * @param waitedMs how much of the timeout is used up; default 0
-   * @param databaseMs a time that our database's clock has shown before the call; without it, nothing is recalled later
-   * @param onWait called again and again with what it waits for, in words for the export's owner
    * @throws SluiceError `source.standby` if the server cannot prove it
    */
-  settle(
-    interval: DataInterval,
-    signal: AbortSignal,
-    waitedMs?: number,
-    databaseMs?: number,
-    onWait?: (blockers: readonly string[]) => void,
-  ): Promise<Settlement>;
-  /**
-   * What a `settle` of a moment ago found for this interval too, without a look; null if nothing. If that counts for a short
-   * time only, it is found once more meanwhile, so that the intervals that follow need not wait for it.
-   *
-   * @param requestedAt when the interval's rows were asked for. A transaction
-   *   that was open then may write rows with any time, so what was seen before does not count.
-   * @param databaseMs as for `settle`; without it, nothing is found once more
-   */
-  recall(interval: DataInterval, requestedAt: Moment, databaseMs?: number): Settlement | null;
+  settle(interval: DataInterval, signal: AbortSignal, wait?: SettleWait): Promise<Settlement>;
   /** Checks again, without waiting, what `settle` or `recheck` named as pending. */
   recheck(
     interval: DataInterval,

@@ -4,15 +4,15 @@ import type { WorkGuard } from '../use-cases/work-guard.ts';
 import type { AttemptReport } from './attempt-report.ts';
 import type { ExecutorOptions } from './execute-run.ts';
 import type { NotificationCourier } from './notification-courier.ts';
-import type { Parking } from './parking.ts';
 import type { SampleOptions } from './run-sample-jobs.ts';
+import type { SourceWaits } from './wait-for-source.ts';
 
 /** What the jobs of a worker need. */
 export interface HandlerOptions {
   readonly producer: Producer;
   readonly executor: ExecutorOptions & { readonly guard: WorkGuard };
   readonly admission: Admission;
-  readonly parking: Pick<Parking, 'settle'>;
+  readonly waits: Pick<SourceWaits, 'settle'>;
   readonly courier: Pick<NotificationCourier, 'collect'>;
   readonly previewRows: SampleOptions['previewRows'];
   readonly defaultModel: SampleOptions['defaultModel'];

@@ -12,7 +12,7 @@ import { retryUntilRecorded } from './retry-until-recorded.ts';
 import { paced } from './shared-work.ts';
 import { traceProcess } from './trace-jobs.ts';
 
-type RunJobOptions = Pick<HandlerOptions, 'executor' | 'admission' | 'parking' | 'reports'>;
+type RunJobOptions = Pick<HandlerOptions, 'executor' | 'admission' | 'waits' | 'reports'>;
 
 /** What looks for more work when a run has ended. */
 export interface NextRuns {
@@ -63,7 +63,7 @@ export class RunJobs {
     small: boolean,
   ): Promise<ClaimedRun | null> {
     const { traces } = this.#options.executor.context;
-    const attempt = () => admitAndExecute(this.#options, this.#needs, runId, small);
+    const attempt = () => this.#admitAndExecute(runId, small);
     const report = await traceProcess(traces, small, runId, traceparent ?? null, attempt);
     return report?.run ?? null;
   }
@@ -89,59 +89,54 @@ export class RunJobs {
     const { executor, reports } = this.#options;
     if (!executor.stopping.aborted) reports.runFailed(error);
   };
-}
 
-/**
- * Executes a run once its interval has settled and it was admitted. It is not claimed before, so another worker may take it
- * meanwhile: the dispatcher re-enqueues a run that no worker claims.
- *
- * @param small whether it came as a run that is expected to be small
- */
-async function admitAndExecute(
-  options: RunJobOptions,
-  needsOf: Grouped<string, RunNeeds | null>,
-  runId: string,
-  small: boolean,
-): Promise<AttemptReport | null> {
-  const { executor } = options;
-  const { db, policy } = executor.context;
-  const needs = await retryUntilRecorded(
-    () => needsOf.take(runId),
-    AbortSignal.timeout(policy.leaseMs / 2),
-  );
-  if (!needs || needs.isHeld) return null;
-  const isAlone = needs.crashes >= policy.maxSharedCrashes;
-  if (small && (!needs.small || needs.ownSteps > 0 || isAlone)) {
-    // Its neighbours may have ended since it was enqueued. A process of its own needs memory from the start.
-    await expectLarge(db, runId);
-    return null;
+  /**
+   * Executes a run once its interval has settled and it was admitted. It is not claimed before, so another worker may take it
+   * meanwhile: the dispatcher re-enqueues a run that no worker claims.
+   *
+   * @param small whether it came as a run that is expected to be small
+   */
+  async #admitAndExecute(runId: string, small: boolean): Promise<AttemptReport | null> {
+    const { executor } = this.#options;
+    const { db, policy } = executor.context;
+    const needs = await retryUntilRecorded(
+      () => this.#needs.take(runId),
+      AbortSignal.timeout(policy.leaseMs / 2),
+    );
+    if (!needs || needs.isHeld) return null;
+    const isAlone = needs.crashes >= policy.maxSharedCrashes;
+    if (small && (!needs.small || needs.ownSteps > 0 || isAlone)) {
+      // Its neighbours may have ended since it was enqueued. A process of its own needs memory from the start.
+      await expectLarge(db, runId);
+      return null;
+    }
+    // The dispatcher enqueues it again, here or at another worker.
+    const endTurn = isAlone ? executor.program.turns.enter() : () => {};
+    if (!endTurn) return null;
+    try {
+      return await this.#admitAndRead(runId, { ...needs, small, isAlone });
+    } finally {
+      endTurn();
+    }
   }
-  // The dispatcher enqueues it again, here or at another worker.
-  const endTurn = isAlone ? executor.program.turns.enter() : () => {};
-  if (!endTurn) return null;
-  try {
-    return await admitAndRead(options, runId, { ...needs, small, isAlone });
-  } finally {
-    endTurn();
-  }
-}
 
-async function admitAndRead(
-  { executor, admission, parking, reports }: RunJobOptions,
-  runId: string,
-  run: RunNeeds & ComingRun,
-): Promise<AttemptReport | null> {
-  // It makes no request to its source either.
-  const readiness = run.isHeldUp ? { settlement: null } : await parking.settle(runId, run);
-  if (readiness === 'parked') return null;
-  const ticket = await admission.enter(run);
-  if (!ticket) return null;
-  try {
-    const startedAt = performance.now();
-    const report = await executeRun(executor, runId, { ...readiness, ticket });
-    reports.attemptEnded(report, (performance.now() - startedAt) / 1_000);
-    return report;
-  } finally {
-    ticket.leave();
+  async #admitAndRead(runId: string, run: RunNeeds & ComingRun): Promise<AttemptReport | null> {
+    const { executor, admission, waits, reports } = this.#options;
+    // A run that is held up makes no request to its source either.
+    const readiness = run.isHeldUp ? { settlement: null } : await waits.settle(runId, run);
+    if (!readiness) {
+      void this.#proceed(true).catch(this.#unlessStopping);
+      return null;
+    }
+    const ticket = await admission.enter(run);
+    if (!ticket) return null;
+    try {
+      const startedAt = performance.now();
+      const report = await executeRun(executor, runId, { ...readiness, ticket });
+      reports.attemptEnded(report, (performance.now() - startedAt) / 1_000);
+      return report;
+    } finally {
+      ticket.leave();
+    }
   }
 }

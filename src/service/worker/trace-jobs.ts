@@ -67,7 +67,7 @@ export async function traceProcess(
 }
 
 function factsOf(report: AttemptReport | null): Record<string, string | number> {
-  if (!report?.run) return { 'sluice.attempt.end': report?.end ?? 'parked' };
+  if (!report?.run) return { 'sluice.attempt.end': report?.end ?? 'not_begun' };
   const { run, end, rows, bytes } = report;
   return {
     'sluice.attempt.end': end,

@@ -2,8 +2,9 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Pool } from 'pg';
+import { Client, type Pool } from 'pg';
 import { stringify } from 'yaml';
+import { eventsTableSql } from '../../../src/rows/sources/postgres/events-table.ts';
 import { canaryOf } from '../../support/canaries.ts';
 import { createS3Export } from '../../support/exported-events.ts';
 import {
@@ -113,6 +114,10 @@ export async function openWorld(seed: number, queue: QueueKind, rows: number): P
     url.port = String(proxy.port);
     return url.href;
   };
+  const primary = new Client({ connectionString: replication.primary.url });
+  await primary.connect();
+  // Before the API starts, which offers the model only if there is the table.
+  await primary.query(eventsTableSql).finally(() => primary.end());
   const installation = await startInstallation({
     queue,
     workers: 0,

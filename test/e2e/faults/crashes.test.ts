@@ -44,18 +44,28 @@ async function holdSettling(): Promise<() => Promise<void>> {
   return () => client.end();
 }
 
-/** Waits until a worker has parked a run of each export: their intervals have not settled. */
-async function untilParked(worker: TestProcess, exports: readonly string[]): Promise<void> {
+/** When the runs of these exports come back that wait for their source. */
+async function readReturns(exports: readonly string[]): Promise<readonly number[]> {
+  const { rows } = await installation.pool.query<{ at: number }>(
+    `select extract(epoch from available_at)::float8 as at from outbox
+      where export_id = any ($1) and waits_for is not null order by export_id`,
+    [exports],
+  );
+  return rows.map(({ at }) => at);
+}
+
+/** Starts a worker, and waits until it has put back the run of each export: their intervals have not settled. */
+async function startWaiting(exports: readonly string[]): Promise<TestProcess> {
+  const before = await readReturns(exports);
+  const worker = await installation.startWorker();
   await until(
     async () => {
-      const { rows: parked } = await installation.pool.query(
-        `select from outbox where export_id = any ($1) and parked_by like '%-' || $2 || '-%' and available_at > now()`,
-        [exports, String(worker.pid)],
-      );
-      return parked.length === exports.length;
+      const returns = await readReturns(exports);
+      return returns.length === exports.length && returns.every((at) => !before.includes(at));
     },
-    { timeoutMs: 30_000, message: 'the worker has parked every run' },
+    { timeoutMs: 60_000, message: 'the worker has put back every run' },
   );
+  return worker;
 }
 
 test('kills while exports wait to settle: each of them completes', async () => {
@@ -63,13 +73,11 @@ test('kills while exports wait to settle: each of them completes', async () => {
   const release = await holdSettling();
   for (const id of exports) await backfill(installation, id, quiet);
   for (let kill = 1; kill <= 4; kill += 1) {
-    const worker = await installation.startWorker();
-    await untilParked(worker, exports);
+    const worker = await startWaiting(exports);
     worker.kill('SIGKILL');
     await worker.waitForExit();
   }
-  const last = await installation.startWorker();
-  await untilParked(last, exports);
+  await startWaiting(exports);
   await release();
   for (const id of exports) {
     expect(await untilEnded(installation, id)).toMatchObject([

@@ -113,17 +113,17 @@ test('many intervals that do not settle use no slot: a run that is ready does no
     return { exportId, teamId: team, interval, backfillId: null };
   });
   await insertRuns(installation.db, waiting);
-  const countParked = async () => {
+  const countWaiting = async () => {
     const { rows } = await installation.pool.query<{ n: number }>(
-      `select count(*)::int as n from outbox where export_id = $1 and parked_by is not null`,
+      `select count(*)::int as n from outbox where export_id = $1 and waits_for is not null`,
       [exportId],
     );
     return rows[0]?.n;
   };
   // MAX_RUNS_PER_EXPORT does not count them either.
-  await until(async () => (await countParked()) === waiting.length, {
+  await until(async () => (await countWaiting()) === waiting.length, {
     timeoutMs: 60_000,
-    message: 'all runs are parked',
+    message: 'all runs went back',
   });
   const ready = await createS3Export(installation, { name: 'ready' });
   await backfill(installation, ready, hour(20));

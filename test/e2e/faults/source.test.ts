@@ -67,8 +67,8 @@ test('rows of transactions that commit late are all in the interval: open, begun
   await backfill(installation, exportId, day(1));
   await until(
     async () => {
-      const parked = 'select from outbox where export_id = $1 and parked_since is not null';
-      return (await installation.pool.query(parked, [exportId])).rowCount === 1;
+      const waiting = 'select from outbox where export_id = $1 and waits_since is not null';
+      return (await installation.pool.query(waiting, [exportId])).rowCount === 1;
     },
     { message: 'the run waits for them' },
   );

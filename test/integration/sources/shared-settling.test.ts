@@ -1,9 +1,10 @@
 /** Intervals of one source that settle at the same time, or one after the other. */
 
 import pg from 'pg';
-import { afterAll, afterEach, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { createPostgresSource } from '../../../src/rows/sources/index.ts';
 import { lookSql } from '../../../src/rows/sources/postgres/live-transactions.ts';
+import type { SettleWait } from '../../../src/rows/sources/source.ts';
 import type { PostgresSourceOptions } from '../../../src/rows/sources/postgres/postgres-source.ts';
 import { createEmptyDatabase, type TestDatabase } from '../../support/database.ts';
 import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
@@ -121,45 +122,35 @@ test('a transaction that was waited for in vain is named at once by the next int
   expect(await source.settle(await lastHour(), never)).toMatchObject({ settled: true });
 });
 
-test('an interval is settled with one that ends later, unless a transaction was prepared in between', async () => {
-  const { source, looks } = watchedSource({ keepConnectionMs: 60_000 });
-  const last = await lastHour();
-  const earlier = { start: last.start - 3_600_000, end: last.start };
-  const requestedAt = { process: performance.now(), database: 1 };
-  await source.settle(last, never, 0, 1);
-  const before = looks();
-  expect(source.recall(earlier, requestedAt)).toMatchObject({ settled: true });
-  expect(source.recall(earlier, { ...requestedAt, process: performance.now() })).toBe(null);
-  expect(source.recall(earlier, { ...requestedAt, database: 2 })).toBe(null);
-  expect(looks()).toBe(before);
-
+test('a thousand runs that wait for one transaction cost the source few looks, and all settle once it has ended', async () => {
   const writer = await openTransaction();
-  // It may write a row with any time, and was open before these rows were asked for.
-  const open = new AbortController();
-  const asked = source.settle(earlier, open.signal);
-  await until(() => looks() > before + 3, { message: 'it waits for the writer' });
-  open.abort(new Error('seen'));
-  await expect(asked).rejects.toThrow('seen');
-  await writer.query(`PREPARE TRANSACTION 'in between'`);
-  // It would block the tests after this one.
-  onTestFinished(async () => {
-    await database.pool.query(`ROLLBACK PREPARED 'in between'`);
-  });
-  const next = await lastHour();
-  const { start: preparedSince } = next;
-  // It began before this one, so it cannot add a row to it.
-  const after = { start: next.end + 5, end: next.end + 5 };
-  const found = await source.settle(after, never, 0, 1);
-  // If not, its names tell what it waited for.
-  expect(found).toMatchObject({ settled: true, reason: null, pending: [] });
-  expect(source.recall(after, requestedAt)).toMatchObject({ settled: true });
-  expect(source.recall({ start: preparedSince, end: next.end }, requestedAt)).toBe(null);
-  const prompt = new AbortController();
-  const waiting = source.settle({ start: preparedSince, end: next.end }, prompt.signal);
-  const from = looks();
-  await until(() => looks() > from + 3, { message: 'it waits' });
-  prompt.abort(new Error('seen'));
-  await expect(waiting).rejects.toThrow('seen');
+  const { source, looks } = watchedSource({ keepConnectionMs: 60_000 });
+  const interval = await lastHour();
+  const runs = Array.from({ length: 1_000 });
+  const settle = (wait: SettleWait) =>
+    Promise.all(runs.map(() => source.settle(interval, never, wait)));
+  const waited = await settle({ patienceMs: 500 });
+  for (const { settled, leftMs } of waited)
+    expect([settled, (leftMs ?? 0) > 0]).toEqual([false, true]);
+  // One every 20 ms, a few of them for the first short pauses.
+  expect(looks()).toBeLessThan(60);
+  const before = looks();
+  const { pending } = waited[0] ?? { pending: [] };
+  // What others have waited for already is not waited for now.
+  expect((await settle({ patienceMs: 500 })).every(({ settled }) => !settled)).toBe(true);
+  const again = await settle({ patienceMs: 500, waitedMs: 1_000, pending });
+  expect(again.every((one) => !one.settled && one.pending.join() === pending.join())).toBe(true);
+  expect(looks() - before).toBeLessThan(10);
+
+  const later = await openTransaction();
+  await writer.query(`PREPARE TRANSACTION 'while it waits'`);
+  const prepared = await settle({ waitedMs: 2_000, pending });
+  const names = prepared[0]?.pending ?? [];
+  expect(names[0]).toMatch(/^prepared:/);
+  await database.pool.query(`COMMIT PREPARED 'while it waits'`);
+  const done = await settle({ waitedMs: 3_000, pending: names });
+  expect(done.every(({ settled }) => settled)).toBe(true);
+  await later.query('COMMIT');
 });
 
 test('a session to our own tables is waited for only if its transaction is from before the end', async () => {

@@ -1,7 +1,7 @@
 /** Settling, step by step, as docs/guarantees.md has it. */
 
 import { Violation } from '../explore.ts';
-import type { Name, State, Transaction } from './state.ts';
+import type { Name, Phase, State, Transaction } from './state.ts';
 
 export const mutants = {
   our_clock: 'fault 3: our own clock says that the interval has ended',
@@ -14,6 +14,9 @@ export const mutants = {
   no_heirs: 'a virtual id that is gone is over, also if it is prepared now',
   store_left_out: 'a session to our own tables is left out also with a message from before the end',
   sessions_without_heirs: 'a session that is done is over, also if it has prepared a transaction',
+  nothing_saved: 'a run that goes back to the outbox does not keep the names of what is pending',
+  saved_mid_look:
+    'a run goes back in the middle of its first look, with the names that it has so far',
 } as const;
 
 export type Mutant = keyof typeof mutants;
@@ -55,6 +58,10 @@ export function advance(state: State, mutant: Mutant | null): void {
       look.phase = look.isBeyondBound && (look.names ?? []).length > 0 ? 'unsettled' : 'settled';
       return;
     }
+    case 'wait in the outbox':
+      look.names = look.saved;
+      look.phase = 'read sessions';
+      return;
     case 'unsettled':
       // A look-back: another look, then rows are read again.
       look.phase = 'read sessions';
@@ -76,6 +83,43 @@ export function canAdvance({ look, isPast, replayed }: State, mutant: Mutant | n
     default:
       return true;
   }
+}
+
+const looking: readonly Phase[] = [
+  'read sessions',
+  'read virtual ids',
+  'read prepared transactions',
+  'read the position',
+  'wait for the replay',
+];
+
+/** Whether the run can go back now: between two looks. */
+export function canGoBack({ look: { phase, names } }: State, mutant: Mutant | null): boolean {
+  if (mutant === 'saved_mid_look' && phase === 'read prepared transactions') return true;
+  return phase === 'read sessions' && names !== null;
+}
+
+/** The run goes back to the outbox, with the names of what is pending. */
+export function goBack(state: State, mutant: Mutant | null): void {
+  const { look } = state;
+  look.savedBefore = look.saved;
+  look.saved =
+    mutant === 'nothing_saved' ? [] : (look.names ?? namesOf({ ...state, prepared: [] }, mutant));
+  forget(state);
+}
+
+/** Whether its worker can die in the middle of a look. */
+export const canDie = ({ look: { phase } }: State): boolean => looking.includes(phase);
+
+/** What a worker had found so far is gone. The run waits in the outbox as it was. */
+export function forget({ look }: State): void {
+  Object.assign(look, {
+    names: null,
+    virtual: [],
+    sessions: [],
+    nextId: 0,
+    phase: 'wait in the outbox',
+  });
 }
 
 /** A session to our own tables counts only with a message from before the end. */

@@ -48,6 +48,7 @@ export type Phase =
   | 'read the position'
   | 'wait for the replay'
   | 'take the snapshot'
+  | 'wait in the outbox'
   | 'settled'
   | 'unsettled';
 
@@ -59,6 +60,10 @@ export interface Export {
   virtual: readonly Transaction[];
   sessions: readonly number[];
   nextId: number;
+  /** The names that the outbox has; null before the run went back. */
+  saved: readonly Name[] | null;
+  /** The names that it had before. */
+  savedBefore: readonly Name[] | null;
   position: number;
   isBeyondBound: boolean;
   /** Rows of the interval in the snapshot. */

@@ -1,7 +1,7 @@
 /** What sessions do meanwhile, and what must hold. */
 
 import { type Model, type Move, Violation } from '../explore.ts';
-import { advance, canAdvance, type Mutant } from './protocol.ts';
+import { advance, canAdvance, canDie, canGoBack, forget, goBack, type Mutant } from './protocol.ts';
 import { copyOf, type Session, type State } from './state.ts';
 
 export interface Scenario {
@@ -13,6 +13,8 @@ export interface Scenario {
   readonly isStandby: boolean;
   /** Whether the wait may be given up at its bound. */
   readonly isBounded: boolean;
+  /** Whether the run goes back to the outbox between two looks, and its workers die or freeze. */
+  readonly goesBack?: boolean;
 }
 
 export function settleModel(scenario: Scenario): Model<State> {
@@ -43,6 +45,8 @@ function startOf({ sessions, store = [], isStandby, mutant }: Scenario): State {
       virtual: [],
       sessions: [],
       nextId: 0,
+      saved: null,
+      savedBefore: null,
       position: mutant === 'prepared_first' ? -1 : 0,
       isBeyondBound: false,
       rows: [],
@@ -73,6 +77,7 @@ function movesOf(state: State, scenario: Scenario): Move<State>[] {
       advance(next, scenario.mutant),
     );
   }
+  if (scenario.goesBack) addWorker(state, scenario, add);
   if (scenario.isBounded && !look.isBeyondBound && look.names !== null) {
     add('the bound of the wait is hit', (next) => {
       next.look.isBeyondBound = true;
@@ -98,6 +103,17 @@ function movesOf(state: State, scenario: Scenario): Move<State>[] {
 function hasOld({ sessions, prepared, isPast }: State): boolean {
   const isOpen = sessions.some(({ message, left }) => message?.isOld || (!isPast && left > 0));
   return isOpen || prepared.some(({ isOld }) => isOld);
+}
+
+function addWorker(state: State, { mutant }: Scenario, add: Add): void {
+  const { look } = state;
+  if (canGoBack(state, mutant)) add('the run goes back', (next) => goBack(next, mutant));
+  if (canDie(state)) add('its worker dies', forget);
+  if (look.phase === 'wait in the outbox' && look.saved !== look.savedBefore) {
+    add('a frozen worker writes the names that it had found before', (next) => {
+      next.look.saved = look.savedBefore;
+    });
+  }
 }
 
 type Add = (label: string, change: (next: State) => void) => void;

@@ -60,8 +60,8 @@ test.each<[string, readonly string[], Partial<Live>, readonly string[]]>([
     ['session:7:1', 'session:8:1'],
     {
       sessions: new Map([
-        ['session:8:1', { isAtWork: true }],
-        ['session:9:1', { isAtWork: false }],
+        ['session:8:1', { isAtWork: true, isOlder: true }],
+        ['session:9:1', { isAtWork: false, isOlder: true }],
       ]),
     },
     ['session:8:1'],

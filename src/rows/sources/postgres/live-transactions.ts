@@ -171,7 +171,7 @@ export const lookSql = `
          CROSS JOIN LATERAL (${PREPARED}) AS prepared`;
 
 /** Shortly after an interval's end, some transactions may not be visible yet. */
-export const longAgoMs = 60_000;
+const longAgoMs = 60_000;
 
 /** More ids than may have been assigned since the clock was read. */
 const soonGiven = 0x4000_0000n;
@@ -198,7 +198,7 @@ export async function readLook(client: pg.Client, signal: AbortSignal): Promise<
  * There are always some short transactions of theirs; these are not waited for. On a busy machine one of them nearly always
  * stirs, so that does not count either, long after the end.
  *
- * @param readers roles that can write nothing in this database
+ * @param readers processes that can write nothing in this database: `findReading`
  */
 export function liveAt(look: Look, end: Instant, readers: ReadonlySet<number> = new Set()): Live {
   const nextId = BigInt(look.nextId);
@@ -209,10 +209,7 @@ export function liveAt(look: Look, end: Instant, readers: ReadonlySet<number> = 
   // One that is not in the list began after it was read.
   const isOwn = ({ own: isMarked, pid }: { own: boolean; pid: number }) =>
     isMarked && (sessions.get(pid)?.sameRole ?? true);
-  const own = new Set([
-    ...look.locks.filter(isOwn).map(({ pid }) => pid),
-    ...look.sessions.filter(readsOnly(readers)).map(({ pid }) => pid),
-  ]);
+  const own = new Set([...look.locks.filter(isOwn).map(({ pid }) => pid), ...readers]);
   const isBefore = (at: number | null) => at !== null && at < end * 1_000;
   const older = look.sessions.filter(
     ({ pid, counts, hidden, isStirring, isUpkeep, transactionAt, messageAt }) =>
@@ -242,7 +239,10 @@ export function liveAt(look: Look, end: Instant, readers: ReadonlySet<number> = 
     sessions: new Map(
       older
         .filter(({ hidden }) => !hidden)
-        .map(({ pid, startedAt, isAtWork }) => [`session:${pid}:${startedAt}`, { isAtWork }]),
+        .map(({ isAtWork, transactionAt, messageAt, ...session }) => [
+          nameOfSession(session),
+          { isAtWork, isOlder: isBefore(transactionAt) || isBefore(messageAt) },
+        ]),
     ),
     hasUnseen: older.some(({ hidden }) => hidden),
     prepared: new Map(
@@ -251,20 +251,33 @@ export function liveAt(look: Look, end: Instant, readers: ReadonlySet<number> = 
   };
 }
 
-const readsOnly =
-  (readers: ReadonlySet<number>) =>
-  ({ role = null, xid }: Session): boolean =>
-    role !== null && xid === null && readers.has(role);
+export const nameOfSession = ({ pid, startedAt }: Pick<Session, 'pid' | 'startedAt'>) =>
+  `session:${pid}:${startedAt}`;
 
-/** What the sessions of `readers` are called among what is pending: by `baseOf`. */
-export function namesOfReaders(
+/**
+ * The processes that only read: those of `roles`, which can write nothing, and those with one of these virtual ids. None that has
+ * a transaction id.
+ */
+export function findReading(
   { sessions, locks }: Look,
-  readers: ReadonlySet<number>,
+  roles: ReadonlySet<number>,
+  virtualIds: ReadonlySet<string>,
+): ReadonlySet<number> {
+  const pids = new Set(locks.filter(({ id }) => virtualIds.has(id)).map(({ pid }) => pid));
+  const reading = sessions.filter(
+    ({ pid, role = null, xid }) =>
+      xid === null && (pids.has(pid) || (role !== null && roles.has(role))),
+  );
+  return new Set(reading.map(({ pid }) => pid));
+}
+
+/** What these processes are called among what is pending: by `baseOf`. */
+export function namesOfProcesses(
+  { sessions, locks }: Look,
+  pids: ReadonlySet<number>,
 ): ReadonlySet<PendingName> {
-  const reading = sessions.filter(readsOnly(readers));
-  const pids = new Set(reading.map(({ pid }) => pid));
   return new Set([
-    ...reading.map(({ pid, startedAt }) => `session:${pid}:${startedAt}`),
+    ...sessions.filter(({ pid }) => pids.has(pid)).map(nameOfSession),
     ...locks.filter(({ pid }) => pids.has(pid)).map(({ id }) => id),
   ]);
 }

@@ -36,10 +36,13 @@ export interface Live {
   /** Live virtual ids, with their transaction id; null before they write. */
   readonly virtual: ReadonlyMap<string, bigint | null>;
   /**
-   * Names of sessions with a transaction or message from before the end, and whether they still execute the
-   * message: it may have more transactions than the visible one.
+   * Names of sessions that may have a transaction or message from before the end. `isAtWork`: they still execute the
+   * message, which may have more transactions than the visible one. `isOlder`: they show that it is from before the end.
    */
-  readonly sessions: ReadonlyMap<PendingName, { readonly isAtWork: boolean }>;
+  readonly sessions: ReadonlyMap<
+    PendingName,
+    { readonly isAtWork: boolean; readonly isOlder: boolean }
+  >;
   /** Whether there are sessions whose times this role cannot see. */
   readonly hasUnseen: boolean;
   /** Read last: a transaction becomes prepared before its virtual id ends. */

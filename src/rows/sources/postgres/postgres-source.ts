@@ -1,12 +1,13 @@
 import type pg from 'pg';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import { eventsModel } from '../../../foundation/domain/events-model.ts';
-import type { DataInterval, Moment } from '../../../foundation/domain/time.ts';
+import type { DataInterval } from '../../../foundation/domain/time.ts';
 import type {
   Description,
   EarlierExport,
   SecondLook,
   Settlement,
+  SettleWait,
   Source,
   SourceRequest,
   SourceSnapshot,
@@ -26,13 +27,7 @@ import { KeptConnections } from './kept-connections.ts';
 import { haveRowsChanged, lookAgain } from './late-rows.ts';
 import { type PlanSelect, planModels } from './plan.ts';
 import type { HoldRow } from './read-slice.ts';
-import { recallSettled, renewSettled } from './recall-settled.ts';
-import {
-  recheckInterval,
-  type SettledServers,
-  type SettleTimes,
-  settleInterval,
-} from './settle.ts';
+import { type SettledServers, type SettleTimes, settleInterval } from './settle.ts';
 import { SharedServer } from './shared-server.ts';
 import { Conflicts, lookInParts, openShortReads } from './short-reads.ts';
 import { openSnapshot } from './snapshot.ts';
@@ -51,7 +46,7 @@ export interface PostgresSourceOptions {
   readonly applicationName?: string;
   /** Makes the SQL of a request: `planModels` of the models; default: of `events`. */
   readonly plan?: PlanSelect;
-  /** Maximum time of `settle`; 5 minutes. */
+  /** Maximum time of all waits of a run for its interval; 5 minutes. */
   readonly settleTimeoutMs?: number;
   readonly settlePollMs?: number;
   /** Called each time that settling looks at a server; many intervals may share a look. */
@@ -127,7 +122,7 @@ export const createPostgresSource = (given: PostgresSourceOptions): Source =>
 
 class PostgresSource implements Source {
   readonly #plan: PlanSelect;
-  readonly #times: SettleTimes;
+  readonly #times: Pick<SettleTimes, 'allowedMs' | 'pollMs' | 'unseenMs'>;
   readonly #source: Address;
   readonly #primary: Address | null;
   readonly #servers: SettledServers;
@@ -148,7 +143,7 @@ class PostgresSource implements Source {
     const { connectionString, addressName, settleTimeoutMs, settlePollMs } = options;
     const { primaryUrl = null, primaryName, unseenMs = settleTimeoutMs } = given;
     this.#plan = plan;
-    this.#times = { timeoutMs: settleTimeoutMs, pollMs: settlePollMs, unseenMs };
+    this.#times = { allowedMs: settleTimeoutMs, pollMs: settlePollMs, unseenMs };
     this.#source = { connectionString, addressName };
     this.#primary =
       primaryUrl === null ? null : { connectionString: primaryUrl, addressName: primaryName };
@@ -189,26 +184,11 @@ class PostgresSource implements Source {
   settle(
     interval: DataInterval,
     signal: AbortSignal,
-    waitedMs = 0,
-    databaseMs = Number.NEGATIVE_INFINITY,
-    onWait?: (blockers: readonly string[]) => void,
+    { patienceMs = Number.POSITIVE_INFINITY, waitedMs = 0, pending = null }: SettleWait = {},
   ): Promise<Settlement> {
-    const all = this.#times.timeoutMs;
-    // Not 0 unless it was: then what is pending would not be remembered as late.
-    const timeoutMs = Math.max(all - waitedMs, Math.min(1, all));
-    const patience = { ...this.#times, timeoutMs, ...(onWait && { onWait }) };
-    return withReason(
-      signal,
-      settleInterval(this.#servers, interval, patience, signal, databaseMs),
-    );
-  }
-
-  recall(interval: DataInterval, requestedAt: Moment, databaseMs?: number): Settlement | null {
-    const found = recallSettled(this.#servers, interval, requestedAt);
-    if (found && databaseMs !== undefined) {
-      void renewSettled(this.#servers, interval, this.#times, databaseMs);
-    }
-    return found;
+    const leftMs = Math.max(0, this.#times.allowedMs - waitedMs);
+    const times = { ...this.#times, waitedMs, patienceMs: Math.min(patienceMs, leftMs) };
+    return withReason(signal, settleInterval(this.#servers, interval, times, signal, pending));
   }
 
   recheck(
@@ -216,8 +196,9 @@ class PostgresSource implements Source {
     pending: readonly string[],
     signal: AbortSignal,
   ): Promise<Settlement> {
-    const found = recheckInterval(this.#servers, interval, pending, this.#times, signal);
-    return withReason(signal, found);
+    const servers = { ...this.#servers, allowsStandby: true };
+    const times = { ...this.#times, allowedMs: 0, waitedMs: 0, patienceMs: 0 };
+    return withReason(signal, settleInterval(servers, interval, times, signal, pending));
   }
 
   lookAgain(

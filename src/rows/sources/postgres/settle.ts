@@ -1,10 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type pg from 'pg';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
-import type { DataInterval, Instant, Moment } from '../../../foundation/domain/time.ts';
+import type { DataInterval } from '../../../foundation/domain/time.ts';
 import type { Settlement, Unsettled } from '../source.ts';
 import { describeBlockers, findReaders } from './blockers.ts';
-import { type Look, liveAt, longAgoMs, namesOfReaders } from './live-transactions.ts';
+import { findReading, type Look, liveAt, namesOfProcesses } from './live-transactions.ts';
 import {
   baseOf,
   isTransaction,
@@ -24,18 +24,15 @@ import { findPrimaryFault, hasReplayed, isSameTimeline, readPosition } from './r
 import type { SharedServer } from './shared-server.ts';
 
 export interface SettleTimes {
-  /** Maximum time of the whole wait. */
-  readonly timeoutMs: number;
+  /** Maximum time of all waits for an interval together. */
+  readonly allowedMs: number;
+  /** Maximum time of this one. It does not wait for what another interval has waited for as long. */
+  readonly patienceMs: number;
+  /** How long the waits before it have lasted. */
+  readonly waitedMs: number;
   readonly pollMs: number;
   /** How long an interval is unsettled if other roles' times are not visible. */
   readonly unseenMs: number;
-  /**
-   * Whether no interval waits for it: it relies on nothing that was found before, and gives up no transaction for others;
-   * default: no.
-   */
-  readonly isAhead?: boolean;
-  /** Called again and again with what an interval waits for, once it has waited for a moment. */
-  readonly onWait?: (blockers: readonly string[]) => void;
 }
 
 /** The database that is read, and the one that is written if that is another. */
@@ -50,17 +47,26 @@ export interface SettledServers {
 /** The first pause between two looks; it doubles up to `pollMs`. */
 const firstPollMs = 5;
 /**
- * Consecutive looks that must find nothing: one look reads several views one after the other, and a session may be
- * between two transactions of one message from before the end. If it is known that none is, one look shows what
- * else is open.
+ * Consecutive looks that must find nothing to wait for: one look reads several views one after the other, and a session may
+ * be between two transactions of one message from before the end.
  */
 const cleanLooks = 2;
 
-export const settledNow: Settlement = { settled: true, pending: [], reason: null, position: null };
+const settledNow: Settlement = { settled: true, pending: [], reason: null, position: null };
 
 const unsettled = (reason: Unsettled, pending: readonly PendingName[]): Settlement => {
   return { settled: false, pending, reason, position: null };
 };
+
+/** A wait until an interval settles. */
+interface Wait {
+  readonly interval: DataInterval;
+  readonly times: SettleTimes;
+  readonly beganAt: number;
+  /** When it gives up, by the clock of this process. */
+  readonly deadline: number;
+  readonly signal: AbortSignal;
+}
 
 /**
  * Waits until no transaction can add rows to the interval: from then on every snapshot shows all rows whose
@@ -70,62 +76,65 @@ const unsettled = (reason: Unsettled, pending: readonly PendingName[]): Settleme
  * as for CREATE INDEX CONCURRENTLY, and no session may still execute anything that began before the end. On
  * a standby both happen on its primary, and the standby must then replay what the primary has written.
  *
- * @param databaseMs a time that our database's clock has shown before the call
+ * @param pending what an earlier wait for the interval left: then one look shows what is left of it, and nothing else is
+ *   waited for. Null: everything alive is waited for
  * @throws SluiceError `source.standby` if this cannot be proven and the operator has not allowed it
  */
-export function settleInterval(
-  { source, primary, allowsStandby }: SettledServers,
+export async function settleInterval(
+  servers: SettledServers,
   interval: DataInterval,
   times: SettleTimes,
   signal: AbortSignal,
-  databaseMs = Number.NEGATIVE_INFINITY,
+  pending: readonly PendingName[] | null = null,
 ): Promise<Settlement> {
-  const wait = { interval, times, deadline: performance.now() + times.timeoutMs, signal };
+  const beganAt = performance.now();
+  const wait = { interval, times, beganAt, deadline: beganAt + times.patienceMs, signal };
+  const settlement = await (pending === null
+    ? beginWait(servers, wait)
+    : goOnWaiting(servers, pending, wait));
+  return { ...settlement, leftMs: timeLeft(servers, settlement, wait) };
+}
+
+/** How much longer a run may wait: not at all for what another one has waited for in vain. */
+function timeLeft(
+  { source, primary }: SettledServers,
+  { pending, reason }: Settlement,
+  { times: { allowedMs, waitedMs }, beganAt }: Wait,
+): number {
+  const at = markValue(pending, 'at');
+  const isVain = (name: PendingName) =>
+    [source, primary].some((server) => server?.longWaits.isLong(name, at, allowedMs));
+  const mayEnd =
+    reason === 'clock' ||
+    reason === 'replay' ||
+    pending.some((name) => isTransaction(name) && !isVain(name));
+  return mayEnd ? Math.max(0, allowedMs - waitedMs - (performance.now() - beganAt)) : 0;
+}
+
+function beginWait(
+  { source, primary, allowsStandby }: SettledServers,
+  wait: Wait,
+): Promise<Settlement> {
   return source.hold(async () => {
-    const first = await lookFirst(source, databaseMs, signal);
-    if (!first.look.isStandby) return settleWriter(source, first, wait);
+    const first = await source.look(wait.signal);
+    if (!first.isStandby) return settleWriter(source, first, wait);
     if (primary === null) {
       if (!allowsStandby) throw new SluiceError('source.standby');
       return unsettled('standby', [standby]);
     }
-    return primary.hold(() => settleStandby({ source, primary }, databaseMs, wait));
+    return primary.hold(() => settleStandby({ source, primary }, wait));
   });
-}
-
-/** A wait until an interval settles. */
-interface Wait {
-  readonly interval: DataInterval;
-  readonly times: SettleTimes;
-  /** When it gives up, by the clock of this process. */
-  readonly deadline: number;
-  readonly signal: AbortSignal;
-}
-
-/** The look from which a wait goes on, and when it was asked for. */
-interface FirstLook {
-  readonly look: Look;
-  readonly askedAt: Moment;
-}
-
-async function lookFirst(
-  server: SharedServer,
-  databaseMs: number,
-  signal: AbortSignal,
-): Promise<FirstLook> {
-  const askedAt = { process: performance.now(), database: databaseMs };
-  return { askedAt, look: await server.look(signal) };
 }
 
 async function settleStandby(
   { source, primary }: { readonly source: SharedServer; readonly primary: SharedServer },
-  databaseMs: number,
   wait: Wait,
 ): Promise<Settlement> {
   const { times, deadline, signal } = wait;
   const fault = await withBoth(source, primary, signal, findPrimaryFault);
   if (fault !== null) throw new SluiceError('source.standby', fault);
-  const first = await lookFirst(primary, databaseMs, signal);
-  const { serverStart, isStandby } = first.look;
+  const first = await primary.look(signal);
+  const { serverStart, isStandby } = first;
   if (isStandby) throw new SluiceError('source.unavailable', 'another primary answers than before');
   const settlement = await settleWriter(primary, first, wait);
   if (settlement.pending.some((name) => name === unlisted || isTransaction(name))) {
@@ -144,48 +153,53 @@ async function settleStandby(
 }
 
 /**
- * Checks again, without waiting, what kept an interval from settling. The names mean nothing at another server or at
- * another start of it, nor at a standby that was promoted: there everything alive is looked at anew.
+ * Looks once at what kept an interval from settling. The names mean nothing at another server or at
+ * another start of it, nor at a standby that was promoted: there the wait begins anew.
  */
-export async function recheckInterval(
+async function goOnWaiting(
   servers: SettledServers,
-  interval: DataInterval,
   pending: readonly PendingName[],
-  times: SettleTimes,
-  signal: AbortSignal,
+  wait: Wait,
 ): Promise<Settlement> {
-  const { source, primary } = servers;
-  const lookAnew = () =>
-    settleInterval(
-      { ...servers, allowsStandby: true },
-      interval,
-      { ...times, timeoutMs: 0 },
-      signal,
-    );
-  if (pending.some((name) => name === unlisted || name === standby)) return lookAnew();
+  const { source, primary, allowsStandby } = servers;
+  const { signal, times } = wait;
+  const beginAnew = () => beginWait(servers, wait);
+  const isUnknown =
+    pending.length === 0 || pending.some((name) => name === unlisted || name === standby);
+  if (isUnknown) return beginAnew();
   const at = markValue(pending, 'at');
   const isOther = ({ serverStart }: Look) => at !== null && serverStart !== at;
+  const leftAt = (server: SharedServer, look: Look) => {
+    const left = leftOf(pending, look, wait);
+    if (times.waitedMs > 0) server.longWaits.note(left.filter(isTransaction), look, times.waitedMs);
+    return left;
+  };
+  const say = (look: Look, settlement: Settlement): Settlement => {
+    const blockers = describeBlockers(look, settlement.pending);
+    return { ...named(settlement, look.serverStart), blockers };
+  };
   return source.hold(async () => {
     const look = await source.look(signal);
     if (!look.isStandby) {
-      if (isOther(look) || markValue(pending, 'replay') !== null) return lookAnew();
-      const found = conclude(leftAt(look, interval, pending));
-      return { ...named(found, look.serverStart), server: look.serverStart };
+      if (isOther(look) || markValue(pending, 'replay') !== null) return beginAnew();
+      return { ...say(look, conclude(leftAt(source, look))), server: look.serverStart };
     }
-    if (primary === null) return unsettled('standby', pending);
+    if (primary === null) {
+      if (!allowsStandby) throw new SluiceError('source.standby');
+      return unsettled('standby', pending);
+    }
     return primary.hold(async () => {
       const seen = await primary.look(signal);
-      if (isOther(seen)) return lookAnew();
-      const { serverStart } = seen;
-      const left = leftAt(seen, interval, pending);
-      if (left.some(isTransaction)) return named(conclude(left), serverStart);
+      if (isOther(seen)) return beginAnew();
+      const left = leftAt(primary, seen);
+      if (left.some(isTransaction)) return say(seen, conclude(left));
       const position =
-        markValue(left, 'replay') ?? (await positionOf(primary, serverStart, signal));
+        markValue(left, 'replay') ?? (await positionOf(primary, seen.serverStart, signal));
       const others = left.filter((name) => markValue([name], 'replay') === null);
       if (!(await canSee(source, primary, position, signal))) {
-        return named(unsettled('replay', [...others, replayOf(position)]), serverStart);
+        return say(seen, unsettled('replay', [...others, replayOf(position)]));
       }
-      return { ...named(conclude(others), serverStart), position };
+      return { ...say(seen, conclude(others)), position };
     });
   });
 }
@@ -210,19 +224,22 @@ function positionOf(
   return primary.use(signal, (client, patience) => readPosition(client, serverStart, patience));
 }
 
-/** What is left of `pending` in a look at the server that writes. */
-function leftAt(
-  look: Look,
-  { end }: DataInterval,
+/**
+ * What is left of `pending` in a look at the server that writes. As long as a run waits, the time for what its role does not see
+ * begins anew.
+ */
+function leftOf(
   pending: readonly PendingName[],
+  look: Look,
+  { interval: { end }, times: { waitedMs, unseenMs } }: Wait,
 ): readonly PendingName[] {
-  const live = liveAt(look, end);
-  const until = markValue(pending, 'unseen');
-  return stillPending(pending, live).filter(
-    (name) =>
-      markValue([name], 'at') === null &&
-      (markValue([name], 'unseen') === null || Number(until) > live.nowMs),
-  );
+  return stillPending(pending, liveAt(look, end)).flatMap((name) => {
+    if (markValue([name], 'at') !== null) return [];
+    const until = markValue([name], 'unseen');
+    if (until === null) return [name];
+    if (waitedMs > 0) return [unseenUntil(look.nowMs + unseenMs)];
+    return Number(until) > look.nowMs ? [name] : [];
+  });
 }
 
 function withBoth<T>(
@@ -252,14 +269,10 @@ async function canSee(
   );
 }
 
-async function settleWriter(
-  server: SharedServer,
-  first: FirstLook,
-  wait: Wait,
-): Promise<Settlement> {
+async function settleWriter(server: SharedServer, first: Look, wait: Wait): Promise<Settlement> {
   const { interval, times, signal } = wait;
-  const lookAgain = async () => checkSame(first.look, await server.look(signal));
-  let look = await waitForClock(first.look, lookAgain, wait);
+  const lookAgain = async () => checkSame(first, await server.look(signal));
+  let look = await waitForClock(first, lookAgain, wait);
   if (look === null) return unsettled('clock', [unlisted]);
   // `now()` is taken a moment before anything is visible: a look one poll after the end shows what was between the two then.
   const hiddenMs = interval.end + times.pollMs - look.nowMs;
@@ -267,11 +280,9 @@ async function settleWriter(
     await delay(hiddenMs, undefined, { signal });
     look = await lookAgain();
   }
-  const waited = await waitForTransactions(server, look, lookAgain, wait);
-  const { left, live, settledTo, blockers } = waited;
+  const { left, live, blockers } = await waitForTransactions(server, look, lookAgain, wait);
   const pending = live.hasUnseen ? [...left, unseenUntil(live.nowMs + times.unseenMs)] : left;
-  if (pending.length === 0) server.memory.noteSettled(settledTo, live, first.askedAt, first.look);
-  const { serverStart } = first.look;
+  const { serverStart } = first;
   return { ...named(conclude(pending), serverStart), server: serverStart, blockers };
 }
 
@@ -288,17 +299,22 @@ function checkSame(first: Look, look: Look): Look {
 
 type LookAgain = () => Promise<Look>;
 
-/** @returns the look in which the server's clock has passed the end; null if it has not by the deadline */
+/**
+ * @returns the look in which the server's clock has passed the end; null if it has not by the deadline, or cannot by then and the
+ *   run may come back later
+ */
 async function waitForClock(
   first: Look,
   lookAgain: LookAgain,
-  { interval: { end }, times: { pollMs }, deadline, signal }: Wait,
+  { interval: { end }, times, deadline, signal }: Wait,
 ): Promise<Look | null> {
+  const { allowedMs, patienceMs, pollMs, waitedMs } = times;
+  const comesBack = patienceMs < allowedMs - waitedMs;
   for (let look = first; ; look = await lookAgain()) {
     const { nowMs } = look;
     if (nowMs >= end) return look;
     const leftMs = deadline - performance.now();
-    if (leftMs <= 0) return null;
+    if (leftMs <= 0 || (comesBack && end - nowMs > leftMs)) return null;
     // The clock may be changed meanwhile, so it is read again, more often near the end.
     const pauseMs = Math.min(Math.max(end - nowMs, firstPollMs), 20 * pollMs, leftMs);
     await delay(pauseMs, undefined, { signal });
@@ -306,65 +322,62 @@ async function waitForClock(
 }
 
 /**
- * Waits for what was alive at the first look, and until no session executes older messages. What an earlier
- * interval waited for in vain is not waited for again.
- *
- * What was alive at the first look has any time, so other intervals have settled too, up to a while before that
- * look, if the last looks show no session from before that either.
- *
- * @returns `settledTo`: the end of the latest of them; null if an earlier wait has found that out
+ * Waits for what was alive at the first look, and until no session executes older messages. What another
+ * interval has waited for as long is not waited for again.
  */
 async function waitForTransactions(
   server: SharedServer,
   first: Look,
   lookAgain: LookAgain,
-  { interval, times: { pollMs, timeoutMs, isAhead, onWait }, deadline, signal }: Wait,
+  { interval, times: { patienceMs, pollMs, waitedMs }, beganAt, deadline, signal }: Wait,
 ): Promise<{
   readonly left: readonly PendingName[];
   readonly live: Live;
-  readonly settledTo: Instant | null;
   readonly blockers: readonly string[];
 }> {
-  const latest = Math.max(interval.end, Math.floor(first.nowMs) - longAgoMs);
+  const { longWaits } = server;
   let look = first;
-  let live = liveAt(look, interval.end);
+  let readers: ReadonlySet<number> | null = null;
+  const readLive = () => {
+    const reading = findReading(look, readers ?? new Set(), longWaits.readingAt(look));
+    return { live: liveAt(look, interval.end, reading), names: namesOfProcesses(look, reading) };
+  };
+  let { live } = readLive();
   let left: readonly PendingName[] = [...namesOf(live, interval.start), ...sessionsOf(live)];
   const fromFirst = new Set(left.map(baseOf));
   let clean = 0;
-  let settledTo = latest;
-  let readers: ReadonlySet<number> | null = null;
-  const done = () => ({ left, live, blockers: describeBlockers(look, left) });
   for (let pauseMs = firstPollMs; ; pauseMs *= 2) {
-    const isWaited = left.some((name) => !server.memory.isLate(name, look));
+    const isWaited = left.some((name) => !longWaits.isLong(name, look.serverStart, patienceMs));
     clean = isWaited ? 0 : clean + 1;
-    if (isWaited) settledTo = latest;
-    else if (liveAt(look, latest, readers ?? undefined).sessions.size > 0) settledTo = interval.end;
-    if (clean === cleanLooks) return { ...done(), settledTo };
-    if (clean === 1 && !isAhead && server.memory.isPast(interval.end, look)) {
-      return { ...done(), settledTo: null };
-    }
     const leftMs = deadline - performance.now();
-    if (clean === 0 && leftMs <= 0) {
-      const late = left.filter((name) => fromFirst.has(baseOf(name)));
-      if (timeoutMs > 0 && !isAhead) server.memory.noteLate(late, look);
-      return { ...done(), settledTo: interval.end };
+    const givesUp = clean === 0 && leftMs <= 0;
+    if (givesUp && patienceMs > 0) {
+      const long = left.filter((name) => fromFirst.has(baseOf(name)));
+      longWaits.note(long, look, waitedMs + performance.now() - beganAt);
     }
-    if (isWaited && pauseMs >= pollMs) {
+    if (givesUp || clean === cleanLooks) {
+      return { left, live, blockers: describeBlockers(look, left) };
+    }
+    if (isWaited && readers === null && pauseMs >= pollMs) {
       // Not before: most transactions are short.
-      readers ??= await server
+      readers = await server
         .use(signal, (client, patience) => findReaders(client, look, patience))
         .catch(() => new Set<number>());
-      onWait?.(describeBlockers(look, left));
+      const { names } = readLive();
+      longWaits.noteReading([...names].filter(isVirtualId), look);
     }
     const joins = clean === 0 && leftMs > pollMs && (pauseMs >= pollMs || server.hasBeat);
     const longest = clean > 0 ? firstPollMs : Math.min(pauseMs, pollMs, leftMs);
     await (joins ? server.pause(signal) : delay(longest, undefined, { signal }));
     look = await lookAgain();
-    live = liveAt(look, interval.end, readers ?? undefined);
-    const reading = namesOfReaders(look, readers ?? new Set());
-    left = left.filter((name) => !reading.has(baseOf(name)));
-    const known = new Set(left.map((name) => name.split('>')[0]));
-    const others = new Map([...live.sessions].filter(([session]) => !known.has(session)));
-    left = [...stillPending(left, live), ...sessionsOf({ ...live, sessions: others })];
+    const seen = readLive();
+    live = seen.live;
+    left = left.filter((name) => !seen.names.has(baseOf(name)));
+    const bases = new Set(left.map((name) => name.split('>')[0]));
+    // One that only stirs now has no time from before the end: the first look would show it.
+    const others = [...live.sessions].filter(([name, { isOlder }]) => isOlder && !bases.has(name));
+    left = [...stillPending(left, live), ...sessionsOf({ ...live, sessions: new Map(others) })];
   }
 }
+
+const isVirtualId = (name: PendingName): boolean => /^\d+\/\d+$/.test(name);

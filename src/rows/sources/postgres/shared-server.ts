@@ -5,7 +5,7 @@ import { unlessAborted } from '../../../foundation/domain/patience.ts';
 import { closeConnection, destroyConnection, keepsAlive } from './connection.ts';
 import { toSourceError } from './errors.ts';
 import { type Look, readLook } from './live-transactions.ts';
-import { SettleMemory } from './settle-memory.ts';
+import { LongWaits } from './long-waits.ts';
 
 export interface SharedServerOptions {
   /** Opens the one connection. */
@@ -18,9 +18,10 @@ export interface SharedServerOptions {
   readonly patienceMs: number;
   /** Called for each look. */
   readonly onLook: () => void;
-  /** A clock in ms that never goes back, for what is remembered; default: this process's. */
-  readonly now?: () => number;
 }
+
+/** The shortest time between two looks: in a burst of runs more of them share one. */
+const betweenLooksMs = 20;
 
 /**
  * One server with one connection for all intervals that settle at the same time: they share its looks. An
@@ -28,7 +29,7 @@ export interface SharedServerOptions {
  */
 export class SharedServer {
   readonly #options: SharedServerOptions;
-  readonly memory: SettleMemory;
+  readonly longWaits = new LongWaits();
   #client: Promise<pg.Client> | null = null;
   /** Whether the connection has served one of those that use it now. */
   #isProven = false;
@@ -38,12 +39,12 @@ export class SharedServer {
   #failure: unknown;
   #closing: NodeJS.Timeout | null = null;
   #next: Promise<Look> | null = null;
+  #lookedAt = Number.NEGATIVE_INFINITY;
   #last: Promise<unknown> = Promise.resolve();
   #beat: Promise<unknown> | null = null;
 
   constructor(options: SharedServerOptions) {
     this.#options = options;
-    this.memory = new SettleMemory(options.now);
   }
 
   /** Keeps the connection open, once there is one, until `work` has ended. */
@@ -64,21 +65,27 @@ export class SharedServer {
   look(signal: AbortSignal): Promise<Look> {
     if (this.#next === null) {
       const look = this.#last
-        .then(() => setImmediate())
+        .then(() => this.#rhythm())
         .then(() => {
           this.#next = null;
+          this.#lookedAt = performance.now();
           this.#options.onLook();
           return this.#run(readLook);
         })
         .then((seen) => {
           this.#serverStart = seen.isStandby ? null : seen.serverStart;
-          this.memory.prune(seen);
+          this.longWaits.prune(seen);
           return seen;
         });
       this.#next = look;
       this.#last = look.catch(() => {});
     }
     return unlessAborted(this.#next, signal);
+  }
+
+  async #rhythm(): Promise<void> {
+    const restMs = this.#lookedAt + betweenLooksMs - performance.now();
+    await (restMs > 0 ? delay(restMs) : setImmediate());
   }
 
   /** Runs queries on the connection, after all that was asked for before. */
@@ -161,7 +168,6 @@ export class SharedServer {
   }
 
   #drop(connecting: Promise<pg.Client>): void {
-    this.memory.forgetSettled();
     if (this.#client === connecting) this.#client = null;
   }
 

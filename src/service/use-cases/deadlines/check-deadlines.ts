@@ -116,7 +116,7 @@ function judgeExport(
     const outcome = outcomeOf(due, one.deliveredAt, now, warnMs);
     const isOpen = outcome === 'pending' || outcome === 'at_risk';
     if (outcome === 'missed' || outcome === 'at_risk') {
-      const turn = turnOfCode(one.code, one.isParked);
+      const turn = turnOfCode(one.code, one.waitsForSource);
       late.push({
         ...{ exportId, interval: one.interval, dueBy: due, deliveredAt: one.deliveredAt },
         ...{ isMissed: outcome === 'missed', code: one.code, turn },

@@ -84,6 +84,6 @@ function judged(row: DeliveryRow, due: Instant, now: Instant, warnMs: number): J
   const outcome = outcomeOf(due, deliveredAt, now, warnMs);
   const isFine = outcome === 'met' || outcome === 'pending';
   const code = isFine ? null : (row.lateCode ?? row.code);
-  const turn = isFine ? null : (row.turn ?? turnOfCode(code, row.isParked));
+  const turn = isFine ? null : (row.turn ?? turnOfCode(code, row.waitsForSource));
   return { interval, dueBy: due, deliveredAt, outcome, code, turn };
 }

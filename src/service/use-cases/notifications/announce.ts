@@ -98,7 +98,7 @@ const sum = (concerned: readonly Concerned[]): number =>
   concerned.reduce((total, { intervals }) => total + intervals, 0);
 
 /** Whose turn it is if an attempt failed with this code, or none failed. */
-export function turnOfCode(code: string | null, isParked: boolean): Turn {
+export function turnOfCode(code: string | null, waitsForSource: boolean): Turn {
   if (code !== null && isErrorCode(code)) return turnOf(code);
-  return isParked ? 'source' : 'ours';
+  return waitsForSource ? 'source' : 'ours';
 }

@@ -43,8 +43,8 @@ const isOwed = `(t.fate = 'ran' or t.fate = 'paused' and exists (select from aut
 /** SQL: the newest failure of the interval of the tick `t`, and whether its run waits for transactions of the source. */
 const whyOf = `left join lateral (select r.error_code as code from runs r where ${isSameInterval('r', 't')} and r.error_code is not null
      order by r.generation desc limit 1) as failed on c.export_id is null
-  left join lateral (select o.parked_by is not null as parked from runs r join outbox o on o.run_id = r.id
-      where ${isSameInterval('r', 't')} and r.status in ${live} limit 1) as waits on c.export_id is null`;
+  left join lateral (select o.waits_for is not null as waits from runs r join outbox o on o.run_id = r.id
+      where ${isSameInterval('r', 't')} and r.status in ${live} limit 1) as waiting on c.export_id is null`;
 
 /** An interval that is owed, as far as it is delivered. */
 export interface OwedInterval {
@@ -55,11 +55,11 @@ export interface OwedInterval {
   /** The newest failure of an interval that is not delivered. */
   readonly code: string | null;
   /** Whether it waits for open transactions of its source. */
-  readonly isParked: boolean;
+  readonly waitsForSource: boolean;
 }
 
 const owedColumns = `t.export_id as "exportId", ${instantOf('t.tick_at')} as "tickAt", ${intervalOf('t')} as interval,
-  ${instantOf('c.delivered_at')} as "deliveredAt", failed.code, coalesce(waits.parked, false) as "isParked"`;
+  ${instantOf('c.delivered_at')} as "deliveredAt", failed.code, coalesce(waiting.waits, false) as "waitsForSource"`;
 
 /** Intervals that are owed and not judged, oldest first, up to `most` of each export. */
 export async function listUnjudged(

@@ -2,7 +2,7 @@ import type { QueuedRun } from '../../../foundation/domain/run.ts';
 import type { Sql } from '../database/database.ts';
 import { anyNumber, isAny, unflushed } from '../database/prepared.ts';
 import { hasNotEnded, running } from './run-moves.ts';
-import { instantOf, longerThanAnyWait } from '../database/times.ts';
+import { instantOf, isTime, longerThanAnyWait } from '../database/times.ts';
 import { capacityNow, smallCapacityNow } from './workers.ts';
 
 const queuedRun = (
@@ -333,6 +333,45 @@ export async function findStalledDispatch(sql: Sql, afterSeconds: number): Promi
     [afterSeconds],
   );
   return row?.seconds ?? null;
+}
+
+/** A run that goes back to the outbox, because transactions of its source may still add rows to its interval. */
+export interface WaitingRun {
+  readonly runId: string;
+  /** When it comes to a worker again. */
+  readonly forMs: number;
+  /** The names of what it waits for, which its next look needs; null if its source has named nothing yet. */
+  readonly pending: readonly string[] | null;
+  /** The same in words for its owner. */
+  readonly blockers: readonly string[];
+}
+
+/**
+ * Puts runs back. They were not claimed, so this is no attempt. May be repeated if the answer was lost.
+ *
+ * @returns for each whether it is its first wait since its last attempt; null if it is not due: it has ended, went back already,
+ *   or another worker has claimed it
+ */
+export async function goBack(
+  sql: Sql,
+  runs: readonly WaitingRun[],
+): Promise<readonly (boolean | null)[]> {
+  const rows = await sql.query<{ runId: string; isFirst: boolean }>(
+    `with due as materialized (
+       select run_id from outbox where run_id = any ($1::uuid[]) and (ready or ${isTime('available_at')}) order by run_id for update
+     )
+     update outbox o set available_at = now() + w.for_ms * interval '1 ms', ready = false, dispatched_at = null, times_enqueued = 0,
+            waits_since = coalesce(o.waits_since, now()), waits_for = w.waits_for
+       from due join unnest($1::uuid[], $2::float8[], $3::jsonb[]) as w (run_id, for_ms, waits_for) using (run_id)
+      where o.run_id = due.run_id returning o.run_id as "runId", o.waits_since = now() as "isFirst"`,
+    [
+      runs.map(({ runId }) => runId),
+      runs.map(({ forMs }) => forMs),
+      runs.map(({ pending, blockers }) => JSON.stringify({ pending, blockers })),
+    ],
+  );
+  const firsts = new Map(rows.map(({ runId, isFirst }) => [runId, isFirst]));
+  return runs.map(({ runId }) => firsts.get(runId) ?? null);
 }
 
 /**

@@ -20,14 +20,12 @@ export interface RunNeeds {
   readonly interval: DataInterval;
   /** Whether an attempt was about to commit. */
   readonly beganCommit: boolean;
-  /** What a wait of the last minute found, as `wakeRuns` stored it; null if there was none. */
-  readonly settlement: unknown;
-  /** Since the run was first parked; 0 if it was not. */
-  readonly parkedForMs: number;
-  /** Since its rows were asked for: by a backfill, or by the run itself. Never negative. */
-  readonly requestedForMs: number;
-  /** Our database's clock, when this was read. */
-  readonly databaseMs: number;
+  /** The wait for its source that it is in; null: none. */
+  readonly wait: {
+    /** The names of what it waits for; null if its source has named nothing yet. */
+    readonly pending: readonly string[] | null;
+    readonly waitedMs: number;
+  } | null;
   readonly type: string;
   /** Without secrets. */
   readonly config: DestinationConfig;
@@ -51,15 +49,15 @@ export async function findRunNeeds(
 ): Promise<readonly (RunNeeds | null)[]> {
   const rows = await sql.query<Omit<RunNeeds, 'isHeld'> & EraFacts & { readonly runId: string }>(
     plannedOnce(`select ${eraFacts}, r.id as "runId", p.organization_id as "organizationId", r.team_id as "teamId", r.export_id as "exportId", r.purpose, e.model, ${intervalOf('r')} as interval,
-            r.commit_intent is not null as "beganCommit", case when o.settled_at between now() - interval '1 minute' and now() then o.settlement end as settlement,
-            coalesce(greatest(extract(epoch from now() - o.parked_since) * 1000, 0), 0)::float8 as "parkedForMs",
-            greatest(extract(epoch from now() - coalesce(b.created_at, r.created_at)) * 1000, 0)::float8 as "requestedForMs", (extract(epoch from now()) * 1000)::float8 as "databaseMs", e.destination_type as type, e.destination_config as config, e.transformations, coalesce(o.small and ${isSmall('r')}, false) as small,
+            r.commit_intent is not null as "beganCommit", case when o.waits_for is not null then jsonb_build_object('pending', o.waits_for -> 'pending',
+              'waitedMs', greatest(extract(epoch from now() - o.waits_since) * 1000, 0)) end as wait,
+            e.destination_type as type, e.destination_config as config, e.transformations, coalesce(o.small and ${isSmall('r')}, false) as small,
             (select count(*)::int from jsonb_array_elements(${pinnedChainOf('r')}) step where step ? 'source') as "ownSteps",
             ${heldUpBy('r')} is not null as "isHeldUp",
             r.crashes + (r.lease_holder is not null)::int as crashes
        from (select * from unnest($1::uuid[]) as a (id) ${anyNumber}) asked join runs r on r.id = asked.id join batch_exports e on e.id = r.export_id join projects p on p.id = r.team_id
             -- Limited, so that it is looked up: a plan that was made while the outbox was empty would read all of it.
-            left join lateral (select * from outbox where run_id = r.id limit 1) o on true left join backfills b on b.id = r.backfill_id
+            left join lateral (select * from outbox where run_id = r.id limit 1) o on true
       where ${hasNotEnded('r')}`),
     [runIds],
   );
