@@ -57,7 +57,10 @@ function previewSources(
 export function previewsOf(options: PreviewOptions, patienceMs = 10_000): Previews {
   const { context } = options;
   const sourceOf = previewSources(options, patienceMs);
-  const openJsonLines = (columns: readonly Column[]) => openEncoder(jsonLines, null, columns);
+  const asJson = {
+    openJsonLines: (columns: readonly Column[]) => openEncoder(jsonLines, null, columns),
+    toJson: ({ type }: Column) => jsonOfField(type),
+  };
   const patiently = async <T>(signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>) => {
     const patience = new AbortController();
     const giveUp = () => patience.abort(signal.reason);
@@ -83,8 +86,8 @@ export function previewsOf(options: PreviewOptions, patienceMs = 10_000): Previe
         const pinned = transformations ? await findChain(context.db, teamId) : [];
         const steps = (await openChain(context, teamId, pinned))?.steps ?? [];
         const now = await readNow(context.db);
-        const json = { openJsonLines, toJson: ({ type }: Column) => jsonOfField(type), settings };
-        return previewRows(sourceOf(model), steps, { request, limit, now, ...json }, patience);
+        const shown = { request, limit, now, ...asJson, settings };
+        return previewRows(sourceOf(model), steps, shown, patience);
       }),
     compareRows: ({ model, teamId, dslQuery, destination }, intervals, signal) =>
       patiently(signal, async (patience) => {
@@ -98,7 +101,7 @@ export function previewsOf(options: PreviewOptions, patienceMs = 10_000): Previe
       patiently(signal, async (patience) => {
         const now = await readNow(context.db);
         const request = { model, tenantKey: await findTenantKey(context.db, teamId) };
-        return sampleRows(sourceOf(model), request, openJsonLines, { limit, now }, patience);
+        return sampleRows(sourceOf(model), request, { limit, now, ...asJson }, patience);
       }),
   };
 }

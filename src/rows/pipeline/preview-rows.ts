@@ -13,6 +13,7 @@ import {
 import type { Step, StepDefinition } from '../transforms/step.ts';
 import type { RowTransformer } from '../transforms/transform-rows.ts';
 import type { Encoding } from './interval-job.ts';
+import { JsonDepths } from './json-depths.ts';
 import { InfiniteValues } from './replace-infinite.ts';
 import { JsonValues } from './replace-json.ts';
 import { keyIndicesOf, openRowTransformer } from './transform-blocks.ts';
@@ -77,9 +78,11 @@ async function previewWith(
     const columns = shown.map(({ name, sourceType }) => ({ name, type: sourceType }));
     const infinite = new InfiniteValues(shown, keyIndicesOf(snapshot), settings.infinity);
     const json = new JsonValues(shown, settings);
+    const depths = new JsonDepths(shown, keyIndicesOf(snapshot), toJson);
     const made = async (block: RowBlock) => {
       if (transformer && block.rowCount === 1) checkWork(block.bytes.length, transformer);
       const changed = transformer ? (await transformer.apply(block)).block : block;
+      await depths.check(changed);
       return json.replaceIn(infinite.replaceIn(changed));
     };
     const { lines, isWhole } = await readLines(snapshot, made, openJsonLines(shown), limit, signal);
@@ -119,8 +122,12 @@ export interface RawSample {
 export async function sampleRows(
   source: Source,
   request: Pick<SourceRequest, 'model' | 'tenantKey'>,
-  openJsonLines: (columns: readonly Column[]) => FileEncoder,
-  { limit, now }: Pick<Preview, 'limit' | 'now'>,
+  {
+    limit,
+    now,
+    openJsonLines,
+    toJson,
+  }: Pick<Preview, 'limit' | 'now' | 'openJsonLines' | 'toJson'>,
   signal: AbortSignal,
 ): Promise<RawSample> {
   const all = { dslQuery: null, includeEvents: null, excludeEvents: null };
@@ -128,7 +135,11 @@ export async function sampleRows(
   const openFrom = openerOf(source, wanted, now, signal);
   return readNewest(openFrom, limit, false, async (snapshot) => {
     const { columns, projection } = snapshot;
-    const asRead = async (read: RowBlock) => read;
+    const depths = new JsonDepths(columns, keyIndicesOf(snapshot), toJson);
+    const asRead = async (read: RowBlock) => {
+      await depths.check(read);
+      return read;
+    };
     const encoder = openJsonLines(columns);
     const { lines, isWhole } = await readLines(snapshot, asRead, encoder, limit, signal);
     const { keyColumns = [], fixedColumns = [] } = projection ?? {};
