@@ -1,7 +1,11 @@
 import type { Destination } from '../../rows/destinations/destination.ts';
 import type { SluiceError } from '../../foundation/domain/errors.ts';
 import { fencesManifests } from '../../foundation/domain/store-traits.ts';
-import { type RemovalRules, removeLeftovers } from '../../rows/pipeline/leftovers.ts';
+import {
+  type RemovalRules,
+  removeLeftovers,
+  rightsToRemove,
+} from '../../rows/pipeline/leftovers.ts';
 import type { ExportTable } from '../../rows/pipeline/table-format.ts';
 import {
   endRemoval,
@@ -88,9 +92,10 @@ export async function removeFiles(
     );
   }
   if (!fault) return 'all';
-  const left = leftovers.length - removed.length - foreign.length;
+  const done = new Set([...removed, ...foreign]);
+  const left = leftovers.filter(({ key }) => !done.has(key)).map(({ key }) => key);
   if (removed.length > 0 && signal.aborted) {
-    log('INFO', `Sluice removes the other ${left} replaced files later.`);
+    log('INFO', `Sluice removes the other ${left.length} replaced files later.`);
     return 'some';
   }
   log('WARNING', describeLeft(fault, left));
@@ -110,12 +115,12 @@ export async function removeReplaced(
   if (end !== 'all') await endRemoval(context.db, current, true);
 }
 
-function describeLeft(fault: SluiceError, files: number): string {
-  const denied = fault.code === 'destination.access_denied';
-  const remedy = denied
-    ? 'Grant the credentials permission to read and delete objects below the prefix.'
-    : `Sluice tries again by itself. ${fault.spec.remedy}`;
-  return `${files} replaced files could not be removed (${fault.message}); a reader that lists the prefix sees them beside the current ones. ${remedy}`;
+function describeLeft(fault: SluiceError, left: readonly string[]): string {
+  const remedy =
+    fault.code === 'destination.access_denied'
+      ? `Grant the credentials of the export ${rightsToRemove} for these keys.`
+      : fault.spec.remedy;
+  return `${left.length} replaced files could not be removed: ${showKeys(left)}. A reader that lists their prefix sees them beside the current ones. ${remedy} Sluice tries again by itself. The reason: ${fault.message}`;
 }
 
 const keysShown = 5;

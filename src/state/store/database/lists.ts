@@ -70,7 +70,7 @@ export const jsonBytes = (text: string): string =>
   `coalesce(octet_length(to_json(${text})::text), 0)`;
 
 /** A page ends after the row that exceeds these bytes, however few rows it has. */
-const maxPageBytes = 1024 ** 2;
+export const maxPageBytes = 1024 ** 2;
 
 /**
  * SQL of the rows of a page, up to the page's size; always the first.
