@@ -307,7 +307,7 @@ select e.id as "exportId", e.team_id as "teamId", h.count as holes, case
     'until', api_time(min(x.heals_since) + e.heal_for_hours * interval '1 hour'),
     'code', coalesce(e.failing_code, (select r.error_code from runs r where r.export_id = e.id and r.error_code is not null
        and r.status in ('Failed', 'FailedRetryable') order by r.created_at desc, r.id desc limit 1)),
-    'nextProbeAt', case when (e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.rows_missing'), false)))) then api_time(min(x.next_try_at)) end) end
+    'nextProbeAt', case when (e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.json_too_deep', 'source.rows_missing'), false)))) then api_time(min(x.next_try_at)) end) end
    from (select h.heals_since, greatest(h.next_try_at, e.heal_after, clock_timestamp()) as next_try_at from holes h
           where h.export_id = e.id and h.heals_since is not null order by h.data_interval_start limit 1000) x) as healing, floor(extract(epoch from h.since) * 1000)::bigint as "holesSince", floor(extract(epoch from u.start) * 1000)::bigint as "unsettledFrom", failed.latest_error as failure, newest.*
   from batch_exports e
@@ -361,7 +361,7 @@ select (select coalesce(jsonb_agg(t), '[]') from (select e.failing_code as code,
               where l.delivered_at is null and l.missed_at is not null) as overdue,
             (select count(*)::int from late_intervals l join batch_exports b on b.id = l.export_id and b.deleted_at is null
               where l.delivered_at is null and l.missed_at is null) as "atRisk",
-            (select count(*)::int from holes h join batch_exports e on e.id = h.export_id where h.heals_since is not null and (e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.rows_missing'), false)))) and h.heals_since + e.heal_for_hours * interval '1 hour' > clock_timestamp()) as healing,
+            (select count(*)::int from holes h join batch_exports e on e.id = h.export_id where h.heals_since is not null and (e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.json_too_deep', 'source.rows_missing'), false)))) and h.heals_since + e.heal_for_hours * interval '1 hour' > clock_timestamp()) as healing,
             (select count(*)::int from notification_targets where enabled and failing_since is not null) as "failingTargets"
        from (select count(*) filter (where paused and paused_reason is null)::int as "pausedByPerson",
                     count(*) filter (where paused and coalesce(paused_code = any ($1::text[]), false))::int as "pausedByOperator",

@@ -110,7 +110,7 @@ select e.id as "exportId", e.team_id as "teamId", h.count as holes, case
     'until', api_time(min(x.heals_since) + e.heal_for_hours * interval '1 hour'),
     'code', coalesce(e.failing_code, (select r.error_code from runs r where r.export_id = e.id and r.error_code is not null
        and r.status in ('Failed', 'FailedRetryable') order by r.created_at desc, r.id desc limit 1)),
-    'nextProbeAt', case when (e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.rows_missing'), false)))) then api_time(min(x.next_try_at)) end) end
+    'nextProbeAt', case when (e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.json_too_deep', 'source.rows_missing'), false)))) then api_time(min(x.next_try_at)) end) end
    from (select h.heals_since, greatest(h.next_try_at, e.heal_after, clock_timestamp()) as next_try_at from holes h
           where h.export_id = e.id and h.heals_since is not null order by h.data_interval_start limit 1000) x) as healing, floor(extract(epoch from h.since) * 1000)::bigint as "holesSince", floor(extract(epoch from u.start) * 1000)::bigint as "unsettledFrom" from batch_exports e
      cross join lateral (select count(*) as count, min(data_interval_start) as since from (
@@ -615,7 +615,7 @@ with owner as (select * from unnest($1::uuid[], $2::int[]) as o (export_id, vers
                            select f ->> 'key' from jsonb_array_elements(c.files || c.rejected_files) f) k
       where k.key = any ($3::text[])
      union all
-     select 'leftover', l.key from owner o join leftover_files l
+     select case when l.uncommitted then 'uncommitted' else 'replaced' end, l.key from owner o join leftover_files l
          on l.export_id = o.export_id and l.destination_version = o.version and l.key = any ($3::text[]);
 
 -- intervals/verify-queries.ts listWriters

@@ -111,7 +111,7 @@ class StraySearch implements Strays {
     }
   }
 
-  /** A reader that lists the prefix sees these too: whoever cannot remove them must know where they are. */
+  /** Names what a reader that lists the prefix sees too: a person may have to remove it, or to grant a right. */
   nameLeft(): void {
     const rights = `Sluice tries again to remove them, and needs ${rightsToRemove} there`;
     if (this.#replaced.size > 0) {

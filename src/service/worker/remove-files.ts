@@ -93,12 +93,12 @@ export async function removeFiles(
   }
   if (!fault) return 'all';
   const done = new Set([...removed, ...foreign]);
-  const left = leftovers.filter(({ key }) => !done.has(key)).map(({ key }) => key);
+  const remaining = leftovers.filter(({ key }) => !done.has(key)).map(({ key }) => key);
   if (removed.length > 0 && signal.aborted) {
-    log('INFO', `Sluice removes the other ${left.length} replaced files later.`);
+    log('INFO', `Sluice removes the other ${remaining.length} replaced files later.`);
     return 'some';
   }
-  log('WARNING', describeLeft(fault, left));
+  log('WARNING', describeRemaining(fault, remaining));
   return removed.length > 0 ? 'some' : 'failed';
 }
 
@@ -115,12 +115,12 @@ export async function removeReplaced(
   if (end !== 'all') await endRemoval(context.db, current, true);
 }
 
-function describeLeft(fault: SluiceError, left: readonly string[]): string {
+function describeRemaining(fault: SluiceError, remaining: readonly string[]): string {
   const remedy =
     fault.code === 'destination.access_denied'
       ? `Grant the credentials of the export ${rightsToRemove} for these keys.`
       : fault.spec.remedy;
-  return `${left.length} replaced files could not be removed: ${showKeys(left)}. A reader that lists their prefix sees them beside the current ones. ${remedy} Sluice tries again by itself. The reason: ${fault.message}`;
+  return `${remaining.length} replaced files could not be removed: ${showKeys(remaining)}. A reader that lists their prefix sees them beside the current ones. ${remedy} Sluice tries again by itself. The reason: ${fault.message}`;
 }
 
 const keysShown = 5;

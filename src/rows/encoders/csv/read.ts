@@ -47,7 +47,7 @@ function unguard(field: string | null, isGuarded: boolean | undefined): string |
   return field !== null && isGuarded ? field.replace(/^'(?='*[=+\-@\t\r])/, '') : field;
 }
 
-/** Where a field is in the bytes of its record, without the quotes around it. */
+/** The position of a field in the bytes of its record, without the quotes around it. */
 interface Field {
   readonly start: number;
   readonly end: number;

@@ -1,4 +1,4 @@
-/** Where the text of a value is in the bytes of its record. */
+/** The position of the text of a value in the bytes of its record. */
 export interface ValueBounds {
   readonly start: number;
   readonly end: number;

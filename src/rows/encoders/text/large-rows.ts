@@ -11,7 +11,7 @@ export const pieceBytes = 1 << 16;
 /** Pieces between two turns of the event loop. */
 const piecesPerTurn = 8;
 
-/** Where a row of a block is large. Blocks of the usual size have none. */
+/** Says of each row of a block whether it is large. Blocks of the usual size have none. */
 export function largeRowsOf({ bytes, columns, lengths }: RowBlock): (row: number) => boolean {
   if (bytes.length <= largeRowBytes) return () => false;
   return (row) => {
