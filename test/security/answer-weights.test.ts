@@ -274,13 +274,14 @@ test('the largest answers are bounded, cost bounded memory, and others are answe
 /** A page, and its one item that may be larger. */
 const maxPage = 1.1 * mebibyte;
 
-/** What an item of each list is known by. */
-const lists = {
-  'batch_exports/': ({ id }: Item) => id,
-  'batch_exports/{batch_export_id}/runs/': ({ id }: Item) => id,
-  'batch_exports/{batch_export_id}/logs/': ({ message }: Item) => String(message).split('"')[0],
-  'batch_exports/{batch_export_id}/activity/': ({ id }: Item) => id,
-  'pipeline_transformation_configs/': ({ id }: Item) => id,
+/** A page of each list that is cut, and what its items are known by. */
+const lists: Readonly<Record<string, (item: Item) => unknown>> = {
+  'batch_exports/?limit=100': ({ id }) => id,
+  'batch_exports/{batch_export_id}/runs/?limit=1000': ({ id }) => id,
+  'batch_exports/{batch_export_id}/logs/?limit=1000': ({ message }) =>
+    String(message).split('"')[0],
+  'batch_exports/{batch_export_id}/activity/?limit=1000': ({ id }) => id,
+  'pipeline_transformation_configs/?limit=100': ({ id }) => id,
 };
 type Item = Readonly<Record<string, unknown>>;
 
@@ -308,7 +309,8 @@ async function follow(from: string, direction: 'next' | 'previous', idOf: (item:
 test.each(Object.entries(lists))(
   'pages of %s that are cut by their size lose no item and repeat none',
   async (path, idOf) => {
-    const address = `${api.project}/${fillPath(path, ids)}?limit=1000`;
+    const [folder = '', query] = path.split('?');
+    const address = `${api.project}/${fillPath(folder, ids)}?${query}`;
     const forth = await follow(address, 'next', idOf);
     expect(forth.pages.length).toBeGreaterThan(1);
     const all = forth.pages.flat();
@@ -320,33 +322,5 @@ test.each(Object.entries(lists))(
     expect(back.pages.length).toBeGreaterThan(1);
     expect(back.pages.toReversed().flat()).toEqual(all);
   },
-  120_000,
+  300_000,
 );
-
-test('answers of a log that is followed are cut too, and no entry is lost', async () => {
-  const [run] = await api.db.query<{ id: string }>(
-    'select id from runs where export_id = $1 and id <> $2 limit 1',
-    [ids.batch_export_id, ids.run_id],
-  );
-  const path = `${api.project}/batch_exports/${ids.batch_export_id}/runs/${run?.id}/logs/tail`;
-  let { body } = await api.client.get(path);
-  await api.db.query(
-    `insert into log_entries (team_id, export_id, run_id, level, message)
-     select team_id, export_id, id, 'INFO', n || repeat('"', 1100) from runs, generate_series(1, 1000) n where id = $1`,
-    [run?.id],
-  );
-  const found = new Set<unknown>();
-  let answers = 0;
-  do {
-    const answer = await api.client.get(`${path}?limit=1000&cursor=${body.cursor}`);
-    expect(answer.text.length).toBeLessThan(maxPage);
-    body = answer.body;
-    for (const { id } of body.results as unknown as { id: number }[]) found.add(id);
-    answers += 1;
-  } while (body.has_more);
-  expect([found.size, answers > 1]).toEqual([1_000, true]);
-  const newest = await api.client.get(`${path}?limit=1000`);
-  expect(newest.text.length).toBeLessThan(maxPage);
-  const shown = newest.body.results as unknown as { id: number }[];
-  expect(shown.at(-1)?.id).toBe(Math.max(...([...found] as number[])));
-});

@@ -37,9 +37,6 @@ export interface Removal {
   readonly fault: SluiceError | null;
 }
 
-/** A manifest that the export has left gets a tombstone before its files go. */
-export const rightsToRemove = 's3:GetObject, s3:PutObject and s3:DeleteObject';
-
 /** A hostile store could name any number of files. Those of our own record are not counted. */
 const maxUnknownFiles = 10_000;
 

@@ -4,9 +4,9 @@ import { keysOfTemplates, readKey } from '../../foundation/domain/file-name.ts';
 import {
   isMarkerKey,
   manifestKey as keyOfManifest,
+  rightsToRemove,
   stemsOfKey,
 } from '../../foundation/domain/object-keys.ts';
-import { rightsToRemove } from '../../rows/pipeline/leftovers.ts';
 import { readManifestAt } from '../../rows/pipeline/manifest.ts';
 import type { Sql } from '../../state/store/database/database.ts';
 import {

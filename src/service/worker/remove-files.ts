@@ -1,11 +1,8 @@
 import type { Destination } from '../../rows/destinations/destination.ts';
 import type { SluiceError } from '../../foundation/domain/errors.ts';
+import { rightsToRemove } from '../../foundation/domain/object-keys.ts';
 import { fencesManifests } from '../../foundation/domain/store-traits.ts';
-import {
-  type RemovalRules,
-  removeLeftovers,
-  rightsToRemove,
-} from '../../rows/pipeline/leftovers.ts';
+import { type RemovalRules, removeLeftovers } from '../../rows/pipeline/leftovers.ts';
 import type { ExportTable } from '../../rows/pipeline/table-format.ts';
 import {
   endRemoval,

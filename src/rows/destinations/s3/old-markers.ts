@@ -1,3 +1,4 @@
+import { systemClock } from '../../../foundation/domain/clock.ts';
 import { markerPrefix } from '../../../foundation/domain/object-keys.ts';
 import type { S3Connection } from './client.ts';
 import { deleteObjects, headObject, listObjects } from './objects.ts';
@@ -20,7 +21,8 @@ export async function removeOldMarkers(connection: S3Connection, folder: string)
       looked += 1;
       if (looked > mostMarkers) return;
       const madeAt = (await headObject(connection, key))?.modifiedAt ?? null;
-      if (madeAt !== null && Date.now() - madeAt > oldMs) await deleteObjects(connection, [key]);
+      if (madeAt !== null && systemClock.now() - madeAt > oldMs)
+        await deleteObjects(connection, [key]);
     }
   } catch {
     // The credentials may not list, read or delete: `sluice verify` names what is left.

@@ -66,11 +66,10 @@ const SPARE_BYTES = maxFixedBytes + 16;
  * cells are quoted.
  */
 export function formatCsv(columns: readonly Column[], options: CsvOptions = {}): RowFormatter {
-  const style = styleOf(options);
+  const [style, width] = [styleOf(options), columns.length];
   const { delimiter, nullText } = style;
   const types = columns.map(({ type }) => type);
   const isInt4 = Uint8Array.from(types, (type) => Number(type === 'int4'));
-  const width = types.length;
   const writers = types.map((type) => fieldWriter(type, style));
   return {
     writeHeader(out) {
@@ -139,19 +138,32 @@ export function formatCsv(columns: readonly Column[], options: CsvOptions = {}):
       out.length = to;
       return row;
     },
-    *writeLargeRow(out, rows, row) {
-      for (const [column, type] of types.entries()) {
-        if (column > 0) out.put(delimiter);
-        const from = rows.offsets[row * width + column] as number;
-        const length = rows.lengths[row * width + column] as number;
-        if (length < 0) for (const byte of nullText) out.put(byte);
-        else if (length <= pieceBytes)
-          (writers[column] as FieldWriter)(out, rows, from, from + length);
-        else yield* writeLong(out, type, rows, from, from + length, style);
-      }
-      out.put(LINE_FEED);
-    },
+    writeLargeRow: largeRowWriter(types, writers, style),
   };
+}
+
+function largeRowWriter(
+  types: readonly ColumnType[],
+  writers: readonly FieldWriter[],
+  style: CellStyle,
+): RowFormatter['writeLargeRow'] {
+  const width = types.length;
+  const { delimiter, nullText } = style;
+  return function* (out, rows, row) {
+    for (const [column, type] of types.entries()) {
+      if (column > 0) out.put(delimiter);
+      const from = rows.offsets[row * width + column] as number;
+      const length = rows.lengths[row * width + column] as number;
+      if (length < 0) putWord(out, nullText);
+      else if (length > pieceBytes) yield* writeLong(out, type, rows, from, from + length, style);
+      else (writers[column] as FieldWriter)(out, rows, from, from + length);
+    }
+    out.put(LINE_FEED);
+  };
+}
+
+function putWord(out: ByteWriter, word: Buffer): void {
+  for (const byte of word) out.put(byte);
 }
 
 /** Writes a long value in pieces. */

@@ -109,23 +109,32 @@ export function formatJsonLines(columns: readonly Column[]): RowFormatter {
       out.length = to;
       return row;
     },
-    *writeLargeRow(out, rows, row) {
-      const { offsets, lengths } = rows;
-      for (const [column, type] of types.entries()) {
-        const head = heads[column] as Buffer;
-        out.ensure(head.length + SPARE_BYTES);
-        copyBytes(out, head, 0, head.length);
-        const from = offsets[row * width + column] as number;
-        const length = lengths[row * width + column] as number;
-        if (length < 0) out.length = writeWord(out.view, out.length, 'null');
-        else if (length <= pieceBytes)
-          (writers[column] as FieldWriter)(out, rows, from, from + length);
-        else yield* writeLong(out, type, rows, from, from + length);
-      }
-      if (width === 0) out.put(OPEN_BRACE);
-      out.put(CLOSE_BRACE);
-      out.put(LINE_FEED);
-    },
+    writeLargeRow: largeRowWriter(types, writers, heads),
+  };
+}
+
+function largeRowWriter(
+  types: readonly ColumnType[],
+  writers: readonly FieldWriter[],
+  heads: readonly Buffer[],
+): RowFormatter['writeLargeRow'] {
+  const width = types.length;
+  return function* (out, rows, row) {
+    const { offsets, lengths } = rows;
+    for (const [column, type] of types.entries()) {
+      const head = heads[column] as Buffer;
+      out.ensure(head.length + SPARE_BYTES);
+      copyBytes(out, head, 0, head.length);
+      const from = offsets[row * width + column] as number;
+      const length = lengths[row * width + column] as number;
+      if (length < 0) out.length = writeWord(out.view, out.length, 'null');
+      else if (length <= pieceBytes)
+        (writers[column] as FieldWriter)(out, rows, from, from + length);
+      else yield* writeLong(out, type, rows, from, from + length);
+    }
+    if (width === 0) out.put(OPEN_BRACE);
+    out.put(CLOSE_BRACE);
+    out.put(LINE_FEED);
   };
 }
 

@@ -127,7 +127,8 @@ export class LimitedTextFile implements FileEncoder {
     await take();
     this.#hasReserve = !this.#hasRows || (await this.#hasRoom(bytes));
     if (!this.#hasReserve) return false;
-    for (const piece of pieces) await this.#give(piece);
+    // None is held longer than it must.
+    for (let piece = pieces.shift(); piece; piece = pieces.shift()) await this.#give(piece);
     this.#hasReserve = false;
     this.#hasRows = true;
     this.taken += 1;

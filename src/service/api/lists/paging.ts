@@ -1,11 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { parseSpanBack, parseTime } from '../../../foundation/domain/parse-time.ts';
-import {
-  maxPageBytes,
-  type OffsetPage,
-  type PageRequest,
-  type TimeBound,
-} from '../../../state/store/database/lists.ts';
+import { maxPageBytes } from '../../../foundation/domain/page-bytes.ts';
+import type { OffsetPage, PageRequest, TimeBound } from '../../../state/store/database/lists.ts';
 import type { Request } from '../api.ts';
 
 const defaultLimit = 100;

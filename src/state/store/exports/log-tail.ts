@@ -1,6 +1,6 @@
+import { maxPageBytes } from '../../../foundation/domain/page-bytes.ts';
 import type { Sql } from '../database/database.ts';
 import type { LogEntry } from './log-entries.ts';
-import { maxPageBytes } from '../database/lists.ts';
 import { prepared } from '../database/prepared.ts';
 
 /**
