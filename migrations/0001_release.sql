@@ -1065,7 +1065,7 @@ create trigger runs_leave_outbox after update of status on runs for each row
 --    has decided. Codes of errors that people decide; domain/causes.ts has the same.
 create function is_decided_by_people(code text) returns boolean language sql immutable as $$
   select coalesce(code in ('destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history',
-    'source.rows_missing'), false)
+    'source.json_too_deep', 'source.rows_missing'), false)
 $$;
 
 -- The wait before an attempt to heal, after so many that failed: one to two minutes at first, then longer, up to an hour. It is random,

@@ -55,7 +55,10 @@ function previewSources(
 export function previewsOf(options: PreviewOptions, patienceMs = 10_000): Previews {
   const { context, models } = options;
   const sourceOf = previewSources(options, patienceMs);
-  const openJsonLines = (columns: readonly Column[]) => openEncoder(jsonLines, null, columns);
+  const asJson = {
+    openJsonLines: (columns: readonly Column[]) => openEncoder(jsonLines, null, columns),
+    toJson: ({ type }: Column) => jsonOfField(type),
+  };
   const patiently = async <T>(signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>) => {
     const patience = new AbortController();
     const giveUp = () => patience.abort(signal.reason);
@@ -88,7 +91,7 @@ export function previewsOf(options: PreviewOptions, patienceMs = 10_000): Previe
         patiently: (work) => inSlot(() => patiently(signal, work)),
       };
       const rows = given ? givenRows(given, modelOf(models, model)) : newest;
-      const json = { openJsonLines, toJson: ({ type }: Column) => jsonOfField(type), settings };
+      const json = { ...asJson, settings };
       // What is shown of rows of a caller depends on nothing but these rows.
       return previewRows(steps, { ...asked, rows, now: given ? 0 : now, ...json }, signal);
     },

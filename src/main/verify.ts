@@ -2,6 +2,7 @@ import type { Config } from '../foundation/config/config.ts';
 import { systemClock } from '../foundation/domain/clock.ts';
 import { usualFileName } from '../foundation/domain/file-name.ts';
 import { readFileSettings } from '../foundation/domain/file-settings.ts';
+import { unlessAborted } from '../foundation/domain/patience.ts';
 import { renderInterval } from '../rows/pipeline/render-interval.ts';
 import type { Database } from '../state/store/database/database.ts';
 import { listFormerNames } from '../state/store/files/former-destinations.ts';
@@ -10,6 +11,7 @@ import {
   readDestinationVersion,
   type VerifiedExport,
 } from '../state/store/intervals/verify-queries.ts';
+import { freeBuffers } from '../service/admission/tune-garbage-collection.ts';
 import { openChain } from '../service/use-cases/transformations/open-chain.ts';
 import type { StrayPlace } from '../service/verify/find-strays.ts';
 import { folderOf, type Places } from '../service/verify/places.ts';
@@ -59,7 +61,8 @@ export async function withConnectors<Result>(
   verify: (joined: JoinedForVerify) => Promise<Result>,
 ): Promise<Result> {
   const context = destinationContextOf(config);
-  const sourceOf = joinSources(config, loadModels(config), sourceUrl);
+  const holdRow = oneAtATime();
+  const sourceOf = joinSources(config, loadModels(config), sourceUrl, { holdRow });
   const secrets = await openSecretBox(config);
   const connectors = joinConnectors(sourceOf, context, secrets);
   const renderFor =
@@ -98,6 +101,29 @@ export async function withConnectors<Result>(
     context.httpAgent.destroy();
     context.httpsAgent.destroy();
   }
+}
+
+/** Large rows of all exports that are verified at once: each is held several times, so there is one, and then its memory is free again. */
+function oneAtATime(): (bytes: number, signal: AbortSignal) => Promise<() => void> {
+  let last: Promise<void> = Promise.resolve();
+  return async (_, signal) => {
+    const before = last;
+    let leave = () => {};
+    const turn = new Promise<void>((resolve) => {
+      leave = resolve;
+    });
+    last = before.then(() => turn);
+    try {
+      await unlessAborted(before, signal);
+    } catch (error) {
+      leave();
+      throw error;
+    }
+    return () => {
+      freeBuffers();
+      leave();
+    };
+  };
 }
 
 function openSource(sourceOf: SourceOf, { model }: VerifiedExport, signal: AbortSignal) {

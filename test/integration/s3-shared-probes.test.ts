@@ -1,7 +1,9 @@
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { isMarkerKey } from '../../src/foundation/domain/object-keys.ts';
+import { allTraits } from '../../src/rows/destinations/destination.ts';
 import { s3Definition } from '../../src/rows/destinations/s3/definition.ts';
 import { SharedProbes } from '../../src/rows/destinations/shared-probes.ts';
-import { codeOf, contextWith } from '../conformance/destination-suite.ts';
+import { codeOf, contextWith, recordingJournal } from '../conformance/destination-suite.ts';
 import { bucket, credentials, type OpenedStore, openStore } from '../support/s3-destination.ts';
 
 let store: OpenedStore;
@@ -57,4 +59,59 @@ it('who knows the key but not the secret learns nothing from it', async () => {
   await probe('one');
   const guessed = probe('two', { aws_secret_access_key: 'guessed' });
   expect(await codeOf(guessed)).toBe('destination.invalid_credentials');
+});
+
+describe('the marker of a probe during a commit', () => {
+  const begin = async (faults: number) => {
+    const destination = store.open(allTraits);
+    const { etag } = await destination.commitManifest('a_manifest.json', Buffer.from('1'), null);
+    store.server.setQuirks({ quotedIfMatch: 'refuse' });
+    const refused = { status: 403, code: 'AccessDenied' };
+    store.server.faults.add({
+      match: { operation: 'DeleteObject' },
+      times: faults,
+      effect: refused,
+    });
+    const notes = new Set<string>();
+    const journal = {
+      ...recordingJournal().journal,
+      async starting(noted: string) {
+        // It is durable before the store has the object.
+        expect(store.server.objects(bucket).map((object) => object.key)).not.toContain(noted);
+        notes.add(noted);
+      },
+      ended: async (ended: { readonly key: string }) => void notes.delete(ended.key),
+    };
+    await destination.commitManifest('a_manifest.json', Buffer.from('2'), etag, { journal });
+    const markers = store.server
+      .objects('exports')
+      .map((object) => object.key)
+      .filter(isMarkerKey);
+    return { notes: [...notes], markers };
+  };
+
+  it('has a note until it is removed', async () => {
+    expect(await begin(0)).toEqual({ notes: [], markers: [] });
+  });
+
+  it('keeps its note if it cannot be removed, so that the sweep removes it', async () => {
+    const { notes, markers } = await begin(1);
+    expect(markers).toHaveLength(1);
+    expect(notes).toEqual(markers);
+  });
+});
+
+it('a probe removes old markers of processes that died, and no young one', async () => {
+  const prefixed = await openStore({}, {}, { prefix: 'a/b' });
+  onTestFinished(() => prefixed.close());
+  const { destination, server } = prefixed;
+  const old = ['a/.sluice-test-old', 'a/b/.sluice-test-old', 'a/b/.sluice-tested'];
+  for (const each of [...old, 'a/b/.sluice-test-young']) {
+    await destination.commitManifest(each, Buffer.from('1'), null);
+  }
+  for (const each of old) server.age(bucket, each, 25 * 3_600_000);
+  await destination.probe(AbortSignal.timeout(30_000));
+  expect(server.objects(bucket).map(({ key }) => key)).toEqual([
+    ...['a/b/.sluice-test-young', 'a/b/.sluice-tested'],
+  ]);
 });

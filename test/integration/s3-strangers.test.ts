@@ -344,7 +344,7 @@ describe('a store that changes', () => {
     expect(await current()).toBe(String(body('2')));
     expect(asked).toBe(1);
     expect(destination.traits).toEqual({ ...allTraits, ifMatch: 'none' });
-    // A process that dies in the middle must leave no upload: the commit has no journal.
+    // A process that dies in the middle must leave no upload.
     const operations = store.server.requests.map(({ operation }) => operation);
     expect(operations).not.toContain('CreateMultipartUpload');
   });

@@ -68,7 +68,7 @@ beforeAll(async () => {
   ]);
   await db.query(
     `insert into log_entries (team_id, export_id, run_id, level, message)
-     select team_id, export_id, id, 'INFO', repeat('"', 1100) from runs, generate_series(1, 1000) where id = $1`,
+     select team_id, export_id, id, 'INFO', n || repeat('"', 1100) from runs, generate_series(1, 1000) n where id = $1`,
     [run?.id],
   );
   await db.query(
@@ -269,3 +269,57 @@ test('the largest answers are bounded, cost bounded memory, and others are answe
     expect(process.memoryUsage().rss - before, operation.id).toBeLessThan(400 * mebibyte);
   }
 }, 300_000);
+
+/** A page, and its one item that may be larger. */
+const maxPage = 1.1 * mebibyte;
+
+/** A page of each list that is cut, and what its items are known by. */
+const lists: Readonly<Record<string, (item: Item) => unknown>> = {
+  'batch_exports/?limit=100': ({ id }) => id,
+  'batch_exports/{batch_export_id}/runs/?limit=1000': ({ id }) => id,
+  'batch_exports/{batch_export_id}/logs/?limit=1000': ({ message }) =>
+    String(message).split('"')[0],
+  'batch_exports/{batch_export_id}/activity/?limit=1000': ({ id }) => id,
+  'pipeline_transformation_configs/?limit=100': ({ id }) => id,
+};
+type Item = Readonly<Record<string, unknown>>;
+
+/** Follows the links of a list in one direction, and checks the size of each page. */
+async function follow(from: string, direction: 'next' | 'previous', idOf: (item: Item) => unknown) {
+  const pages: unknown[][] = [];
+  for (let address: string | null = from; address !== null; ) {
+    const { status, text, body } = await api.client.get(address);
+    expect(status, text.slice(0, 200)).toBe(200);
+    expect(text.length).toBeLessThan(maxPage);
+    const { results, ...links } = body as unknown as {
+      results: Item[];
+      next: string | null;
+      previous: string | null;
+    };
+    pages.push(results.map(idOf));
+    const link = links[direction];
+    address = link === null ? null : link.slice(link.indexOf('/api/'));
+    if (address === null) return { pages, from };
+    from = address;
+  }
+  return { pages, from };
+}
+
+test.each(Object.entries(lists))(
+  'pages of %s that are cut by their size lose no item and repeat none',
+  async (path, idOf) => {
+    const [folder = '', query] = path.split('?');
+    const address = `${api.project}/${fillPath(folder, ids)}?${query}`;
+    const forth = await follow(address, 'next', idOf);
+    expect(forth.pages.length).toBeGreaterThan(1);
+    const all = forth.pages.flat();
+    expect([all.length, new Set(all).size]).toEqual([all.length, all.length]);
+    expect(all.length).toBeGreaterThanOrEqual(1_000);
+    if (!forth.from.includes('cursor=')) return;
+    // Back again from the last page.
+    const back = await follow(forth.from, 'previous', idOf);
+    expect(back.pages.length).toBeGreaterThan(1);
+    expect(back.pages.toReversed().flat()).toEqual(all);
+  },
+  300_000,
+);

@@ -6,7 +6,7 @@ select p.organization_id as "organizationId", e.team_id as "teamId", e.id as "ex
                      where o.announced_code = e.failing_code and q.organization_id = p.organization_id) as "isKnown"
        from batch_exports e join projects p on p.id = e.team_id
       where e.failing_since < clock_timestamp() - interval '1 minute' and e.announced_code is null and e.failing_code is not null
-        and ((e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.rows_missing'), false)))) and not (select d.disabled_at is not null or (select o.disabled_at is not null from organizations o where o.id = d.organization_id)
+        and ((e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.json_too_deep', 'source.rows_missing'), false)))) and not (select d.disabled_at is not null or (select o.disabled_at is not null from organizations o where o.id = d.organization_id)
   from projects d where d.id = e.team_id)) and exists (select from holes h where h.export_id = e.id and h.heals_since is not null)
       order by e.created_at, e.id limit $1 for no key update of e skip locked;
 
@@ -18,7 +18,7 @@ update batch_exports e set announced_code = x.code, announced_at = clock_timesta
 -- healing/announced.ts takeOver
 -- gives organizationId uuid, teamId integer, exportId uuid, name text, code text, since timestamp with time zone, intervals integer
 with announced as (
-       select e.id, p.organization_id, e.announced_code as code, e.announced_at, ((e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.rows_missing'), false)))) and not (select d.disabled_at is not null or (select o.disabled_at is not null from organizations o where o.id = d.organization_id)
+       select e.id, p.organization_id, e.announced_code as code, e.announced_at, ((e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.json_too_deep', 'source.rows_missing'), false)))) and not (select d.disabled_at is not null or (select o.disabled_at is not null from organizations o where o.id = d.organization_id)
   from projects d where d.id = e.team_id)) and e.failing_since is not null
                 and exists (select from holes h where h.export_id = e.id and h.heals_since is not null) as lasts
          from batch_exports e join projects p on p.id = e.team_id where e.announced_code is not null
@@ -159,7 +159,7 @@ with recursive healing as (
        select e.id, e.team_id, e.heal_for_hours, e.heal_failures, e.heal_after is not null as waits, p.organization_id,
               (select count(*) from runs r where r.export_id = e.id and r.heals and r.status in ('Starting', 'Running')) as own
          from healing join batch_exports e on e.id = healing.export_id join projects p on p.id = e.team_id
-        where ((e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.rows_missing'), false)))) and not (select d.disabled_at is not null or (select o.disabled_at is not null from organizations o where o.id = d.organization_id)
+        where ((e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.json_too_deep', 'source.rows_missing'), false)))) and not (select d.disabled_at is not null or (select o.disabled_at is not null from organizations o where o.id = d.organization_id)
   from projects d where d.id = e.team_id)) and (e.heal_after is null or (e.heal_after <= clock_timestamp() or e.heal_after > clock_timestamp() + interval '65 minutes'))
      ), due as (
        select ready.*, hole.*, row_number() over (partition by ready.id order by hole.data_interval_start) as nth
@@ -243,7 +243,7 @@ with missed as (
 -- takes $1 bigint
 -- gives id uuid
 select e.id from batch_exports e
-      where e.paused and e.paused_reason is not null and ((e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.rows_missing'), false)))) and not (select d.disabled_at is not null or (select o.disabled_at is not null from organizations o where o.id = d.organization_id)
+      where e.paused and e.paused_reason is not null and ((e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.json_too_deep', 'source.rows_missing'), false)))) and not (select d.disabled_at is not null or (select o.disabled_at is not null from organizations o where o.id = d.organization_id)
   from projects d where d.id = e.team_id)) and e.last_success_at > e.last_paused_at
         and exists (select from runs r where r.export_id = e.id and r.heals and r.status = 'Completed' and r.finished_at > e.last_paused_at)
       limit $1;
@@ -268,7 +268,7 @@ with problems as materialized (
 ), judged as materialized (
   select e.id, e.name, e.team_id, e.paused, e.model, e.created_at, p.name as project, p.tenant_key, p.organization_id, o.name as organization,
          coalesce(h.n, 0)::int as missing,
-         case when ((e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.rows_missing'), false)))) and not (select d.disabled_at is not null or (select o.disabled_at is not null from organizations o where o.id = d.organization_id)
+         case when ((e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.json_too_deep', 'source.rows_missing'), false)))) and not (select d.disabled_at is not null or (select o.disabled_at is not null from organizations o where o.id = d.organization_id)
   from projects d where d.id = e.team_id)) and h.next_try_at is not null then greatest(h.next_try_at, e.heal_after, clock_timestamp()) end as next_try_at,
          coalesce(k.error, e.failing_error) as error,
          coalesce(k.since, e.failing_since, h.since, e.late_since, e.last_paused_at) as since,
@@ -332,7 +332,7 @@ with problems as materialized (
 ), judged as materialized (
   select e.id, e.name, e.team_id, e.paused, e.model, e.created_at, p.name as project, p.tenant_key, p.organization_id, o.name as organization,
          coalesce(h.n, 0)::int as missing,
-         case when ((e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.rows_missing'), false)))) and not (select d.disabled_at is not null or (select o.disabled_at is not null from organizations o where o.id = d.organization_id)
+         case when ((e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.json_too_deep', 'source.rows_missing'), false)))) and not (select d.disabled_at is not null or (select o.disabled_at is not null from organizations o where o.id = d.organization_id)
   from projects d where d.id = e.team_id)) and h.next_try_at is not null then greatest(h.next_try_at, e.heal_after, clock_timestamp()) end as next_try_at,
          coalesce(k.error, e.failing_error) as error,
          coalesce(k.since, e.failing_since, h.since, e.late_since, e.last_paused_at) as since,
@@ -398,7 +398,7 @@ with problems as materialized (
 ), judged as materialized (
   select e.id, e.name, e.team_id, e.paused, e.model, e.created_at, p.name as project, p.tenant_key, p.organization_id, o.name as organization,
          coalesce(h.n, 0)::int as missing,
-         case when ((e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.rows_missing'), false)))) and not (select d.disabled_at is not null or (select o.disabled_at is not null from organizations o where o.id = d.organization_id)
+         case when ((e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.json_too_deep', 'source.rows_missing'), false)))) and not (select d.disabled_at is not null or (select o.disabled_at is not null from organizations o where o.id = d.organization_id)
   from projects d where d.id = e.team_id)) and h.next_try_at is not null then greatest(h.next_try_at, e.heal_after, clock_timestamp()) end as next_try_at,
          coalesce(k.error, e.failing_error) as error,
          coalesce(k.since, e.failing_since, h.since, e.late_since, e.last_paused_at) as since,

@@ -110,7 +110,7 @@ select e.id as "exportId", e.team_id as "teamId", h.count as holes, case
     'until', api_time(min(x.heals_since) + e.heal_for_hours * interval '1 hour'),
     'code', coalesce(e.failing_code, (select r.error_code from runs r where r.export_id = e.id and r.error_code is not null
        and r.status in ('Failed', 'FailedRetryable') order by r.created_at desc, r.id desc limit 1)),
-    'nextProbeAt', case when ((e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.rows_missing'), false)))) and not (select d.disabled_at is not null or (select o.disabled_at is not null from organizations o where o.id = d.organization_id)
+    'nextProbeAt', case when ((e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.json_too_deep', 'source.rows_missing'), false)))) and not (select d.disabled_at is not null or (select o.disabled_at is not null from organizations o where o.id = d.organization_id)
   from projects d where d.id = e.team_id)) then api_time(min(x.next_try_at)) end) end
    from (select h.heals_since, greatest(h.next_try_at, e.heal_after, clock_timestamp()) as next_try_at from holes h
           where h.export_id = e.id and h.heals_since is not null order by h.data_interval_start limit 1000) x) as healing, floor(extract(epoch from h.since) * 1000)::bigint as "holesSince", floor(extract(epoch from u.start) * 1000)::bigint as "unsettledFrom" from batch_exports e
@@ -242,7 +242,7 @@ with candidates as materialized (
        select c.ctid as place, p.organization_id, c.pending_checked_at,
               row_number() over (partition by p.organization_id order by c.pending_checked_at) as nth
          from receipts c
-         join batch_exports e on e.id = c.export_id and (e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.rows_missing'), false))))
+         join batch_exports e on e.id = c.export_id and (e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.json_too_deep', 'source.rows_missing'), false))))
          join projects p on p.id = e.team_id and p.organization_id <> all ($3) and p.disabled_at is null
          join organizations o on o.id = p.organization_id and o.disabled_at is null
         where c.ctid = any (array(select place from candidates))
@@ -316,7 +316,7 @@ update runs set settled = true, pending_transactions = '{}'
 
 -- intervals/look-backs.ts mayAddLateRows
 -- takes $1 uuid
-select from batch_exports e where e.id = $1 and ((e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.rows_missing'), false)))) and not (select d.disabled_at is not null or (select o.disabled_at is not null from organizations o where o.id = d.organization_id)
+select from batch_exports e where e.id = $1 and ((e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.json_too_deep', 'source.rows_missing'), false)))) and not (select d.disabled_at is not null or (select o.disabled_at is not null from organizations o where o.id = d.organization_id)
   from projects d where d.id = e.team_id));
 
 -- intervals/look-backs.ts noteLook
@@ -622,7 +622,7 @@ with owner as (select * from unnest($1::uuid[], $2::int[]) as o (export_id, vers
                            select f ->> 'key' from jsonb_array_elements(c.files || c.rejected_files) f) k
       where k.key = any ($3::text[])
      union all
-     select 'leftover', l.key from owner o join leftover_files l
+     select case when l.uncommitted then 'uncommitted' else 'replaced' end, l.key from owner o join leftover_files l
          on l.export_id = o.export_id and l.destination_version = o.version and l.key = any ($3::text[]);
 
 -- intervals/verify-queries.ts listWriters

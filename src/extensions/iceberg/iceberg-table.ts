@@ -94,7 +94,7 @@ async function commitFiles(
   await commitInterval(
     {
       place,
-      objects: objectsOf(destination, signal, ports.lease),
+      objects: objectsOf(destination, signal, ports),
       retentionMs,
       signal,
       readNow: () => ports.readNow(),

@@ -1,17 +1,18 @@
 import { buffer } from 'node:stream/consumers';
 import { SluiceError } from '../../foundation/domain/errors.ts';
 import { fencesManifests } from '../../foundation/domain/store-traits.ts';
-import type { Destination, PutLease } from '../../rows/destinations/destination.ts';
+import type { TableAttempt } from '../../rows/pipeline/table-format.ts';
+import type { Destination } from '../../rows/destinations/destination.ts';
 import type { TableObjects } from './table-objects.ts';
 
 /** For what nothing needs at once. A store may answer with any number of empty pages. */
 const listPatienceMs = 60_000;
 
-/** A table at a destination. @param lease of the run that writes */
+/** A table at a destination. @param run that writes */
 export function objectsOf(
   destination: Destination,
   signal?: AbortSignal,
-  lease?: PutLease,
+  run?: Pick<TableAttempt['ports'], 'lease' | 'journal'>,
 ): TableObjects {
   return {
     async read(key, maxBytes) {
@@ -21,7 +22,11 @@ export function objectsOf(
     },
     async put(key, bytes, expected) {
       try {
-        const options = { confirm: refuse, signal, ...(lease && { lease }) };
+        const options = {
+          confirm: refuse,
+          signal,
+          ...(run && { lease: run.lease, journal: run.journal }),
+        };
         await destination.commitManifest(key, bytes, expected, options);
         return true;
       } catch (error) {

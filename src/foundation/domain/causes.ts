@@ -9,6 +9,7 @@ export const decidedByPeople: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'run.crashed',
   'run.late_rows_wait',
   'run.unknown_history',
+  'source.json_too_deep',
   'source.rows_missing',
 ]);
 
@@ -20,6 +21,7 @@ export type Turn = (typeof turns)[number];
 const ownTurns: Partial<Record<ErrorCode, Turn>> = {
   'destination.proxy_refused': 'ours',
   'source.count_mismatch': 'ours',
+  'source.json_too_deep': 'customer',
   'source.model_invalid': 'ours',
   'source.relation_missing': 'customer',
   'source.row_too_large': 'customer',

@@ -204,6 +204,10 @@ export const errorCatalogue = {
     'A row is larger than the limit of this installation.',
     'In dsl_query, exclude the row or select less of it, for example left(properties.body, 1000). Or ask your operator to raise MAX_ROW_MIB. Then retry the run.',
   ),
+  'source.json_too_deep': customer(
+    'A JSON value of a row is nested too deeply: many programs could not read it.',
+    'In dsl_query, exclude the row or do not select the column, drop the property with a transformation, or change the row in the source. Then retry the run.',
+  ),
   'source.unavailable': transient(
     'source',
     'The source database is unavailable.',

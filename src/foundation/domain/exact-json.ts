@@ -1,13 +1,33 @@
-/** JSON for a client that has only doubles: numbers that it would round become text. */
+/**
+ * Makes JSON for a client that has only doubles: numbers that it would round become text. Changes only what is outside strings. One
+ * expression for both would need more stack than there is for a long string.
+ */
 export function exactJson(json: string): string {
-  return json.replace(stringOrNumber, quoteInexact);
+  let text = '';
+  for (let at = 0; at < json.length; ) {
+    const start = json.indexOf('"', at);
+    const end = start < 0 ? json.length : start;
+    text += json.slice(at, end).replace(number, quoteInexact);
+    at = start < 0 ? end : endOfString(json, start);
+    text += json.slice(end, at);
+  }
+  return text;
 }
 
-const stringOrNumber = /"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g;
+function endOfString(json: string, start: number): number {
+  for (let end = json.indexOf('"', start + 1); end >= 0; end = json.indexOf('"', end + 1)) {
+    let backslashes = 0;
+    while (json[end - 1 - backslashes] === '\\') backslashes += 1;
+    if (backslashes % 2 === 0) return end + 1;
+  }
+  return json.length;
+}
+
+const number = /-?\d[\d.eE+-]*/g;
 
 /** A double represents any 15 digits; more only if they are read back the same. */
 function quoteInexact(token: string): string {
-  if (token.startsWith('"') || String(Number(token)) === token) return token;
+  if (String(Number(token)) === token) return token;
   const digits = token.replace(/[eE].*$|\D/g, '').length;
   return digits <= 15 && Number.isFinite(Number(token)) ? token : `"${token}"`;
 }

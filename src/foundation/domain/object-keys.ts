@@ -80,6 +80,9 @@ export function isMarkerKey(key: string): boolean {
   return key.slice(key.lastIndexOf('/') + 1).startsWith(markerPrefix);
 }
 
+/** What the removal of replaced files needs: a manifest that the export has left gets a tombstone before its files go. */
+export const rightsToRemove = 's3:GetObject, s3:PutObject and s3:DeleteObject';
+
 /** Far above what any interval reaches, and far below what our tables can hold. */
 const maxGeneration = 1_000_000_000;
 

@@ -202,6 +202,8 @@ export interface ManifestOptions {
   readonly ours?: readonly string[];
   /** Nothing is sent once it does not hold: `run.lease_lost`. Absent: the put may come at any time. */
   readonly lease?: PutLease;
+  /** Records the marker of a probe that the put may need. Absent: a later probe removes it if this process dies. */
+  readonly journal?: UploadJournal;
   readonly signal?: AbortSignal | undefined;
 }
 

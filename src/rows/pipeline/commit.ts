@@ -175,7 +175,8 @@ export async function commitFiles(commit: Commit): Promise<IntervalResult> {
   // Fails if the manifest changed after we read it.
   const body = encodeManifest(buildManifest({ ...job, ...job.encoding, ...intent, columns }));
   const confirm = () => ports.confirmLease();
-  const options = { confirm, ours: job.begunManifests, lease: ports.lease, signal };
+  const { lease, journal } = ports;
+  const options = { confirm, ours: job.begunManifests, lease, journal, signal };
   const { etag } = await destination.commitManifest(key, body, found.etag, options);
   await failpoint('after_manifest');
   return { ...committed, manifestEtag: etag };

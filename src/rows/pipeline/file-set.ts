@@ -16,6 +16,7 @@ import type { BlockTransformer } from '../transforms/block-transformer.ts';
 import type { StepRejection, TransformedRows } from '../transforms/transform-rows.ts';
 import { byFolder, endAll, HashedFile } from './hashed-file.ts';
 import type { Encoding } from './interval-job.ts';
+import { JsonDepths } from './json-depths.ts';
 import type { KeySpool } from './key-spool.ts';
 import type { ManifestFile } from './manifest.ts';
 import type { PartitionedRows } from './partitioned-rows.ts';
@@ -80,6 +81,7 @@ export class FileSet {
   readonly #endedRejected: HashedFile[] = [];
   readonly #uploads: Map<string, UploadProgress>;
   readonly #rejections: RejectionTally;
+  readonly #depths: JsonDepths;
   readonly #infinite: InfiniteValues;
   readonly #json: JsonValues;
   readonly #rowKeys: RowKeys | null;
@@ -102,6 +104,7 @@ export class FileSet {
     this.#options = options;
     const { columns, keyIndices, encoding } = options;
     this.#rejections = new RejectionTally(columns, keyIndices, encoding.toJson);
+    this.#depths = new JsonDepths(columns, keyIndices, encoding.toJson);
     this.#infinite = new InfiniteValues(columns, keyIndices, encoding.settings.infinity);
     this.#json = new JsonValues(columns, encoding.settings);
     this.#rowKeys = options.keys ? new RowKeys(columns, keyIndices, encoding.toJson) : null;
@@ -171,6 +174,7 @@ export class FileSet {
 
   async write(given: RowBlock): Promise<void> {
     if (given.rowCount === 0) return;
+    await this.#depths.check(given);
     await this.#noteKeys(given);
     const block = this.#json.replaceIn(this.#infinite.replaceIn(given));
     const { partitions } = this.#options;

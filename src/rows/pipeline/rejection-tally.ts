@@ -22,7 +22,7 @@ export interface Rejections {
 /** Counts the rejected rows of a run by reason, for its log. */
 export class RejectionTally {
   readonly #found = new Map<string, Rejections>();
-  readonly #keys: readonly Key[];
+  readonly #nameRow: (block: RowBlock, row: number) => string;
 
   /**
    * @param keyIndices the indices of the keys among `columns`
@@ -33,17 +33,14 @@ export class RejectionTally {
     keyIndices: readonly number[],
     toJson: (column: Column) => FieldToJson,
   ) {
-    this.#keys = keyIndices.flatMap((index) => {
-      const column = columns[index];
-      return column ? [{ index, name: column.name, toJson: toJson(column) }] : [];
-    });
+    this.#nameRow = rowNamer(columns, keyIndices, toJson);
   }
 
   /** Rows of a block that the format cannot represent. */
   addRows(block: RowBlock, rejected: readonly RejectedRow[]): void {
     for (const { row, column, reason } of rejected) {
       const named = `column ${block.columns[column]?.name}: ${reason}`;
-      this.#add(named, true, () => this.#keyOf(block, row));
+      this.#add(named, true, () => this.#nameRow(block, row));
     }
   }
 
@@ -65,23 +62,32 @@ export class RejectionTally {
     const before = this.#found.get(reason) ?? { reason, rows: 0, firstKey: firstKey(), isOfFormat };
     this.#found.set(reason, { ...before, rows: before.rows + 1 });
   }
+}
 
-  #keyOf({ columns, bytes, offsets, lengths }: RowBlock, row: number): string {
-    return showKey(
-      this.#keys.map(({ index, name, toJson }) => {
-        const field = row * columns.length + index;
+/**
+ * Shows the key of a row for a log.
+ *
+ * @param keyIndices the indices of the keys among `columns`
+ * @param toJson how a field of a column is shown
+ */
+export function rowNamer(
+  columns: readonly Column[],
+  keyIndices: readonly number[],
+  toJson: (column: Column) => FieldToJson,
+): (block: RowBlock, row: number) => string {
+  const keys = keyIndices.flatMap((index) => {
+    const column = columns[index];
+    return column ? [{ index, name: column.name, toJson: toJson(column) }] : [];
+  });
+  return ({ columns: { length: width }, bytes, offsets, lengths }, row) =>
+    showKey(
+      keys.map(({ index, name, toJson }) => {
+        const field = row * width + index;
         const from = offsets[field] as number;
         const length = lengths[field] as number;
         return [name, length < 0 ? 'null' : toJson(bytes, from, from + length)];
       }),
     );
-  }
-}
-
-interface Key {
-  readonly index: number;
-  readonly name: string;
-  readonly toJson: FieldToJson;
 }
 
 /** The key of a row for a log. @param members names and their values as JSON */

@@ -10,6 +10,7 @@ import type { RowTransformer } from '../transforms/transform-rows.ts';
 import { takeRests } from '../transforms/turns.ts';
 import { Portions } from './portions.ts';
 import type { Encoding } from './interval-job.ts';
+import { JsonDepths } from './json-depths.ts';
 import { InfiniteValues } from './replace-infinite.ts';
 import { JsonValues } from './replace-json.ts';
 import { keyIndicesOf, openRowTransformer } from './transform-blocks.ts';
@@ -58,7 +59,9 @@ export async function showRows(
   const shown = (transformer ?? raw).columns;
   const infinite = new InfiniteValues(shown, keyIndicesOf(raw), settings.infinity);
   const json = new JsonValues(shown, settings);
+  const depths = new JsonDepths(shown, keyIndicesOf(raw), toJson);
   const linesOf = async (block: RowBlock) => {
+    await depths.check(block);
     const encoder = openJsonLines(shown);
     const bytes = await encoder.write(json.replaceIn(infinite.replaceIn(block)));
     const all = Buffer.concat([...bytes, ...(await encoder.finish())]);
@@ -68,7 +71,7 @@ export async function showRows(
   const room = new AnswerRoom();
   const answer =
     trace && transformer
-      ? await traceRows(raw, transformer, limit, linesOf, room)
+      ? await traceRows(raw, transformer, limit, linesOf, room, toJson)
       : await newestRows(raw, transformer, shown, limit, linesOf, room);
   const leftOut = describeLeft(answer.left, raw.isWhole, room);
   return { ...answer, columns, leftOut, steps: transformer?.steps ?? [] };
@@ -82,13 +85,16 @@ async function traceRows(
   limit: number,
   linesOf: LinesOf,
   room: AnswerRoom,
+  toJson: Showing['toJson'],
 ) {
+  const depths = new JsonDepths(raw.columns, keyIndicesOf(raw), toJson);
   const traced = new RowTrace(transformer, room);
   const rows = lastRows(raw, limit);
   const trace: string[] = [];
   for (const block of rows) {
     if (room.isFull) break;
     checkWork(block, transformer);
+    await depths.check(block);
     const row = transformer.read(block, 0);
     const before = raw.columns.map(({ name }) => [name, row.get(name)] as const);
     const shown = showObject(before, room);

@@ -4,7 +4,7 @@ import type { Column } from '../../foundation/domain/row-block.ts';
 import type { DataInterval, Instant } from '../../foundation/domain/time.ts';
 import type { TableField } from '../../foundation/domain/table-field.ts';
 import type { KeyNames } from '../../foundation/domain/file-name.ts';
-import type { Destination, PutLease } from '../destinations/destination.ts';
+import type { Destination, PutLease, UploadJournal } from '../destinations/destination.ts';
 import type { ManifestFile } from './manifest.ts';
 
 /** The settings that say whether an export has a table, and where. */
@@ -63,6 +63,7 @@ export interface TableAttempt {
   };
   readonly ports: {
     readonly lease: PutLease;
+    readonly journal: UploadJournal;
     readNow(): Promise<Instant>;
     confirmLease(): Promise<void>;
   };

@@ -244,18 +244,26 @@ function endOfName(bytes: Buffer, start: number, end: number): number {
   return 0;
 }
 
+/** Bytes without an escape after which a text may have many more of them. */
+const fewBytes = 32;
+
 /** Behind its closing quote. */
 function endOfString(bytes: Buffer, start: number, end: number): number {
   let view: DataView | null = null;
+  let skipsFrom = start + longTextBytes;
   for (let at = start + 1; at < end; at += 1) {
-    if (at - start > longTextBytes) {
+    if (at > skipsFrom) {
       view ??= new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
       at = skipPlainBytes(view, at, end);
       if (at >= end) break;
     }
     const byte = bytes[at];
     if (byte === quoteCode) return at + 1;
-    if (byte === backslashCode) at += 1;
+    if (byte === backslashCode) {
+      at += 1;
+      // Others may follow soon: a call for each takes many times as long as the bytes between them.
+      skipsFrom = at + fewBytes;
+    }
   }
   return end;
 }

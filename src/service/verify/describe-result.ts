@@ -65,7 +65,7 @@ function leftOutOf({ leftOut, unproven, leftovers, missing }: Verified): string[
     ...(unproven.length > 1 ? [`and ${unproven.length - 1} more such intervals`] : []),
     ...(leftovers > 0
       ? [
-          `${counted(leftovers, 'file')} of uncommitted or replaced generations: Sluice removes them after a later commit`,
+          `${counted(leftovers, 'file')} of uncommitted generations: Sluice removes them after a later commit`,
         ]
       : []),
     ...(missing.running > 0

@@ -1,7 +1,12 @@
 import type { Destination } from '../../rows/destinations/destination.ts';
 import { SluiceError } from '../../foundation/domain/errors.ts';
 import { keysOfTemplates, readKey } from '../../foundation/domain/file-name.ts';
-import { manifestKey as keyOfManifest, stemsOfKey } from '../../foundation/domain/object-keys.ts';
+import {
+  isMarkerKey,
+  manifestKey as keyOfManifest,
+  rightsToRemove,
+  stemsOfKey,
+} from '../../foundation/domain/object-keys.ts';
 import { readManifestAt } from '../../rows/pipeline/manifest.ts';
 import type { Sql } from '../../state/store/database/database.ts';
 import {
@@ -10,6 +15,7 @@ import {
   isUploadKnown,
   listWriters,
 } from '../../state/store/intervals/verify-queries.ts';
+import { counted } from './finding.ts';
 import type { FolderOwner } from './places.ts';
 
 /** Where strays are looked for. */
@@ -28,7 +34,7 @@ export interface StrayPlace {
 }
 
 export interface Strays {
-  /** Files and uploads of uncommitted or replaced generations, which Sluice removes. */
+  /** Files and uploads of uncommitted generations, which Sluice removes. */
   readonly leftovers: number;
   /** Files and uploads of intervals that a run is writing. */
   readonly beingWritten: number;
@@ -65,6 +71,7 @@ export async function findStrays(
     await search.attempt('strays', () => search.lookAtFiles(prefix));
     await search.attempt('unfinished uploads', () => search.lookAtUploads(prefix));
   }
+  search.nameLeft();
   return search;
 }
 
@@ -78,6 +85,9 @@ class StraySearch implements Strays {
   readonly #manifests: ManifestNames;
   /** A key that Sluice would make for the export. */
   readonly #ourKey: RegExp;
+  /** Objects that Sluice has made and should have removed. */
+  readonly #replaced = new Set<string>();
+  readonly #markers = new Set<string>();
 
   constructor(sql: Sql, place: StrayPlace, report: (detail: string) => void) {
     this.#sql = sql;
@@ -101,6 +111,23 @@ class StraySearch implements Strays {
     }
   }
 
+  /** Names what a reader that lists the prefix sees too: a person may have to remove it, or to grant a right. */
+  nameLeft(): void {
+    const rights = `Sluice tries again to remove them, and needs ${rightsToRemove} there`;
+    if (this.#replaced.size > 0) {
+      const files = counted(this.#replaced.size, 'replaced file');
+      this.#leaveOut(
+        `${files} still there beside the current ones: ${named(this.#replaced)}. ${rights}`,
+      );
+    }
+    if (this.#markers.size > 0) {
+      const markers = counted(this.#markers.size, 'object');
+      this.#leaveOut(
+        `${markers} of tests of the store still there: ${named(this.#markers)}. A test in progress removes its own. A later one removes them a day later, and needs s3:DeleteObject there`,
+      );
+    }
+  }
+
   #isOurs(key: string): boolean {
     return this.#ourKey.test(key) && !unstorable.test(key);
   }
@@ -117,6 +144,7 @@ class StraySearch implements Strays {
       listed += 1;
       if (listed > mostListed) break;
       if (this.#isOurs(key)) keys.push(key);
+      else if (isMarkerKey(key)) this.#markers.add(key);
       if (keys.length < batch) continue;
       await this.#lookAtKeys(keys);
       keys = [];
@@ -172,10 +200,13 @@ class StraySearch implements Strays {
   ): Promise<readonly string[]> {
     if (keys.length === 0) return keys;
     const starts = [...new Set(keys.map(startOf))];
-    const { current, leftover } = await findKnownKeys(this.#sql, owners, keys, starts);
+    const { current, uncommitted, replaced } = await findKnownKeys(this.#sql, owners, keys, starts);
     return keys.filter((key) => {
-      if (leftover.has(key) && !current.has(key)) this.leftovers += 1;
-      return !current.has(key) && !leftover.has(key);
+      if (current.has(key)) return false;
+      if (replaced.has(key)) this.#replaced.add(key);
+      else if (uncommitted.has(key)) this.leftovers += 1;
+      else return true;
+      return false;
     });
   }
 
@@ -186,6 +217,13 @@ class StraySearch implements Strays {
     );
     return (await listWriters(this.#sql, near, startOf(key))).length > 0;
   }
+}
+
+const mostNamed = 5;
+
+function named(keys: ReadonlySet<string>): string {
+  const more = keys.size - mostNamed;
+  return [...keys].slice(0, mostNamed).join(', ') + (more > 0 ? ` and ${more} more` : '');
 }
 
 /** The start of the interval of a key of ours, which may be no date. */

@@ -13,7 +13,7 @@ export interface Verified extends RowSums {
   readonly bytes: number;
   /** Current intervals at a place that the export has left and that cannot be read. */
   readonly elsewhere: number;
-  /** Files of uncommitted or replaced generations that are still there. */
+  /** Files of uncommitted generations that are still there. */
   readonly leftovers: number;
   /** Intervals whose rows cannot be compared with the source any more, each with the reason. */
   readonly unproven: readonly string[];

@@ -1,5 +1,6 @@
 import type { Destination } from '../../rows/destinations/destination.ts';
 import type { SluiceError } from '../../foundation/domain/errors.ts';
+import { rightsToRemove } from '../../foundation/domain/object-keys.ts';
 import { fencesManifests } from '../../foundation/domain/store-traits.ts';
 import { type RemovalRules, removeLeftovers } from '../../rows/pipeline/leftovers.ts';
 import type { ExportTable } from '../../rows/pipeline/table-format.ts';
@@ -88,12 +89,13 @@ export async function removeFiles(
     );
   }
   if (!fault) return 'all';
-  const left = leftovers.length - removed.length - foreign.length;
+  const done = new Set([...removed, ...foreign]);
+  const remaining = leftovers.filter(({ key }) => !done.has(key)).map(({ key }) => key);
   if (removed.length > 0 && signal.aborted) {
-    log('INFO', `Sluice removes the other ${left} replaced files later.`);
+    log('INFO', `Sluice removes the other ${remaining.length} replaced files later.`);
     return 'some';
   }
-  log('WARNING', describeLeft(fault, left));
+  log('WARNING', describeRemaining(fault, remaining));
   return removed.length > 0 ? 'some' : 'failed';
 }
 
@@ -110,12 +112,12 @@ export async function removeReplaced(
   if (end !== 'all') await endRemoval(context.db, current, true);
 }
 
-function describeLeft(fault: SluiceError, files: number): string {
-  const denied = fault.code === 'destination.access_denied';
-  const remedy = denied
-    ? 'Grant the credentials permission to read and delete objects below the prefix.'
-    : `Sluice tries again by itself. ${fault.spec.remedy}`;
-  return `${files} replaced files could not be removed (${fault.message}); a reader that lists the prefix sees them beside the current ones. ${remedy}`;
+function describeRemaining(fault: SluiceError, remaining: readonly string[]): string {
+  const remedy =
+    fault.code === 'destination.access_denied'
+      ? `Grant the credentials of the export ${rightsToRemove} for these keys.`
+      : fault.spec.remedy;
+  return `${remaining.length} replaced files could not be removed: ${showKeys(remaining)}. A reader that lists their prefix sees them beside the current ones. ${remedy} Sluice tries again by itself. The reason: ${fault.message}`;
 }
 
 const keysShown = 5;

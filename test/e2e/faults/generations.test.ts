@@ -332,7 +332,7 @@ describe('a bucket that denies DeleteObject', () => {
         `select message from log_entries where export_id = $1 and level = 'WARNING'`,
         [exportId],
       );
-      return /could not be removed.*permission to read and delete/.test(
+      return /1 replaced files could not be removed: \S+\.jsonl\. .*s3:DeleteObject for these keys/.test(
         String(warnings[0]?.message),
       );
     });

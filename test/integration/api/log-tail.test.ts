@@ -114,6 +114,30 @@ test('a client that asks again much later gets all of it, page by page', async (
   expect([...seen.values()]).toEqual(['line 0', 'line 1', 'line 2', 'line 3', 'line 4']);
 });
 
+test('an answer ends before 1 MiB, and the next one goes on where it ended', async () => {
+  const { runId, read } = await createRun();
+  let { cursor } = await read();
+  await api.db.query(
+    `insert into log_entries (team_id, export_id, run_id, level, message)
+     select team_id, export_id, id, 'INFO', n || repeat('"', 1100) from runs, generate_series(1, 1000) n where id = $1`,
+    [runId],
+  );
+  const seen = new Set<number>();
+  let answers = 0;
+  for (let more = true; more; answers += 1) {
+    expect(answers).toBeLessThan(10);
+    const page = await read(`limit=1000&cursor=${cursor}`);
+    expect(JSON.stringify(page.results).length).toBeLessThan(1.1 * 2 ** 20);
+    for (const { id } of page.results) seen.add(id);
+    ({ cursor, has_more: more } = page);
+  }
+  expect([seen.size, answers > 1]).toEqual([1_000, true]);
+  // Without a cursor it has the newest.
+  const newest = await read('limit=1000');
+  expect(JSON.stringify(newest.results).length).toBeLessThan(1.1 * 2 ** 20);
+  expect(newest.results.at(-1)?.id).toBe(Math.max(...seen));
+});
+
 test('says that the run has ended', async () => {
   const { runId, read } = await createRun();
   await api.db.query(`update runs set status = 'Cancelled', finished_at = now() where id = $1`, [

@@ -132,6 +132,35 @@ describe('the row preview', () => {
     expect(await shown('limit')).toEqual(['9999-12-31T23:59:59.999999Z']);
   });
 
+  test('of JSON that is too deep is refused with the row and the remedy, alone and with a chain', async () => {
+    const [teamId] = api.tenant.projectIds;
+    await insertEvents(teamId, 'deep', 1);
+    const deepen = (levels: number) =>
+      api.db.query(
+        `update events set properties = (repeat('{"a":', $1) || '1' || repeat('}', $1))::jsonb where event = 'deep'`,
+        [levels],
+      );
+    const shown = (transformations: boolean) =>
+      preview({ transformations, destination: s3({ include_events: ['deep'] }) });
+    await deepen(5_000);
+    for (const transformations of [false, true]) {
+      const { status, body } = await shown(transformations);
+      expect(status).toBe(400);
+      expect(body.detail).toMatch(
+        /^source\.json_too_deep: .*column properties of the row with the key \{"uuid".*In dsl_query/,
+      );
+    }
+    const lab = await api.client.post(`${api.project}/batch_exports/preview`, {
+      configs: [{ plugin: 1, config: { properties: 'x' } }],
+      limit: 1,
+      trace: true,
+    });
+    expect([lab.status, lab.body.detail]).toEqual([400, expect.stringMatching(/json_too_deep/)]);
+    await deepen(999);
+    expect((await shown(false)).status).toBe(200);
+    await api.db.query(`delete from events where event = 'deep'`);
+  });
+
   test('reaches back as far as the rows lie', async () => {
     const year = 365 * 24 * 60;
     await insertEvents(api.tenant.projectIds[0], 'old', 2, 3 * year);

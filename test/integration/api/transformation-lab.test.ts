@@ -75,6 +75,23 @@ describe('the lab', () => {
     expect(free?.steps[1]?.error).not.toContain('free');
   });
 
+  test('refuses JSON that a plugin nests too deeply', async () => {
+    const plugins = `/api/organizations/${api.tenant.organizationId}/plugins`;
+    const source = `export function processEvent(event) {
+      for (let n = 0; n < event.levels; n += 1) event.properties = [event.properties];
+      return event;
+    }`;
+    const { body: plugin } = await api.client.post(plugins, { name: 'Deep', source });
+    const tried = (levels: number) =>
+      api.client.post(lab, {
+        configs: [{ plugin: plugin.id }],
+        rows: [{ uuid: 'a', event: 'x', levels, properties: 1 }],
+      });
+    expect((await tried(900)).status).toBe(200);
+    const { status, body } = await tried(1_100);
+    expect([status, body.detail]).toEqual([400, expect.stringMatching(/^source\.json_too_deep: /)]);
+  });
+
   test('applies the stored chain to the newest rows, without rounding', async () => {
     const path = `${api.project}/pipeline_transformation_configs`;
     await api.client.post(path, { ...dropEmail, order: 1, enabled: true });

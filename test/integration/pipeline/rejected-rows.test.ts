@@ -1,4 +1,5 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it, onTestFinished } from 'vitest';
+import { describeError } from '../../../src/foundation/domain/describe-error.ts';
 import { toSluiceError } from '../../../src/foundation/domain/errors.ts';
 import { readAll } from '../../conformance/destination-suite.ts';
 import {
@@ -155,3 +156,32 @@ it('makes the same files of numerics in their own form as of their JSON', async 
   expect(await made(false)).toEqual(own);
   expect(asked).toEqual(['binary', undefined]);
 });
+
+it.each(['JSONLines', 'CSV', 'Parquet'] as const)(
+  'writes no row of too deep JSON to %s: the run fails with its key, column and remedy',
+  async (file_format) => {
+    const deepen = (levels: number) =>
+      bench.database.pool.query(
+        `update events set properties = (repeat('[', $1) || repeat(']', $1))::jsonb
+          where uuid = (select min(uuid::text)::uuid from events)`,
+        [levels],
+      );
+    const encoding = encodingOf({ file_format });
+    onTestFinished(() => deepen(1).then(() => {}));
+    await deepen(1_001);
+    const { exported } = run({ encoding });
+    const error = toSluiceError(await exported.catch((thrown: unknown) => thrown));
+    expect(describeError(error)).toMatch(
+      /^source\.json_too_deep: .*column properties of the row with the key \{"uuid":"[-0-9a-f]{36}"\} has more than 1,000 levels.* drop the property/,
+    );
+    expect(error.spec).toMatchObject({ fault: 'customer', retryable: false });
+    expect(await readableKeys(opened.destination)).toEqual([]);
+    // Not selected, or as deep as is allowed.
+    const { request } = firstJob();
+    const without = { ...request, dslQuery: 'SELECT uuid, event FROM events' };
+    expect((await run({ encoding, request: without }).exported).result.rows).toBe(40);
+    await deepen(1_000);
+    const { result } = await run({ encoding, generation: 2 }).exported;
+    expect(result.rows + result.rejectedRows).toBe(40);
+  },
+);

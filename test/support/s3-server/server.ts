@@ -57,6 +57,8 @@ export interface S3Server {
   writes(bucket: string): readonly ObjectWrite[];
   /** Takes an object away, as its owner may do; it is not recorded. */
   removeObject(bucket: string, key: string): void;
+  /** Makes an object look as old as this, in milliseconds. */
+  age(bucket: string, key: string, ms: number): void;
   /** Writes and deletes of keys that a current manifest named, and manifests that named missing keys. */
   namedKeyViolations(): readonly string[];
   /** From now on it differs from S3 in these ways. */
@@ -149,6 +151,10 @@ export async function startS3Server(options: S3ServerOptions): Promise<S3Server>
     objects: (name) => snapshotObjects(bucketNamed(name)),
     uploads: (name) => snapshotUploads(bucketNamed(name)),
     removeObject: (name, key) => void state.buckets.get(name)?.objects.delete(key),
+    age(name, key, ms) {
+      const object = state.buckets.get(name)?.objects.get(key);
+      if (object) object.modifiedAt = state.now() - ms;
+    },
     writes: (name) => state.recorder.writes.filter((write) => write.bucket === name),
     namedKeyViolations: () => state.recorder.violations,
     setQuirks(quirks) {

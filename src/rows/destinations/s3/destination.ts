@@ -1,4 +1,9 @@
-import { allTraits, type Destination, type DestinationContext } from '../destination.ts';
+import {
+  allTraits,
+  type Destination,
+  type DestinationContext,
+  type UploadJournal,
+} from '../destination.ts';
 import { callDeadline, withDelayedAbort } from './call-deadline.ts';
 import { checkDestination } from './check.ts';
 import type { S3Connection } from './client.ts';
@@ -24,16 +29,17 @@ export function openS3Destination(
   /** Whether the connection's traits are only partly known: a commit probed no more than it needed. */
   let isAssuming = false;
   const { sharedProbes: shared } = context;
-  const probePuts = async (signal: AbortSignal) => {
+  const probePuts = async (signal: AbortSignal, journal?: UploadJournal) => {
     shared?.forget(connection.store);
     const known = connection.traits;
-    const puts = await probePutsOf(connection, folder, signal);
+    const puts = await probePutsOf(connection, folder, signal, journal);
     isAssuming ||= known === null;
     // A store that was not probed is assumed to behave like S3.
     connection.traits = { ...(known ?? allTraits), ...puts };
     return connection.traits;
   };
-  const probeAgain = (signal: AbortSignal) => probePuts(callDeadline(signal, probePatienceMs));
+  const probeAgain = (signal: AbortSignal, journal?: UploadJournal) =>
+    probePuts(callDeadline(signal, probePatienceMs), journal);
   return {
     get traits() {
       return isAssuming || connection.isDoubted ? null : connection.traits;
@@ -51,7 +57,7 @@ export function openS3Destination(
     async createFile(options, journal, signal) {
       const writing = { connection, limits: context, journal, signal };
       return mayPut(connection, options)
-        ? openWriter(writing, options, probeAgain)
+        ? openWriter(writing, options, (own) => probeAgain(own, journal))
         : createWriter(writing, options);
     },
     resumeFile: (options, progress, journal, signal) =>
@@ -62,11 +68,11 @@ export function openS3Destination(
       key,
       body,
       expected,
-      { confirm = async () => {}, ours = [], lease, signal: given } = {},
+      { confirm = async () => {}, ours = [], lease, journal, signal: given } = {},
     ) {
       // A put that is cut off may still take effect, so a shutdown waits for its answer.
       return withDelayedAbort(given, commitPatienceMs, (signal) => {
-        const probe = () => probeAgain(signal);
+        const probe = () => probeAgain(signal, journal);
         const options = { confirm, probe, ours, lease, signal };
         return commitManifest(connection, key, body, expected, options);
       });

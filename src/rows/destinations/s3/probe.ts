@@ -8,6 +8,7 @@ import { findWrongAddress } from './address.ts';
 import { type PutCondition, type TagForm, tagInForm } from './conditions.ts';
 import { isInternalError, isNotImplemented, StoreError } from './errors.ts';
 import { hasBytes } from './manifest.ts';
+import { removeOldMarkers } from './old-markers.ts';
 import { deleteObjects, headObject, readObject } from './objects.ts';
 import { PartDigest } from './part-digest.ts';
 import { once, putSmallObject } from './put-object.ts';
@@ -43,6 +44,7 @@ export async function probeStore(
   const trial = trialOf(connection, signal);
   const problem = await findWrongAddress(trial, folder, signal).catch(() => null);
   if (problem) throw new SluiceError('destination.invalid_config', problem);
+  for (const place of new Set([folder, parentOf(folder)])) await removeOldMarkers(trial, place);
   const beside = markerKey(parentOf(folder));
   try {
     return await probeAt(beside, connection, trial, signal, journal);
@@ -99,12 +101,17 @@ export async function probePutsOf(
   connection: S3Connection,
   folder: string,
   signal: AbortSignal,
+  journal?: UploadJournal,
 ): Promise<PutTraits> {
   const key = markerKey(folder);
+  // If this process is killed, or the removal fails, the sweep removes it.
+  await journal?.starting(key);
   try {
     return await probePuts(trialOf(connection, signal), key, signal);
   } finally {
-    await deleteObjects(connection, [key], AbortSignal.timeout(cleanupMs)).catch(() => {});
+    await deleteObjects(connection, [key], AbortSignal.timeout(cleanupMs))
+      .then(() => journal?.ended({ key, uploadId: '' }))
+      .catch(() => {});
   }
 }
 

@@ -13,14 +13,20 @@ import {
 } from '../text/fixed-values.ts';
 import { writeHex, writeInteger, writeWord } from '../text/format-integers.ts';
 import { copyBytes, decodeJsonString } from '../text/json-text.ts';
+import { pieceBytes, piecesOf } from '../text/large-rows.ts';
 import type { RowFormatter } from '../text/row-formatter.ts';
-import { mustQuote, putUnquoted, type Quoting, quotingOf } from './quoting.ts';
+import {
+  hasSpecial,
+  isMistakable,
+  mustQuote,
+  putUnquoted,
+  type Quoting,
+  quotingOf,
+} from './quoting.ts';
 
 const QUOTE = 0x22;
 const APOSTROPHE = 0x27;
 const LINE_FEED = 0x0a;
-
-const PIECE_BYTES = 1 << 15;
 
 /** How the cells of a file are separated, quoted and guarded. */
 interface CellStyle extends Quoting {
@@ -60,11 +66,10 @@ const SPARE_BYTES = maxFixedBytes + 16;
  * cells are quoted.
  */
 export function formatCsv(columns: readonly Column[], options: CsvOptions = {}): RowFormatter {
-  const style = styleOf(options);
+  const [style, width] = [styleOf(options), columns.length];
   const { delimiter, nullText } = style;
   const types = columns.map(({ type }) => type);
   const isInt4 = Uint8Array.from(types, (type) => Number(type === 'int4'));
-  const width = types.length;
   const writers = types.map((type) => fieldWriter(type, style));
   return {
     writeHeader(out) {
@@ -133,7 +138,99 @@ export function formatCsv(columns: readonly Column[], options: CsvOptions = {}):
       out.length = to;
       return row;
     },
+    writeLargeRow: largeRowWriter(types, writers, style),
   };
+}
+
+function largeRowWriter(
+  types: readonly ColumnType[],
+  writers: readonly FieldWriter[],
+  style: CellStyle,
+): RowFormatter['writeLargeRow'] {
+  const width = types.length;
+  const { delimiter, nullText } = style;
+  return function* (out, rows, row) {
+    for (const [column, type] of types.entries()) {
+      if (column > 0) out.put(delimiter);
+      const from = rows.offsets[row * width + column] as number;
+      const length = rows.lengths[row * width + column] as number;
+      if (length < 0) putWord(out, nullText);
+      else if (length > pieceBytes) yield* writeLong(out, type, rows, from, from + length, style);
+      else (writers[column] as FieldWriter)(out, rows, from, from + length);
+    }
+    out.put(LINE_FEED);
+  };
+}
+
+function putWord(out: ByteWriter, word: Buffer): void {
+  for (const byte of word) out.put(byte);
+}
+
+/** Writes a long value in pieces. */
+function* writeLong(
+  out: ByteWriter,
+  type: ColumnType,
+  value: ValueBytes,
+  from: number,
+  end: number,
+  style: CellStyle,
+): Generator<void> {
+  const { bytes } = value;
+  switch (type) {
+    case 'text':
+      return yield* writeLongCell(out, bytes, from, end, style, style.guarded);
+    case 'json':
+      return yield* writeLongCell(out, bytes, from, end, style);
+    case 'jsonb':
+      // The first byte is the version of the binary form.
+      return yield* writeLongCell(out, bytes, from + 1, end, style);
+    case 'as_json': {
+      const text = decodeJsonString(bytes, from, end);
+      yield;
+      // A number may begin with a minus; only a string can hold a formula.
+      const mayBeFormula = style.guarded && bytes[from] === QUOTE;
+      return yield* writeLongCell(out, text, 0, text.length, style, mayBeFormula);
+    }
+    case 'bytea':
+      out.ensure(2);
+      out.length = writeWord(out.view, out.length, '\\x');
+      for (const [start, to] of piecesOf(from, end)) {
+        out.ensure((to - start) * 2);
+        out.length = writeHex(out.view, out.length, bytes, start, to);
+        yield;
+      }
+      return;
+    default:
+      fieldWriter(type, style)(out, value, from, end);
+  }
+}
+
+/** Writes the same as `writeCell`, or with a guard as `writeGuarded`. */
+function* writeLongCell(
+  out: ByteWriter,
+  bytes: Buffer,
+  from: number,
+  end: number,
+  style: CellStyle,
+  isGuarded = false,
+): Generator<void> {
+  let isQuoted = isMistakable(bytes, from, end, style.nullText);
+  for (const [start, to] of piecesOf(from, end)) {
+    if (isQuoted) break;
+    isQuoted = hasSpecial(bytes, start, to, style);
+    yield;
+  }
+  if (isQuoted) out.put(QUOTE);
+  if (isGuarded && isFormula(bytes, from, end)) out.put(APOSTROPHE);
+  for (const [start, to] of piecesOf(from, end)) {
+    if (isQuoted) writeDoubled(out, bytes, start, to);
+    else {
+      out.ensure(to - start);
+      copyBytes(out, bytes, start, to);
+    }
+    yield;
+  }
+  if (isQuoted) out.put(QUOTE);
 }
 
 /**
@@ -200,6 +297,13 @@ function fieldWriter(type: ColumnType, style: CellStyle): FieldWriter {
   }
 }
 
+/** Whether a text begins as a formula, or with apostrophes before one: the reader must be able to tell it from a guarded one. */
+function isFormula(bytes: Buffer, from: number, end: number): boolean {
+  let at = from;
+  while (bytes[at] === APOSTROPHE && at < end) at += 1;
+  return at < end && beginsFormula.has(bytes[at] as number);
+}
+
 /** A cell of text. An apostrophe goes in front of a formula. */
 function writeGuarded(
   out: ByteWriter,
@@ -208,10 +312,7 @@ function writeGuarded(
   end: number,
   style: CellStyle,
 ): void {
-  // Behind apostrophes too: otherwise the reader could not tell such a text from a guarded one.
-  let at = from;
-  while (bytes[at] === APOSTROPHE && at < end) at += 1;
-  if (at === end || !beginsFormula.has(bytes[at] as number)) {
+  if (!isFormula(bytes, from, end)) {
     writeCell(out, bytes, from, end, style);
     return;
   }
@@ -245,10 +346,7 @@ function writeCell(
 
 /** What follows the first quote of a cell. */
 function writeQuotedRest(out: ByteWriter, bytes: Buffer, from: number, end: number): void {
-  // In pieces: room for a cell full of quotes would double a large value's memory.
-  for (let start = from; start < end; start += PIECE_BYTES) {
-    writeDoubled(out, bytes, start, Math.min(start + PIECE_BYTES, end));
-  }
+  writeDoubled(out, bytes, from, end);
   out.put(QUOTE);
 }
 

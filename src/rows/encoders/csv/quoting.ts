@@ -28,13 +28,18 @@ export function quotingOf(delimiter: number, nullText: Buffer): Quoting {
 }
 
 /** Whether a cell needs quotes: because of a byte in it, or because a reader could take it for another value. */
-export function mustQuote(
+export function mustQuote(bytes: Buffer, from: number, end: number, quoting: Quoting): boolean {
+  if (isMistakable(bytes, from, end, quoting.nullText)) return true;
+  return hasSpecial(bytes, from, end, quoting);
+}
+
+/** Whether a cell needs quotes because of a byte in this piece of it. */
+export function hasSpecial(
   bytes: Buffer,
   from: number,
   end: number,
-  { nullText, isSpecial }: Quoting,
+  { isSpecial }: Pick<Quoting, 'isSpecial'>,
 ): boolean {
-  if (isMistakable(bytes, from, end, nullText)) return true;
   for (let at = from; at < end; at += 1) {
     if (isSpecial[bytes[at] as number] === 1) return true;
   }
@@ -88,7 +93,7 @@ export function putUnquoted(
  * `\N` or `\.` for what they mean elsewhere. Readers such as ClickHouse drop blanks at the ends of a cell without quotes, and
  * most drop a byte order mark with which a file begins.
  */
-function isMistakable(bytes: Buffer, from: number, end: number, nullText: Buffer): boolean {
+export function isMistakable(bytes: Buffer, from: number, end: number, nullText: Buffer): boolean {
   if (from === end) return true;
   const first = bytes[from] as number;
   const last = bytes[end - 1] as number;

@@ -1,6 +1,6 @@
 import type { FormatOptions, ReadColumn, ReadRow } from '../encoder.ts';
 import { splitRecords } from '../text/split-records.ts';
-import { delimiterOf, nullTextOf } from './encode.ts';
+import { byteOrderMark, delimiterOf, nullTextOf } from './encode.ts';
 
 export async function* readCsv(
   text: AsyncIterable<Buffer>,
@@ -9,29 +9,29 @@ export async function* readCsv(
 ): AsyncGenerator<ReadRow> {
   const { csvFormulaGuard = false, csvDelimiter = 'comma', csvNull } = options;
   const { csvBom = false, csvHeader = true, schema } = options;
-  const fieldsOf = fieldReader(delimiterOf[csvDelimiter], nullTextOf(csvNull));
+  const delimiter = delimiterOf[csvDelimiter].charCodeAt(0);
+  const nullText = nullTextOf(csvNull);
+  if (!csvHeader && !schema) throw new Error('the columns of a CSV without a header are not known');
   const indicesIn = (header: readonly (string | null)[]) =>
     columns.map(({ name }) => indexIn(name, header));
-  if (!csvHeader && !schema) throw new Error('the columns of a CSV without a header are not known');
   let indices = csvHeader ? null : indicesIn(schema?.map(({ name }) => name) ?? []);
   let isFirst = true;
   const isText = columns.map(
     ({ type }) => csvFormulaGuard && (type === 'text' || type === 'as_json'),
   );
   for await (const record of splitRecords(text, true)) {
-    const text = record.toString('utf8');
     // A value can also begin with this character.
-    const line = isFirst && csvBom ? text.replace(/^\ufeff/, '') : text;
+    const hasMark = isFirst && csvBom && record.indexOf(byteOrderMark) === 0;
     isFirst = false;
+    const fields = findFields(record, hasMark ? byteOrderMark.length : 0, delimiter);
     if (indices) {
-      const fields = fieldsOf(line);
       yield indices.map((index, at) => {
         const field = fields[index];
         if (field === undefined) throw new Error(`a record has only ${fields.length} fields`);
-        return unguard(field, isText[at]);
+        return unguard(textOf(record, field, nullText), isText[at]);
       });
     } else {
-      indices = indicesIn(fieldsOf(line));
+      indices = indicesIn(fields.map((field) => textOf(record, field, nullText)));
     }
   }
 }
@@ -47,32 +47,52 @@ function unguard(field: string | null, isGuarded: boolean | undefined): string |
   return field !== null && isGuarded ? field.replace(/^'(?='*[=+\-@\t\r])/, '') : field;
 }
 
-/** The fields of a record of RFC 4180; a field of `nullText` without quotes is null. */
-function fieldReader(delimiter: string, nullText: string) {
-  const cellEnd = new RegExp(`[\\${delimiter}\\r\\n]`, 'g');
-  return (record: string): readonly (string | null)[] => {
-    const fields: (string | null)[] = [];
-    for (let position = 0; ; position += 1) {
-      let field: string | null;
-      if (record[position] === '"') {
-        field = '';
-        for (;;) {
-          const quote = record.indexOf('"', position + 1);
-          if (quote === -1) throw new Error('a quoted field does not end');
-          field += record.slice(position + 1, quote);
-          position = quote + 1;
-          if (record[position] !== '"') break;
-          field += '"';
-        }
-      } else {
-        cellEnd.lastIndex = position;
-        const end = cellEnd.exec(record)?.index ?? record.length;
-        const found = record.slice(position, end);
-        field = found === nullText ? null : found;
-        position = end;
-      }
-      fields.push(field);
-      if (record[position] !== delimiter) return fields;
-    }
-  };
+/** The position of a field in the bytes of its record, without the quotes around it. */
+interface Field {
+  readonly start: number;
+  readonly end: number;
+  readonly isQuoted: boolean;
+}
+
+const quote = 0x22;
+const lineFeed = 0x0a;
+const carriageReturn = 0x0d;
+
+/** The fields of a record of RFC 4180. Only those that are wanted become text: a record may have many MiB. */
+function findFields(record: Buffer, first: number, delimiter: number): readonly Field[] {
+  const fields: Field[] = [];
+  for (let at = first; ; at += 1) {
+    const isQuoted = record[at] === quote;
+    const start = isQuoted ? at + 1 : at;
+    at = isQuoted ? endOfQuoted(record, start) : endOfPlain(record, start, delimiter);
+    fields.push({ start, end: at, isQuoted });
+    if (isQuoted) at += 1;
+    if (record[at] !== delimiter) return fields;
+  }
+}
+
+/** The position of the quote that ends a field; a doubled one is of the field. */
+function endOfQuoted(record: Buffer, start: number): number {
+  for (let at = start; at < record.length; at += 1) {
+    if (record[at] !== quote) continue;
+    if (record[at + 1] !== quote) return at;
+    at += 1;
+  }
+  throw new Error('a quoted field does not end');
+}
+
+function endOfPlain(record: Buffer, start: number, delimiter: number): number {
+  let at = start;
+  for (; at < record.length; at += 1) {
+    const byte = record[at];
+    if (byte === delimiter || byte === lineFeed || byte === carriageReturn) break;
+  }
+  return at;
+}
+
+/** A field of `nullText` without quotes is null. */
+function textOf(record: Buffer, { start, end, isQuoted }: Field, nullText: string): string | null {
+  const text = record.toString('utf8', start, end);
+  if (isQuoted) return text.includes('""') ? text.replaceAll('""', '"') : text;
+  return text === nullText ? null : text;
 }

@@ -9,7 +9,14 @@ import {
   type ValueBytes,
 } from '../text/fixed-values.ts';
 import { writeHex, writeInteger, writeWord } from '../text/format-integers.ts';
-import { writeJsonbValue, writeJsonString, writeJsonValue } from '../text/json-text.ts';
+import {
+  copyBytes,
+  writeJsonbValue,
+  writeJsonCharacters,
+  writeJsonString,
+  writeJsonValue,
+} from '../text/json-text.ts';
+import { pieceBytes, piecesOf } from '../text/large-rows.ts';
 import { putBytes, putOneLine, putPlainString } from '../text/plain-text.ts';
 import type { RowFormatter } from '../text/row-formatter.ts';
 
@@ -17,6 +24,8 @@ const QUOTE = 0x22;
 const FIELD_BYTES = 1 << 12;
 /** `null` as a word. */
 const NULL = 0x6e756c6c;
+/** Before the hexadecimal digits of a bytea. */
+const BYTEA_START = '"\\\\x';
 const LINE_FEED = 0x0a;
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
@@ -33,7 +42,8 @@ export function formatJsonLines(columns: readonly Column[]): RowFormatter {
   const types = columns.map(({ type }) => type);
   const writers = types.map(fieldWriter);
   const isInt4 = Uint8Array.from(types, (type) => Number(type === 'int4'));
-  const { words, ends, lengths: headLengths } = headsOf(columns);
+  const heads = headsOf(columns);
+  const { words, ends, lengths: headLengths } = wordsOf(heads);
   return {
     writeHeader() {},
     // The end of the row is in local variables while nothing else writes: a call per field costs as much as the field.
@@ -99,7 +109,75 @@ export function formatJsonLines(columns: readonly Column[]): RowFormatter {
       out.length = to;
       return row;
     },
+    writeLargeRow: largeRowWriter(types, writers, heads),
   };
+}
+
+function largeRowWriter(
+  types: readonly ColumnType[],
+  writers: readonly FieldWriter[],
+  heads: readonly Buffer[],
+): RowFormatter['writeLargeRow'] {
+  const width = types.length;
+  return function* (out, rows, row) {
+    const { offsets, lengths } = rows;
+    for (const [column, type] of types.entries()) {
+      const head = heads[column] as Buffer;
+      out.ensure(head.length + SPARE_BYTES);
+      copyBytes(out, head, 0, head.length);
+      const from = offsets[row * width + column] as number;
+      const length = lengths[row * width + column] as number;
+      if (length < 0) out.length = writeWord(out.view, out.length, 'null');
+      else if (length <= pieceBytes)
+        (writers[column] as FieldWriter)(out, rows, from, from + length);
+      else yield* writeLong(out, type, rows, from, from + length);
+    }
+    if (width === 0) out.put(OPEN_BRACE);
+    out.put(CLOSE_BRACE);
+    out.put(LINE_FEED);
+  };
+}
+
+/** Writes a long value in pieces. */
+function* writeLong(
+  out: ByteWriter,
+  type: ColumnType,
+  value: ValueBytes,
+  from: number,
+  end: number,
+): Generator<void> {
+  const { bytes } = value;
+  switch (type) {
+    case 'text':
+      out.put(QUOTE);
+      for (const [start, to] of piecesOf(from, end)) {
+        writeJsonCharacters(out, bytes, start, to);
+        yield;
+      }
+      out.put(QUOTE);
+      return;
+    case 'bytea':
+      out.ensure(SPARE_BYTES);
+      out.length = writeWord(out.view, out.length, BYTEA_START);
+      for (const [start, to] of piecesOf(from, end)) {
+        out.ensure((to - start) * 2);
+        out.length = writeHex(out.view, out.length, bytes, start, to);
+        yield;
+      }
+      out.put(QUOTE);
+      return;
+    case 'json':
+    case 'jsonb':
+    case 'as_json':
+      // The first byte of jsonb is the version of the binary form.
+      for (const [start, to] of piecesOf(type === 'jsonb' ? from + 1 : from, end)) {
+        writeJsonValue(out, bytes, start, to);
+        yield;
+      }
+      return;
+    default:
+      fieldWriter(type)(out, value, from, end);
+  }
 }
 
 /** What precedes the values of a line, as the parts of one array. */
@@ -112,10 +190,12 @@ interface Heads {
   readonly lengths: Int32Array;
 }
 
-function headsOf(columns: readonly Column[]): Heads {
-  const heads = columns.map(({ name }, index) =>
+const headsOf = (columns: readonly Column[]): readonly Buffer[] =>
+  columns.map(({ name }, index) =>
     Buffer.from(`${index === 0 ? '{' : ','}${JSON.stringify(name)}:`),
   );
+
+function wordsOf(heads: readonly Buffer[]): Heads {
   const words = heads.map((bytes) => {
     const count = Math.ceil(bytes.length / 4);
     const padded = Buffer.concat([bytes], count * 4);
@@ -245,7 +325,7 @@ function writeNumericField(out: ByteWriter, { bytes }: ValueBytes, from: number)
 /** `"\\x0aff"`: PostgreSQL's hexadecimal form as a JSON string. */
 function writeBytea(out: ByteWriter, { bytes }: ValueBytes, from: number, end: number): void {
   out.ensure((end - from) * 2 + 5);
-  const at = writeWord(out.view, out.length, '"\\\\x');
+  const at = writeWord(out.view, out.length, BYTEA_START);
   out.length = writeHex(out.view, at, bytes, from, end);
   out.bytes[out.length] = QUOTE;
   out.length += 1;

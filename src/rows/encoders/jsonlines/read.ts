@@ -1,9 +1,9 @@
 import { streamCodecOf } from '../codecs/stream-compressions.ts';
 import type { ReadColumn, ReadRow } from '../encoder.ts';
 import { splitRecords } from '../text/split-records.ts';
-import { rawProperty } from './raw-json.ts';
+import { findMembers, readString } from './raw-json.ts';
 
-type JsonObject = Readonly<Record<string, unknown>>;
+const quote = 0x22;
 
 /** @param inside the property of a line that holds the row; null if the line is the row */
 export async function* readJsonLines(
@@ -11,18 +11,21 @@ export async function* readJsonLines(
   columns: readonly ReadColumn[],
   inside: string | null = null,
 ): AsyncGenerator<ReadRow> {
+  const names = new Set(columns.map(({ name }) => name));
+  const holder = new Set(inside === null ? [] : [inside]);
   for await (const record of splitRecords(text, false)) {
-    const line = record.toString('utf8');
-    const json = inside === null ? line : (rawProperty(line, inside) ?? '');
-    const row = JSON.parse(json) as JsonObject;
+    const start = inside === null ? 0 : findMembers(record, holder).get(inside)?.start;
+    if (start === undefined) throw new Error(`a record has no ${inside}`);
+    const members = findMembers(record, names, start);
     yield columns.map(({ name, type }) => {
-      const value = Object.hasOwn(row, name) ? row[name] : undefined;
-      if (value === null) return null;
+      const bounds = members.get(name);
       // A row that a step rejected has only its keys.
-      if (value === undefined && inside !== null) return undefined;
-      if (value === undefined) throw new Error(`column not found: ${name}`);
-      const isText = typeof value === 'string' && type !== 'json' && type !== 'jsonb';
-      return isText ? value : (rawProperty(json, name) ?? '');
+      if (bounds === undefined && inside !== null) return undefined;
+      if (bounds === undefined) throw new Error(`column not found: ${name}`);
+      const isText = record[bounds.start] === quote && type !== 'json' && type !== 'jsonb';
+      if (isText) return readString(record, bounds);
+      const value = record.toString('utf8', bounds.start, bounds.end);
+      return value === 'null' ? null : value;
     });
   }
 }

@@ -18,19 +18,31 @@ const ESCAPED_BYTES = 6;
 /** A JSON string of UTF-8 text, with the quotes. */
 export function writeJsonString(out: ByteWriter, bytes: Buffer, from: number, end: number): void {
   out.ensure(end - from + 2);
-  out.bytes[out.length] = QUOTE;
-  out.length += 1;
+  out.put(QUOTE);
+  writeJsonCharacters(out, bytes, from, end);
+  out.put(QUOTE);
+}
+
+/** The content of a JSON string of UTF-8 text, or a piece of it. */
+export function writeJsonCharacters(
+  out: ByteWriter,
+  bytes: Buffer,
+  from: number,
+  end: number,
+): void {
+  out.ensure(end - from);
   const view =
     end - from < longTextBytes
       ? null
       : new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   let plainFrom = from;
   for (;;) {
-    const special = findSpecial(
-      bytes,
-      view ? skipPlainBytes(view, plainFrom, end) : plainFrom,
-      end,
-    );
+    const near = Math.min(end, plainFrom + SHORT_BYTES);
+    let special = findSpecial(bytes, plainFrom, near);
+    // A text may have nothing but escapes: a call for each would take many times as long.
+    if (special === near && near < end) {
+      special = findSpecial(bytes, view ? skipPlainBytes(view, near, end) : near, end);
+    }
     copyBytes(out, bytes, plainFrom, special);
     if (special === end) break;
     const replacement = escapeOf(bytes[special] as number);
@@ -38,7 +50,6 @@ export function writeJsonString(out: ByteWriter, bytes: Buffer, from: number, en
     copyBytes(out, replacement, 0, replacement.length);
     plainFrom = special + 1;
   }
-  out.put(QUOTE);
 }
 
 function findSpecial(bytes: Buffer, from: number, end: number): number {

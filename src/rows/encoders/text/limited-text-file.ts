@@ -2,7 +2,8 @@ import { ByteWriter, viewOf } from '../../../foundation/domain/byte-writer.ts';
 import type { RowBlock } from '../../../foundation/domain/row-block.ts';
 import type { StreamCodec } from '../codecs/codec.ts';
 import type { FileEncoder } from '../encoder.ts';
-import { type RowFormatter, viewRows } from './row-formatter.ts';
+import { largeRowsOf, writeInTurns } from './large-rows.ts';
+import { type RowFormatter, type ViewedRows, viewRows } from './row-formatter.ts';
 
 /** A chunk has at most a twelfth of the file, so that the last one leaves less than a tenth empty. */
 const chunkShare = 1 / 12;
@@ -48,7 +49,12 @@ export class LimitedTextFile implements FileEncoder {
   async write(block: RowBlock): Promise<readonly Uint8Array[]> {
     this.taken = 0;
     const rows = viewRows(block);
+    const isLarge = largeRowsOf(block);
     while (this.taken < block.rowCount) {
+      if (isLarge(this.taken)) {
+        if (!(await this.#takeLargeRow(rows))) break;
+        continue;
+      }
       const before = this.#out.length;
       this.#formatter.writeRows(this.#out, rows, this.taken, this.taken + 1, 0);
       const isChunkFull = this.#out.length > this.#chunkBytes;
@@ -100,6 +106,33 @@ export class LimitedTextFile implements FileEncoder {
   async #giveLargeRow(): Promise<void> {
     await this.#give(this.#out.take(this.#chunkBytes));
     this.#hasReserve = false;
+  }
+
+  /** @returns false if there is no room for it; then it is not in the file */
+  async #takeLargeRow(rows: ViewedRows): Promise<boolean> {
+    if (this.#out.length > 0) await this.#give(this.#out.take(this.#chunkBytes));
+    const pieces: Buffer[] = [];
+    const out = new ByteWriter(maxChunkBytes);
+    let bytes = 0;
+    const take = async () => {
+      bytes += out.length;
+      pieces.push(out.take(maxChunkBytes));
+    };
+    await writeInTurns(
+      this.#formatter.writeLargeRow(out, rows, this.taken),
+      out,
+      maxChunkBytes,
+      take,
+    );
+    await take();
+    this.#hasReserve = !this.#hasRows || (await this.#hasRoom(bytes));
+    if (!this.#hasReserve) return false;
+    // None is held longer than it must.
+    for (let piece = pieces.shift(); piece; piece = pieces.shift()) await this.#give(piece);
+    this.#hasReserve = false;
+    this.#hasRows = true;
+    this.taken += 1;
+    return true;
   }
 
   async #hasRoom(bytes: number): Promise<boolean> {

@@ -26,4 +26,6 @@ export interface RowFormatter {
     end: number,
     fullBytes: number,
   ): number;
+  /** Writes one row of any size, and stops after each piece: what is in `out` may be taken then. */
+  writeLargeRow(out: ByteWriter, rows: ViewedRows, row: number): Generator<void>;
 }

@@ -10,6 +10,7 @@ import type {
   ReadColumn,
   ReadRow,
 } from '../encoder.ts';
+import { largeRowsOf, writeInTurns } from './large-rows.ts';
 import { LimitedTextFile } from './limited-text-file.ts';
 import { type RowFormatter, viewRows } from './row-formatter.ts';
 import { splitRecords } from './split-records.ts';
@@ -79,10 +80,21 @@ export class TextFile implements FileEncoder {
   async write(block: RowBlock): Promise<readonly Uint8Array[]> {
     const ready: Uint8Array[] = [];
     const rows = viewRows(block);
-    for (let row = 0; row < block.rowCount; ) {
-      row = this.#formatter.writeRows(this.#out, rows, row, block.rowCount, CHUNK_BYTES);
-      if (this.#out.length < CHUNK_BYTES) continue;
+    const isLarge = largeRowsOf(block);
+    const take = async () => {
       ready.push(...(await this.#codec.write(this.#out.take(CHUNK_BYTES + SPARE_BYTES))));
+    };
+    for (let row = 0; row < block.rowCount; ) {
+      let end = row;
+      while (end < block.rowCount && !isLarge(end)) end += 1;
+      if (end > row) {
+        row = this.#formatter.writeRows(this.#out, rows, row, end, CHUNK_BYTES);
+      } else {
+        const written = this.#formatter.writeLargeRow(this.#out, rows, row);
+        await writeInTurns(written, this.#out, CHUNK_BYTES, take);
+        row += 1;
+      }
+      if (this.#out.length >= CHUNK_BYTES) await take();
     }
     return ready;
   }

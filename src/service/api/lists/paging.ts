@@ -1,11 +1,11 @@
 import { setImmediate } from 'node:timers/promises';
 import { parseSpanBack, parseTime } from '../../../foundation/domain/parse-time.ts';
+import { maxPageBytes } from '../../../foundation/domain/page-bytes.ts';
 import type { OffsetPage, PageRequest, TimeBound } from '../../../state/store/database/lists.ts';
 import type { Request } from '../api.ts';
 
 const defaultLimit = 100;
 const maxLimit = 1_000;
-const maxPageBytes = 1024 ** 2;
 
 interface PageQuery {
   readonly limit?: number | undefined;

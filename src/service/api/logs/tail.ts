@@ -35,7 +35,10 @@ export const LogTail = named(
 const TailQuery = Type.Object({
   cursor: Type.Optional(Type.String({ description: 'That of the answer before.' })),
   limit: Type.Optional(
-    Type.Integer({ minimum: 1, description: 'Number of entries; 100, at most 1000.' }),
+    Type.Integer({
+      minimum: 1,
+      description: 'Number of entries; 100, at most 1000. An answer also ends before 1 MiB.',
+    }),
   ),
 });
 

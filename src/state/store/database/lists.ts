@@ -1,3 +1,4 @@
+import { maxPageBytes } from '../../../foundation/domain/page-bytes.ts';
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 
 /** A position in a list that is ordered by a time, then by id. */
@@ -69,11 +70,8 @@ export interface OffsetPage<T> {
 export const jsonBytes = (text: string): string =>
   `coalesce(octet_length(to_json(${text})::text), 0)`;
 
-/** A page ends after the row that exceeds these bytes, however few rows it has. */
-const maxPageBytes = 1024 ** 2;
-
 /**
- * SQL of the rows of a page, up to the page's size; always the first.
+ * SQL of the rows of a page, to the one that exceeds the page's size; always the first.
  *
  * @param page a SELECT of the rows, with their size in an answer as `size`
  * @param order the order of the page, of columns of `page`

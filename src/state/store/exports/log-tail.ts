@@ -1,3 +1,4 @@
+import { maxPageBytes } from '../../../foundation/domain/page-bytes.ts';
 import type { Sql } from '../database/database.ts';
 import type { LogEntry } from './log-entries.ts';
 import { prepared } from '../database/prepared.ts';
@@ -50,8 +51,22 @@ const since = prepared(
      where l.export_id = $1 and l.run_id = $2 and ${writer} >= $4::bigint and l.id > $5::bigint order by l.id limit $3`),
 );
 
+/** What a client gets of an entry besides its message, at most. */
+const otherBytes = 400;
+
+/** How many of the entries fit an answer; always one. */
+function countFitting(entries: readonly TailEntry[]): number {
+  let bytes = 0;
+  for (const [count, { message }] of entries.entries()) {
+    bytes += otherBytes + Buffer.byteLength(JSON.stringify(message));
+    if (bytes > maxPageBytes && count > 0) return count;
+  }
+  return entries.length;
+}
+
 /**
- * What was written to the log of a run since `position`; without a position its newest entries. No entry is ever left out.
+ * What was written to the log of a run since `position`, up to the size of a page; without a position its newest entries. No entry
+ * is ever left out.
  *
  * @returns null if the position is not of this database, as it is after a restore
  */
@@ -70,10 +85,15 @@ export async function findLogTail(
   if (!first) throw new Error('a left join returned no row');
   if (position !== null && Number(position.transaction) > first.upcoming) return null;
   const found = rows.flatMap((row) => (row.id === null ? [] : [row]));
-  const entries = found.slice(0, limit);
-  const last = entries.at(-1);
   const next = position?.page?.next ?? first.oldest;
-  if (position === null || found.length <= limit || !last) {
+  if (position === null) {
+    // The newest of the newest.
+    const entries = found.slice(-countFitting(found.toReversed()));
+    return { entries, position: { transaction: next, page: null }, hasMore: false };
+  }
+  const entries = found.slice(0, Math.min(limit, countFitting(found)));
+  const last = entries.at(-1);
+  if (found.length === entries.length || !last) {
     return { entries, position: { transaction: next, page: null }, hasMore: false };
   }
   const page = { afterId: last.id, next };

@@ -260,8 +260,10 @@ export interface PlaceOwner {
 export interface KnownKeys {
   /** A current receipt names them. */
   readonly current: ReadonlySet<string>;
-  /** Sluice removes them later. */
-  readonly leftover: ReadonlySet<string>;
+  /** Of a commit that was begun and not confirmed. */
+  readonly uncommitted: ReadonlySet<string>;
+  /** They were current. Sluice removes them, if the destination allows it. */
+  readonly replaced: ReadonlySet<string>;
 }
 
 const idsAndVersions = (owners: readonly PlaceOwner[]) => [
@@ -286,13 +288,13 @@ export async function findKnownKeys(
                            select f ->> 'key' from jsonb_array_elements(c.files || c.rejected_files) f) k
       where k.key = any ($3::text[])
      union all
-     select 'leftover', l.key from owner o join leftover_files l
+     select case when l.uncommitted then 'uncommitted' else 'replaced' end, l.key from owner o join leftover_files l
          on l.export_id = o.export_id and l.destination_version = o.version and l.key = any ($3::text[])`,
     [...idsAndVersions(owners), keys, starts],
   );
   const of = (wanted: keyof KnownKeys) =>
     new Set(rows.flatMap(({ kind, key }) => (kind === wanted ? [key] : [])));
-  return { current: of('current'), leftover: of('leftover') };
+  return { current: of('current'), uncommitted: of('uncommitted'), replaced: of('replaced') };
 }
 
 /** Exports, of these, with a live run of an interval with this start. */
