@@ -130,6 +130,15 @@ export function commonFolder(
   return normalizePath(varies < 0 ? text : text.slice(0, text.lastIndexOf('/') + 1));
 }
 
+/** The folders, without those within others. */
+export function topFolders(folders: readonly string[]): readonly string[] {
+  const unique = [...new Set(folders)];
+  return unique.filter(
+    (folder) =>
+      !unique.some((other) => other !== folder && (other === '' || folder.startsWith(`${other}/`))),
+  );
+}
+
 /** The most bytes that a folder of a rendered template can have. */
 export function longestName(template: string): number {
   const { pieces } = parse(template);

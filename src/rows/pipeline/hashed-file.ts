@@ -64,31 +64,22 @@ export class HashedFile {
     return this.#writer.flush();
   }
 
-  complete(
-    options: Pick<CompleteOptions, 'replaces' | 'lease'>,
-  ): Promise<{ readonly etag: string | null }> {
-    return this.#writer.complete({ ...options, sha256: this.entry().sha256 });
+  complete(options: CompleteOptions): Promise<{ readonly etag: string | null }> {
+    return this.#writer.complete(options);
   }
 
   abort(): Promise<void> {
     return this.#writer.abort();
-  }
-
-  suspend(): Promise<void> {
-    return this.#writer.suspend();
   }
 }
 
 /** Each has some seconds, so they must not all begin at once. */
 const endedAtOnce = 8;
 
-/** Aborts or suspends files, whatever becomes of each. */
-export async function endAll(
-  files: readonly HashedFile[],
-  end: (file: HashedFile) => Promise<void>,
-): Promise<void> {
+/** Aborts files. A look of the sweep aborts the uploads of those that fail. */
+export async function abortAll(files: readonly HashedFile[]): Promise<void> {
   for (let at = 0; at < files.length; at += endedAtOnce) {
-    await Promise.allSettled(files.slice(at, at + endedAtOnce).map(end));
+    await Promise.allSettled(files.slice(at, at + endedAtOnce).map((file) => file.abort()));
   }
 }
 

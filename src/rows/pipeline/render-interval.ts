@@ -1,6 +1,6 @@
 import { keyNames, usualFileName } from '../../foundation/domain/file-name.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
-import type { Destination, UploadJournal } from '../destinations/destination.ts';
+import { type Destination, unrecorded } from '../destinations/destination.ts';
 import { withOpenSteps } from '../sandbox/open-steps.ts';
 import type { Source } from '../sources/source.ts';
 import type { Step, StepDefinition } from '../transforms/step.ts';
@@ -27,13 +27,6 @@ export interface RenderedInterval {
   readonly files: readonly ManifestFile[];
   readonly rejectedFiles: readonly ManifestFile[];
 }
-
-const noJournal: UploadJournal = {
-  async starting() {},
-  async started() {},
-  async progressed() {},
-  async ended() {},
-};
 
 /**
  * Makes the files of an interval with a transformation chain again, at a destination of the caller's own,
@@ -77,9 +70,7 @@ async function renderWith(
       names: keyNames('', usualFileName, job.interval),
       generation: 1,
       writesManifest: false,
-      journal: noJournal,
-      uploads: [],
-      confirm: async () => {},
+      journal: unrecorded,
     });
     let droppedRows = 0;
     for (const slice of snapshot.slices) {
