@@ -539,8 +539,8 @@ create table accepted_intervals (
   primary key (export_id, data_interval_start, data_interval_end)
 );
 
--- Places where attempts have begun uploads since the sweep last found none there: it lists them, and aborts those of attempts
--- that are over.
+-- Places with uploads that attempts have begun since the sweep last saw none there: it lists them, and aborts those of dead
+-- attempts.
 create table upload_places (
   export_id uuid not null references batch_exports (id) on delete cascade,
   destination_version integer not null,

@@ -378,7 +378,14 @@ test('a deleted organization loses its runs in progress, its uploads, keys and r
   expect(Number(remaining?.files) + Number(remaining?.manifests)).toBe(
     files.filter((at) => !foreign.some((id) => at.startsWith(id))).length,
   );
-  for (const table of ['runs', 'receipts', 'log_entries', 'log_counts', 'uploads', 'outbox']) {
+  for (const table of [
+    'runs',
+    'receipts',
+    'log_entries',
+    'log_counts',
+    'upload_places',
+    'outbox',
+  ]) {
     expect((await pool.query(`select from ${table}`)).rowCount, table).toBe(0);
   }
   expect(await jobsOf(runs)).toBe(0);

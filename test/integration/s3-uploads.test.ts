@@ -174,7 +174,11 @@ describe('an upload to S3', () => {
     const { server, destination } = started;
     await upload(started, twoParts, 'a');
     const complete = { operation: 'CompleteMultipartUpload' } as const;
-    const silent = server.faults.add({ match: complete, probability: 1, effect: { halfOpen: true } });
+    const silent = server.faults.add({
+      match: complete,
+      probability: 1,
+      effect: { halfOpen: true },
+    });
     const writer = await destination.createFile(options('a'), recordingJournal().journal);
     await writer.write(twoParts);
     const replaces = server.objects('exports')[0]?.etag ?? '';

@@ -76,10 +76,6 @@ export function rejectedKey(key: string): string {
 /** Begins the name of each object that a test, a probe or a comparison of places writes and removes again. */
 export const markerPrefix = '.sluice-test-';
 
-export function isMarkerKey(key: string): boolean {
-  return key.slice(key.lastIndexOf('/') + 1).startsWith(markerPrefix);
-}
-
 /** Far above what any interval reaches, and far below what our tables can hold. */
 const maxGeneration = 1_000_000_000;
 

@@ -109,7 +109,7 @@ export interface UploadJournal {
   /** Begins the names of markers that a probe writes: they show whose they are. */
   readonly marker: string;
   /**
-   * Must be durable before the store is asked for an upload, or for a marker: somebody must look for what is left.
+   * Must be durable before the store is asked for an upload, or for a marker: a sweep must look for what is left.
    *
    * @throws SluiceError `run.lease_lost`: then none may be begun
    */
@@ -118,7 +118,7 @@ export interface UploadJournal {
   sent(key: string, part: number, bytes: number): Promise<void>;
 }
 
-/** For what ends within one request to us: nobody looks for it. */
+/** For what ends within one request to us: no sweep looks for it. */
 export const unrecorded: UploadJournal = {
   marker: '',
   starting: async () => {},
@@ -206,7 +206,7 @@ export interface Destination {
   ): Promise<FileWriter>;
   /** Aborts an upload that another attempt left behind; an unknown one is no error. */
   abortUpload(upload: UploadRef, signal?: AbortSignal): Promise<void>;
-  /** Uploads under `prefix`, to abort those that nobody finishes. */
+  /** Uploads under `prefix`, to abort the abandoned ones. */
   listUploads(prefix: string, signal?: AbortSignal): AsyncIterable<UploadRef>;
   /**
    * The commit point: puts the manifest if the current one is still `expected`, else throws

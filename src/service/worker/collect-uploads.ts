@@ -81,7 +81,7 @@ async function lookAt(
   try {
     for (const folder of folders) {
       for await (const some of inBatches(destination.listUploads(slashed(folder), signal))) {
-        const judged = await judgeUploads(db, place, some.map(describeUpload));
+        const judged = await judgeUploads(db, exportId, some.map(describeUpload));
         const ours = judged.filter((upload) => isOf(upload, exportId, model, named));
         const held = new Set(ours.filter(isHeld).map(({ key }) => key));
         const abandoned = new Set(ours.map(({ key }) => key).filter((key) => !held.has(key)));
@@ -191,11 +191,7 @@ async function removeAll(
   }
 }
 
-async function warn(
-  db: Sql,
-  { teamId, exportId }: UploadPlace,
-  caught: unknown,
-): Promise<void> {
+async function warn(db: Sql, { teamId, exportId }: UploadPlace, caught: unknown): Promise<void> {
   const message =
     `Sluice stopped looking for unfinished uploads of this export after ${maxLooks} tries ` +
     `(${toSluiceError(caught).message}). A lifecycle rule of the bucket can remove them.`;

@@ -65,7 +65,8 @@ describe('uploads that their attempt could not abort', () => {
       .join('-');
 
   async function begin(...keys: readonly string[]): Promise<void> {
-    for (const key of keys) await store.destination.createFile(options(key), recordingJournal().journal);
+    for (const key of keys)
+      await store.destination.createFile(options(key), recordingJournal().journal);
   }
 
   const uploads = () => store.server.uploads(bucket).map(({ key }) => key);
@@ -114,7 +115,7 @@ describe('uploads that their attempt could not abort', () => {
     ];
     await begin(...foreign, `${stem}.jsonl`, `${stem}.jsonl_rejected.jsonl`);
     expect(await look()).toEqual([]);
-    // Nobody knows yet that the worker was killed.
+    // As far as our database knows, the worker lives.
     expect(uploads()).toHaveLength(foreign.length + 2);
     await expireLease(side.db, killed.runId);
     const next = await claim(side, killed.runId);
@@ -172,10 +173,11 @@ describe('uploads that their attempt could not abort', () => {
     expect(uploads()).toEqual([key]);
     await complete(side.context, next);
     const receipt = (manifestKey: string, generation: number) =>
-      side.db.query(
-        'update receipts set manifest_key = $2, generation = $3 where export_id = $1',
-        [next.exportId, manifestKey, generation],
-      );
+      side.db.query('update receipts set manifest_key = $2, generation = $3 where export_id = $1', [
+        next.exportId,
+        manifestKey,
+        generation,
+      ]);
     // At another prefix: the manifest of the sleeper is not refused yet.
     await receipt('q/m.json', 2);
     await look();

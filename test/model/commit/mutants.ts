@@ -17,7 +17,7 @@ export const mutants = {
   delete_again_before_the_look:
     'files are deleted the second time while an upload may still become one',
   abort_what_a_live_attempt_has: 'a look aborts uploads by their age alone',
-  abort_what_a_sleeper_has: 'a look aborts an upload whose commit may be under way',
+  abort_what_a_sleeper_has: 'a look aborts an upload whose commit may be in progress',
   forget_the_place_at_once: 'a look forgets a place where an upload may have begun since',
   adopt_without_digests: 'a manifest of the own run is recorded without a look at its digests',
   generation_from_receipt_only: 'generations are counted from the receipt, not from all runs',

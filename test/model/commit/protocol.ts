@@ -259,7 +259,11 @@ function putManifest(state: State, attempt: Attempt, rules: Rules): Attempt {
 }
 
 /** If-Match for a manifest that was there, If-None-Match for the first one. */
-export function mayReplace(there: Manifest | null, expected: Manifest | null, store: Store): boolean {
+export function mayReplace(
+  there: Manifest | null,
+  expected: Manifest | null,
+  store: Store,
+): boolean {
   if (expected === null) return there === null || !store.ifNoneMatch;
   return there?.tag === expected.tag || !store.ifMatch;
 }

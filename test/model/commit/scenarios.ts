@@ -227,10 +227,7 @@ export const mutantScenarios: Record<Mutant, readonly [Scenario, RegExp]> = {
     scenarios['two attempts, then a re-run with other bytes, with failures'],
     /^C[345]$/,
   ],
-  share_a_generation: [
-    scenarios['a store with conditions on puts, not on completing'],
-    /^C[134]$/,
-  ],
+  share_a_generation: [scenarios['a store with conditions on puts, not on completing'], /^C[134]$/],
   remove_uncommitted_early: [scenarios['the sweep beside attempts'], /^C[13]$/],
   delete_own_files_after_a_conflict: [
     scenarios['two attempts, then a re-run with other bytes, with failures'],

@@ -1,4 +1,4 @@
-/** Uploads of attempts, which nobody continues, and the looks that abort those of dead ones. */
+/** Uploads of attempts, and the looks that abort those of dead ones. */
 
 import { Violation } from '../explore.ts';
 import { holds, mayReplace, type Rules } from './protocol.ts';

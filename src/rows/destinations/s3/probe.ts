@@ -2,7 +2,12 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { type ErrorCode, SluiceError } from '../../../foundation/domain/errors.ts';
 import { markerPrefix } from '../../../foundation/domain/object-keys.ts';
 import { usualParts } from '../../../foundation/domain/store-traits.ts';
-import { type StoreTraits, unrecorded, type UploadJournal, type UploadRef } from '../destination.ts';
+import {
+  type StoreTraits,
+  unrecorded,
+  type UploadJournal,
+  type UploadRef,
+} from '../destination.ts';
 import type { S3Connection } from './client.ts';
 import { findWrongAddress } from './address.ts';
 import { type PutCondition, type TagForm, tagInForm } from './conditions.ts';
@@ -44,7 +49,7 @@ export async function probeStore(
   const trial = trialOf(connection, signal);
   const problem = await findWrongAddress(trial, folder, signal).catch(() => null);
   if (problem) throw new SluiceError('destination.invalid_config', problem);
-  // If this process is killed, somebody looks for the marker and its uploads.
+  // If this process is killed, a sweep looks for the marker and its uploads.
   await journal.starting();
   try {
     return await probeAt(markerKey(parentOf(folder), journal), connection, trial, signal);
@@ -170,12 +175,7 @@ class UploadTrial {
   readonly #signal: AbortSignal;
   #checksums = true;
 
-  constructor(
-    connection: S3Connection,
-    lastWords: S3Connection,
-    key: string,
-    signal: AbortSignal,
-  ) {
+  constructor(connection: S3Connection, lastWords: S3Connection, key: string, signal: AbortSignal) {
     this.#connection = connection;
     this.#lastWords = lastWords;
     this.#key = key;

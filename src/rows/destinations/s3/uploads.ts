@@ -202,9 +202,10 @@ export function listUploads(
         ),
       deadline,
     );
-    const items = (page.Uploads ?? []).map(
-      ({ Key: key = '', UploadId: id = '' }) => ({ key: keyOf(page, key), uploadId: `.${id}` }),
-    );
+    const items = (page.Uploads ?? []).map(({ Key: key = '', UploadId: id = '' }) => ({
+      key: keyOf(page, key),
+      uploadId: `.${id}`,
+    }));
     const next: Marker = {
       ...(page.NextKeyMarker ? { KeyMarker: keyOf(page, page.NextKeyMarker) } : {}),
       ...(page.NextUploadIdMarker ? { UploadIdMarker: page.NextUploadIdMarker } : {}),

@@ -168,10 +168,7 @@ export class S3Writer implements FileWriter {
     this.#aborted = true;
   }
 
-  async #completeUpload(
-    { upload }: BegunUpload,
-    options: CompleteOptions,
-  ): Promise<string> {
+  async #completeUpload({ upload }: BegunUpload, options: CompleteOptions): Promise<string> {
     const areDigests = this.#isDigest && this.#parts.length === 1;
     const whole = { parts: this.#parts, areDigests, ...options };
     try {

@@ -23,7 +23,8 @@ export const BatchExportRun = named(
       data_interval_end: Time,
       cursor: Nullable(
         Type.String({
-          description: 'How far the newest attempt has read; null before the first part is uploaded. No attempt starts from it.',
+          description:
+            'How far the newest attempt has read; null before the first part is uploaded. No attempt starts from it.',
         }),
       ),
       created_at: Time,

@@ -180,7 +180,7 @@ export async function recordComparison(
 }
 
 /**
- * Deletes former destinations where no upload is looked for, unless a worker may still begin one. If files remain, or may remain, only
+ * Deletes former destinations without uploads to look for, unless a worker may still begin one. If files remain, or may remain, only
  * the secrets are deleted, because the export may come back.
  */
 export async function deleteSpentDestinations(sql: Sql): Promise<void> {

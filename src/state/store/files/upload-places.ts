@@ -172,7 +172,7 @@ const holds = `r.data_interval_start = i.data_interval_start and r.data_interval
  * abort at that moment destroys the object. After a day the upload is aborted all the same.
  */
 const mayBeCommitted = `exists (select from leftover_files l
-   where l.export_id = e.id and l.destination_version = $2 and l.key = k.key and l.uncommitted and l.noted_at > now() - interval '1 day'
+   where l.export_id = e.id and l.key = k.key and l.uncommitted and l.noted_at > now() - interval '1 day'
      and not exists (select from receipts c where ${isSameInterval('c', 'l')} and c.destination_version = l.destination_version
                         and c.manifest_key = l.manifest_key and c.generation > l.generation))`;
 
@@ -188,7 +188,7 @@ const mayBeReplaced = `exists (select from runs r where r.export_id = e.id and r
  */
 export async function judgeUploads(
   sql: Sql,
-  { exportId, destinationVersion }: Pick<UploadPlace, 'exportId' | 'destinationVersion'>,
+  exportId: string,
   uploads: readonly ListedUpload[],
 ): Promise<readonly JudgedUpload[]> {
   return sql.query<JudgedUpload>(
@@ -198,20 +198,18 @@ export async function judgeUploads(
             coalesce((select jsonb_agg(jsonb_build_object('exportId', o.id, 'model', o.model, 'config', o.destination_config))
                         from runs r join batch_exports o on o.id = r.export_id
                        where r.team_id = e.team_id and r.export_id <> e.id and ${holds}), '[]') as others
-       from jsonb_to_recordset($3::jsonb) as k (key text, start timestamptz, generation int)
+       from jsonb_to_recordset($2::jsonb) as k (key text, start timestamptz, generation int)
        join batch_exports e on e.id = $1
        join lateral (
          select r.data_interval_start, r.data_interval_end, max(r.file_generation) as given from runs r
           where r.export_id = $1 and r.data_interval_start = k.start group by 1, 2) i on k.generation <= i.given`,
-    [
-      ...[exportId, destinationVersion],
-      JSON.stringify(uploads.filter(({ start, generation }) => isStorable(start, generation))),
-    ],
+    [exportId, JSON.stringify(uploads.filter(isStorable))],
   );
 }
 
-const isStorable = (start: string, generation: number): boolean =>
-  parseTime(start) !== null && generation < 2 ** 31;
+/** A store may list any key: PostgreSQL takes no NUL and no lone surrogate. */
+const isStorable = ({ key, start, generation }: ListedUpload): boolean =>
+  !/[\0\p{Cs}]/u.test(key) && parseTime(start) !== null && generation < 2 ** 31;
 
 /** Runs, of these, that have ended. */
 export async function findEndedRuns(
