@@ -374,14 +374,14 @@ update upload_places set tries = $3::int, look_at = now() + interval '5 s'
 delete from upload_places where export_id = $1 and destination_version = $2;
 
 -- files/upload-places.ts judgeUploads
--- takes $1 uuid, $2 integer, $3 jsonb
+-- takes $1 uuid, $2 jsonb
 -- gives key text, interval json, isAbandoned boolean, others jsonb
 select k.key, json_build_object('start', floor(extract(epoch from i.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from i.data_interval_end) * 1000)::bigint) as interval,
             not exists (select from runs r where r.export_id = e.id and r.data_interval_start = i.data_interval_start and r.data_interval_end = i.data_interval_end
    and r.status = 'Running' and r.lease_expires_at is not null and (r.file_generation <= k.generation or exists (select from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
       and c.data_interval_end = r.data_interval_end and c.manifest_key is null)))
               and (e.deleted_at is not null or not (exists (select from leftover_files l
-   where l.export_id = e.id and l.destination_version = $2 and l.key = k.key and l.uncommitted and l.noted_at > now() - interval '1 day'
+   where l.export_id = e.id and l.key = k.key and l.uncommitted and l.noted_at > now() - interval '1 day'
      and not exists (select from receipts c where c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
       and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
                         and c.manifest_key = l.manifest_key and c.generation > l.generation)) or exists (select from runs r where r.export_id = e.id and r.data_interval_start = i.data_interval_start
@@ -392,7 +392,7 @@ select k.key, json_build_object('start', floor(extract(epoch from i.data_interva
                        where r.team_id = e.team_id and r.export_id <> e.id and r.data_interval_start = i.data_interval_start and r.data_interval_end = i.data_interval_end
    and r.status = 'Running' and r.lease_expires_at is not null and (r.file_generation <= k.generation or exists (select from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
       and c.data_interval_end = r.data_interval_end and c.manifest_key is null))), '[]') as others
-       from jsonb_to_recordset($3::jsonb) as k (key text, start timestamptz, generation int)
+       from jsonb_to_recordset($2::jsonb) as k (key text, start timestamptz, generation int)
        join batch_exports e on e.id = $1
        join lateral (
          select r.data_interval_start, r.data_interval_end, max(r.file_generation) as given from runs r

@@ -132,10 +132,9 @@ export function commonFolder(
 
 /** The folders, without those within others. */
 export function topFolders(folders: readonly string[]): readonly string[] {
-  const unique = [...new Set(folders)];
-  return unique.filter(
-    (folder) =>
-      !unique.some((other) => other !== folder && (other === '' || folder.startsWith(`${other}/`))),
+  const holds = (other: string, one: string) => other === '' || one.startsWith(`${other}/`);
+  return [...new Set(folders)].filter(
+    (one, _, all) => !all.some((other) => other !== one && holds(other, one)),
   );
 }
 

@@ -141,7 +141,7 @@ class StraySearch implements Strays {
 
   async #isUploadKnown(key: string): Promise<boolean> {
     if (await this.#isBeingWritten(key)) this.beingWritten += 1;
-    else if (await isUploadKnown(this.#sql, this.#place.all, factsOf(key))) this.leftovers += 1;
+    else if (await isUploadKnown(this.#sql, this.#place.all, key)) this.leftovers += 1;
     else return false;
     return true;
   }
@@ -187,11 +187,6 @@ class StraySearch implements Strays {
     return (await listWriters(this.#sql, near, startOf(key))).length > 0;
   }
 }
-
-const factsOf = (key: string) => ({
-  start: startOf(key),
-  generation: readKey(key)?.generation ?? 0,
-});
 
 /** The start of the interval of a key of ours, which may be no date. */
 function startOf(key: string): string {

@@ -23,8 +23,7 @@ export const BatchExportRun = named(
       data_interval_end: Time,
       cursor: Nullable(
         Type.String({
-          description:
-            'How far the newest attempt has read; null before the first part is uploaded. No attempt starts from it.',
+          description: 'How far the newest attempt has come; null before its first part.',
         }),
       ),
       created_at: Time,
