@@ -56,7 +56,8 @@ async function look(options: SweepOptions, place: UploadPlace, signal: AbortSign
     const left = await lookAt(options, place, signal);
     await endLook(db, place, left ? 'some left' : 'clean');
   } catch (error) {
-    const isRefused = isRefusedList(error);
+    // Then only the bucket's lifecycle rule helps, and `sluice verify` says so.
+    const isRefused = error instanceof ListRefused;
     if (!isRefused) options.onSweepError(error);
     await endLook(db, place, 'failed');
     if (place.tries < maxLooks) return;
@@ -127,18 +128,22 @@ const describeUpload = ({ key }: UploadRef) => {
 };
 
 /** The credentials may not list, or the store does not. */
-function isRefusedList(error: unknown): boolean {
-  const { code } = toSluiceError(error);
-  return code === 'destination.access_denied' || code === 'destination.invalid_config';
-}
+class ListRefused extends Error {}
 
+/** @throws ListRefused */
 async function* inBatches<T>(items: AsyncIterable<T>): AsyncGenerator<readonly T[]> {
   let some: T[] = [];
-  for await (const item of items) {
-    some.push(item);
-    if (some.length < batch) continue;
-    yield some;
-    some = [];
+  try {
+    for await (const item of items) {
+      some.push(item);
+      if (some.length < batch) continue;
+      yield some;
+      some = [];
+    }
+  } catch (error) {
+    const { code } = toSluiceError(error);
+    const isRefused = code === 'destination.access_denied' || code === 'destination.invalid_config';
+    throw isRefused ? new ListRefused(code, { cause: error }) : error;
   }
   if (some.length > 0) yield some;
 }

@@ -246,6 +246,21 @@ describe('uploads that their attempt could not abort', () => {
     const [place] = await side.db.query('select tries from upload_places');
     expect(place).toEqual({ tries: 1 });
   });
+
+  it('that cannot be aborted are an error, and are looked for again', async () => {
+    const run = await attemptAt('p');
+    await noteUploads(side.db, run, leaseMs);
+    await begin(`p/${stemOf(run)}.jsonl`);
+    await side.db.transaction((tx) => cancelRuns(tx, { exportId: run.exportId }));
+    store.server.faults.add({
+      match: { operation: 'AbortMultipartUpload' },
+      effect: { status: 403, code: 'AccessDenied' },
+    });
+    expect(await look()).toMatchObject([{ code: 'destination.access_denied' }]);
+    expect(await look()).toEqual([]);
+    expect(uploads()).toEqual([]);
+    expect(await places()).toEqual([]);
+  });
 });
 
 async function rowOf({ exportId, runId }: ClaimedRun) {
