@@ -26,7 +26,7 @@ const edits: Partial<Record<Defect, readonly [RegExp, string]>> = {
     /(attempt = attempt \+ 1, )fence = fence \+ 1/,
     '$1fence = greatest(fence, 1)',
   ],
-  generation_again: [/and committing_generation is distinct from file_generation/, ''],
+  generation_again: [/= 1 \+ greatest\(0,/, '= coalesce(file_generation, 1) + 0 * greatest(0,'],
   hand_back_keeps_fence: [
     /(update runs set status = 'Running', )fence = fence \+ 1, (lease_holder = null)/,
     '$1$2',
