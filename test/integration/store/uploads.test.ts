@@ -248,15 +248,18 @@ describe('uploads that their attempt could not abort', () => {
   });
 
   it('that cannot be aborted are an error, and are looked for again', async () => {
-    const run = await attemptAt('p');
+    const run = await attemptAt('denied');
     await noteUploads(side.db, run, leaseMs);
-    await begin(`p/${stemOf(run)}.jsonl`);
+    await begin(`denied/${stemOf(run)}.jsonl`);
     await side.db.transaction((tx) => cancelRuns(tx, { exportId: run.exportId }));
     store.server.faults.add({
       match: { operation: 'AbortMultipartUpload' },
+      probability: 1,
       effect: { status: 403, code: 'AccessDenied' },
     });
     expect(await look()).toMatchObject([{ code: 'destination.access_denied' }]);
+    expect(uploads()).toHaveLength(1);
+    store.server.faults.clear();
     expect(await look()).toEqual([]);
     expect(uploads()).toEqual([]);
     expect(await places()).toEqual([]);
