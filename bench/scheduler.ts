@@ -118,7 +118,7 @@ async function measure(
   url: string,
   key: string,
 ) {
-  await pool.query('truncate ticks, outbox, receipts, runs, uploads cascade');
+  await pool.query('truncate ticks, outbox, receipts, runs, upload_places cascade');
   await pool.query('delete from batch_exports');
   const startsAt = Math.ceil((await readNow()) / 1_000 + 5 + count / 10_000) * 1_000;
   await pool.query(

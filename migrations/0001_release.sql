@@ -9,7 +9,7 @@
 --   data_interval_start,  the interval of a run, half-open: rows that arrived in [start, end)
 --   data_interval_end
 --   fence                 rises with every claim of a run; a write with an older fence is refused
---   generation            of files: a number that a lineage of attempts writes its files under, once per interval
+--   generation            of files: a number that one attempt writes its files under, once per interval
 --   destination_version   how often the export's destination had moved to another place
 --
 -- Each column of type bytea has a comment for the program: "sealed: …" names the identity that its values are encrypted
@@ -296,18 +296,17 @@ create table runs (
   -- What its attempts use and leave to the next one.
   -- The chain of transformations, as [{"config", "version"}]: its first claim decides it. Null before that.
   chain jsonb,
-  -- Where a resumed attempt goes on; null before the first part.
+  -- How far the newest attempt has come; null before the first part.
   cursor jsonb,
-  -- The number of the lineage that it writes its files under: an attempt and those that resume it. Null before the first claim.
+  -- The number that its newest attempt writes its files under. Null before the first claim.
   file_generation integer,
-  -- The most that one lineage of the run has sent: only an attempt that sends more makes progress.
+  -- The most that one attempt of the run has sent: only an attempt that sends more makes progress.
   furthest_bytes bigint not null default 0,
   -- Set once an attempt has begun to commit: from here on a cancellation comes too late.
   committing_at timestamptz,
   -- What that attempt was about to commit; the next one adopts it if the manifest is there.
   commit_intent jsonb,
-  -- The lineage whose commit was begun last: a worker may still be about to go on with it, so no other attempt writes under
-  -- its number.
+  -- The number of the attempt whose commit was begun last.
   committing_generation integer,
   -- The same when the current era began; null if it was not live then. A copy of the database may have continued the run.
   era_generation integer,
@@ -537,26 +536,18 @@ create table accepted_intervals (
   primary key (export_id, data_interval_start, data_interval_end)
 );
 
--- Uploads that exist at a destination and are neither completed nor aborted.
-create table uploads (
-  run_id uuid not null references runs (id),
-  key text not null,
-  -- Empty: a note, written before the store is asked for an upload. There may be uploads of its key with unknown ids.
-  upload_id text not null,
-  fence bigint not null,
-  parts jsonb not null default '[]',
-  started_at timestamptz not null default now(),
-  -- The place that it was begun at, and the lineage that it belongs to.
+-- Places with uploads that attempts have begun since the sweep last saw none there: it lists them, and aborts those of dead
+-- attempts.
+create table upload_places (
+  export_id uuid not null references batch_exports (id) on delete cascade,
   destination_version integer not null,
-  file_generation integer not null,
-  -- When a worker began the commit that the upload is part of, unless that attempt has ended in good order. It may be
-  -- completing the upload, and an abort at the same time can destroy the object (Ceph, Swift).
-  commit_begun_at timestamptz,
-  -- How often the sweep has tried to end these uploads, and when it tries again. A store that hinders it is left alone for
-  -- longer and longer, also after a restart.
-  collect_tries integer not null default 0,
-  collect_after timestamptz,
-  primary key (run_id, key, upload_id)
+  -- How often attempts have noted it.
+  notes integer not null default 1,
+  look_at timestamptz not null default now() + interval '1 hour',
+  -- Looks since the last one that did not fail. A store that hinders them is left alone for longer and longer, also after a
+  -- restart.
+  tries integer not null default 0,
+  primary key (export_id, destination_version)
 ) with (vacuum_truncate = false);
 
 -- Objects that a commit may have made readable and that the current receipt does not name: of attempts whose commit was never
@@ -1017,7 +1008,7 @@ alter table rate_limits set (fillfactor = 50);
 alter table stored_bytes set (fillfactor = 50);
 alter table workers set (fillfactor = 50);
 alter table batch_exports set (fillfactor = 60);
-alter table uploads set (fillfactor = 60);
+alter table upload_places set (fillfactor = 60);
 alter table backfills set (fillfactor = 70);
 alter table runs set (fillfactor = 70);
 alter table worker_seconds set (fillfactor = 70);
@@ -1026,7 +1017,7 @@ alter table receipts set (fillfactor = 90);
 -- Tables that are always small and always written are vacuumed by number alone.
 alter table outbox set (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0,
   autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 2000);
-alter table uploads set (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
+alter table upload_places set (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 alter table workers set (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
 
 -- Autovacuum by a share of 20 % comes too late for tables of millions of rows.

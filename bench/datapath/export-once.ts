@@ -5,6 +5,7 @@ import { readFileSettings } from '../../src/foundation/domain/file-settings.ts';
 import { destinationContextOf, joinConnectors } from '../../src/main/connectors.ts';
 import { joinSources } from '../../src/main/models.ts';
 import { growYoungGeneration } from '../../src/service/admission/tune-garbage-collection.ts';
+import { unrecorded } from '../../src/rows/destinations/destination.ts';
 import { exportInterval } from '../../src/rows/pipeline/export-interval.ts';
 import { createSecretBox } from '../../src/foundation/security/secret-box.ts';
 import { openBenchChain } from './chains.ts';
@@ -86,21 +87,19 @@ async function exportUntil(end: number) {
       current: null,
       formerManifests: [],
       intent: null,
-      uploads: [],
       mayBeOvertaken: false,
       begunManifests: [],
     },
     connectors.sourceOf(model.name),
     destination,
     {
-      journal: { starting: nothing, started: nothing, progressed: nothing, ended: nothing },
+      journal: unrecorded,
       withdraw: async () => {},
       knowsCommit: async () => true,
       progressed: nothing,
       confirmCommit: nothing,
       confirmLease: nothing,
       lease: { holds: () => true, extend: nothing },
-      ownsUploads: async () => true,
       raiseGeneration: async (floor) => floor + 1,
       readNow: async () => Date.now(),
       log: () => {},

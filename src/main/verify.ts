@@ -1,6 +1,7 @@
 import type { Config } from '../foundation/config/config.ts';
 import { systemClock } from '../foundation/domain/clock.ts';
 import { usualFileName } from '../foundation/domain/file-name.ts';
+import { topFolders } from '../foundation/domain/key-template.ts';
 import { readFileSettings } from '../foundation/domain/file-settings.ts';
 import { unlessAborted } from '../foundation/domain/patience.ts';
 import { renderInterval } from '../rows/pipeline/render-interval.ts';
@@ -201,13 +202,4 @@ async function openPlaces(
       await Promise.all(strayPlaces.map((place) => place.destination.close()));
     },
   };
-}
-
-/** Without folders within others. */
-function topFolders(folders: readonly string[]): readonly string[] {
-  const unique = [...new Set(folders)];
-  return unique.filter(
-    (folder) =>
-      !unique.some((other) => other !== folder && (other === '' || folder.startsWith(`${other}/`))),
-  );
 }

@@ -187,7 +187,7 @@ async function expectInvariantsOf(world: World) {
   await pool.query(
     `update leftover_files set tried_at = null, deleted_at = deleted_at - interval '61 minutes'`,
   );
-  await pool.query('update uploads set collect_after = null, collect_tries = 0');
+  await pool.query('update upload_places set look_at = now(), tries = 0');
   // What was pruned is gone from the source. `compare` has looked for it in the files.
   return expectInvariants(world.installation, { sourceChanges: true }).catch((error: unknown) => {
     const breaches = JSON.stringify(Reflect.get(Object(error), 'actual'));

@@ -76,7 +76,6 @@ describe.each(testedQueues())('with the queue in %s', (queue) => {
       expect(run?.attempt).toBeGreaterThanOrEqual(2);
       expect(others).toEqual([]);
 
-      expect(await s3.uploads(bucket)).toEqual([]);
       const keys = (await s3.objects(bucket)).map(({ key }) => key);
       expect(keys.filter((key) => key.endsWith('_manifest.json'))).toHaveLength(1);
       expect(keys).toHaveLength(files + 1);
@@ -85,6 +84,8 @@ describe.each(testedQueues())('with the queue in %s', (queue) => {
         intervals: 1,
         rows,
       });
+      // A look of the sweep has aborted that of the killed worker.
+      expect(await s3.uploads(bucket)).toEqual([]);
 
       // The files have the bytes that a run without an accident makes.
       const made = (await s3.objects(bucket)).map(({ key }) => key);

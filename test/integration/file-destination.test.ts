@@ -116,35 +116,21 @@ describe('a file destination', () => {
     expect(await keysUnder(destination, '')).toEqual([]);
   });
 
-  it('keeps nothing of what was written before it was resumed', async () => {
-    const { journal, progress } = recordingJournal();
-    const bytes = randomBytes(1210);
-    const first = await destination.createFile(options('x'), journal);
-    await first.write(randomBytes(1500));
-    const recorded = progress();
-    await first.suspend();
-    if (recorded === null) throw new Error('no progress');
-    const second = await destination.resumeFile(options('x'), recorded, journal);
-    await second.write(bytes);
-    await second.complete();
-    expect((await readAll(destination, 'x'))?.equals(bytes)).toBe(true);
-  });
-
-  it('is not harmed by an attempt that goes on after another has resumed its upload', async () => {
-    const { journal, progress } = recordingJournal();
+  it('is not harmed by an attempt that goes on after another has written the file', async () => {
+    const { journal } = recordingJournal();
     const sleeper = await destination.createFile(options('x'), journal);
     await sleeper.write(randomBytes(1500));
-    const recorded = progress();
-    if (recorded === null) throw new Error('no progress');
     const bytes = randomBytes(3000);
-    const second = await destination.resumeFile(options('x'), recorded, journal);
+    const second = await destination.createFile(options('x'), journal);
     await second.write(bytes);
     await sleeper.write(randomBytes(1500));
     await second.complete({ replaces: null });
-    await sleeper.write(randomBytes(1500));
-    expect(await codeOf(sleeper.complete({ replaces: null }))).toBe('destination.upload_lost');
-    await sleeper.suspend();
+    expect(await codeOf(sleeper.complete({ replaces: null }))).toBe('destination.conflict');
+    const lease = { holds: () => false, extend: async () => {} };
+    expect(await codeOf(sleeper.complete({ replaces: null, lease }))).toBe('run.lease_lost');
     expect((await readAll(destination, 'x'))?.equals(bytes)).toBe(true);
+    await sleeper.abort();
+    expect(await keysUnder(destination, '')).toEqual(['x']);
   });
 
   it('completes a file only if its key holds what is to be replaced', async () => {

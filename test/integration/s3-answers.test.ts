@@ -1,7 +1,5 @@
 import { randomBytes } from 'node:crypto';
 import { afterEach, describe, expect, it } from 'vitest';
-import { SluiceError } from '../../src/foundation/domain/errors.ts';
-import type { UploadJournal } from '../../src/rows/destinations/destination.ts';
 import {
   codeOf,
   errorOf,
@@ -347,34 +345,11 @@ describe('an upload whose answer comes after it was given up', () => {
     await until(gone(1), { message: 'the late upload is aborted' });
   });
 
-  it('of a probe is aborted if its id cannot be recorded, and the note of its key stays', async () => {
-    store = await openStore();
-    const noted = new Set<string>();
-    const journal: UploadJournal = {
-      ...recordingJournal().journal,
-      starting: async (key) => void noted.add(key),
-      started: async () => {
-        throw new SluiceError('run.lease_lost');
-      },
-      ended: async ({ key, uploadId }) => void (uploadId === '' && noted.delete(key)),
-    };
-    expect(await codeOf(store.destination.probe(AbortSignal.timeout(30_000), journal))).toBe(
-      'run.lease_lost',
-    );
-    expect(store.server.uploads('exports')).toEqual([]);
-    expect(noted.size).toBe(1);
-  });
-
   it('leaves the one that was made in its place', async () => {
     store = await openStore({}, { stallTimeoutMs: 300 });
     store.server.faults.add(late);
-    const heard: boolean[] = [];
-    const journal = {
-      ...recordingJournal().journal,
-      started: async (_: unknown, alone: boolean) => void heard.push(alone),
-    };
+    const { journal } = recordingJournal();
     const writer = await store.destination.createFile(options('a'), journal);
-    expect(heard).toEqual([false]);
     await until(() => store.sent('AbortMultipartUpload') === 1);
     await until(() => store.server.uploads('exports').length === 1);
     await writer.write(Buffer.from('a'));

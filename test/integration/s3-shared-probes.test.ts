@@ -1,5 +1,4 @@
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { isMarkerKey } from '../../src/foundation/domain/object-keys.ts';
 import { allTraits } from '../../src/rows/destinations/destination.ts';
 import { s3Definition } from '../../src/rows/destinations/s3/definition.ts';
 import { SharedProbes } from '../../src/rows/destinations/shared-probes.ts';
@@ -72,32 +71,31 @@ describe('the marker of a probe during a commit', () => {
       times: faults,
       effect: refused,
     });
-    const notes = new Set<string>();
+    const markersNow = () =>
+      store.server
+        .objects(bucket)
+        .map((object) => object.key)
+        .filter((key) => key.startsWith('.sluice-test-of-a-run.'));
+    let noted = 0;
     const journal = {
       ...recordingJournal().journal,
-      async starting(noted: string) {
-        // It is durable before the store has the object.
-        expect(store.server.objects(bucket).map((object) => object.key)).not.toContain(noted);
-        notes.add(noted);
+      marker: 'of-a-run.',
+      async starting() {
+        // The place is noted before the store has the object.
+        expect(markersNow()).toEqual([]);
+        noted += 1;
       },
-      ended: async (ended: { readonly key: string }) => void notes.delete(ended.key),
     };
     await destination.commitManifest('a_manifest.json', Buffer.from('2'), etag, { journal });
-    const markers = store.server
-      .objects('exports')
-      .map((object) => object.key)
-      .filter(isMarkerKey);
-    return { notes: [...notes], markers };
+    return { noted, markers: markersNow().length };
   };
 
-  it('has a note until it is removed', async () => {
-    expect(await begin(0)).toEqual({ notes: [], markers: [] });
+  it('names its run, and is removed', async () => {
+    expect(await begin(0)).toEqual({ noted: 1, markers: 0 });
   });
 
-  it('keeps its note if it cannot be removed, so that the sweep removes it', async () => {
-    const { notes, markers } = await begin(1);
-    expect(markers).toHaveLength(1);
-    expect(notes).toEqual(markers);
+  it('stays if it cannot be removed: the sweep finds it by its run', async () => {
+    expect(await begin(1)).toEqual({ noted: 1, markers: 1 });
   });
 });
 

@@ -1,11 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { afterEach, describe, expect, it } from 'vitest';
 import {
-  allTraits,
-  type Destination,
-  type UploadProgress,
-} from '../../src/rows/destinations/destination.ts';
-import {
   codeOf,
   options,
   readAll,
@@ -22,46 +17,11 @@ const complete = { operation: 'CompleteMultipartUpload' } as const;
 const internal = { status: 500, code: 'InternalError' };
 const forever = Number.POSITIVE_INFINITY;
 const { journal } = recordingJournal();
-const create = (destination = store.destination) => destination.createFile(options('a'), journal);
+const create = () => store.destination.createFile(options('a'), journal);
 const content = () => readAll(store.destination, 'a');
 
 describe('a store that takes parts of a completed upload', () => {
   const quirks = { lateParts: 'take', abortOfCompleted: 'no-such-key' } as const;
-
-  /** A first attempt hangs; a second one writes the file; then a part of the first arrives. */
-  async function sendLatePart(
-    second: (destination: Destination, left: UploadProgress) => Promise<unknown>,
-    sealsUploads: boolean,
-  ): Promise<void> {
-    store = await openStore({ quirks });
-    const destination = store.open({ ...allTraits, sealsUploads });
-    const first = await create(destination);
-    await second(destination, { ...uploadOf(first), parts: [] });
-    await first.write(randomBytes(partBytes));
-    // Waits until the part is answered. Nothing may come of it.
-    expect(await codeOf(first.complete())).not.toBeNull();
-    expect(store.sent('UploadPart')).toBe(2);
-  }
-
-  async function writeFile(destination: Destination, left: UploadProgress): Promise<void> {
-    const resumed = destination.resumeFile(options('a'), left, journal);
-    const writer = await resumed.catch(() => create(destination));
-    await writer.write(Buffer.from('bytes'));
-    await writer.complete();
-  }
-
-  it('keeps the object: two attempts never share an upload', async () => {
-    await sendLatePart(writeFile, false);
-    expect(String(await content())).toBe('bytes');
-    expect(store.sent('CreateMultipartUpload')).toBe(2);
-    expect(store.server.uploads('exports')).toEqual([]);
-  });
-
-  it('would break it if they did', async () => {
-    await sendLatePart(writeFile, true);
-    expect(store.sent('CreateMultipartUpload')).toBe(1);
-    expect(await codeOf(content())).toBe('destination.conflict');
-  });
 
   it('is no harm to an abort of the completed upload', async () => {
     store = await openStore({ quirks });
@@ -105,25 +65,6 @@ describe('a store that names no tag when it completes', () => {
     const writer = await create();
     await writer.write(Buffer.from('bytes'));
     expect((await writer.complete()).etag).toBe(store.server.objects('exports')[0]?.etag);
-  });
-
-  it('is not believed if it leaves out a part', async () => {
-    store = await openStore({ quirks: { ...quirks, checksums: 'drop-parts' } });
-    const bytes = randomBytes(Math.round(1.5 * partBytes));
-    const { journal: recording, progress } = recordingJournal();
-    const first = await store.destination.createFile(options('a'), recording);
-    await first.write(bytes.subarray(0, partBytes));
-    const left = await until(progress, { message: 'a part is recorded' });
-    await first.suspend();
-    // The second part names a CRC32, for which this store drops it.
-    const uploadId = left.uploadId.replace('+plain', '+crc32');
-    const second = await store.destination.resumeFile(
-      options('a'),
-      { ...left, uploadId },
-      recording,
-    );
-    await second.write(bytes);
-    expect(await codeOf(second.complete())).toBe('destination.unavailable');
   });
 });
 

@@ -1,14 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { Agent as HttpAgent } from 'node:http';
 import { describe, expect, it } from 'vitest';
-import type { UploadJournal } from '../../src/rows/destinations/destination.ts';
-import { s3Definition } from '../../src/rows/destinations/s3/definition.ts';
 import { SluiceError } from '../../src/foundation/domain/errors.ts';
 import {
   codeOf,
   keysUnder,
   options,
-  owner,
   readAll,
   recordingJournal,
 } from '../conformance/destination-suite.ts';
@@ -142,14 +139,13 @@ describe('an upload to S3', () => {
   it('ends at once when it is aborted in the middle', async () => {
     const { server, destination } = await start();
     server.faults.add(part({ halfOpen: true }, { probability: 1 }));
-    const { journal, heard } = recordingJournal();
+    const { journal } = recordingJournal();
     const writer = await destination.createFile(options('a'), journal);
     const writing = codeOf(writer.write(randomBytes(4 * partBytes)));
     await until(() => server.requests.some((entry) => entry.operation === 'UploadPart'));
     await writer.abort();
     expect(await writing).toMatch(/^destination\./);
     expect(server.uploads('exports')).toEqual([]);
-    expect(heard.at(-1)?.what).toBe('ended');
   });
 
   it('ends whatever it waits for when its run is cancelled, and can then be aborted', async () => {
@@ -162,7 +158,7 @@ describe('an upload to S3', () => {
       effect: { halfOpen: true },
     });
     await writer.write(twoParts);
-    const completing = codeOf(writer.complete());
+    const completing = codeOf(writer.complete({ replaces: null }));
     await until(() => completion.hits === 1);
     cancel.abort();
     expect(await completing).toMatch(/^destination\./);
@@ -173,129 +169,33 @@ describe('an upload to S3', () => {
     expect(server.uploads('exports')).toEqual([]);
   });
 
-  it('is resumed over more parts than one answer lists', async () => {
-    const element = (n: number) =>
-      `<Part><PartNumber>${n}</PartNumber><ETag>"e${n}"</ETag><Size>10</Size></Part>`;
-    const pages: Record<string, string> = {
-      '': `<IsTruncated>true</IsTruncated><NextPartNumberMarker>2</NextPartNumberMarker>${element(1)}${element(2)}`,
-      '2': `<IsTruncated>false</IsTruncated>${element(3)}`,
-    };
-    const port = await serve((request, response) => {
-      const { searchParams } = new URL(request.url ?? '', 'http://store');
-      const page = pages[searchParams.get('part-number-marker') ?? ''] ?? '';
-      response.end(`<ListPartsResult>${page}</ListPartsResult>`);
+  it('is not aborted while the store may be completing it over an object that readers know', async () => {
+    const started = await start({ context: { stallTimeoutMs: 400 } });
+    const { server, destination } = started;
+    await upload(started, twoParts, 'a');
+    const complete = { operation: 'CompleteMultipartUpload' } as const;
+    const silent = server.faults.add({
+      match: complete,
+      probability: 1,
+      effect: { halfOpen: true },
     });
-    const { destination } = await start({ config: { endpoint_url: `http://127.0.0.1:${port}` } });
-    const { journal } = recordingJournal();
-    const parts = [1, 2, 3].map((number) => ({ number, bytes: 10, tag: `"e${number}"` }));
-    const uploadId = 'a1+plain+36a9e7f1c95b82ff.id';
-    const progress = { key: 'a', uploadId, parts };
-    const writer = await destination.resumeFile(options('a'), progress, journal);
-    expect(writer.upload).toEqual({ key: 'a', uploadId });
-  });
-
-  it('sends only what is not there yet, once it is resumed', async () => {
-    const { server, destination } = await start();
-    const { journal, progress } = recordingJournal();
-    const first = await destination.createFile(options('a'), journal);
-    const bytes = randomBytes(Math.round(3.4 * partBytes));
-    await first.write(bytes);
-    const recorded = await until(() => (progress()?.parts.length === 3 ? progress() : null));
-    await first.suspend();
-    const sent = () => server.requests.filter(({ operation }) => operation === 'UploadPart').length;
-    const before = sent();
-    const second = await destination.resumeFile(options('a'), recorded, journal);
-    // A row of the second part has changed in between, so the part is another.
-    bytes[partBytes + 7] = (bytes[partBytes + 7] ?? 0) ^ 1;
-    await second.write(bytes);
-    await second.complete();
-    expect(sent() - before).toBe(2);
-    expect((await readAll(destination, 'a'))?.equals(bytes)).toBe(true);
-    expect(server.uploads('exports')).toEqual([]);
-  });
-
-  it('is begun anew if the encryption was edited', async () => {
-    const { server, destination, config, context } = await start();
-    const { journal, progress } = recordingJournal();
-    const writer = await destination.createFile(options('a'), journal);
+    const writer = await destination.createFile(options('a'), recordingJournal().journal);
     await writer.write(twoParts);
-    const recorded = await until(() => progress());
-    await writer.suspend();
-    const edited = s3Definition.open({ ...config, encryption: 'aws:kms' }, context, owner);
-    const resumed = edited.resumeFile(options('a'), recorded, journal);
-    expect(await codeOf(resumed)).toBe('destination.upload_lost');
-    expect(server.uploads('exports')).toEqual([]);
-    await edited.close();
-  });
-
-  it('is sent anew if the store holds other parts than the recorded ones', async () => {
-    const { destination } = await start();
-    const { journal, progress } = recordingJournal();
-    const writer = await destination.createFile(options('a'), journal);
-    await writer.write(twoParts);
-    const recorded = await until(() => progress());
-    await writer.suspend();
-    const parts = recorded.parts.map((each) => ({
-      ...each,
-      tag: each.tag.replace(/^"[0-9a-f]+"/, '"0123456789abcdef0123456789abcdef"'),
-    }));
-    const second = await destination.resumeFile(options('a'), { ...recorded, parts }, journal);
-    await second.write(twoParts);
-    await second.complete();
-    expect((await readAll(destination, 'a'))?.equals(twoParts)).toBe(true);
+    const replaces = server.objects('exports')[0]?.etag ?? '';
+    expect(await codeOf(writer.complete({ replaces }))).toBe('destination.stalled');
+    expect(silent.hits).toBe(5);
+    await writer.abort();
+    expect(server.uploads('exports')).toHaveLength(1);
   });
 
   it('stops when its journal refuses, as it does for a worker that lost its lease', async () => {
     const { server, destination } = await start();
     const lost = () => Promise.reject(new SluiceError('run.lease_lost'));
     const { journal } = recordingJournal();
-    const never: UploadJournal = { ...journal, started: lost };
-    expect(await codeOf(destination.createFile(options('a'), never))).toBe('run.lease_lost');
-    expect(server.uploads('exports')).toEqual([]);
-    const writer = await destination.createFile(options('a'), { ...journal, progressed: lost });
+    const writer = await destination.createFile(options('a'), { ...journal, sent: lost });
     await writer.write(twoParts).catch(() => {});
     expect(await codeOf(writer.complete())).toBe('run.lease_lost');
     expect(server.objects('exports')).toEqual([]);
-  });
-
-  it('writes the journal before it asks for the upload, and notes whether there may be another', async () => {
-    const { server, destination } = await start();
-    const heard: [string, number, boolean?][] = [];
-    const begun = () => server.uploads('exports').length;
-    const journal: UploadJournal = {
-      ...recordingJournal().journal,
-      starting: async (key) => void heard.push([key, begun()]),
-      started: async ({ key }, alone) => void heard.push([key, begun(), alone]),
-    };
-    await destination.createFile(options('a'), journal);
-    server.faults.add({
-      match: { operation: 'CreateMultipartUpload' },
-      effect: { loseResponse: true },
-    });
-    await destination.createFile(options('b'), journal);
-    expect(heard).toEqual([
-      ['a', 0],
-      ['a', 1, true],
-      ['b', 1],
-      // One of the two for b is on no record.
-      ['b', 3, false],
-    ]);
-  });
-
-  it('notes only an unbroken sequence of parts in the journal', async () => {
-    const { server, destination } = await start({ context: { partsInFlight: 3 } });
-    server.faults.add(part({ delayMs: 300 }));
-    const runs: number[][] = [];
-    const journal: UploadJournal = {
-      ...recordingJournal().journal,
-      progressed: async ({ parts }) => void runs.push(parts.map((each) => each.number)),
-    };
-    const writer = await destination.createFile(options('a'), journal);
-    await writer.write(randomBytes(Math.round(4.4 * partBytes)));
-    await writer.complete();
-    expect(runs.at(-1)).toEqual([1, 2, 3, 4, 5]);
-    for (const run of runs) expect(run).toEqual(run.map((_, index) => index + 1));
-    expect(runs[0]?.length).toBeGreaterThan(1);
   });
 });
 
@@ -344,6 +244,15 @@ describe('the completion of an upload', () => {
     });
     const started = await start({ config: { endpoint_url: `http://127.0.0.1:${port}` } });
     expect(await codeOf(upload(started, twoParts))).toBe('destination.unavailable');
+  });
+
+  it('is not sent without the lease of the run', async () => {
+    const { destination, sent } = await start();
+    const writer = await destination.createFile(options('a'), recordingJournal().journal);
+    await writer.write(twoParts);
+    const lease = { holds: () => false, extend: async () => {} };
+    expect(await codeOf(writer.complete({ replaces: null, lease }))).toBe('run.lease_lost');
+    expect(sent('CompleteMultipartUpload')).toBe(0);
   });
 
   it('can be tried again after it failed', async () => {

@@ -140,11 +140,18 @@ export const mutants = [
     test: 'test/integration/worker/deleted-twice.test.ts',
   },
   {
-    name: 'commit: uploads are aborted after a transient error',
+    name: 'commit: uploads stay after an error',
     file: 'src/rows/pipeline/write-rows.ts',
-    find: 'leavesUploads(error, signal) ? files.suspend() : endUploads(files, ports)',
-    replace: 'endUploads(files, ports)',
+    find: 'await files.abort();',
+    replace: '',
     test: `${pipeline}/export-interval.test.ts`,
+  },
+  {
+    name: 'uploads: a sleeper may lose its own',
+    file: 'src/state/store/files/upload-places.ts',
+    find: 'c.generation > l.generation',
+    replace: 'true',
+    test: `${store}/uploads.test.ts`,
   },
   {
     name: 'growth: concat_ws does not repeat its separator',

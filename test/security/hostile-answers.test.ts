@@ -54,19 +54,14 @@ async function drain(list: AsyncIterable<unknown> | Iterable<unknown>): Promise<
 
 const upload = {
   key: 'a',
-  uploadId: '00000000-0000-0000-0000-000000000000+plain+36a9e7f1c95b82ff.id',
+  uploadId: '00000000-0000-0000-0000-000000000000.id',
 };
-const part = { number: 1, bytes: 5, tag: '"tag"' };
 const { journal } = recordingJournal();
 
 /** Each request whose answer is XML, and the name of its operation. */
 const xmlCalls: readonly (readonly [string, (destination: Destination) => Promise<unknown>])[] = [
   ['ListObjectsV2', (destination) => drain(destination.listFiles(''))],
   ['ListMultipartUploads', (destination) => drain(destination.listUploads(''))],
-  [
-    'ListParts',
-    (destination) => destination.resumeFile(options('a'), { ...upload, parts: [part] }, journal),
-  ],
   ['CreateMultipartUpload', (destination) => destination.createFile(options('a'), journal)],
 ];
 
@@ -225,34 +220,6 @@ describe('a list without an end', () => {
       sendXml(response, name, `<IsTruncated>true</IsTruncated>${content(page)}`);
     };
   };
-  const parts = (from: number, count: number) =>
-    Array.from(
-      { length: count },
-      (_, index) =>
-        `<Part><PartNumber>${from + index}</PartNumber><ETag>"t"</ETag><Size>5</Size></Part>`,
-    ).join('');
-  const resume = (destination: Destination) =>
-    destination.resumeFile(options('a'), { ...upload, parts: [part] }, journal);
-
-  it('of parts ends if a marker does not rise', async () => {
-    const answer = paged(() => '<NextPartNumberMarker>7</NextPartNumberMarker>', 'ListPartsResult');
-    const { store, destination } = await open(answer);
-    const error = await failureOf(resume(destination));
-    expect(error.code).toBe('destination.invalid_answer');
-    expect(error.message).toContain('ListParts: page 3 does not begin after page 2');
-    expect(store.requests).toHaveLength(2);
-  });
-
-  it('of parts ends after more parts than an upload has', async () => {
-    const answer = paged(
-      (page) =>
-        `<NextPartNumberMarker>${page * 1000}</NextPartNumberMarker>${parts(page * 1000 - 999, 1000)}`,
-      'ListPartsResult',
-    );
-    const { store, destination } = await open(answer);
-    expect((await failureOf(resume(destination))).message).toContain('more than 10000 parts');
-    expect(store.requests).toHaveLength(11);
-  });
 
   it.each([
     ['the same', () => 'key'],
@@ -266,16 +233,6 @@ describe('a list without an end', () => {
     const error = await failureOf(drain(destination.listUploads('')));
     expect(error.code).toBe('destination.invalid_answer');
     expect(store.requests).toHaveLength(2);
-  });
-
-  it('of parts ends after 200 pages, though each has few', async () => {
-    const answer = paged(
-      (page) => `<NextPartNumberMarker>${page}</NextPartNumberMarker>${parts(page, 1)}`,
-      'ListPartsResult',
-    );
-    const { store, destination } = await open(answer);
-    expect((await failureOf(resume(destination))).message).toContain('more than 200 pages');
-    expect(store.requests).toHaveLength(200);
   });
 
   it('of uploads ends with its signal, though each page is new', async () => {
@@ -312,11 +269,6 @@ describe('a store that never answers', () => {
     ['deleteFiles', (destination, signal) => destination.deleteFiles(['a'], signal)],
     ['abortUpload', (destination, signal) => destination.abortUpload(upload, signal)],
     ['listUploads', (destination, signal) => drain(destination.listUploads('', signal))],
-    [
-      'resumeFile',
-      (destination, signal) =>
-        destination.resumeFile(options('a'), { ...upload, parts: [part] }, journal, signal),
-    ],
     ['probe', (destination, signal) => destination.probe(signal)],
   ];
 

@@ -32,7 +32,7 @@ const edits: Partial<Record<Defect, readonly [RegExp, string]>> = {
     /(batch_exports e (?:on e\.id = c\.export_id and|where e\.id = \$1 and) \(?\(e\.deleted_at is null) and not \(e\.paused and/,
     '$1 and not (false and',
   ],
-  generation_again: [/and committing_generation is distinct from file_generation/, ''],
+  generation_again: [/= 1 \+ greatest\(0,/, '= coalesce(file_generation, 1) + 0 * greatest(0,'],
   hand_back_keeps_fence: [
     /(update runs set status = 'Running', )fence = fence \+ 1, (lease_holder = null)/,
     '$1$2',

@@ -36,7 +36,6 @@ interface Record {
     fence: number;
     attempt: number;
     fileGeneration: number | null;
-    begunGeneration: number | null;
     rows: number | null;
     dropsMissing: boolean;
     purpose: RunPurpose;
@@ -58,7 +57,7 @@ const all = (fields: string, from: string) =>
 const wholeRecord = `select
   ${all(`'id', id, 'mark', ${ms('high_water_mark')}, 'paused', paused and paused_reason is null`, 'batch_exports')} as exports,
   ${all(`${row}, 'tickAt', ${ms('tick_at')}, 'fate', fate, 'runId', run_id`, '(select * from ticks order by export_id, tick_at) t')} as ticks,
-  ${all(`${row}, 'id', id, 'backfillId', backfill_id, 'status', status, 'fence', fence, 'attempt', attempt, 'fileGeneration', file_generation, 'begunGeneration', committing_generation, 'rows', records_completed, 'dropsMissing', drops_missing, 'purpose', purpose, 'hasLeaseWithoutWorker', status = 'Running' and lease_holder is null and lease_expires_at is not null`, '(select * from runs order by id) r')} as runs,
+  ${all(`${row}, 'id', id, 'backfillId', backfill_id, 'status', status, 'fence', fence, 'attempt', attempt, 'fileGeneration', file_generation, 'rows', records_completed, 'dropsMissing', drops_missing, 'purpose', purpose, 'hasLeaseWithoutWorker', status = 'Running' and lease_holder is null and lease_expires_at is not null`, '(select * from runs order by id) r')} as runs,
   ${all(`${row}, 'runId', run_id, 'etag', manifest_etag, 'rows', rows, 'waits', late_rows_wait is not null`, '(select * from receipts order by export_id, data_interval_start) c')} as receipts,
   ${all(`'exportId', export_id, 'id', id, 'start', ${ms('start_at')}, 'end', ${ms('end_at')}`, "backfills where status = 'Completed'")} as backfills`;
 
@@ -79,8 +78,8 @@ export interface Witness {
   readonly marks: Map<string, Instant>;
   readonly ended: Map<string, RunStatus>;
   readonly attempts: Map<string, number>;
-  /** By interval: generations that a commit has begun with. */
-  readonly begun: Map<string, Set<number>>;
+  /** By interval: generations that attempts had. */
+  readonly given: Map<string, Set<number>>;
   /** By export: the start of the first tick that ran. Retention deletes ticks. */
   readonly firstRan: Map<string, Instant>;
   readonly ticks: Map<string, Record['ticks'][number]>;
@@ -96,7 +95,7 @@ export function createWitness(): Witness {
     marks: new Map(),
     ended: new Map(),
     attempts: new Map(),
-    begun: new Map(),
+    given: new Map(),
     firstRan: new Map(),
     ticks: new Map(),
     runs: new Map(),
@@ -165,18 +164,18 @@ function checkDelivered({ bucket }: World, { delivered, runs }: Witness): void {
   }
 }
 
-/** C2: an attempt writes under a number that no commit of the interval has begun with. */
-function checkGeneration(run: Record['runs'][number], { attempts, begun }: Witness): void {
+/** C2: an attempt writes under a number that no attempt of the interval had. */
+function checkGeneration(run: Record['runs'][number], { attempts, given }: Witness): void {
   const key = keyOf(run.exportId, run);
-  const ofInterval = begun.get(key) ?? new Set();
+  const ofInterval = given.get(key) ?? new Set();
   const isClaimed = run.attempt > (attempts.get(run.id) ?? 0);
-  const { fileGeneration, begunGeneration } = run;
+  const { fileGeneration } = run;
   must(
     !isClaimed || fileGeneration === null || !ofInterval.has(fileGeneration),
     `C2: run ${run.id} writes under generation ${fileGeneration} again`,
   );
   attempts.set(run.id, run.attempt);
-  if (begunGeneration !== null) begun.set(key, ofInterval.add(begunGeneration));
+  if (fileGeneration !== null) given.set(key, ofInterval.add(fileGeneration));
 }
 
 const hourMs = 3_600_000;

@@ -49,7 +49,7 @@ describe.runIf(isNightly)('the simulator finds what is put in on purpose:', () =
     ['fence_never_rises', 'a claim that hands out the same fence', /I5: /],
     ['ring_once', 'a dispatcher that never enqueues again', /never ends/],
     ['plan_from_memory', 'a planner that does not read the row it locks', /I1 I2: |has no tick/],
-    ['generation_again', 'a claim that resumes what began to commit', /C2: /],
+    ['generation_again', 'a claim under the generation of the attempt before', /C2: /],
     ['put_unconditionally', 'a commit without a condition', /I4: /],
     ['forget_delivered', 'a supplement without the files of before', /I9: /],
     ['drop_missing', 'a re-run of a source that has fewer rows', /I9: /],

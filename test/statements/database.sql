@@ -109,7 +109,6 @@ delete from runs where id = any (array(
      select r.id from runs r
       where r.finished_at < now() - $1 * interval '1 day'
         and not exists (select 1 from receipts c where c.run_id = r.id)
-        and not exists (select 1 from uploads u where u.run_id = r.id)
         and not exists (select 1 from outbox o where o.run_id = r.id)
         and not exists (
           select 1 from holes h join batch_exports e on e.id = h.export_id and e.deleted_at is null

@@ -20,8 +20,12 @@ update runs set fence = fence + 1, lease_holder = null,
 
 -- files/former-destinations.ts returnToPlace
 -- takes $1 uuid, $2 integer[]
-update uploads u set destination_version = (select destination_version from batch_exports where id = $1) from runs r
-      where r.id = u.run_id and r.export_id = $1 and u.destination_version = any ($2::int[]);
+with moved as (
+       delete from upload_places where export_id = $1 and destination_version = any ($2::int[]) returning look_at
+     )
+     insert into upload_places as p (export_id, destination_version, look_at)
+     select $1, (select destination_version from batch_exports where id = $1), min(look_at) from moved having count(*) > 0
+     on conflict (export_id, destination_version) do update set notes = p.notes + 1;
 
 -- files/former-destinations.ts returnToPlace
 -- takes $1 uuid, $2 integer[]
@@ -87,8 +91,7 @@ update former_destinations set compared_with = $3, compare_tries = 0, compare_af
 
 -- files/former-destinations.ts deleteSpentDestinations
 delete from former_destinations f where f.replaced_at < now() - interval '1 day'
-        and not exists (select 1 from runs r join uploads u on u.run_id = r.id
-                         where r.export_id = f.export_id and u.destination_version = f.version)
+        and not exists (select 1 from upload_places p where p.export_id = f.export_id and p.destination_version = f.version)
         and not exists (select 1 from runs r
                          where r.export_id = f.export_id and r.status = 'Running' and r.started_at <= f.replaced_at) and not (exists (select 1 from receipts c
                           where c.export_id = f.export_id and c.destination_version = f.version)
@@ -98,8 +101,7 @@ delete from former_destinations f where f.replaced_at < now() - interval '1 day'
 -- files/former-destinations.ts deleteSpentDestinations
 update former_destinations f set destination_secrets = null
       where destination_secrets is not null and f.replaced_at < now() - interval '1 day'
-        and not exists (select 1 from runs r join uploads u on u.run_id = r.id
-                         where r.export_id = f.export_id and u.destination_version = f.version)
+        and not exists (select 1 from upload_places p where p.export_id = f.export_id and p.destination_version = f.version)
         and not exists (select 1 from runs r
                          where r.export_id = f.export_id and r.status = 'Running' and r.started_at <= f.replaced_at);
 
@@ -166,8 +168,6 @@ select l.key, l.generation, l.manifest_key as "manifestKey", l.etag,
         and not exists (select from receipts c where c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
                            and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
                            and l.key in (select f->>'key' from jsonb_array_elements(c.files || c.rejected_files) f))
-        and not exists (select from uploads u join runs r on r.id = u.run_id where u.key = l.key and u.destination_version = l.destination_version
-                           and r.export_id = l.export_id and r.data_interval_start = l.data_interval_start and r.data_interval_end = l.data_interval_end)
         and not exists (select from runs r where r.export_id = l.export_id and r.status in ('Starting', 'Running')
                            and r.data_interval_start = l.data_interval_start and r.data_interval_end = l.data_interval_end)
       order by l.generation, l.key;
@@ -265,42 +265,6 @@ with due as (
         and c.data_interval_end = d.data_interval_end
        join runs r on r.id = c.run_id;
 
--- files/orphaned-uploads.ts findTeamsWithOrphans
--- takes $1 bigint
--- gives teamId integer
-select r.team_id as "teamId" from uploads u join runs r on r.id = u.run_id join batch_exports e on e.id = r.export_id
-  where (u.commit_begun_at is null or u.commit_begun_at < now() - interval '1 day'
-  or exists (select from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
-                and c.data_interval_end = r.data_interval_end and c.generation > u.file_generation
-                and c.destination_version = u.destination_version)) and case when r.finished_at is not null then r.lease_expires_at is null or r.lease_expires_at < now()
-       else u.destination_version <> e.destination_version and (r.lease_expires_at is null or u.fence < r.fence) end and u.collect_tries < 20 and (u.collect_after is null or u.collect_after <= now()) and not exists (select from guarded_work g where g.kind = 'abort_uploads' and g.id = r.export_id::text and g.set_aside_at is not null) group by 1 order by random() limit $1;
-
--- files/orphaned-uploads.ts takeOrphanedPlace
--- takes $1 integer, $2 double precision
--- gives runId uuid, destinationVersion integer, tries integer
-with due as (
-       select u.run_id, u.destination_version from uploads u join runs r on r.id = u.run_id join batch_exports e on e.id = r.export_id
-  where (u.commit_begun_at is null or u.commit_begun_at < now() - interval '1 day'
-  or exists (select from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
-                and c.data_interval_end = r.data_interval_end and c.generation > u.file_generation
-                and c.destination_version = u.destination_version)) and case when r.finished_at is not null then r.lease_expires_at is null or r.lease_expires_at < now()
-       else u.destination_version <> e.destination_version and (r.lease_expires_at is null or u.fence < r.fence) end and u.collect_tries < 20 and (u.collect_after is null or u.collect_after <= now()) and not exists (select from guarded_work g where g.kind = 'abort_uploads' and g.id = r.export_id::text and g.set_aside_at is not null) and r.team_id = $1
-        group by 1, 2 order by min(u.collect_after) nulls first limit 1
-     )
-     update uploads u set collect_tries = u.collect_tries + 1,
-            collect_after = now() + $2 * interval '1 ms' + least(21600, 5 * power(2, least(u.collect_tries, 20))) * interval '1 s'
-       from due where u.run_id = due.run_id and u.destination_version = due.destination_version and u.collect_tries < 20 and (u.collect_after is null or u.collect_after <= now())
-     returning u.run_id as "runId", u.destination_version as "destinationVersion", u.collect_tries as tries;
-
--- files/orphaned-uploads.ts endVisit
--- takes $1 uuid, $2 integer
-update uploads set collect_tries = 0, collect_after = now() + interval '5 s' where run_id = $1 and destination_version = $2;
-
--- files/orphaned-uploads.ts endVisit
--- takes $1 uuid, $2 integer, $3 integer
-update uploads u set collect_after = now() + least(21600, 5 * power(2, least(($3 - 1), 20))) * interval '1 s'
-          where run_id = $1 and destination_version = $2;
-
 -- files/run-files.ts findFilesOf
 -- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone, $4 uuid
 -- gives runId uuid, generation integer, manifestKey text, files jsonb, rejectedFiles jsonb, runGeneration integer, destination json
@@ -349,83 +313,92 @@ select json_build_object('start', floor(extract(epoch from l.data_interval_start
 -- gives count bigint
 select count(*) from leftover_files l join batch_exports e on e.id = l.export_id and e.destination_version = l.destination_version where l.export_id = $1 and l.deleted_at is not null;
 
--- files/uploads.ts noteUpload
--- takes $1 uuid, $2 bigint, $3 text, $4 text, $5 integer
--- gives isNew boolean
+-- files/upload-places.ts noteUploads
+-- takes $1 uuid, $2 bigint, $3 integer, $4 double precision
 with held as (
-       select id, fence, file_generation from runs where id = $1 and fence = $2 and runs.status not in ('Starting', 'Completed', 'Failed', 'FailedRetryable', 'Cancelled')
+       update runs set lease_expires_at = now() + $4 * interval '1 ms'
+        where id = $1 and fence = $2 and runs.status not in ('Starting', 'Completed', 'Failed', 'FailedRetryable', 'Cancelled') returning export_id
      ), noted as (
-       insert into uploads (run_id, key, upload_id, fence, destination_version, file_generation)
-       select id, $3, $4, fence, $5, file_generation from held
-       -- An earlier note stays: the outcome of its upload is unknown.
-       on conflict do nothing returning run_id
+       insert into upload_places as p (export_id, destination_version) select export_id, $3 from held
+       on conflict (export_id, destination_version) do update set notes = p.notes + 1
      )
-     select exists (select from noted) as "isNew" from held;
+     select from held;
 
--- files/uploads.ts recordUpload
--- takes $1 uuid, $2 bigint, $3 text, $4 text, $5 text, $6 boolean, $7 integer
-with recorded as (
-       insert into uploads (run_id, key, upload_id, fence, destination_version, file_generation)
-       select id, $3, $4, fence, $7, file_generation from runs where id = $1 and fence = $2 and runs.status not in ('Starting', 'Completed', 'Failed', 'FailedRetryable', 'Cancelled')
-       on conflict (run_id, key, upload_id) do update set fence = excluded.fence returning run_id
-     ), heard as (
-       delete from uploads where $6 and run_id = (select run_id from recorded) and key = $3 and upload_id = $5 and fence = $2
+-- files/upload-places.ts findTeamsToLookAt
+-- takes $1 bigint
+-- gives teamId integer
+select e.team_id as "teamId" from upload_places p join batch_exports e on e.id = p.export_id
+  where p.look_at <= now() and not exists (select from guarded_work g where g.kind = 'abort_uploads' and g.id = p.export_id::text and g.set_aside_at is not null) group by 1 order by random() limit $1;
+
+-- files/upload-places.ts takeUploadPlace
+-- takes $1 integer, $2 double precision
+-- gives teamId integer, exportId uuid, externalId uuid, model text, type text, config jsonb, secrets bytea, destinationVersion integer, notes integer, tries integer, isBusy boolean
+with chosen as (
+       select p.export_id, p.destination_version from upload_places p join batch_exports e on e.id = p.export_id
+  where p.look_at <= now() and not exists (select from guarded_work g where g.kind = 'abort_uploads' and g.id = p.export_id::text and g.set_aside_at is not null) and e.team_id = $1
+        order by p.look_at limit 1 for update of p skip locked
+     ), taken as (
+       update upload_places p set tries = p.tries + 1, look_at = now() + $2 * interval '1 ms' + least(21600, 5 * power(2, least(p.tries, 20))) * interval '1 s'
+         from chosen where p.export_id = chosen.export_id and p.destination_version = chosen.destination_version returning p.*
      )
-     select from recorded;
-
--- files/uploads.ts recordUploadParts
--- takes $1 uuid, $2 bigint, $3 text, $4 text, $5 jsonb, $6 bigint
-with held as (
-       update runs set crashes = case when $6 > furthest_bytes then 0 else crashes end,
-              deaths_alone = case when $6 > furthest_bytes then 0 else deaths_alone end,
-              furthest_bytes = greatest(furthest_bytes, $6)
-        where id = $1 and fence = $2 and runs.status not in ('Starting', 'Completed', 'Failed', 'FailedRetryable', 'Cancelled') and set_config('synchronous_commit', 'off', true) is not null returning id
-     )
-     update uploads set parts = $5, fence = $2
-      where run_id = (select id from held) and key = $3 and upload_id = $4;
-
--- files/uploads.ts forgetUpload
--- takes $1 uuid, $2 text, $3 text
-delete from uploads where run_id = $1 and key = $2 and upload_id = $3;
-
--- files/uploads.ts releaseUploads
--- takes $1 uuid, $2 bigint
-update uploads set commit_begun_at = null where run_id = $1 and fence = $2 and commit_begun_at is not null;
-
--- files/uploads.ts listAbortableUploads
--- takes $1 uuid, $2 integer, $3 text
--- gives key text, uploadId text, parts jsonb
-select u.key, u.upload_id as "uploadId", u.parts from uploads u join runs r on r.id = u.run_id
-      where u.run_id = $1 and u.destination_version = $2 and u.upload_id <> $3 and (u.commit_begun_at is null or u.commit_begun_at < now() - interval '1 day'
-  or exists (select from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
-                and c.data_interval_end = r.data_interval_end and c.generation > u.file_generation
-                and c.destination_version = u.destination_version));
-
--- files/uploads.ts listNotedKeys
--- takes $1 uuid, $2 integer, $3 text
--- gives key text
-select key from uploads where run_id = $1 and destination_version = $2 and upload_id = $3;
-
--- files/uploads.ts findLiveUploads
--- takes $1 text
--- gives id text, teamId integer, type text, config jsonb
-select u.upload_id as id, r.team_id as "teamId", e.destination_type as type,
-            case when f.version is null then e.destination_config else f.destination_config end as config
-       from uploads u join runs r on r.id = u.run_id join batch_exports e on e.id = r.export_id
-       left join former_destinations f on f.export_id = e.id and f.version = u.destination_version
-      where u.key = $1 and r.finished_at is null;
-
--- files/uploads.ts forgetNote
--- takes $1 uuid, $2 text, $3 text, $4 double precision
-delete from uploads where run_id = $1 and key = $2 and upload_id = $3
-        and started_at < now() - $4 * interval '1 ms';
-
--- files/uploads.ts findUploadOwner
--- takes $1 uuid, $2 integer
--- gives teamId integer, exportId uuid, externalId uuid, type text, config jsonb, secrets bytea
-select e.team_id as "teamId", e.id as "exportId", p.external_id as "externalId", e.destination_type as type,
+     select e.team_id as "teamId", e.id as "exportId", o.external_id as "externalId", e.model, e.destination_type as type,
             case when f.version is null then e.destination_config else f.destination_config end as config,
-            case when f.version is null then e.destination_secrets else f.destination_secrets end as secrets
-       from runs r join batch_exports e on e.id = r.export_id join projects p on p.id = r.team_id
-       left join former_destinations f on f.export_id = e.id and f.version = $2
-      where r.id = $1;
+            case when f.version is null then e.destination_secrets else f.destination_secrets end as secrets,
+            t.destination_version as "destinationVersion", t.notes, t.tries,
+            exists (select from runs r where r.export_id = e.id and r.status in ('Starting', 'Running')) as "isBusy"
+       from taken t join batch_exports e on e.id = t.export_id join projects o on o.id = e.team_id
+       left join former_destinations f on f.export_id = e.id and f.version = t.destination_version;
+
+-- files/upload-places.ts endLook
+-- takes $1 uuid, $2 integer, $3 integer
+-- gives export_id uuid
+delete from upload_places where export_id = $1 and destination_version = $2 and notes = $3 returning export_id;
+
+-- files/upload-places.ts endLook
+-- takes $1 uuid, $2 integer, $3 integer
+update upload_places set tries = $3::int, look_at = now() + interval '1 hour'
+      where export_id = $1 and destination_version = $2;
+
+-- files/upload-places.ts endLook
+-- takes $1 uuid, $2 integer, $3 integer
+update upload_places set tries = $3::int, look_at = now() + least(21600, 5 * power(2, least($3::int - 1, 20))) * interval '1 s'
+      where export_id = $1 and destination_version = $2;
+
+-- files/upload-places.ts endLook
+-- takes $1 uuid, $2 integer, $3 integer
+update upload_places set tries = $3::int, look_at = now() + interval '5 s'
+      where export_id = $1 and destination_version = $2;
+
+-- files/upload-places.ts forgetUploadPlace
+-- takes $1 uuid, $2 integer
+delete from upload_places where export_id = $1 and destination_version = $2;
+
+-- files/upload-places.ts judgeUploads
+-- takes $1 uuid, $2 jsonb
+-- gives key text, interval json, isAbandoned boolean, others jsonb
+select k.key, json_build_object('start', floor(extract(epoch from i.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from i.data_interval_end) * 1000)::bigint) as interval,
+            not exists (select from runs r where r.export_id = e.id and r.data_interval_start = i.data_interval_start and r.data_interval_end = i.data_interval_end
+   and r.status = 'Running' and r.lease_expires_at is not null and (r.file_generation <= k.generation or exists (select from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
+      and c.data_interval_end = r.data_interval_end and c.manifest_key is null)))
+              and (e.deleted_at is not null or not (exists (select from leftover_files l
+   where l.export_id = e.id and l.key = k.key and l.uncommitted and l.noted_at > now() - interval '1 day'
+     and not exists (select from receipts c where c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
+      and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
+                        and c.manifest_key = l.manifest_key and c.generation > l.generation)) or exists (select from runs r where r.export_id = e.id and r.data_interval_start = i.data_interval_start
+   and r.data_interval_end = i.data_interval_end and exists (select from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
+      and c.data_interval_end = r.data_interval_end and c.manifest_key is null) and r.finished_at > now() - interval '1 hour'))) as "isAbandoned",
+            coalesce((select jsonb_agg(jsonb_build_object('exportId', o.id, 'model', o.model, 'config', o.destination_config))
+                        from runs r join batch_exports o on o.id = r.export_id
+                       where r.team_id = e.team_id and r.export_id <> e.id and r.data_interval_start = i.data_interval_start and r.data_interval_end = i.data_interval_end
+   and r.status = 'Running' and r.lease_expires_at is not null and (r.file_generation <= k.generation or exists (select from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
+      and c.data_interval_end = r.data_interval_end and c.manifest_key is null))), '[]') as others
+       from jsonb_to_recordset($2::jsonb) as k (key text, start timestamptz, generation int)
+       join batch_exports e on e.id = $1
+       join lateral (
+         select r.data_interval_start, r.data_interval_end, max(r.file_generation) as given from runs r
+          where r.export_id = $1 and r.data_interval_start = k.start group by 1, 2) i on k.generation <= i.given;
+
+-- files/upload-places.ts findEndedRuns
+-- takes $1 uuid[]
+-- gives id uuid
+select id from runs where id = any ($1::uuid[]) and finished_at is not null;

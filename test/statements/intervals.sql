@@ -632,11 +632,11 @@ select distinct export_id as id from runs
       where export_id = any ($1::uuid[]) and data_interval_start = $2 and status in ('Starting', 'Running');
 
 -- intervals/verify-queries.ts isUploadKnown
--- takes $1 uuid[], $2 integer[], $3 text
+-- takes $1 uuid[], $2 integer[], $3 timestamp with time zone, $4 numeric
 -- gives known boolean
-select exists (select from uploads u join runs r on r.id = u.run_id
-        join unnest($1::uuid[], $2::int[]) as o (export_id, version)
-          on o.export_id = r.export_id and o.version = u.destination_version where u.key = $3) as known;
+select exists (select from unnest($1::uuid[], $2::int[]) as o (export_id, version)
+        join upload_places p on p.export_id = o.export_id and p.destination_version = o.version
+        join runs r on r.export_id = o.export_id and r.data_interval_start = $3 and r.file_generation >= $4::numeric) as known;
 
 -- intervals/verify-queries.ts isOfOurHistory
 -- takes $1 uuid, $2 uuid, $3 integer, $4 timestamp with time zone, $5 text

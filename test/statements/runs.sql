@@ -11,11 +11,7 @@ with asked as materialized (
        update runs set committing_at = now(), commit_intent = free.intent, committing_generation = file_generation,
               lease_expires_at = now() + $2 * interval '1 ms'
          from free where runs.id = free.run_id and runs.fence = free.fence and runs.status not in ('Starting', 'Completed', 'Failed', 'FailedRetryable', 'Cancelled')
-       returning free.*, runs.export_id, runs.data_interval_start, runs.data_interval_end, runs.file_generation
-     ), uploaded as (
-       -- A note is of no upload that could be completed.
-       update uploads u set commit_begun_at = now(), fence = begun.fence from begun
-        where u.run_id = begun.run_id and u.file_generation = begun.file_generation and u.upload_id <> ''
+       returning free.*, runs.export_id, runs.data_interval_start, runs.data_interval_end
      ), noted as (
        insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, uncommitted)
        select export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, true
@@ -38,11 +34,7 @@ with asked as materialized (
        update runs set committing_at = now(), commit_intent = free.intent, committing_generation = file_generation,
               lease_expires_at = now() + $2 * interval '1 ms'
          from free where runs.id = free.run_id and runs.fence = free.fence and runs.status not in ('Starting', 'Completed', 'Failed', 'FailedRetryable', 'Cancelled')
-       returning free.*, runs.export_id, runs.data_interval_start, runs.data_interval_end, runs.file_generation
-     ), uploaded as (
-       -- A note is of no upload that could be completed.
-       update uploads u set commit_begun_at = now(), fence = begun.fence from begun
-        where u.run_id = begun.run_id and u.file_generation = begun.file_generation and u.upload_id <> ''
+       returning free.*, runs.export_id, runs.data_interval_start, runs.data_interval_end
      ), noted as (
        insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, uncommitted)
        select export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, true
@@ -55,7 +47,7 @@ with asked as materialized (
 -- runs/claims.ts claimSql, claimFree
 -- is planned once
 -- takes $1 uuid[], $2 text[], $3 double precision, $4 double precision
--- gives runId uuid, holder text, fence bigint, exportId uuid, teamId integer, backfillId uuid, purpose text, erases bytea, dropsMissing boolean, attempt integer, generation integer, crashes integer, faults integer, interval json, heals boolean, heldUpBy text, exportFails boolean, cursor jsonb, fileGeneration integer, commitIntent jsonb, chain jsonb, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationVersion integer, isDeleted boolean, model text, dslQuery text, changedForMs double precision, externalId uuid, tenantKey text, storeTraits jsonb, newestEra jsonb, place jsonb, receipt jsonb, uploads jsonb, mayBeOvertaken boolean, begunManifests text[]
+-- gives runId uuid, holder text, fence bigint, exportId uuid, teamId integer, backfillId uuid, purpose text, erases bytea, dropsMissing boolean, attempt integer, generation integer, crashes integer, faults integer, interval json, heals boolean, heldUpBy text, exportFails boolean, fileGeneration integer, commitIntent jsonb, chain jsonb, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationVersion integer, isDeleted boolean, model text, dslQuery text, changedForMs double precision, externalId uuid, tenantKey text, storeTraits jsonb, newestEra jsonb, place jsonb, receipt jsonb, mayBeOvertaken boolean, begunManifests text[]
 with asked as materialized (
   select * from unnest($1::uuid[], $2::text[]) as a (id, holder) limit (select 2147483647)), locked as materialized (
   select asked.holder, run.*, entry.* from asked, lateral (
@@ -66,19 +58,19 @@ with asked as materialized (
         from outbox o where o.run_id = run.id for update skip locked) entry on true), claimed as (
   update runs set status = 'Running', attempt = attempt + 1, fence = fence + 1,
          crashes = crashes + coalesce(lease_holder <> locked.holder, false)::int,
-         lease_holder = locked.holder, lease_expires_at = now() + $3 * interval '1 ms', committing_at = null,
+         lease_holder = locked.holder, lease_expires_at = now() + $3 * interval '1 ms', committing_at = null, cursor = null,
          started_at = coalesce(started_at, now()), last_updated_at = now(), chain = case when purpose = 'whole' then coalesce(runs.chain, (
   select jsonb_agg(jsonb_strip_nulls(jsonb_build_object('config', c.id, 'version', c.version, 'source',
     (select p.source_sha256 from plugins p where p.id = c.plugin))) order by c."order", c.id) from batch_exports e join pipeline_transformation_configs c on c.team_id = e.team_id and c.enabled and not c.deleted
    where e.id = runs.export_id and e.transformations), '[]') else coalesce(runs.chain,
   (select c.recipe->'chain' from receipts c where c.export_id = runs.export_id and c.data_interval_start = runs.data_interval_start
-      and c.data_interval_end = runs.data_interval_end), '[]') end, file_generation = case when file_generation is not null and committing_generation is distinct from file_generation then file_generation else 1 + greatest(0,
+      and c.data_interval_end = runs.data_interval_end), '[]') end, file_generation = 1 + greatest(0,
   (select max(o.file_generation) from runs o where o.export_id = runs.export_id and o.data_interval_start = runs.data_interval_start
       and o.data_interval_end = runs.data_interval_end),
   (select c.generation from receipts c where c.export_id = runs.export_id and c.data_interval_start = runs.data_interval_start
       and c.data_interval_end = runs.data_interval_end),
   (select max(l.generation) from leftover_files l where l.export_id = runs.export_id and l.data_interval_start = runs.data_interval_start
-      and l.data_interval_end = runs.data_interval_end)) end,
+      and l.data_interval_end = runs.data_interval_end)),
          small = coalesce(locked.was_small, false)
     from locked
    where runs.id = locked.id and locked.is_fresh and runs.status not in ('Completed', 'Failed', 'FailedRetryable', 'Cancelled')
@@ -91,7 +83,7 @@ with asked as materialized (
     and e.failing_since is not null and e.heal_for_hours > 0 and not (e.heal_after <= clock_timestamp() or e.heal_after > clock_timestamp() + interval '65 minutes')
     and not (select true from receipts done where done.export_id = c.export_id and done.data_interval_start = c.data_interval_start
       and done.data_interval_end = c.data_interval_end limit 1) is true then e.failing_code end as "heldUpBy", e.heal_after is not null as "exportFails",
-       c.cursor, c.file_generation as "fileGeneration", c.commit_intent as "commitIntent", c.chain,
+       c.file_generation as "fileGeneration", c.commit_intent as "commitIntent", c.chain,
        e.destination_type as "destinationType", e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
        e.destination_version as "destinationVersion", e.deleted_at is not null as "isDeleted", e.model, e.dsl_query as "dslQuery",
        (extract(epoch from now() - e.last_updated_at) * 1000)::float8 as "changedForMs",
@@ -104,10 +96,6 @@ with asked as materialized (
   json_build_object('snapshot', snapshot, 'digest', key_digest, 'count', key_count, 'settled', settled,
     'pending', pending_transactions) as proof from receipts where export_id = c.export_id
            and data_interval_start = c.data_interval_start and data_interval_end = c.data_interval_end) found) as receipt,
-       coalesce((
-  select jsonb_agg(jsonb_build_object('key', u.key, 'uploadId', u.upload_id, 'parts', u.parts, 'generation', u.file_generation)
-           order by u.started_at, u.key)
-    from uploads u where u.run_id = c.id and u.destination_version = e.destination_version and u.upload_id <> ''), '[]') as uploads,
        (select true from leftover_files l where l.export_id = c.export_id and l.data_interval_start = c.data_interval_start
       and l.data_interval_end = c.data_interval_end and l.uncommitted limit 1) is true as "mayBeOvertaken",
        array(select distinct d.digest from runs r, jsonb_array_elements_text(r.commit_intent->'begunManifests') as d (digest)
@@ -228,7 +216,6 @@ with recursive asked as materialized (
       order by e.place
 ) select free.run_id as "runId", exists (select from completed c where c.run_id = free.run_id) as "isCompleted",
        jsonb_array_length(free.replaced) > 0
-         or (select true from uploads u where u.run_id = free.run_id limit 1) is true
          or (select true from leftover_files l where l.export_id = free.export_id and l.data_interval_start = free.data_interval_start
       and l.data_interval_end = free.data_interval_end and l.destination_version = free.destination_version and l.key <> all (free.named) limit 1) is true as "leavesFiles"
   from free;
@@ -252,12 +239,6 @@ update runs set deaths_alone = deaths_alone + (died_at_fence is distinct from fe
 -- takes $1 uuid
 -- gives status text, fence bigint
 select status, fence from runs where id = $1;
-
--- runs/leases.ts ownsUploads
--- takes $1 uuid, $2 bigint, $3 double precision
--- gives id uuid
-update runs set lease_expires_at = now() + $3 * interval '1 ms'
-      where id = $1 and fence = $2 and status in ('Running', 'Cancelled') returning id;
 
 -- runs/leases.ts raiseGeneration
 -- takes $1 uuid, $2 bigint, $3 integer
@@ -564,6 +545,13 @@ update runs set records_total_count = $3, records_completed = $4, bytes_exported
             cursor = $7, last_updated_at = now()
       where id = $1 and fence = $2 and runs.status not in ('Starting', 'Completed', 'Failed', 'FailedRetryable', 'Cancelled') returning id;
 
+-- runs/runs.ts recordSent
+-- takes $1 uuid, $2 bigint, $3 bigint
+update runs set crashes = case when $3 > furthest_bytes then 0 else crashes end,
+              deaths_alone = case when $3 > furthest_bytes then 0 else deaths_alone end,
+              furthest_bytes = greatest(furthest_bytes, $3)
+        where id = $1 and fence = $2 and runs.status not in ('Starting', 'Completed', 'Failed', 'FailedRetryable', 'Cancelled') and set_config('synchronous_commit', 'off', true) is not null;
+
 -- runs/runs.ts failRun
 -- takes $1 uuid, $2 bigint, $3 text, $4 text, $5 boolean
 -- gives id uuid
@@ -622,7 +610,6 @@ with locked as materialized (
         order by id for no key update
      )
      , cancelled as (
-       -- The lease stays to be seen: until its end a worker may be ending its uploads itself.
        update runs set status = 'Cancelled', erases = null, finished_at = now(), last_updated_at = now(), lease_holder = null
          from locked where runs.id = locked.id returning runs.id
      )

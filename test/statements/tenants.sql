@@ -165,7 +165,7 @@ select from offboardings where id = $1 and (pg_snapshot_xmin(pg_current_snapshot
 
 -- tenants/offboardings.ts measurePlaces
 -- takes $1 uuid
--- gives exportId uuid, exportName text, version integer, type text, config jsonb, files bigint, manifests bigint, rows bigint, bytes bigint, leftoverFiles bigint, openUploads bigint
+-- gives exportId uuid, exportName text, version integer, type text, config jsonb, files bigint, manifests bigint, rows bigint, bytes bigint, leftoverFiles bigint, openUploads integer
 with places as (
        select destination_version as version, destination_config as config from batch_exports where id = $1
        union all select version, destination_config from former_destinations where export_id = $1
@@ -180,8 +180,7 @@ with places as (
                              and l.key in (select f ->> 'key' from jsonb_array_elements(c.files || c.rejected_files) f))
         group by 1
      ), uploaded as (
-       select u.destination_version as version, count(*) as uploads from uploads u join runs r on r.id = u.run_id
-        where r.export_id = $1 group by 1
+       select destination_version as version, 1 as uploads from upload_places where export_id = $1
      )
      select e.id as "exportId", e.name as "exportName", p.version, e.destination_type as type, p.config,
             coalesce(c.files, 0)::bigint as files, coalesce(c.manifests, 0) as manifests, coalesce(c.rows, 0)::bigint as rows,
@@ -476,7 +475,7 @@ with gone as (
 -- takes $1 uuid
 -- gives rows bigint, sources text[]
 with gone as (
-     delete from uploads where ctid = any (array(select t.ctid from uploads t join runs r on r.id = t.run_id where r.export_id = $1 limit 2000)) returning null::jsonb as chain
+     delete from upload_places where ctid = any (array(select t.ctid from upload_places t where t.export_id = $1 limit 2000)) returning null::jsonb as chain
    )
    select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
      from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
@@ -717,9 +716,9 @@ update runs set status = 'Cancelled', erases = null, fence = fence + 1, finished
 
 -- tenants/tenant-rows.ts endSilentCommits
 -- takes $1 uuid, $2 integer
-update uploads u set commit_begun_at = null, collect_after = null from runs r
-      where r.id = u.run_id and r.team_id in (select id from projects where organization_id = $1 and ($2::int is null or id = $2)) and u.commit_begun_at is not null
-        and r.finished_at is not null and (r.lease_expires_at is null or r.lease_expires_at < now());
+update upload_places p set look_at = now() from batch_exports e
+      where e.id = p.export_id and e.team_id in (select id from projects where organization_id = $1 and ($2::int is null or id = $2)) and p.tries = 0 and p.look_at > now()
+        and not exists (select from runs r where r.export_id = e.id and r.status in ('Starting', 'Running'));
 
 -- tenants/tenant-rows.ts endSilentCommits
 -- takes $1 uuid, $2 integer
@@ -728,7 +727,7 @@ select from runs r join batch_exports e on e.id = r.export_id
 
 -- tenants/tenant-rows.ts hasOpenUploads
 -- takes $1 uuid, $2 integer
-select from uploads u join runs r on r.id = u.run_id where r.team_id in (select id from projects where organization_id = $1 and ($2::int is null or id = $2)) limit 1;
+select from upload_places p join batch_exports e on e.id = p.export_id where e.team_id in (select id from projects where organization_id = $1 and ($2::int is null or id = $2)) limit 1;
 
 -- tenants/tenant-rows.ts findAnyExport
 -- takes $1 uuid, $2 integer

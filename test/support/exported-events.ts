@@ -159,12 +159,9 @@ export async function untilEnded(
   );
 }
 
-/** Parts of an export's runs that are stored at the destination. */
-export async function countParts({ pool }: Installation, exportId: string): Promise<number> {
-  const { rows } = await pool.query<{ parts: number }>(
-    `select coalesce(sum(jsonb_array_length(u.parts)), 0)::int as parts
-       from uploads u join runs r on r.id = u.run_id where r.export_id = $1`,
-    [exportId],
-  );
-  return rows[0]?.parts ?? 0;
+/** Parts of an export's files that are stored at the destination. */
+export async function countParts({ s3 }: Installation, exportId: string): Promise<number> {
+  const uploads = await s3.uploads(bucket);
+  const ours = uploads.filter(({ key }) => key.startsWith(exportId));
+  return ours.reduce((sum, { parts }) => sum + parts.length, 0);
 }

@@ -1,6 +1,6 @@
 import { SluiceError } from '../../src/foundation/domain/errors.ts';
 import { appendLogEntries } from '../../src/state/store/exports/log-entries.ts';
-import { recordUpload } from '../../src/state/store/files/uploads.ts';
+import { noteUploads } from '../../src/state/store/files/upload-places.ts';
 import {
   claim,
   complete,
@@ -47,7 +47,7 @@ export async function fillTenant(
   await complete(context, await claim(side, first ?? ''));
   await failAttempt(side, context, second ?? '', new SluiceError('query.invalid'));
   const run = await claim(side, third ?? '');
-  await recordUpload(db, run, { key: 'events/part', uploadId: 'u' }, true);
+  await noteUploads(db, run, 60_000);
   await beginCommit(db, run, 1, {}, { ...emptyCommit, keys: ['events/part'] });
   await db.query(
     `update receipts set rows = 3, bytes = 30, files = '[{"key": "a", "rows": 1}, {"key": "b", "rows": 2}]' where export_id = $1`,

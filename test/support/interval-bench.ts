@@ -120,7 +120,6 @@ export function firstJob(changes: Partial<IntervalJob> = {}): IntervalJob {
     current: null,
     formerManifests: [],
     intent: null,
-    uploads: [],
     mayBeOvertaken: false,
     begunManifests: [],
     ...changes,
@@ -182,7 +181,6 @@ export function attempt(
       progressed: async () => {},
       confirmLease: async () => void asked.push('lease'),
       lease: { holds: () => true, extend: async () => {} },
-      ownsUploads: async () => true,
       raiseGeneration: async (floor) => {
         asked.push(`generation above ${floor}`);
         return floor + 1;

@@ -49,10 +49,10 @@ export async function expectInvariants(
 async function untilSwept(installation: Installation): Promise<void> {
   const { pool, workers } = installation;
   const isSwept = async () => {
-    // A store that failed is left alone, longer each time.
-    await pool.query('update uploads set collect_after = now() where collect_after > now()');
+    // An hour passes.
+    await pool.query('update upload_places set look_at = now() where look_at > now()');
     return (
-      (await pool.query(`select from uploads limit 1`)).rowCount === 0 &&
+      (await pool.query(`select from upload_places limit 1`)).rowCount === 0 &&
       (await pool.query(removable)).rowCount === 0
     );
   };
@@ -60,15 +60,13 @@ async function untilSwept(installation: Installation): Promise<void> {
   const sweeper = workers.every((worker) => worker.hasExited())
     ? await installation.startWorker()
     : null;
-  // The note of an upload whose id was never heard is kept for three leases.
-  const leaseMs = Number(installation.env.LEASE_SECONDS) * 1_000;
   await until(isSwept, {
-    timeoutMs: 90_000 + 3 * leaseMs,
+    timeoutMs: 90_000,
     everyMs: 250,
     message: 'every upload is completed or aborted, and every earlier file removed',
   }).catch(async (error: unknown) => {
     const { rows: uploads } = await pool.query(
-      'select u.*, e.name, e.deleted_at from uploads u join runs r on r.id = u.run_id join batch_exports e on e.id = r.export_id limit 5',
+      'select p.*, e.name, e.deleted_at from upload_places p join batch_exports e on e.id = p.export_id limit 5',
     );
     const { rows: files } = await pool.query(removable.replace('select', 'select l.*'));
     throw new Error(`${String(error)}: ${JSON.stringify([uploads, files])}`);

@@ -130,6 +130,14 @@ export function commonFolder(
   return normalizePath(varies < 0 ? text : text.slice(0, text.lastIndexOf('/') + 1));
 }
 
+/** The folders, without those within others. */
+export function topFolders(folders: readonly string[]): readonly string[] {
+  const holds = (other: string, one: string) => other === '' || one.startsWith(`${other}/`);
+  return [...new Set(folders)].filter(
+    (one, _, all) => !all.some((other) => other !== one && holds(other, one)),
+  );
+}
+
 /** The most bytes that a folder of a rendered template can have. */
 export function longestName(template: string): number {
   const { pieces } = parse(template);

@@ -12,8 +12,6 @@ export interface StoreTraits {
   readonly completeIfMatch: boolean;
   /** The store checks a CRC32 of each part. */
   readonly checksums: boolean;
-  /** A completed upload refuses further parts. Otherwise a late part changes the object. */
-  readonly sealsUploads: boolean;
   readonly parts: PartTraits;
 }
 
@@ -59,8 +57,6 @@ const lacks: Readonly<Record<Trait, string>> = {
     'The store does not support If-Match when it completes an upload: only the lease prevents two workers from replacing the same file.',
   checksums:
     'The store does not check a CRC32 of each part: only the signature of each request protects its bytes.',
-  sealsUploads:
-    'The store accepts parts for an upload that is already complete: an attempt that takes over a run sends its files again from the start.',
 };
 
 /** The traits that a store lacks, each with a sentence that says what is weaker. */

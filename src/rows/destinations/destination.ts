@@ -10,24 +10,11 @@ import type { SharedProbes } from './shared-probes.ts';
 
 export type { StoreTraits } from '../../foundation/domain/store-traits.ts';
 
-/** What the destination needs to continue or abort an upload after a crash; JSON, no secret. */
+/** An upload that is neither completed nor aborted. */
 export interface UploadRef {
   readonly key: string;
   /** Only the destination reads it. */
   readonly uploadId: string;
-}
-
-/** Bytes of one file that are safely at the destination, though not yet readable. */
-export interface UploadProgress extends UploadRef {
-  /** The parts without a gap from the first byte on, in order, numbered from 1. */
-  readonly parts: readonly UploadPart[];
-}
-
-export interface UploadPart {
-  readonly number: number;
-  readonly bytes: number;
-  /** Only the destination reads it. */
-  readonly tag: string;
 }
 
 export interface FileOptions {
@@ -79,10 +66,10 @@ export interface OpenObject {
 /**
  * One file that is being written. Nothing is readable at `key` before `complete`; `abort` leaves
  * nothing behind. `write` resolves once there is room for more (back-pressure), in order; then `bytes`
- * may be reused. After a failure each call throws it; the caller must still call `abort` or `suspend`.
+ * may be reused. After a failure each call throws it; the caller must still call `abort`.
  */
 export interface FileWriter {
-  /** Names the upload in the journal; null if none was begun. */
+  /** Null if none was begun. */
   readonly upload: UploadRef | null;
   /** Once it has resolved, the caller may use the memory of the bytes again. */
   write(bytes: Uint8Array): Promise<void>;
@@ -99,8 +86,6 @@ export interface FileWriter {
   complete(options?: CompleteOptions): Promise<{ readonly etag: string | null }>;
   /** Stops what is in flight and removes the upload. No effect after `complete`, or again. */
   abort(): Promise<void>;
-  /** Stops what is in flight and keeps the upload for another attempt. No effect after `complete`. */
-  suspend(): Promise<void>;
 }
 
 export interface CompleteOptions {
@@ -109,15 +94,7 @@ export interface CompleteOptions {
    * store without conditional writes always replaces.
    */
   readonly replaces?: ManifestTag;
-  /**
-   * The SHA-256 of the whole file in lower-case hexadecimal. If two attempts shared the upload, the object is checked
-   * against it.
-   */
-  readonly sha256?: string;
-  /**
-   * For a file without an upload, which is put at once: nothing is sent unless the lease holds
-   * (`run.lease_lost`). Absent: the put may come at any time.
-   */
+  /** The file is not made readable unless the lease holds (`run.lease_lost`). Absent: it may be at any time. */
   readonly lease?: PutLease;
 }
 
@@ -127,32 +104,25 @@ export interface ReadOptions {
   readonly maxBytes?: number;
 }
 
-/** Is notified of uploads before and while they exist, so that no upload is forgotten. */
+/** Is notified of uploads, so that none is forgotten. */
 export interface UploadJournal {
+  /** Begins the names of markers that a probe writes: they show whose they are. */
+  readonly marker: string;
   /**
-   * Must be durable before the store is asked for an upload, whose id the store chooses. If the answer
-   * is lost, the upload is looked for under its key.
-   */
-  starting(key: string): Promise<void>;
-  /**
-   * Must be durable before the first byte is sent.
+   * Must be durable before the store is asked for an upload, or for a marker: a sweep must look for what is left.
    *
-   * @param alone false if the store may have begun other uploads for the same `starting`, and their
-   *   answers were lost
+   * @throws SluiceError `run.lease_lost`: then none may be begun
    */
-  started(upload: UploadRef, alone: boolean): Promise<void>;
-  /** Never called concurrently for one upload, and always with more bytes than the last time. */
-  progressed(upload: UploadProgress): Promise<void>;
-  /** The upload was completed or aborted. May be called again for the same upload. An empty id: the note of `starting`. */
-  ended(upload: UploadRef): Promise<void>;
+  starting(): Promise<void>;
+  /** The bytes of one more part of a file are at the destination. */
+  sent(key: string, part: number, bytes: number): Promise<void>;
 }
 
-/** For a marker's upload, which ends within a check: no record is needed. */
+/** For what ends within one request to us: no sweep looks for it. */
 export const unrecorded: UploadJournal = {
+  marker: '',
   starting: async () => {},
-  started: async () => {},
-  progressed: async () => {},
-  ended: async () => {},
+  sent: async () => {},
 };
 
 /** A destination that supports everything. */
@@ -162,7 +132,6 @@ export const allTraits: StoreTraits = {
   completeIfNoneMatch: true,
   completeIfMatch: true,
   checksums: true,
-  sealsUploads: true,
   parts: usualParts,
 };
 
@@ -228,7 +197,7 @@ export interface Destination {
    * Tries out what the store supports, with marker objects that it removes again. If another export of
    * the project did so at the same store since this one was changed, its result is used.
    *
-   * @param journal records the markers and their uploads, so that they are removed if this process dies
+   * @param journal so that the markers are removed if this process dies
    */
   probe(signal: AbortSignal, journal?: UploadJournal): Promise<StoreTraits>;
   /** @param signal stops what the writer waits for; the caller must still call `abort` */
@@ -237,24 +206,10 @@ export interface Destination {
     journal: UploadJournal,
     signal?: AbortSignal,
   ): Promise<FileWriter>;
-  /**
-   * Continues an upload of an earlier attempt. The caller writes the file again from its first byte,
-   * since the attempt reads its own snapshot. Parts that the destination already has are not sent
-   * again. Throws `destination.upload_lost` if the destination no longer has the upload.
-   */
-  resumeFile(
-    options: FileOptions,
-    progress: UploadProgress,
-    journal: UploadJournal,
-    signal?: AbortSignal,
-  ): Promise<FileWriter>;
   /** Aborts an upload that another attempt left behind; an unknown one is no error. */
   abortUpload(upload: UploadRef, signal?: AbortSignal): Promise<void>;
-  /**
-   * Uploads under `prefix` that are neither completed nor aborted, to collect forgotten ones. Each id
-   * is the end of an id that the journal got.
-   */
-  listUploads(prefix: string, signal?: AbortSignal): AsyncIterable<OpenUpload>;
+  /** Uploads under `prefix`, to abort the abandoned ones. */
+  listUploads(prefix: string, signal?: AbortSignal): AsyncIterable<UploadRef>;
   /**
    * The commit point: puts the manifest if the current one is still `expected`, else throws
    * `destination.conflict`. A store without conditional writes puts it unconditionally.
@@ -287,14 +242,6 @@ export interface Destination {
    */
   test(signal: AbortSignal): Promise<readonly CheckStep[]>;
   close(): Promise<void>;
-}
-
-export interface OpenUpload extends UploadRef {
-  /**
-   * When the upload began, in milliseconds since the Unix epoch by the destination's clock; null if the
-   * destination does not say.
-   */
-  readonly startedAt: number | null;
 }
 
 export interface DestinationContext {

@@ -254,7 +254,7 @@ async function completeInPlace(
         await checkOwn(job, writer.key, found, own?.etag, ports);
         await ports.confirmLease();
       }
-      return await writer.complete({ replaces: expected });
+      return await writer.complete({ replaces: expected, lease: ports.lease });
     } catch (error) {
       const conflict = error instanceof SluiceError && error.code === 'destination.conflict';
       if (!conflict || tried === inPlaceTries) throw error;

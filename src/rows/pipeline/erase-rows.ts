@@ -18,7 +18,6 @@ import { entryOf, isTombstone } from './manifest.ts';
 import { type MadeBy, madeBy } from './read-back.ts';
 import { SpoolFolder } from './spool-folder.ts';
 import type { OpenTable } from './table-format.ts';
-import { leaveUploads } from './write-rows.ts';
 
 /** What an erasure makes of the files of one kind. */
 interface Remaining {
@@ -62,7 +61,7 @@ export async function eraseRows(
     if (rows === 0 && !mayBeReplaced(attempt, delivered)) return resultOf(delivered);
     return await commitRemaining(attempt, delivered, remaining, rejected, made);
   } catch (error) {
-    await leaveUploads(made, error, ports, signal);
+    await made.abort();
     throw error;
   } finally {
     await folder.remove();

@@ -3,7 +3,7 @@ import type { ColumnMetrics } from '../../foundation/domain/column-metrics.ts';
 import { fileKey, partitionOfKey, rejectedKey } from '../../foundation/domain/object-keys.ts';
 import type { RemainingFile } from '../encoders/encoder.ts';
 import type { CompletableFiles } from './commit.ts';
-import { HashedFile } from './hashed-file.ts';
+import { abortAll, HashedFile } from './hashed-file.ts';
 import type { CommittedFile, IntervalJob } from './interval-job.ts';
 import type { ManifestFile } from './manifest.ts';
 
@@ -18,7 +18,7 @@ export interface FileAgain {
   readonly rows: number;
 }
 
-/** The files that an erasure makes, each from the one that it replaces. After a failure call `abort` or `suspend`. */
+/** The files that an erasure makes, each from the one that it replaces. After a failure call `abort`. */
 export class ErasedFiles implements CompletableFiles {
   readonly #options: {
     readonly job: IntervalJob;
@@ -89,22 +89,12 @@ export class ErasedFiles implements CompletableFiles {
   async complete(
     completeOne: (file: HashedFile) => Promise<{ readonly etag: string | null }>,
   ): Promise<ReadonlyMap<string, string | null>> {
-    const { job, destination, journal, signal } = this.#options;
-    // What earlier attempts sent is not used again.
-    for (const upload of job.uploads) {
-      await destination.abortUpload(upload, signal);
-      await journal.ended(upload);
-    }
     const tags = new Map<string, string | null>();
     for (const file of this.#files) tags.set(file.key, (await completeOne(file)).etag);
     return tags;
   }
 
   async abort(): Promise<void> {
-    await Promise.allSettled(this.#files.map((file) => file.abort()));
-  }
-
-  async suspend(): Promise<void> {
-    await Promise.allSettled(this.#files.map((file) => file.suspend()));
+    await abortAll(this.#files);
   }
 }

@@ -32,7 +32,7 @@ import { SpoolFolder } from './spool-folder.ts';
 import { supplementInterval } from './supplement.ts';
 import type { OpenTable } from './table-format.ts';
 import { allKeyIndicesOf, countSteps } from './transform-blocks.ts';
-import { endUploads, type WrittenRows, writeRows } from './write-rows.ts';
+import { type WrittenRows, writeRows } from './write-rows.ts';
 
 /** The result of an interval, and what its commit replaced. */
 export interface ExportedInterval {
@@ -42,7 +42,7 @@ export interface ExportedInterval {
 
 /**
  * Exports one interval: the rows of one snapshot into files, then the manifest that makes them current.
- * Nothing is readable before the commit. After a failure only what the journal and the intent name is left.
+ * Nothing is readable before the commit. After a failure only what the intent names is left, unless the store did not abort an upload.
  * May be repeated for the same interval with the same effect.
  *
  * @throws SluiceError, and the reason of `signal`
@@ -151,7 +151,7 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
     const planned = { destination, job, intent, columns, found, ports, signal };
     const unchanged = await findUnchanged(planned);
     if (unchanged && ((await found.table?.hasFiles(unchanged.files)) ?? true)) {
-      await endUploads(files, ports);
+      await files.abort();
       ports.log('INFO', 'The rows produce the same files again, so the current files stay.');
       return unchanged;
     }

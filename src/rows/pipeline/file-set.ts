@@ -1,12 +1,5 @@
-import type {
-  Destination,
-  FileOptions,
-  FileWriter,
-  UploadJournal,
-  UploadProgress,
-} from '../destinations/destination.ts';
+import type { Destination, UploadJournal } from '../destinations/destination.ts';
 import type { ColumnMetrics } from '../../foundation/domain/column-metrics.ts';
-import { SluiceError } from '../../foundation/domain/errors.ts';
 import type { KeyNames } from '../../foundation/domain/file-name.ts';
 import { fileKey, rejectedKey } from '../../foundation/domain/object-keys.ts';
 import { type Column, type RowBlock, rowsOf } from '../../foundation/domain/row-block.ts';
@@ -14,7 +7,7 @@ import type { DataInterval } from '../../foundation/domain/time.ts';
 import type { FileEncoder } from '../encoders/encoder.ts';
 import type { BlockTransformer } from '../transforms/block-transformer.ts';
 import type { StepRejection, TransformedRows } from '../transforms/transform-rows.ts';
-import { byFolder, endAll, HashedFile } from './hashed-file.ts';
+import { abortAll, byFolder, HashedFile } from './hashed-file.ts';
 import type { Encoding } from './interval-job.ts';
 import { JsonDepths } from './json-depths.ts';
 import type { KeySpool } from './key-spool.ts';
@@ -45,14 +38,6 @@ export interface FileSetOptions {
   readonly maxFileBytes: number | null;
   /** Sorts the rows by partition; null: the files have none. The set closes it. */
   readonly partitions: PartitionedRows | null;
-  /** What earlier attempts of this lineage have sent. */
-  readonly uploads: readonly UploadProgress[];
-  /**
-   * Checks the fence before an upload of an earlier attempt is resumed or aborted.
-   *
-   * @throws SluiceError `run.lease_lost`
-   */
-  readonly confirm: () => Promise<void>;
   /** Gets the keys of all rows, if they are to be compared with those of other files. */
   readonly keys?: KeySpool | null;
   /** Stops what the writers wait for. */
@@ -73,13 +58,12 @@ const waitingFileBytes = 8 * 1024;
 
 /**
  * The files of one interval while they are written. A file is begun with its first row, so an interval
- * without rows has no files; all become readable in `complete`. After a failure call `abort` or `suspend`.
+ * without rows has no files; all become readable in `complete`. After a failure call `abort`.
  */
 export class FileSet {
   readonly #options: FileSetOptions;
   readonly #ended: HashedFile[] = [];
   readonly #endedRejected: HashedFile[] = [];
-  readonly #uploads: Map<string, UploadProgress>;
   readonly #rejections: RejectionTally;
   readonly #depths: JsonDepths;
   readonly #infinite: InfiniteValues;
@@ -108,7 +92,6 @@ export class FileSet {
     this.#infinite = new InfiniteValues(columns, keyIndices, encoding.settings.infinity);
     this.#json = new JsonValues(columns, encoding.settings);
     this.#rowKeys = options.keys ? new RowKeys(columns, keyIndices, encoding.toJson) : null;
-    this.#uploads = new Map(options.uploads.map((upload) => [upload.key, upload]));
   }
 
   get rows(): number {
@@ -280,7 +263,6 @@ export class FileSet {
     this.#rejected = null;
     // A partition can come again in a later pass.
     if (partitions) this.#ended.sort(byFolder);
-    // Before the commit begins: until then another attempt can resume what was sent.
     for (const file of this.#all()) await file.flush();
     return {
       files: this.#ended.map((file) => file.entry()),
@@ -296,7 +278,6 @@ export class FileSet {
   async complete(
     completeOne: (file: HashedFile) => Promise<{ readonly etag: string | null }>,
   ): Promise<ReadonlyMap<string, string | null>> {
-    await this.#abortSpareUploads();
     const tags = new Map<string, string | null>();
     for (const file of this.#all()) tags.set(file.key, (await completeOne(file)).etag);
     return tags;
@@ -304,24 +285,8 @@ export class FileSet {
 
   /** Removes the files that are not complete. */
   async abort(): Promise<void> {
-    await endAll(this.#all(), (file) => file.abort());
+    await abortAll(this.#all());
     await this.#options.partitions?.close();
-  }
-
-  /** Stops, and keeps what was sent for the next attempt. */
-  async suspend(): Promise<void> {
-    await endAll(this.#all(), (file) => file.suspend());
-    await this.#options.partitions?.close();
-  }
-
-  /** Uploads of earlier attempts for files that the interval no longer has. */
-  async #abortSpareUploads(): Promise<void> {
-    const { destination, journal, signal } = this.#options;
-    for (const upload of this.#uploads.values()) {
-      await destination.abortUpload(upload, signal);
-      await journal.ended(upload);
-    }
-    this.#uploads.clear();
   }
 
   #all(): readonly HashedFile[] {
@@ -362,31 +327,13 @@ export class FileSet {
 
   async #create(key: string, contentType: string): Promise<HashedFile> {
     const { exportId: owner, runId, era, maxFileBytes: maxBytes } = this.#options;
-    const { writesManifest, partitions } = this.#options;
+    const { writesManifest, partitions, destination, journal, signal } = this.#options;
     // A file that is put at once stays in memory until the commit: the others of the interval have uploads.
     const mayHold = partitions ? this.#heldBytes < maxHeldBytes : this.#ended.length === 0;
     const isNewKey = writesManifest && mayHold;
-    const writer = await this.#openWriter({
-      ...{ key, contentType, owner, isNewKey, maxBytes },
-      run: { id: runId, era },
-    });
+    const run = { id: runId, era };
+    const options = { key, contentType, owner, isNewKey, maxBytes, run };
+    const writer = await destination.createFile(options, journal, signal);
     return new HashedFile(key, this.#options.generation, writer);
-  }
-
-  async #openWriter(options: FileOptions): Promise<FileWriter> {
-    const { destination, journal, signal, confirm } = this.#options;
-    const left = this.#uploads.get(options.key);
-    this.#uploads.delete(options.key);
-    if (left) {
-      await confirm();
-      try {
-        return await destination.resumeFile(options, left, journal, signal);
-      } catch (error) {
-        if (!(error instanceof SluiceError) || error.code !== 'destination.upload_lost')
-          throw error;
-        await journal.ended(left);
-      }
-    }
-    return destination.createFile(options, journal, signal);
   }
 }

@@ -64,31 +64,30 @@ export class HashedFile {
     return this.#writer.flush();
   }
 
-  complete(
-    options: Pick<CompleteOptions, 'replaces' | 'lease'>,
-  ): Promise<{ readonly etag: string | null }> {
-    return this.#writer.complete({ ...options, sha256: this.entry().sha256 });
+  complete(options: CompleteOptions): Promise<{ readonly etag: string | null }> {
+    return this.#writer.complete(options);
   }
 
   abort(): Promise<void> {
     return this.#writer.abort();
   }
-
-  suspend(): Promise<void> {
-    return this.#writer.suspend();
-  }
 }
 
 /** Each has some seconds, so they must not all begin at once. */
-const endedAtOnce = 8;
+const abortedAtOnce = 8;
 
-/** Aborts or suspends files, whatever becomes of each. */
-export async function endAll(
-  files: readonly HashedFile[],
-  end: (file: HashedFile) => Promise<void>,
-): Promise<void> {
-  for (let at = 0; at < files.length; at += endedAtOnce) {
-    await Promise.allSettled(files.slice(at, at + endedAtOnce).map(end));
+/** For all of them: the run is handed back only afterwards, and a shutdown waits for that. */
+const abortPatienceMs = 5_000;
+
+/** Aborts files, the last ones first: they may still be sent. A sweep aborts the uploads of those that are left. */
+export async function abortAll(files: readonly HashedFile[]): Promise<void> {
+  const latest = files.toReversed();
+  const began = performance.now();
+  for (let at = 0; at < latest.length; at += abortedAtOnce) {
+    const some = latest.slice(at, at + abortedAtOnce);
+    const ends = await Promise.allSettled(some.map((file) => file.abort()));
+    const isSilent = ends.every(({ status }) => status === 'rejected');
+    if (isSilent || performance.now() - began > abortPatienceMs) return;
   }
 }
 

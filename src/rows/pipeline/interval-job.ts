@@ -1,4 +1,4 @@
-import type { PutLease, UploadJournal, UploadProgress } from '../destinations/destination.ts';
+import type { PutLease, UploadJournal } from '../destinations/destination.ts';
 import type { KeyNames } from '../../foundation/domain/file-name.ts';
 import type { OnRejected } from '../../foundation/domain/file-settings.ts';
 import type { FormatSettings } from '../../foundation/domain/format-settings.ts';
@@ -77,7 +77,7 @@ export interface IntervalJob {
   readonly table?: ExportTable | null;
   /** What rejected rows do to the run. */
   readonly onRejected: OnRejected;
-  /** The generation of this attempt's lineage; no other lineage ever has it. */
+  /** The generation of this attempt; no other attempt ever has it. */
   readonly generation: number;
   /** The era of our database that the commit belongs to. */
   readonly era: string;
@@ -91,11 +91,7 @@ export interface IntervalJob {
   /** The last known intent of an earlier attempt of this run. */
   readonly intent: CommitIntent | null;
   /**
-   * Uploads of this lineage that earlier attempts left open: parts that are still right are not sent again.
-   */
-  readonly uploads: readonly UploadProgress[];
-  /**
-   * Whether a commit of the interval was begun and never confirmed: its worker may resume and put its
+   * Whether a commit of the interval was begun and never confirmed: its worker may wake up and put its
    * manifest, unless another commit comes first.
    */
   readonly mayBeOvertaken: boolean;
@@ -185,11 +181,6 @@ export interface RunPorts {
   confirmLease(): Promise<void>;
   /** For what makes a commit current: nothing of it is sent once the lease is over. */
   readonly lease: PutLease;
-  /**
-   * Whether no other attempt can have this one's uploads: the run was not claimed again, even if it was
-   * cancelled. Extends the lease, so that there is time to abort them.
-   */
-  ownsUploads(): Promise<boolean>;
   /**
    * Raises the attempt's generation above `floor`, because the bucket is ahead of our database.
    *

@@ -20,11 +20,8 @@ export interface CurrentCommit {
   readonly era: string;
   readonly interval: DataInterval;
   readonly generation: number;
-  /**
-   * The generation of the run that made it: above every earlier lineage, even if it replaced files in
-   * place.
-   */
-  readonly lineage: number;
+  /** The generation of the attempt that made it: above every earlier one's, even if it replaced files in place. */
+  readonly attemptGeneration: number;
   readonly manifestKey: string | null;
 }
 
@@ -200,7 +197,7 @@ async function entomb(
   signal: AbortSignal,
 ): Promise<boolean> {
   // Files that are replaced in place keep their generation, which does not show their age.
-  const generation = commit.manifestKey === null ? commit.lineage : commit.generation;
+  const generation = commit.manifestKey === null ? commit.attemptGeneration : commit.generation;
   const facts = { ...commit, generation, attempt: 0, format: 'none', compression: null };
   const checkLeft = async () => {
     if ((await confirm([key])).length === 0) throw new SluiceError('run.lease_lost');

@@ -1,6 +1,6 @@
 import { keyNames, usualFileName } from '../../foundation/domain/file-name.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
-import type { Destination, UploadJournal } from '../destinations/destination.ts';
+import { type Destination, unrecorded } from '../destinations/destination.ts';
 import type { Source } from '../sources/source.ts';
 import type { StepDefinition } from '../transforms/step.ts';
 import { FileSet } from './file-set.ts';
@@ -26,13 +26,6 @@ export interface RenderedInterval {
   readonly files: readonly ManifestFile[];
   readonly rejectedFiles: readonly ManifestFile[];
 }
-
-const noJournal: UploadJournal = {
-  async starting() {},
-  async started() {},
-  async progressed() {},
-  async ended() {},
-};
 
 /**
  * Makes the files of an interval with a transformation chain again, at a destination of the caller's own,
@@ -61,9 +54,7 @@ export async function renderInterval(
       names: keyNames('', usualFileName, job.interval),
       generation: 1,
       writesManifest: false,
-      journal: noJournal,
-      uploads: [],
-      confirm: async () => {},
+      journal: unrecorded,
     });
     let droppedRows = 0;
     for (const slice of snapshot.slices) {

@@ -1,5 +1,5 @@
 import { findDecimalFault } from '../../foundation/domain/decimal-columns.ts';
-import { SluiceError, StepFault, toSluiceError } from '../../foundation/domain/errors.ts';
+import { SluiceError, StepFault } from '../../foundation/domain/errors.ts';
 import type { Column, RowBlock } from '../../foundation/domain/row-block.ts';
 import type { Destination } from '../destinations/destination.ts';
 import type { SourceSnapshot } from '../sources/source.ts';
@@ -47,8 +47,7 @@ export interface WrittenRows {
 }
 
 /**
- * Writes the rows of a snapshot to files, and does `work` with them. If anything fails, the files' uploads are ended, or
- * left for the next attempt if one will follow.
+ * Writes the rows of a snapshot to files, and does `work` with them. If anything fails, the files' uploads are aborted.
  */
 export async function writeRows<T>(
   writing: Writing,
@@ -70,7 +69,6 @@ export async function writeRows<T>(
       partitions: openPartitions(job, columns),
       keys,
       signal,
-      confirm: () => ports.confirmLease(),
     });
     return await fillFiles(writing, transformer, files, columns, work);
   } finally {
@@ -85,7 +83,7 @@ async function fillFiles<T>(
   columns: readonly Column[],
   work: (written: WrittenRows) => Promise<T>,
 ): Promise<T> {
-  const { job, ports, signal } = writing;
+  const { job, ports } = writing;
   try {
     const { droppedRows, ...finished } = await ports.step('write', async () => {
       const dropped = await copyRows(writing, transformer, files);
@@ -98,7 +96,7 @@ async function fillFiles<T>(
     const steps = transformer?.steps ?? null;
     return await work({ files, columns, made, rejectedFiles, readRows, droppedRows, steps });
   } catch (error) {
-    await leaveUploads(files, error, ports, signal);
+    await files.abort();
     throw error;
   }
 }
@@ -160,35 +158,4 @@ async function copyRows(
   dropped += await files.finishRows(transformer);
   await tell();
   return dropped;
-}
-
-/**
- * Aborts the attempt's uploads, unless another attempt may have them: on some stores an abort that races
- * its Complete destroys the object. Then that attempt, or the sweep, aborts them.
- */
-export async function endUploads(files: OpenFiles, ports: RunPorts): Promise<void> {
-  const owns = await ports.ownsUploads().catch(() => false);
-  await (owns ? files.abort() : files.suspend());
-}
-
-/** After a failure: ends the attempt's uploads, or leaves them for the next one if one will follow. */
-export async function leaveUploads(
-  files: OpenFiles,
-  error: unknown,
-  ports: RunPorts,
-  signal: AbortSignal,
-): Promise<void> {
-  await (leavesUploads(error, signal) ? files.suspend() : endUploads(files, ports));
-}
-
-/** Files of an attempt with uploads. */
-type OpenFiles = Pick<FileSet, 'abort' | 'suspend'>;
-
-/** Whether uploads are kept because another attempt will follow. */
-function leavesUploads(error: unknown, signal: AbortSignal): boolean {
-  const { code, spec } = toSluiceError(signal.aborted ? signal.reason : error);
-  // With the lease the uploads went to another worker. A lost upload, or a part that another worker
-  // replaced, cannot be used.
-  if (code === 'run.lease_lost') return true;
-  return spec.retryable && code !== 'destination.upload_lost' && code !== 'destination.conflict';
 }

@@ -37,10 +37,6 @@ export class BoundedDestination implements Destination {
     return this.#inner.createFile(...asked);
   }
 
-  resumeFile(...asked: Parameters<Destination['resumeFile']>) {
-    return this.#inner.resumeFile(...asked);
-  }
-
   abortUpload(...asked: Parameters<Destination['abortUpload']>) {
     return this.#inner.abortUpload(...asked);
   }

@@ -17,7 +17,6 @@ import { recordStepError } from '../../state/store/transformations/chains.ts';
 import type { ClaimedRun } from '../../state/store/runs/claims.ts';
 import type { NewLogEntry } from '../../state/store/exports/log-entries.ts';
 import type { RunStatements } from '../../state/store/runs/run-statements.ts';
-import { releaseUploads } from '../../state/store/files/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
 import { type Completion, recordCompletion } from '../use-cases/runs/complete-run.ts';
 import {
@@ -120,7 +119,6 @@ export class Attempt {
         nameOwnFault(this.#signal.aborted ? this.#signal.reason : thrown),
       );
       const end = await this.#conclude(error);
-      await releaseUploads(this.#options.context.db, run).catch((caught) => this.#report(caught));
       return { ...nothing, end, fault: end === 'failed' ? error.code : null };
     } finally {
       await this.#open.endPluginLines();

@@ -1,165 +1,204 @@
-import type { Destination } from '../../rows/destinations/destination.ts';
-import { SluiceError, toSluiceError } from '../../foundation/domain/errors.ts';
-import { isMarkerKey } from '../../foundation/domain/object-keys.ts';
+import type { Destination, UploadRef } from '../../rows/destinations/destination.ts';
+import { toSluiceError } from '../../foundation/domain/errors.ts';
+import { keyNames, readKey, usualFileName } from '../../foundation/domain/file-name.ts';
+import { type FileSettings, readFileSettings } from '../../foundation/domain/file-settings.ts';
+import {
+  commonFolder,
+  literalFolder,
+  renderKeyTemplate,
+  topFolders,
+} from '../../foundation/domain/key-template.ts';
+import { markerPrefix, partitionOfKey } from '../../foundation/domain/object-keys.ts';
 import type { Sql } from '../../state/store/database/database.ts';
 import { appendLogEntries } from '../../state/store/exports/log-entries.ts';
+import { listFormerNames } from '../../state/store/files/former-destinations.ts';
 import {
-  endVisit,
-  findTeamsWithOrphans,
-  maxCollectTries,
-  type OrphanedPlace,
-  takeOrphanedPlace,
-} from '../../state/store/files/orphaned-uploads.ts';
-import {
-  findLiveUploads,
-  findUploadOwner,
-  forgetNote,
-  forgetUpload,
-  listAbortableUploads,
-  listNotedKeys,
-  type UploadOwner,
-} from '../../state/store/files/uploads.ts';
+  endLook,
+  findEndedRuns,
+  findTeamsToLookAt,
+  forgetUploadPlace,
+  type JudgedUpload,
+  judgeUploads,
+  maxLooks,
+  takeUploadPlace,
+  type UploadPlace,
+} from '../../state/store/files/upload-places.ts';
 import { collectByTeam, type SweepOptions, teamPatienceMs } from './collect-by-team.ts';
 
-/** Number of leases for which a key is checked again if the answer with its upload's id was lost. */
-const noteLeases = 3;
-
-/** Far more than attempts of a run begin for one key. */
-const maxUploadsOfKey = 1_000;
+/** Uploads per question to our database. */
+const batch = 500;
 
 /**
- * Aborts uploads that their worker could not abort: it was killed, the destination was unreachable, or the
- * export has another destination now. A later sweep retries what fails.
+ * Aborts uploads that their attempt could not abort: its process was killed, or the store was unreachable. Each place where
+ * uploads are begun is looked at once an hour, by a list of the uploads at the prefix of the export. What the store, or the
+ * credentials, cannot list, the bucket's lifecycle rule must remove.
  */
 export async function collectUploads(options: SweepOptions): Promise<void> {
   const { db } = options.context;
   await collectByTeam(
     options,
-    (limit) => findTeamsWithOrphans(db, limit),
+    (limit) => findTeamsToLookAt(db, limit),
     async (teamId, signal) => {
-      const place = await takeOrphanedPlace(db, teamId, teamPatienceMs);
+      const place = await takeUploadPlace(db, teamId, teamPatienceMs);
       if (!place) return false;
-      const owner = await findUploadOwner(db, place);
-      if (!owner) return true;
-      const what = { kind: 'abort_uploads', id: owner.exportId } as const;
-      const end = await options.guard.do(what, teamPatienceMs, () =>
-        visit(options, { ...place, owner }, signal),
-      );
+      const what = { kind: 'abort_uploads', id: place.exportId } as const;
+      const end = await options.guard.do(what, teamPatienceMs, () => look(options, place, signal));
       if (end === 'done') return true;
-      // It was not tried.
-      await endVisit(db, place, true);
+      await endLook(db, place, 'not tried');
       return false;
     },
   );
 }
 
-/** A place and whose it is. */
-interface OwnedPlace extends OrphanedPlace {
-  readonly owner: UploadOwner;
-}
-
-async function visit(options: SweepOptions, place: OwnedPlace, signal: AbortSignal): Promise<void> {
+async function look(options: SweepOptions, place: UploadPlace, signal: AbortSignal): Promise<void> {
   const { db } = options.context;
-  const ended = { uploads: 0 };
   try {
-    await collectAt(options, place, ended, signal);
-    await endVisit(db, place, true);
+    const left = await lookAt(options, place, signal);
+    await endLook(db, place, left ? 'some left' : 'clean');
   } catch (error) {
-    options.onSweepError(error);
-    await endVisit(db, place, ended.uploads > 0);
-    if (ended.uploads === 0 && place.tries >= maxCollectTries) await giveUp(db, place, error);
+    // Then only the bucket's lifecycle rule helps, and `sluice verify` says so.
+    const isRefused = error instanceof ListRefused;
+    if (!isRefused) options.onSweepError(error);
+    await endLook(db, place, 'failed');
+    if (place.tries < maxLooks) return;
+    await forgetUploadPlace(db, place);
+    if (!isRefused) await warn(db, place, error);
   }
 }
 
-/** @param ended counts the uploads that are gone */
-async function collectAt(
-  options: SweepOptions,
-  place: OwnedPlace,
-  ended: { uploads: number },
+/** @returns whether an upload is left that may not be aborted yet */
+async function lookAt(
+  { context: { db }, connectors }: SweepOptions,
+  place: UploadPlace,
   signal: AbortSignal,
-): Promise<void> {
-  const { db, policy } = options.context;
-  const { runId, owner } = place;
-  const destination = options.connectors.openDestination(owner);
+): Promise<boolean> {
+  const { exportId, model, destination: stored } = place;
+  const settings = readFileSettings(stored.config);
+  const named = [settings, ...(await listFormerNames(db, exportId, usualFileName))];
+  const constants = { table: model, batchExportId: exportId };
+  const folders = topFolders(named.map(({ prefix }) => commonFolder(prefix, constants)));
+  const destination = connectors.openDestination(place);
+  let isLeft = false;
   try {
-    for (const upload of await listAbortableUploads(db, place)) {
-      await destination.abortUpload(upload, signal);
-      await forgetUpload(db, runId, upload);
-      ended.uploads += 1;
+    for (const folder of folders) {
+      for await (const some of inBatches(destination.listUploads(slashed(folder), signal))) {
+        const judged = await judgeUploads(db, exportId, some.map(describeUpload));
+        const ours = judged.filter((upload) => isOf(upload, exportId, model, named));
+        const held = new Set(ours.filter(isHeld).map(({ key }) => key));
+        const abandoned = new Set(ours.map(({ key }) => key).filter((key) => !held.has(key)));
+        isLeft ||= held.size > 0;
+        for (const upload of some) {
+          if (abandoned.has(upload.key)) await destination.abortUpload(upload, signal);
+        }
+      }
     }
-    for (const key of await listNotedKeys(db, place)) {
-      if (isMarkerKey(key)) await removeMarker(destination, key, signal);
-      const end = await abortUnknown(options, owner, destination, key, signal);
-      if (end) await forgetNote(db, runId, key, noteLeases * policy.leaseMs);
-    }
+    await removeMarkers(db, destination, literalFolder(settings.prefix), signal);
+    return isLeft;
   } finally {
     await destination.close();
   }
 }
 
-/** Removes what a probe left whose process was killed. */
-async function removeMarker(
+type Names = Pick<FileSettings, 'prefix' | 'fileName'>;
+
+/** Whether an export with these names makes the key for the interval. */
+function isOf(
+  { key, interval }: Pick<JudgedUpload, 'key' | 'interval'>,
+  batchExportId: string,
+  table: string,
+  named: readonly Names[],
+): boolean {
+  return named.some(({ prefix, fileName }) => {
+    const rendered = renderKeyTemplate(prefix, { interval, table, batchExportId });
+    return partitionOfKey(keyNames(rendered, fileName, interval).stem, key) !== null;
+  });
+}
+
+const isHeld = (upload: JudgedUpload): boolean =>
+  !upload.isAbandoned ||
+  upload.others.some(({ exportId, model, config }) =>
+    isOf(upload, exportId, model, [readFileSettings(config)]),
+  );
+
+const slashed = (folder: string): string => (folder === '' ? '' : `${folder}/`);
+
+const describeUpload = ({ key }: UploadRef) => {
+  const { start = '', generation = 0 } = readKey(key) ?? {};
+  return { key, start, generation };
+};
+
+/** The credentials may not list, or the store does not. */
+class ListRefused extends Error {}
+
+/** @throws ListRefused */
+async function* inBatches<T>(items: AsyncIterable<T>): AsyncGenerator<readonly T[]> {
+  let some: T[] = [];
+  try {
+    for await (const item of items) {
+      some.push(item);
+      if (some.length < batch) continue;
+      yield some;
+      some = [];
+    }
+  } catch (error) {
+    const { code } = toSluiceError(error);
+    const isRefused = code === 'destination.access_denied' || code === 'destination.invalid_config';
+    throw isRefused ? new ListRefused(code, { cause: error }) : error;
+  }
+  if (some.length > 0) yield some;
+}
+
+/**
+ * Removes the markers of probes whose process was killed, with their uploads. The name of a marker begins with its run.
+ *
+ * @param folder of the files: a probe writes beside it, or in it
+ */
+async function removeMarkers(
+  db: Sql,
   destination: Destination,
-  key: string,
+  folder: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const parent = folder.slice(0, Math.max(0, folder.lastIndexOf('/')));
+  for (const at of new Set([folder, parent])) {
+    const prefix = `${slashed(at)}${markerPrefix}`;
+    const ended = async <T extends { readonly key: string }>(markers: readonly T[]) => {
+      const runIds = markers.map(({ key }) => runOf(key.slice(prefix.length)));
+      const gone = await findEndedRuns(db, [...new Set(runIds)].filter(Boolean));
+      return markers.filter((_, index) => gone.has(runIds[index] ?? ''));
+    };
+    for await (const some of inBatches(destination.listUploads(prefix, signal))) {
+      for (const upload of await ended(some)) await destination.abortUpload(upload, signal);
+    }
+    for await (const some of inBatches(destination.listFiles(prefix, signal))) {
+      await removeAll(destination, await ended(some), signal);
+    }
+  }
+}
+
+/** The run that a marker begins with; '' if it has none. */
+const runOf = (marker: string): string =>
+  /^([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\./.exec(marker)?.[1] ?? '';
+
+async function removeAll(
+  destination: Destination,
+  files: readonly { readonly key: string }[],
   signal: AbortSignal,
 ): Promise<void> {
   try {
-    await destination.deleteFiles([key], signal);
+    await destination.deleteFiles(
+      files.map(({ key }) => key),
+      signal,
+    );
   } catch (error) {
     // The permission to delete may be missing.
     if (toSluiceError(error).spec.retryable) throw error;
   }
 }
 
-async function giveUp(
-  db: Sql,
-  { runId, owner: { teamId, exportId } }: OwnedPlace,
-  caught: unknown,
-): Promise<void> {
+async function warn(db: Sql, { teamId, exportId }: UploadPlace, caught: unknown): Promise<void> {
   const message =
-    `Sluice stopped removing unfinished uploads of this run after ${maxCollectTries} tries ` +
+    `Sluice stopped looking for unfinished uploads of this export after ${maxLooks} tries ` +
     `(${toSluiceError(caught).message}). A lifecycle rule of the bucket can remove them.`;
-  await appendLogEntries(db, [{ teamId, exportId, runId, level: 'WARNING', message }]);
-}
-
-/**
- * Aborts uploads of a key that no live run has: their worker was killed or disconnected before it got their
- * ids. If the store or the credentials cannot list uploads, the bucket's lifecycle rule must remove them;
- * they contain no byte.
- *
- * @returns false if it is not known yet whose they are
- */
-async function abortUnknown(
-  { context: { db }, connectors }: Pick<SweepOptions, 'context' | 'connectors'>,
-  { teamId, destination: { type, config } }: UploadOwner,
-  destination: Destination,
-  key: string,
-  signal: AbortSignal,
-): Promise<boolean> {
-  const found: { readonly key: string; readonly uploadId: string }[] = [];
-  try {
-    for await (const upload of destination.listUploads(key, signal)) {
-      if (upload.key === key) found.push(upload);
-      if (found.length > maxUploadsOfKey) {
-        const detail = `more than ${maxUploadsOfKey} uploads of one key`;
-        throw new SluiceError('destination.invalid_answer', detail);
-      }
-    }
-  } catch (error) {
-    if (!(error instanceof SluiceError) || error.spec.retryable) throw error;
-    // They cannot be listed.
-    return true;
-  }
-  // Asked after the list: an upload begun before the list has its note or its id by now.
-  const live = await findLiveUploads(db, teamId, key);
-  const place = connectors.placeOf(type, config)?.place;
-  const isHere = (one: (typeof live.waiting)[number]) =>
-    one.type === type && connectors.placeOf(type, one.config)?.place === place;
-  if (live.waiting.some(isHere)) return false;
-  for (const upload of found) {
-    if (!live.ids.some((id) => id.endsWith(upload.uploadId))) {
-      await destination.abortUpload(upload, signal);
-    }
-  }
-  return true;
+  await appendLogEntries(db, [{ teamId, exportId, runId: null, level: 'WARNING', message }]);
 }

@@ -8,7 +8,6 @@ import type { ReadRows, WithoutRows } from '../../rows/pipeline/read-back.ts';
 import type { TableFormat } from '../../rows/pipeline/table-format.ts';
 import type { ClaimedRun } from '../../state/store/runs/claims.ts';
 import { listFormerManifests } from '../../state/store/files/leftover-files.ts';
-import type { LineageUpload } from '../../state/store/files/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
 import { openErased } from '../use-cases/runs/erase-intervals.ts';
 import { sourceRequestOf } from '../use-cases/runs/source-request.ts';
@@ -41,7 +40,6 @@ export async function makeJob(
     ? { ...stored, partitionBy: [], ...recipe, ...settingsOfRecipe(recipe) }
     : stored;
   const writesManifest = recipe && current ? current.manifestKey !== null : files.writesManifest;
-  const isOwn = ({ generation }: LineageUpload) => generation === run.fileGeneration;
   return {
     exportId: run.exportId,
     runId: run.runId,
@@ -76,7 +74,6 @@ export async function makeJob(
     formerManifests:
       run.destinationVersion === 0 ? [] : await listFormerManifests(options.context.db, run),
     intent: run.commitIntent as CommitIntent | null,
-    uploads: run.uploads.filter(isOwn),
     mayBeOvertaken: run.mayBeOvertaken,
     begunManifests: run.begunManifests,
   };

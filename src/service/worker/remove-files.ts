@@ -13,7 +13,6 @@ import {
 import type { LogLevel } from '../../state/store/exports/log-entries.ts';
 import { knowsCommit } from '../../state/store/files/known-commits.ts';
 import { readNow } from '../../state/store/intervals/ticks.ts';
-import { forgetUpload, listAbortableUploads } from '../../state/store/files/uploads.ts';
 import type { Context } from '../use-cases/context.ts';
 
 /** The current commit of an interval, from our tables. */
@@ -31,8 +30,7 @@ interface Current extends IntervalPlace {
 type Removed = 'all' | 'some' | 'failed';
 
 /**
- * Removes the files of earlier generations of an interval, and the uploads that the current run has left,
- * once the run is recorded. No worker can commit them any more, so this may run late or again; the sweep
+ * Removes the files of earlier generations of an interval, once the run is recorded. No worker can commit them any more, so this may run late or again; the sweep
  * retries what fails.
  *
  * @param log gets what the export's owner should know
@@ -44,10 +42,6 @@ export async function removeFiles(
   log: (level: LogLevel, message: string) => void,
   signal: AbortSignal,
 ): Promise<Removed> {
-  for (const upload of await listAbortableUploads(db, current)) {
-    await destination.abortUpload(upload, signal);
-    await forgetUpload(db, current.runId, upload);
-  }
   const noted = await listLeftoverFiles(db, current);
   if (noted.length === 0) return 'all';
   const keys = noted.map(({ key }) => key);
@@ -65,8 +59,8 @@ export async function removeFiles(
   // They stay until the snapshots that need them have expired; the sweep looks again.
   const leftovers = noted.filter(({ key }) => !held.has(key));
   if (leftovers.length === 0) return 'all';
-  const { exportId, runId, era, generation, fileGeneration: lineage } = current;
-  const commit = { exportId, runId, era, interval, generation, lineage, manifestKey };
+  const { exportId, runId, era, generation, fileGeneration: attemptGeneration } = current;
+  const commit = { exportId, runId, era, interval, generation, attemptGeneration, manifestKey };
   const keepsRecent = destination.traits !== null && !fencesManifests(destination.traits);
   const rules: RemovalRules = {
     keepsRecent,

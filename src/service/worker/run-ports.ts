@@ -6,19 +6,13 @@ import type { RunPorts } from '../../rows/pipeline/interval-job.ts';
 import { namedBy } from '../../rows/pipeline/leftovers.ts';
 import type { ClaimedRun } from '../../state/store/runs/claims.ts';
 import { knowsCommit } from '../../state/store/files/known-commits.ts';
-import { confirmLease, ownsUploads, raiseGeneration } from '../../state/store/runs/leases.ts';
+import { confirmLease, raiseGeneration } from '../../state/store/runs/leases.ts';
 import { withdrawFiles } from '../../state/store/files/leftover-files.ts';
 import type { RunStatements } from '../../state/store/runs/run-statements.ts';
-import { type RunProgress, recordProgress } from '../../state/store/runs/runs.ts';
+import { type RunProgress, recordProgress, recordSent } from '../../state/store/runs/runs.ts';
 import { countStoredBytes } from '../../state/store/tenants/stored-bytes.ts';
 import { readNow } from '../../state/store/intervals/ticks.ts';
-import {
-  forgetUpload,
-  noteUpload,
-  type OpenUpload,
-  recordUpload,
-  recordUploadParts,
-} from '../../state/store/files/uploads.ts';
+import { noteUploads } from '../../state/store/files/upload-places.ts';
 import type { Context } from '../use-cases/context.ts';
 import { KnownLease } from './known-lease.ts';
 import { namingOwnFaults } from './own-fault.ts';
@@ -27,7 +21,7 @@ import type { RunLog } from './run-log.ts';
 
 const progressEveryMs = 2_000;
 
-/** The first part of an upload is recorded if it has at least this many bytes. The next attempt need not send it again then. */
+/** A file with fewer bytes than this, which is sent as one part, is not worth a record. */
 const minRecordedBytes = 256 * 1024;
 
 export interface OpenPorts {
@@ -64,7 +58,8 @@ export function openPorts(
   };
   const perDay = policy.maxStoredBytesPerDay;
   const lines = new PluginLines(log, (bytes) => countStoredBytes(db, run.teamId, bytes, perDay));
-  const { journal, readCursor } = openJournal(db, run);
+  const { journal, readCursor } = openJournal({ db, policy }, run, lease);
+  const { marker, ...calls } = journal;
   const confirmCommit: RunPorts['confirmCommit'] = async (intent) => {
     const { generation, manifestKey } = intent;
     const { destinationVersion } = run;
@@ -75,7 +70,7 @@ export function openPorts(
     await lease.renewBy(() => statements.beginCommit(run, intent, commit));
   };
   const ports: RunPorts = {
-    journal: namingOwnFaults(journal),
+    journal: { marker, ...namingOwnFaults(calls) },
     ...namingOwnFaults({ confirmCommit }),
     async progressed({ totalRows, rows, bytes, files }) {
       unwritten = {
@@ -89,7 +84,6 @@ export function openPorts(
     },
     confirmLease: () => lease.confirm(),
     lease,
-    ownsUploads: () => ownsUploads(db, run, policy.leaseMs),
     async raiseGeneration(floor) {
       const generation = await raiseGeneration(db, run, floor);
       if (generation === null) throw lost();
@@ -107,59 +101,30 @@ export function openPorts(
 
 const lost = () => new SluiceError('run.lease_lost');
 
-/** Records what a run uploads. The cursor is the file that was sent last, and how many parts of it. */
+/** Notes that a run uploads, and counts what it has sent. The cursor is the file that was sent last, and how many parts of it. */
 function openJournal(
-  db: Context['db'],
+  { db, policy }: Pick<Context, 'db' | 'policy'>,
   run: ClaimedRun,
+  lease: KnownLease,
 ): { readonly journal: UploadJournal; readCursor(): unknown } {
-  const sent = new SentBytes(run);
-  let cursor: unknown = run.cursor;
-  /** The file whose parts were recorded last. */
-  let begunKey: string | null = null;
-  /** Keys whose note was made for the upload that is beginning. */
-  const ownNotes = new Set<string>();
+  let cursor: { readonly key: string; readonly parts: number } | null = null;
+  let sentBytes = 0;
+  let isNoted = false;
   const journal: UploadJournal = {
-    async starting(key) {
-      const note = await noteUpload(db, run, key);
-      if (note === null) throw lost();
-      if (note === 'new') ownNotes.add(key);
-      else ownNotes.delete(key);
+    marker: `${run.runId}.`,
+    async starting() {
+      if (isNoted) return lease.extend(false);
+      await lease.renewBy(() => noteUploads(db, run, policy.leaseMs));
+      isNoted = true;
     },
-    async started(upload, alone) {
-      const isOnly = alone && ownNotes.has(upload.key);
-      if (!(await recordUpload(db, run, upload, isOnly))) throw lost();
+    async sent(key, part, bytes) {
+      sentBytes += bytes;
+      if (part > 1 || bytes >= minRecordedBytes) await recordSent(db, run, sentBytes);
+      const isFirst = cursor?.key !== key;
+      cursor = { key, parts: part };
+      if (isFirst) await failpoint('first_part');
+      if (part > 1) await failpoint('mid_part');
     },
-    async progressed(upload) {
-      const [first] = upload.parts;
-      // To send a small file again costs less than to record that it was sent.
-      if (upload.parts.length > 1 || (first?.bytes ?? 0) >= minRecordedBytes) {
-        await recordUploadParts(db, run, upload, sent.with(upload));
-      }
-      cursor = { key: upload.key, parts: upload.parts.length };
-      // Parts that arrive together are recorded together.
-      if (begunKey !== upload.key) await failpoint('first_part');
-      begunKey = upload.key;
-      if (upload.parts.length > 1) await failpoint('mid_part');
-    },
-    ended: (upload) => forgetUpload(db, run.runId, upload),
   };
   return { journal, readCursor: () => cursor };
-}
-
-/** How much of its files a lineage has sent: what its earlier attempts recorded counts too. */
-class SentBytes {
-  readonly #byUpload = new Map<string, number>();
-
-  constructor({ uploads, fileGeneration }: ClaimedRun) {
-    for (const upload of uploads) if (upload.generation === fileGeneration) this.with(upload);
-  }
-
-  /** @returns the sum after parts of an upload were sent */
-  with({ uploadId, parts }: Pick<OpenUpload, 'uploadId' | 'parts'>): number {
-    this.#byUpload.set(
-      uploadId,
-      parts.reduce((sum, part) => sum + part.bytes, 0),
-    );
-    return [...this.#byUpload.values()].reduce((sum, bytes) => sum + bytes, 0);
-  }
 }

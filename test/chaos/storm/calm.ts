@@ -145,7 +145,7 @@ export async function untilLookedBack(world: World): Promise<void> {
     await pool.query(
       `update leftover_files set tried_at = null, deleted_at = deleted_at - interval '61 minutes'`,
     );
-    await pool.query('update uploads set collect_after = null, collect_tries = 0');
+    await pool.query('update upload_places set look_at = now(), tries = 0');
     let left: unknown[] = [];
     await until(
       async () => {

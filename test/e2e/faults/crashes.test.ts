@@ -1,7 +1,7 @@
 import { fork } from 'node:child_process';
 import { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { noteUpload } from '../../../src/state/store/files/uploads.ts';
+import { noteUploads } from '../../../src/state/store/files/upload-places.ts';
 import { cancelRuns, insertRuns } from '../../../src/state/store/runs/runs.ts';
 import {
   backfill,
@@ -208,8 +208,8 @@ test('an answer of a store that ends the process of each sweep ends three, and t
   let isDeadly = true;
   const store = await startHostileStore(({ method }, response) => {
     if (isDeadly) worker.kill('SIGKILL');
-    else if (method === 'DELETE') response.writeHead(204).end();
-    else response.writeHead(404).end('<Error><Code>NoSuchUpload</Code></Error>');
+    else if (method === 'GET') response.writeHead(200).end('<Result></Result>');
+    else response.writeHead(204).end();
   });
   try {
     const exportId = await createS3Export(installation, {
@@ -220,12 +220,11 @@ test('an answer of a store that ends the process of each sweep ends three, and t
       insertRuns(tx, [{ exportId, teamId: tenant.projectIds[0], interval, backfillId: null }]),
     );
     const run = await claim({ db }, runId);
-    await noteUpload(db, run, 'a');
-    await pool.query('update uploads set upload_id = $1 where run_id = $2', ['mark.id', runId]);
+    await noteUploads(db, run, 60_000);
     await db.transaction((tx) => cancelRuns(tx, { exportId }));
     const beDue = async () => {
       await expireLease(db, runId);
-      await pool.query(`update uploads set collect_after = null where run_id = $1`, [runId]);
+      await pool.query(`update upload_places set look_at = now()`);
       await pool.query(`update guarded_work set expires_at = now()`);
     };
     for (let death = 1; death <= 3; death += 1) {
@@ -246,9 +245,9 @@ test('an answer of a store that ends the process of each sweep ends three, and t
     isDeadly = false;
     expect(await sluice('doctor')).toContain(`abort_uploads of ${exportId}`);
     expect(await sluice('work', 'retry', exportId)).toContain('abort_uploads');
-    await until(async () => (await pool.query('select from uploads')).rowCount === 0, {
+    await until(async () => (await pool.query('select from upload_places')).rowCount === 0, {
       timeoutMs: 60_000,
-      message: () => `the upload is aborted: ${store.requests}\n${worker.output().slice(-3_000)}`,
+      message: () => `the place is looked at: ${store.requests}\n${worker.output().slice(-3_000)}`,
     });
     expect(worker.hasExited()).toBe(false);
   } finally {

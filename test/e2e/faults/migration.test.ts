@@ -31,7 +31,7 @@ async function makeNextBuild(): Promise<string> {
     `create table notes (id bigint generated always as identity primary key, run_id uuid not null references runs (id), note text);
      alter table batch_exports add column note text;
      alter table runs add column note text, add column weight integer not null default 1;
-     alter table uploads add column note text;
+     alter table upload_places add column note text;
      alter table receipts add column note text;`,
   );
   return folder;

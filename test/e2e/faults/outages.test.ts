@@ -95,13 +95,11 @@ const untilHealed = () =>
     { timeoutMs: 90_000, message: 'all has healed' },
   );
 
-/** Each export has an upload and a file that sweeps should remove now. */
+/** Sweeps should look for uploads of each export, and remove a file of each. */
 async function leaveWork(): Promise<void> {
   await query(
-    `insert into uploads (run_id, key, upload_id, fence, destination_version, file_generation)
-     select c.run_id, 'left/' || c.export_id, '', r.fence, c.destination_version, r.file_generation
-       from receipts c join runs r on r.id = c.run_id
-      where c.data_interval_start = '${hourOf(0).start}'
+    `insert into upload_places (export_id, destination_version)
+     select c.export_id, c.destination_version from receipts c where c.data_interval_start = '${hourOf(0).start}'
      on conflict do nothing`,
   );
   await query(
@@ -113,7 +111,7 @@ async function leaveWork(): Promise<void> {
   await makeDue();
 }
 async function makeDue(): Promise<void> {
-  await query('update uploads set collect_after = null');
+  await query('update upload_places set look_at = now()');
   await query('update leftover_files set tried_at = null, tries = 0');
 }
 async function restartWorkers(): Promise<void> {
@@ -144,7 +142,7 @@ test('exports heal without a hand when their dead store works, also after a rest
   await makeDue();
   // Those that were deleted stay for an hour, to be deleted once more.
   await untilCount('leftover_files where deleted_at is null', 0);
-  await untilCount('uploads', 0);
+  await untilCount('upload_places', 0);
   await until(() => messages('healing.ended').length > ended);
   expect(messages('healing.started').slice(started)).toMatchObject([
     { data: { turn: 'customer' } },

@@ -134,7 +134,7 @@ for (const queue of casesOf(testedQueues().slice(0, 1), testedQueues().slice(1))
         }
         for (const [action, one] of asked) seen.set(action, { ...one, soon: runs.get(action) });
         if (state === 'waiting for retry') {
-          // No worker has these runs: uploads to the place that they leave are aborted without one.
+          // No worker has these runs: their attempts have aborted their uploads.
           const left = ['cancel', 'delete', 'bucket'].map((action) => ids.get(action as Action));
           await until(
             async () => !(await uploadKeys(installation)).some((key) => left.includes(key)),
@@ -279,11 +279,9 @@ async function bringTo(installation: Installation, state: State) {
 }
 
 /** Uploads that are begun, and parts that have arrived. */
-async function countSent({ pool }: Installation): Promise<number> {
-  const { rows: found } = await pool.query<{ n: number }>(
-    `select coalesce(sum(1 + jsonb_array_length(parts)), 0)::int as n from uploads where upload_id <> ''`,
-  );
-  return found[0]?.n ?? 0;
+async function countSent({ s3 }: Installation): Promise<number> {
+  const uploads = await s3.uploads(bucket);
+  return uploads.reduce((sum, { parts }) => sum + 1 + parts.length, 0);
 }
 
 function untilHit(worker: TestProcess, failpoint: string, times: number): Promise<unknown> {

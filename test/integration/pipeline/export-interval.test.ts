@@ -140,10 +140,10 @@ describe.each(['File', 'S3'] as const)('exporting an interval to %s', (type) => 
   });
 
   it.each([
-    ['keeps its uploads for the next attempt after a transient error', 'source.timeout', 1],
-    ['aborts its uploads after an error that no retry helps', 'source.permission_denied', 0],
-    ['aborts its uploads after one of them was lost', 'destination.upload_lost', 0],
-  ] as const)('%s', async (_, code, left) => {
+    ['a transient error', 'source.timeout'],
+    ['an error that no retry helps', 'source.permission_denied'],
+    ['the loss of its lease', 'run.lease_lost'],
+  ] as const)('aborts its uploads after %s', async (_, code) => {
     const { destination } = opened;
     const failed = attempt(bench, destination, firstJob(), {
       progressed: async ({ files }) => {
@@ -152,55 +152,16 @@ describe.each(['File', 'S3'] as const)('exporting an interval to %s', (type) => 
     });
     expect(await codeOf(failed.exported)).toBe(code);
     expect(await readableKeys(destination)).toEqual([]);
-    expect(await uploadsUnder(destination, 'p/')).toHaveLength(left);
+    expect(await uploadsUnder(destination, 'p/')).toEqual([]);
   });
 
-  it('aborts no upload that another attempt may have by now', async () => {
-    const { destination } = opened;
-    const stale = attempt(bench, destination, firstJob(), {
-      ownsUploads: async () => false,
-      progressed: async ({ files }) => {
-        if (files > 0) throw new SluiceError('source.permission_denied');
-      },
-    });
-    expect(await codeOf(stale.exported)).toBe('source.permission_denied');
-    expect(await uploadsUnder(destination, 'p/')).toHaveLength(1);
-  });
-
-  it('aborts no such upload if the files are unchanged, either', async () => {
+  it('aborts its uploads if the files are unchanged', async () => {
     const { destination } = opened;
     const job = firstJob();
     const first = await attempt(bench, destination, job).exported;
-    const stale = attempt(bench, destination, jobAfter(job, first), {
-      ownsUploads: async () => false,
-    });
-    await stale.exported;
-    expect(await uploadsUnder(destination, 'p/')).toHaveLength(1);
-  });
-
-  it('takes up no upload if the lease is lost', async () => {
-    const { destination } = opened;
-    const job = firstJob();
-    const failed = attempt(bench, destination, job, {
-      progressed: async ({ files }) => {
-        if (files > 0) throw new SluiceError('source.timeout');
-      },
-    });
-    await codeOf(failed.exported);
-    const upload = failed.uploads.heard[0]?.upload;
-    if (!upload) throw new Error('no upload is left');
-    const stale = attempt(
-      bench,
-      destination,
-      { ...job, uploads: [{ ...upload, parts: [] }] },
-      {
-        confirmLease: async () => {
-          throw new SluiceError('run.lease_lost');
-        },
-      },
-    );
-    expect(await codeOf(stale.exported)).toBe('run.lease_lost');
-    expect(await uploadsUnder(destination, 'p/')).toHaveLength(1);
+    const again = attempt(bench, destination, jobAfter(job, first));
+    expect((await again.exported).result.files).toEqual(first.result.files);
+    expect(await uploadsUnder(destination, 'p/')).toEqual([]);
   });
 });
 

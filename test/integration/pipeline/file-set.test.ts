@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import { keyNames, usualFileName } from '../../../src/foundation/domain/file-name.ts';
-import { allTraits, type UploadProgress } from '../../../src/rows/destinations/destination.ts';
+import { allTraits } from '../../../src/rows/destinations/destination.ts';
 import { FileSet, type FileSetOptions } from '../../../src/rows/pipeline/file-set.ts';
 import { openPartitions } from '../../../src/rows/pipeline/partitioned-rows.ts';
 import { BoundedDestination } from '../../../src/service/admission/bounded-destination.ts';
@@ -13,9 +13,8 @@ import {
   uploadsUnder,
 } from '../../conformance/destination-suite.ts';
 import { encodingOf, type OpenedDestination, openedBy } from '../../support/interval-bench.ts';
-import { until } from '../../support/until.ts';
 import { columnsOf, rowBlock } from '../../support/row-blocks.ts';
-import { openStore, partBytes } from '../../support/s3-destination.ts';
+import { openStore } from '../../support/s3-destination.ts';
 
 const columns = columnsOf({ n: 'int4', words: 'text', moment: 'timestamptz' });
 const interval = { start: Date.parse('2024-03-01T00:00Z'), end: Date.parse('2024-03-01T01:00Z') };
@@ -36,7 +35,6 @@ function open(
     exportId: 'export',
     runId: 'run',
     era: 'era',
-    confirm: async () => {},
     destination,
     journal: recordingJournal().journal,
     encoding: encodingOf({ file_format: 'JSONLines' }),
@@ -48,7 +46,6 @@ function open(
     writesManifest: true,
     maxFileBytes: null,
     partitions: null,
-    uploads: [],
     signal: never,
     ...changes,
   });
@@ -150,34 +147,13 @@ describe.each(['File', 'S3'] as const)('the files of an interval at %s', (type) 
     expect(rejected).toContain('"bad"');
   });
 
-  it('leave nothing after abort, and only their uploads after suspend', async () => {
-    const aborted = open(store);
+  it('leave nothing after abort', async () => {
+    const aborted = open(store, { maxFileBytes: 1 });
     await aborted.write(blockOf(0, 10));
+    expect(await uploadsUnder(store.destination, 'p/')).not.toEqual([]);
     await aborted.abort();
     expect(await uploadsUnder(store.destination, 'p/')).toEqual([]);
-    const suspended = open(store);
-    await suspended.write(blockOf(0, 10));
-    await suspended.suspend();
-    expect(await uploadsUnder(store.destination, 'p/')).toHaveLength(1);
     expect(await keysUnder(store.destination, 'p/')).toEqual([]);
-  });
-
-  it('abort the uploads of an earlier attempt that they no longer need', async () => {
-    const earlier = recordingJournal();
-    const before = open(store, { journal: earlier.journal, maxFileBytes: 1 });
-    await before.write(blockOf(0, 10));
-    await before.write(blockOf(10, 10));
-    await before.suspend();
-    const uploads: UploadProgress[] = earlier.heard
-      .filter(({ what }) => what === 'started')
-      .map(({ upload }) => ({ ...upload, parts: [] }));
-    expect(uploads).toHaveLength(20);
-    const files = open(store, { uploads, maxFileBytes: 1 });
-    await files.write(blockOf(0, 10));
-    await files.finish();
-    await complete(files);
-    expect(await uploadsUnder(store.destination, 'p/')).toEqual([]);
-    expect(await keysUnder(store.destination, 'p/')).toHaveLength(10);
   });
 });
 
@@ -234,35 +210,7 @@ describe('the files of an interval at S3', () => {
       await expect(async () => {
         for (let block = 0; block < 3; block += 1) await files.write(blockOf(block * 10, 10));
       }).rejects.toMatchObject({ code: 'destination.access_denied' });
-      await files.suspend();
-    } finally {
-      await store.close();
-    }
-  });
-
-  it('go on with the upload of an earlier attempt: its parts are not sent again', async () => {
-    const store = await openStore();
-    try {
-      const earlier = recordingJournal();
-      const before = open(store, { journal: earlier.journal });
-      const blocks = Array.from({ length: 4 }, (_, n) => blockOf(n * 20, 20, partBytes / 20));
-      for (const block of blocks) await before.write(block);
-      // A part on its way when the attempt ends would arrive at any later time.
-      await until(() => earlier.progress()?.parts.length === store.sent('UploadPart'), {
-        timeoutMs: 30_000,
-        message: 'each part that was sent is noted',
-      });
-      await before.suspend();
-      const progress = earlier.progress();
-      expect(progress?.parts.length).toBeGreaterThan(1);
-      const sent = store.sent('UploadPart');
-      const files = open({ destination: store.open() }, { uploads: progress ? [progress] : [] });
-      for (const block of blocks) await files.write(block);
-      const made = await files.finish();
-      await files.complete((file) => file.complete({ replaces: null }));
-      expect(store.sent('CreateMultipartUpload')).toBe(1);
-      const parts = Math.ceil((made.files[0]?.bytes ?? 0) / partBytes);
-      expect(store.sent('UploadPart') - sent).toBe(parts - (progress?.parts.length ?? 0));
+      await files.abort();
     } finally {
       await store.close();
     }

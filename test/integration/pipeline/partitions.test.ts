@@ -252,7 +252,7 @@ async function remove(
   { generation, manifestKey }: ExportedInterval['result'],
   replaced: ExportedInterval['replaced'],
 ) {
-  const commit = { ...of, generation, lineage: generation, manifestKey };
+  const commit = { ...of, generation, attemptGeneration: generation, manifestKey };
   const { signal } = new AbortController();
   const confirm = async (keys: readonly string[]) => keys;
   const rules = { keepsRecent: false, knows: async () => true, confirm };

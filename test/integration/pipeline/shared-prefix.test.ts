@@ -64,7 +64,7 @@ describe.each(['S3', 'File'] as const)('at a destination %s', (type) => {
       const leftovers = keys.map((key) => ({
         ...{ key, generation: 1, manifestKey: null, etag: null, isRecent: false },
       }));
-      const commit = { ...other, generation: 2, lineage: 2, manifestKey: null };
+      const commit = { ...other, generation: 2, attemptGeneration: 2, manifestKey: null };
       const remove = (current: typeof commit) =>
         removeLeftovers(
           destination,
@@ -102,7 +102,7 @@ describe.each(['S3', 'File'] as const)('at a destination %s', (type) => {
       const remove = (recorded: string | null) =>
         removeLeftovers(
           destination,
-          { ...ours, generation: 2, lineage: 2, manifestKey: null },
+          { ...ours, generation: 2, attemptGeneration: 2, manifestKey: null },
           [{ key, generation: 1, manifestKey: null, etag: recorded, isRecent: false }],
           { keepsRecent: false, knows: unknown.knowsCommit, confirm: async (asked) => asked },
           AbortSignal.timeout(30_000),

@@ -17,7 +17,12 @@ async function leave(confirmed: readonly string[], knows = true) {
   await destination.probe(AbortSignal.timeout(30_000));
   const before = encodeManifest(buildTombstone({ ...job, ...job.encoding }, 'before'));
   await destination.commitManifest(key, before, null);
-  const commit = { ...job, generation: 2, lineage: 2, manifestKey: 'new/a_manifest.json' };
+  const commit = {
+    ...job,
+    generation: 2,
+    attemptGeneration: 2,
+    manifestKey: 'new/a_manifest.json',
+  };
   const left = [{ key, generation: 1, manifestKey: key, etag: null, isRecent: false }];
   const removal = await removeLeftovers(
     destination,

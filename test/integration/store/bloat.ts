@@ -21,7 +21,14 @@ const exports = 20;
 const lanes = 8;
 
 /** They are empty or small when no run is in progress, however many there were. */
-const passing = ['outbox', 'uploads', 'workers', 'batch_exports', 'backfills', 'leftover_files'];
+const passing = [
+  'outbox',
+  'upload_places',
+  'workers',
+  'batch_exports',
+  'backfills',
+  'leftover_files',
+];
 /** They keep a row for each run until retention. */
 const lasting = ['runs', 'receipts', 'ticks', 'log_entries', 'log_counts'];
 

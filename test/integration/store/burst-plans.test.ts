@@ -2,7 +2,7 @@ import { afterEach, expect, it } from 'vitest';
 import { dispatchWaiting } from '../../../src/service/admission/dispatch-runs.ts';
 import type { Database } from '../../../src/state/store/database/database.ts';
 import { plannedOnce } from '../../../src/state/store/database/prepared.ts';
-import { forgetUpload, noteUpload, recordUpload } from '../../../src/state/store/files/uploads.ts';
+import { noteUploads } from '../../../src/state/store/files/upload-places.ts';
 import { renewLeases } from '../../../src/state/store/runs/leases.ts';
 import { findRunNeeds } from '../../../src/state/store/runs/run-needs.ts';
 import { reportWorker } from '../../../src/state/store/runs/workers.ts';
@@ -82,9 +82,7 @@ async function execute(): Promise<{ readonly dispatched: Read; readonly executed
   await findRunNeeds(db, [runId]);
   const run = await claim({ db }, runId);
   expect(await renewLeases(db, [run], 60_000)).toEqual(new Set([runId]));
-  expect(await noteUpload(db, run, 'file')).toBe('new');
-  expect(await recordUpload(db, run, { key: 'file', uploadId: 'upload' }, true)).toBe(true);
-  await forgetUpload(db, runId, { key: 'file', uploadId: 'upload' });
+  expect(await noteUploads(db, run, 60_000)).toBe(true);
   expect(await beginCommit(db, run, 60_000, {}, emptyCommit)).toBe(true);
   expect(await complete(context, run)).toBe(true);
   return { dispatched: less(between, before), executed: less(await countRead(), between) };
@@ -103,7 +101,7 @@ async function countRead(): Promise<Read> {
   }
   const rows = await db.query<{ table: string; read: number }>(
     `select relname as "table", (coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))::int as read from pg_stat_user_tables
-      where relname in ('runs', 'outbox', 'batch_exports', 'uploads', 'receipts', 'leftover_files', 'ticks')`,
+      where relname in ('runs', 'outbox', 'batch_exports', 'upload_places', 'receipts', 'leftover_files', 'ticks')`,
   );
   return Object.fromEntries(rows.map(({ table, read }) => [table, read]));
 }
@@ -145,7 +143,7 @@ it('a worker reads as few if its plans were made when the service was new, or wh
     'batch_exports',
     'receipts',
     'leftover_files',
-    'uploads',
+    'upload_places',
   ]) {
     await side.db.query(`alter table ${table} set (autovacuum_enabled = false)`);
   }
@@ -161,10 +159,9 @@ it('a worker reads as few if its plans were made when the service was new, or wh
               'data_interval_end', c.data_interval_end + interval '11 hours')) made
       where e.id <> c.export_id`,
   );
-  // And each has an upload and a file that its runs have left.
+  // And each may have uploads, and has a file that its runs have left.
   await side.db.query(
-    `insert into uploads (run_id, key, upload_id, fence, destination_version, file_generation)
-     select id, 'left', 'left', 1, 1, 1 from runs where export_id <> $1`,
+    `insert into upload_places (export_id, destination_version) select id, 1 from batch_exports where id <> $1`,
     [exportId],
   );
   await side.db.query(

@@ -20,7 +20,7 @@ import {
 } from '../../../src/state/store/exports/log-entries.ts';
 import { findLogTail } from '../../../src/state/store/exports/log-tail.ts';
 import { findTeamsWithRemovals } from '../../../src/state/store/files/leftover-files.ts';
-import { findTeamsWithOrphans } from '../../../src/state/store/files/orphaned-uploads.ts';
+import { findTeamsToLookAt } from '../../../src/state/store/files/upload-places.ts';
 import {
   findCoverage,
   findFirstTick,
@@ -206,7 +206,7 @@ const hotPaths: readonly HotPath[] = [
     most: 2_500,
   },
   { name: 'sweep leases', work: sweepExpiredLeases },
-  { name: 'sweep uploads', work: (db) => findTeamsWithOrphans(db, 100) },
+  { name: 'sweep uploads', work: (db) => findTeamsToLookAt(db, 100) },
   { name: 'sweep files', work: (db) => findTeamsWithRemovals(db, 100) },
   // It looks at each interval that is unsettled now: the newest one of each tenth export.
   {

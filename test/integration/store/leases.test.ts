@@ -11,21 +11,14 @@ import {
   renewLeases,
   sweepExpiredLeases,
 } from '../../../src/state/store/runs/leases.ts';
-import { handBackRun, recordProgress } from '../../../src/state/store/runs/runs.ts';
-import {
-  findLiveUploads,
-  listNotedKeys,
-  noteUpload,
-  recordUpload,
-  recordUploadParts,
-} from '../../../src/state/store/files/uploads.ts';
+import { handBackRun, recordProgress, recordSent } from '../../../src/state/store/runs/runs.ts';
+import { noteUploads } from '../../../src/state/store/files/upload-places.ts';
 import {
   quarantineRun,
   recordFault,
   releaseRun,
 } from '../../../src/service/use-cases/runs/finish-run.ts';
 import { recordDeathAlone } from '../../../src/service/use-cases/runs/record-death.ts';
-import { listUploads } from '../../support/list-uploads.ts';
 import {
   claim,
   complete,
@@ -53,9 +46,6 @@ async function waitingRun(): Promise<{ exportId: string; runId: string }> {
 function tryClaim(runId: string, holder = String(randomUUID())): Promise<ClaimedRun | null> {
   return claimRun(side.db, runId, holder, leaseMs);
 }
-
-const sendParts = (run: ClaimedRun, bytes: number) =>
-  recordUploadParts(side.db, run, { key: 'k', uploadId: 'u', parts: [] }, bytes);
 
 const state = (exportId: string): Promise<RunRow> => firstRun(side.db, exportId);
 
@@ -116,8 +106,6 @@ describe('the fence', () => {
   it('refuses every late write of a worker that lost its run', async () => {
     const { exportId, runId } = await waitingRun();
     const late = await claim(side, runId);
-    const upload = { key: 'late', uploadId: 'u1', parts: [{ number: 1, bytes: 5, tag: 'x' }] };
-    await recordUpload(side.db, late, { key: 'early', uploadId: 'u0' }, true);
     await expireLease(side.db, runId);
     const holder = await claim(side, runId);
     expect(holder.fence).toBeGreaterThan(late.fence);
@@ -131,8 +119,8 @@ describe('the fence', () => {
     };
     const before = await side.db.query(`select * from runs where id = $1`, [runId]);
     expect(await recordProgress(side.db, late, progress)).toBe(false);
-    expect(await recordUpload(side.db, late, upload, true)).toBe(false);
-    await recordUploadParts(side.db, late, { ...upload, key: 'early', uploadId: 'u0' }, 5);
+    expect(await noteUploads(side.db, late, leaseMs)).toBe(false);
+    await recordSent(side.db, late, 5);
     expect(await beginCommit(side.db, late, leaseMs, {}, emptyCommit)).toBe(false);
     expect(await renewLeases(side.db, [late], leaseMs)).toEqual(new Set());
     expect(await handBackRun(side.db, late, 0, null)).toBe(false);
@@ -146,15 +134,13 @@ describe('the fence', () => {
     expect(await side.db.query(`select * from runs where id = $1`, [runId])).toEqual(before);
     expect(await state(exportId)).toMatchObject({ waits: false });
     const [tables] = await side.db.query(
-      `select (select count(*)::int from receipts where run_id = $1) as receipts,
+      `select (select count(*)::int from upload_places where export_id = $2) as places,
+              (select count(*)::int from receipts where run_id = $1) as receipts,
               (select count(*)::int from log_entries where run_id = $1) as logs,
               (select failure_streak from batch_exports where id = $2) as streak`,
       [runId, exportId],
     );
-    expect(tables).toEqual({ receipts: 0, logs: 0, streak: 0 });
-    expect(await listUploads(side.db, holder)).toEqual([
-      { key: 'early', uploadId: 'u0', parts: [], generation: 1 },
-    ]);
+    expect(tables).toEqual({ places: 0, receipts: 0, logs: 0, streak: 0 });
     expect(await complete(side.context, holder)).toBe(true);
   });
 });
@@ -192,7 +178,7 @@ describe('a process that a run had for itself and that ended', () => {
     const { exportId, attempt } = await attemptedRun();
     await recordDeathAlone(side.context, await attempt(), killed);
     const run = await attempt();
-    await sendParts(run, 8);
+    await recordSent(side.db, run, 8);
     await recordDeathAlone(side.context, run, killed);
     expect(await state(exportId)).toMatchObject({ status: 'Running', faults: 2 });
   });
@@ -251,16 +237,16 @@ describe('a lease that ran out', () => {
 
   it('counts again from zero only if the run has sent more than ever before', async () => {
     const { runId } = await waitingRun();
-    await sendParts(await claim(side, runId), 8);
+    await recordSent(side.db, await claim(side, runId), 8);
     await expireLease(side.db, runId);
     const again = await claim(side, runId);
     expect(again).toMatchObject({ crashes: 1 });
     // An attempt that begins anew sends what was sent before.
-    await sendParts(again, 8);
+    await recordSent(side.db, again, 8);
     await expireLease(side.db, runId);
     const further = await claim(side, runId);
     expect(further).toMatchObject({ crashes: 2 });
-    await sendParts(further, 9);
+    await recordSent(side.db, further, 9);
     await expireLease(side.db, runId);
     expect(await claim(side, runId)).toMatchObject({ crashes: 1 });
   });
@@ -340,59 +326,4 @@ describe('handing back', () => {
     ]);
     expect(row).toEqual({ failure_streak: 0 });
   });
-});
-
-describe('the note of an upload that a store is asked for', () => {
-  const upload = { key: 'k', uploadId: 'u1' };
-
-  it('is removed with the answer; until then the uploads of its key may belong to any attempt', async () => {
-    const { runId } = await waitingRun();
-    const run = await claim(side, runId);
-    expect(await noteUpload(side.db, run, 'note 1')).toBe('new');
-    expect(await noteUpload(side.db, run, 'note 1')).toBe('kept');
-    expect(await listNotedKeys(side.db, run)).toEqual(['note 1']);
-    expect(await listUploads(side.db, run)).toEqual([]);
-    const live = () => findLiveUploads(side.db, side.teamId, 'note 1');
-    expect(await live()).toMatchObject({ ids: [], waiting: [{ type: 'NoOp' }] });
-    // Another team's run holds up nothing.
-    expect(await findLiveUploads(side.db, side.teamId + 1, 'note 1')).toMatchObject({
-      waiting: [],
-    });
-    await recordUpload(side.db, run, { key: 'note 1', uploadId: 'u1' }, true);
-    expect(await listNotedKeys(side.db, run)).toEqual([]);
-    expect(await live()).toEqual({ ids: ['u1'], waiting: [] });
-    await complete(side.context, run);
-    expect(await live()).toEqual({ ids: [], waiting: [] });
-  });
-
-  it('stays if the store may have begun another upload than the one in its answer', async () => {
-    const { runId } = await waitingRun();
-    const run = await claim(side, runId);
-    await noteUpload(side.db, run, upload.key);
-    await recordUpload(side.db, run, upload, false);
-    expect(await listNotedKeys(side.db, run)).toEqual([upload.key]);
-    expect(await listUploads(side.db, run)).toMatchObject([upload]);
-  });
-
-  it('outlives the attempt that was killed under it, and the success of the next', async () => {
-    const { runId } = await waitingRun();
-    const killed = await claim(side, runId);
-    await noteUpload(side.db, killed, upload.key);
-    await expireLease(side.db, runId);
-    const next = await claim(side, runId);
-    expect(await noteUpload(side.db, next, upload.key)).toBe('kept');
-    expect(await noteUpload(side.db, killed, upload.key)).toBeNull();
-    await recordUpload(side.db, next, upload, true);
-    expect(await listNotedKeys(side.db, next)).toEqual([upload.key]);
-  });
-});
-
-it('an attempt that goes on with an upload of the one before notes the parts that it adds', async () => {
-  const { runId } = await waitingRun();
-  const upload = { key: 'k', uploadId: 'u1', parts: [{ number: 1, bytes: 5, tag: 'x' }] };
-  await recordUpload(side.db, await claim(side, runId), upload, true);
-  await expireLease(side.db, runId);
-  const next = await claim(side, runId);
-  await recordUploadParts(side.db, next, upload, 1);
-  expect(await listUploads(side.db, next)).toEqual([{ ...upload, generation: 1 }]);
 });

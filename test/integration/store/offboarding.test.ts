@@ -7,7 +7,7 @@ import {
   type Offboarding,
   takeOffboarding,
 } from '../../../src/state/store/tenants/offboardings.ts';
-import { findTeamsWithOrphans } from '../../../src/state/store/files/orphaned-uploads.ts';
+import { findTeamsToLookAt } from '../../../src/state/store/files/upload-places.ts';
 import {
   deletersOfExport,
   deletersOfOwner,
@@ -241,8 +241,11 @@ describe('runs in progress', () => {
       lastError: 'Waits until uploads at the destinations are aborted.',
     });
     // Also of a worker that died, or froze, while it committed.
-    expect(await findTeamsWithOrphans(side.db, 100)).toContain(tenant.projectIds[0]);
-    await side.db.query('delete from uploads where run_id = any ($1)', [tenant.runIds]);
+    expect(await findTeamsToLookAt(side.db, 100)).toContain(tenant.projectIds[0]);
+    await side.db.query(
+      `delete from upload_places where export_id in (select id from batch_exports where team_id = any ($1))`,
+      [tenant.projectIds],
+    );
     await advance({}, { ...impatient, uploadsMs: 3_600_000 });
     expect((await stateOf(id)).status).toBe('completed');
   });

@@ -4,10 +4,8 @@ import type { ClaimedRun } from '../../../src/state/store/runs/claims.ts';
 import { currentEra } from '../../../src/state/store/database/eras.ts';
 import { retireDestination } from '../../../src/state/store/files/former-destinations.ts';
 import { knowsCommit, type SeenCommit } from '../../../src/state/store/files/known-commits.ts';
-import { listLeftoverFiles } from '../../../src/state/store/files/leftover-files.ts';
 import { findRun } from '../../../src/state/store/runs/runs.ts';
 import { readNow } from '../../../src/state/store/intervals/ticks.ts';
-import { noteUpload } from '../../../src/state/store/files/uploads.ts';
 import { acceptCurrentEra } from '../../../src/service/use-cases/installation/accept-era.ts';
 import { retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import {
@@ -32,18 +30,6 @@ async function firstAttempt(project: 0 | 1 = 0): Promise<ClaimedRun> {
 
 const commitOf = ({ fileGeneration: generation }: ClaimedRun, keys: readonly string[]) => ({
   ...{ generation, destinationVersion: 0, manifestKey: 'm.json', keys: [...keys, 'm.json'] },
-});
-
-describe('keys of one place', () => {
-  it('do not hold up the removal of the same keys at the place of another tenant', async () => {
-    const ours = await firstAttempt(0);
-    await beginCommit(side.db, ours, 60_000, {}, commitOf(ours, ['p/a.jsonl']));
-    await complete(side.context, ours);
-    const theirs = await firstAttempt(1);
-    await noteUpload(side.db, theirs, 'p/a.jsonl');
-    const left = await listLeftoverFiles(side.db, ours);
-    expect(left.map(({ key }) => key)).toEqual(['m.json', 'p/a.jsonl']);
-  });
 });
 
 describe('a commit that a bucket shows', () => {

@@ -1,22 +1,17 @@
-import { beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import { acceptIntervals } from '../../../src/state/store/intervals/coverage.ts';
 import { keepResponse } from '../../../src/state/store/tenants/idempotency.ts';
-import {
-  findTeamsWithOrphans,
-  takeOrphanedPlace,
-} from '../../../src/state/store/files/orphaned-uploads.ts';
-import { cancelRuns, findRun, handBackRun } from '../../../src/state/store/runs/runs.ts';
-import { recordUpload } from '../../../src/state/store/files/uploads.ts';
+import { findRun } from '../../../src/state/store/runs/runs.ts';
 import { findGaps, findTornTicks } from '../../../src/state/store/intervals/verify-queries.ts';
 import { applyRetention } from '../../../src/service/use-cases/installation/apply-retention.ts';
 import { retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
+import { noteUploads } from '../../../src/state/store/files/upload-places.ts';
 import {
   claim,
   complete,
   createExportOfThePast,
   decide,
-  expireLease,
   failAttempt,
   hourMs,
   listRuns,
@@ -189,7 +184,7 @@ describe('retention', () => {
     const id = await exportWithHistory();
     const [live] = (await listRuns(side.db, id)).slice(-1);
     const run = await claim(side, live?.id ?? '');
-    await recordUpload(side.db, run, { key: 'k', uploadId: 'u' }, true);
+    await noteUploads(side.db, run, 60_000);
     await side.db.query(`update batch_exports set deleted_at = now() where id = $1`, [id]);
     await side.db.query(
       `update runs set status = 'Cancelled', finished_at = now() where export_id = $1 and finished_at is null`,
@@ -201,10 +196,6 @@ describe('retention', () => {
       (await side.db.query(`select 1 from batch_exports where id = $1`, [id])).length === 1;
     expect(await exists()).toBe(true);
     await age(id, 2);
-    await applyRetention(side.context);
-    // Its upload is still at the destination, and only this row knows where.
-    expect(await exists()).toBe(true);
-    await side.db.query(`delete from uploads where run_id = $1`, [run.runId]);
     await applyRetention(side.context);
     expect(await exists()).toBe(false);
     for (const table of [
@@ -330,54 +321,5 @@ describe('idempotency keys', () => {
       [keyId],
     );
     expect(left).toEqual([{ name: 'young' }]);
-  });
-});
-
-describe('uploads left behind', () => {
-  const orphaned = async () => {
-    const found: string[] = [];
-    for (const teamId of await findTeamsWithOrphans(side.db, 100)) {
-      for (;;) {
-        const place = await takeOrphanedPlace(side.db, teamId, 0);
-        if (place === null) break;
-        found.push(place.runId);
-      }
-    }
-    // As if no sweep had looked.
-    await side.db.query('update uploads set collect_tries = 0, collect_after = null');
-    return found;
-  };
-  let exportId: string;
-  let runId: string;
-
-  beforeEach(async () => {
-    const { id } = await createExportOfThePast(side);
-    exportId = id;
-    await decide(side.context);
-    const [run] = await listRuns(side.db, id);
-    runId = run?.id ?? '';
-    await recordUpload(side.db, await claim(side, runId), { key: 'k', uploadId: 'u' }, true);
-  });
-
-  it('of a killed worker belong to the next attempt of the run while it is live', async () => {
-    await expireLease(side.db, runId);
-    expect(await orphaned()).not.toContain(runId);
-  });
-
-  it('are collected once the lease has ended under which the run was cancelled', async () => {
-    await cancelRuns(side.db, { exportId, runId });
-    expect(await orphaned()).not.toContain(runId);
-    await expireLease(side.db, runId);
-    expect(await orphaned()).toContain(runId);
-  });
-
-  it('are collected at once if no worker held the run when it was cancelled', async () => {
-    const [run] = await side.db.query<{ fence: number }>('select fence from runs where id = $1', [
-      runId,
-    ]);
-    expect(await handBackRun(side.db, { runId, fence: run?.fence ?? 0 }, 60_000, null)).toBe(true);
-    expect(await orphaned()).not.toContain(runId);
-    await cancelRuns(side.db, { exportId, runId });
-    expect(await orphaned()).toContain(runId);
   });
 });

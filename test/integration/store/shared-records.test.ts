@@ -278,13 +278,9 @@ describe('commits that begin together', () => {
     const context = { ...side.context, db: gone };
     const { ports } = openPorts(context, statements, run, new RunLog(gone, run, () => {}));
     const intent = { files: [], rejectedFiles: [], manifestKey: 'm', generation: 1 };
-    const upload = { key: 'a', uploadId: 'b' };
-    const parts = [{ number: 1, bytes: 1_000_000, tag: 'c' }];
     const asked = [
-      ports.journal.starting('a'),
-      ports.journal.started(upload, true),
-      ports.journal.progressed({ ...upload, parts }),
-      ports.journal.ended(upload),
+      ports.journal.starting(),
+      ports.journal.sent('a', 1, 1_000_000),
       ports.lease.extend(true),
       ports.confirmCommit(intent as unknown as Parameters<typeof ports.confirmCommit>[0]),
     ];

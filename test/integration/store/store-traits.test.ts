@@ -22,7 +22,6 @@ const traits: StoreTraits = {
   completeIfNoneMatch: false,
   completeIfMatch: false,
   checksums: false,
-  sealsUploads: false,
   parts: { equal: true, most: 1_000, bytes: null },
 };
 
@@ -55,7 +54,7 @@ describe('what a probe found', () => {
 
   it('is not used if an earlier release tested less', async () => {
     const { id } = await exportWithRuns(1);
-    const { sealsUploads: _, ...less } = traits;
+    const { checksums: _, ...less } = traits;
     await keepStoreTraits(side.db, place(id), less as StoreTraits);
     expect(await findStoreTraits(side.db, place(id))).toBeNull();
   });

@@ -1,12 +1,18 @@
-import { describe, expect, it } from 'vitest';
+import { Agent as HttpAgent } from 'node:http';
+import { Agent as HttpsAgent } from 'node:https';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { joinConnectors } from '../../../src/main/connectors.ts';
+import type { ClaimedRun } from '../../../src/state/store/runs/claims.ts';
 import {
   retireDestination,
   returnToPlace,
 } from '../../../src/state/store/files/former-destinations.ts';
-import { ownsUploads } from '../../../src/state/store/runs/leases.ts';
+import { noteUploads } from '../../../src/state/store/files/upload-places.ts';
 import { cancelRuns, findRun } from '../../../src/state/store/runs/runs.ts';
-import { listAbortableUploads, recordUpload } from '../../../src/state/store/files/uploads.ts';
 import { retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
+import { WorkGuard } from '../../../src/service/use-cases/work-guard.ts';
+import { collectUploads } from '../../../src/service/worker/collect-uploads.ts';
+import { contextWith, options, recordingJournal } from '../../conformance/destination-suite.ts';
 import {
   claim,
   complete,
@@ -15,8 +21,11 @@ import {
   emptyCommit,
   expireLease,
   firstRun,
+  hourMs,
+  listRuns,
 } from '../../support/run-side.ts';
 import { beginCommit } from '../../support/run-verbs.ts';
+import { bucket, credentials, type OpenedStore, openStore } from '../../support/s3-destination.ts';
 import { useRunSide } from '../../support/use-run-side.ts';
 
 const side = useRunSide();
@@ -28,49 +37,245 @@ async function claimed() {
   return claim(side, (await firstRun(side.db, id)).id);
 }
 
-describe('uploads of an attempt', () => {
-  it('are its own until the run is claimed again', async () => {
-    const run = await claimed();
-    expect(await ownsUploads(side.db, run, leaseMs)).toBe(true);
-    await expireLease(side.db, run.runId);
-    const next = await claim(side, run.runId);
-    expect(await ownsUploads(side.db, run, leaseMs)).toBe(false);
-    expect(await ownsUploads(side.db, next, leaseMs)).toBe(true);
+describe('uploads that their attempt could not abort', () => {
+  let store: OpenedStore;
+  beforeEach(async () => {
+    store = await openStore();
+    await side.db.query('delete from upload_places');
+  });
+  afterEach(() => store.close());
+
+  /** A run of an export that writes to the store, and the name of its interval in keys. */
+  async function attemptAt(prefix: string, config: object = {}) {
+    const { endpoint, region } = store.server;
+    const place = { bucket_name: bucket, region, endpoint_url: endpoint, prefix, ...config };
+    const keys = {
+      aws_access_key_id: credentials.accessKeyId,
+      aws_secret_access_key: credentials.secretAccessKey,
+    };
+    const destination = { type: 'S3', config: { ...place, ...keys }, secrets: null };
+    const { id } = await createExportOfThePast(side, { destination });
+    await decide(side.context);
+    return claim(side, (await firstRun(side.db, id)).id);
+  }
+
+  const stemOf = ({ interval }: ClaimedRun) =>
+    [interval.start, interval.end]
+      .map((at) => new Date(at).toISOString().replace(/[-:]|\.\d+/g, ''))
+      .join('-');
+
+  async function begin(...keys: readonly string[]): Promise<void> {
+    for (const key of keys)
+      await store.destination.createFile(options(key), recordingJournal().journal);
+  }
+
+  const uploads = () => store.server.uploads(bucket).map(({ key }) => key);
+
+  /** An hour later. @returns the errors of the sweep */
+  async function look(): Promise<readonly unknown[]> {
+    const errors: unknown[] = [];
+    await side.db.query(`update upload_places set look_at = now()`);
+    await collectUploads({
+      context: side.context,
+      connectors: joinConnectors(
+        () => {
+          throw new Error('no source');
+        },
+        contextWith({
+          ...{ httpAgent: new HttpAgent(), httpsAgent: new HttpsAgent() },
+          requestRetry: { maxAttempts: 1, baseMs: 1, capMs: 1 },
+        }),
+        side.context.secrets,
+      ),
+      guard: new WorkGuard(side.db, () => {}),
+      onSweepError: (error) => errors.push(error),
+      stopping: new AbortController().signal,
+    });
+    return errors;
+  }
+
+  const places = async () =>
+    (await side.db.query<{ id: string }>(`select export_id as id from upload_places`)).map(
+      ({ id }) => id,
+    );
+
+  it('are aborted, those of a live attempt are not, nor those that are not ours', async () => {
+    const killed = await attemptAt('p/{year}');
+    const year = new Date(killed.interval.end).getUTCFullYear();
+    const stem = `p/${year}/${stemOf(killed)}`;
+    await noteUploads(side.db, killed, leaseMs);
+    const other = await attemptAt('p/other');
+    const foreign = [
+      `p/other/${stemOf(other)}.jsonl`,
+      // Of a history that this database lost, of another interval, and of another program.
+      `${stem}.v9.jsonl`,
+      `p/${year}/20010101T000000Z-20010101T010000Z.jsonl`,
+      'p/backup.tar',
+      `q/${stemOf(killed)}.jsonl`,
+    ];
+    await begin(...foreign, `${stem}.jsonl`, `${stem}.jsonl_rejected.jsonl`);
+    expect(await look()).toEqual([]);
+    // As far as our database knows, the worker lives.
+    expect(uploads()).toHaveLength(foreign.length + 2);
+    await expireLease(side.db, killed.runId);
+    const next = await claim(side, killed.runId);
+    expect(next.fileGeneration).toBe(2);
+    await begin(`${stem}.v2.jsonl`);
+    expect(await look()).toEqual([]);
+    expect(uploads().toSorted()).toEqual([...foreign, `${stem}.v2.jsonl`].toSorted());
+    // The place is looked at until the run has ended.
+    expect(await places()).toEqual([killed.exportId]);
+    await side.db.transaction((tx) => cancelRuns(tx, { exportId: killed.exportId }));
+    // The keys of another export are the same.
+    const sharing = await attemptAt('p/{year}');
+    await look();
+    expect(uploads()).toContain(`${stem}.v2.jsonl`);
+    await side.db.query('update runs set file_generation = 3 where id = $1', [sharing.runId]);
+    await look();
+    expect(uploads().toSorted()).toEqual(foreign.toSorted());
+    expect(await places()).toEqual([]);
   });
 
-  it('are its own once the run is cancelled, as no other attempt follows', async () => {
-    const run = await claimed();
+  it('are looked for again if an attempt notes the place while it is looked at', async () => {
+    const run = await attemptAt('p');
+    await noteUploads(side.db, run, leaseMs);
     await side.db.transaction((tx) => cancelRuns(tx, { exportId: run.exportId }));
-    expect(await ownsUploads(side.db, run, leaseMs)).toBe(true);
+    const again = await claim(side, await retryRun(side.context, await rowOf(run)));
+    await side.db.query(`update runs set finished_at = now(), status = 'Failed' where id = $1`, [
+      again.runId,
+    ]);
+    let isNoted = false;
+    store.server.faults.add({
+      match: { operation: 'ListMultipartUploads' },
+      effect: { delayMs: 500 },
+    });
+    const looking = look();
+    await side.db.query(`update runs set finished_at = null, status = 'Running' where id = $1`, [
+      again.runId,
+    ]);
+    isNoted = await noteUploads(side.db, again, leaseMs);
+    await looking;
+    expect(isNoted).toBe(true);
+    expect(await places()).toEqual([run.exportId]);
+  });
+
+  it('stay while a worker that lost its lease may complete and commit them', async () => {
+    const sleeper = await attemptAt('p');
+    const key = `p/${stemOf(sleeper)}.jsonl`;
+    const manifest = `p/${stemOf(sleeper)}_manifest.json`;
+    await noteUploads(side.db, sleeper, leaseMs);
+    await begin(key);
+    const commit = { generation: 1, destinationVersion: 0, manifestKey: manifest };
+    await beginCommit(side.db, sleeper, leaseMs, {}, { ...commit, keys: [key, manifest] });
+    await expireLease(side.db, sleeper.runId);
+    const next = await claim(side, sleeper.runId);
+    await look();
+    expect(uploads()).toEqual([key]);
+    await complete(side.context, next);
+    const receipt = (manifestKey: string, generation: number) =>
+      side.db.query('update receipts set manifest_key = $2, generation = $3 where export_id = $1', [
+        next.exportId,
+        manifestKey,
+        generation,
+      ]);
+    // At another prefix: the manifest of the sleeper is not refused yet.
+    await receipt('q/m.json', 2);
+    await look();
+    expect(uploads()).toEqual([key]);
+    await receipt(manifest, 2);
+    await look();
+    expect(uploads()).toEqual([]);
+    expect(await places()).toEqual([]);
+  });
+
+  it('of files that are replaced at their keys stay for an hour after the last run', async () => {
+    const run = await attemptAt('p', { manifest: false });
+    const key = `p/${stemOf(run)}.jsonl`;
+    await noteUploads(side.db, run, leaseMs);
+    await complete(side.context, run);
+    await side.db.query('update receipts set manifest_key = null where export_id = $1', [
+      run.exportId,
+    ]);
+    const again = await claim(side, await retryRun(side.context, await rowOf(run)));
+    expect(again.fileGeneration).toBe(2);
+    // Written under the generation of the receipt.
+    await begin(key);
+    await look();
+    expect(uploads()).toEqual([key]);
+    await side.db.transaction((tx) => cancelRuns(tx, { exportId: run.exportId }));
+    await look();
+    expect(uploads()).toEqual([key]);
+    await side.db.query(`update runs set finished_at = finished_at - interval '1 hour'`);
+    await look();
+    expect(uploads()).toEqual([]);
+  });
+
+  it('are aborted at a place that the export has left, and markers of probes go too', async () => {
+    const run = await attemptAt('p/q');
+    const key = `p/q/${stemOf(run)}.jsonl`;
+    await noteUploads(side.db, run, leaseMs);
+    const live = await attemptAt('p/z');
+    const marker = (runId: string) => `p/.sluice-test-${runId}.1`;
+    await begin(key, marker(run.runId), marker(live.runId));
+    for (const at of [marker(run.runId), marker(live.runId), 'p/.sluice-test-1'])
+      await store.destination.commitManifest(at, Buffer.from('{}'), null);
+    await side.db.transaction(async (tx) => {
+      await retireDestination(tx, run.exportId);
+      await tx.query(
+        `update batch_exports set destination_config = destination_config || '{"bucket_name": "elsewhere"}' where id = $1`,
+        [run.exportId],
+      );
+      await cancelRuns(tx, { exportId: run.exportId });
+    });
+    expect(await look()).toEqual([]);
+    expect(uploads()).toEqual([marker(live.runId)]);
+    expect(store.server.objects(bucket).map((object) => object.key)).toEqual(
+      ['p/.sluice-test-1', marker(live.runId)].toSorted(),
+    );
+  });
+
+  it('that cannot be listed are no error, and are looked for less and less often', async () => {
+    const run = await attemptAt('p');
+    await noteUploads(side.db, run, leaseMs);
+    store.server.faults.add({
+      match: { operation: 'ListMultipartUploads' },
+      probability: 1,
+      effect: { status: 403, code: 'AccessDenied' },
+    });
+    expect(await look()).toEqual([]);
+    const [place] = await side.db.query('select tries from upload_places');
+    expect(place).toEqual({ tries: 1 });
+  });
+
+  it('that cannot be aborted are an error, and are looked for again', async () => {
+    const run = await attemptAt('denied');
+    await noteUploads(side.db, run, leaseMs);
+    await begin(`denied/${stemOf(run)}.jsonl`);
+    await side.db.transaction((tx) => cancelRuns(tx, { exportId: run.exportId }));
+    store.server.faults.add({
+      match: { operation: 'AbortMultipartUpload' },
+      probability: 1,
+      effect: { status: 403, code: 'AccessDenied' },
+    });
+    expect(await look()).toMatchObject([{ code: 'destination.access_denied' }]);
+    expect(uploads()).toHaveLength(1);
+    store.server.faults.clear();
+    expect(await look()).toEqual([]);
+    expect(uploads()).toEqual([]);
+    expect(await places()).toEqual([]);
   });
 });
 
-describe('an upload whose commit was begun', () => {
-  it('is aborted once a later generation is current, but only at the same destination', async () => {
-    const run = await claimed();
-    const upload = { key: 'a', uploadId: 'mark.id' };
-    await recordUpload(side.db, run, upload, true);
-    await beginCommit(side.db, run, leaseMs, {}, emptyCommit);
-    const abortable = async () =>
-      (await listAbortableUploads(side.db, run)).map(({ uploadId }) => uploadId);
-    expect(await abortable()).toEqual([]);
-    await complete(side.context, run);
-    const receipt = (version: number) =>
-      side.db.query(
-        'update receipts set generation = 9, destination_version = $2 where export_id = $1',
-        [run.exportId, version],
-      );
-    await receipt(run.destinationVersion + 1);
-    expect(await abortable()).toEqual([]);
-    await receipt(run.destinationVersion);
-    expect(await abortable()).toEqual([upload.uploadId]);
-  });
-});
+async function rowOf({ exportId, runId }: ClaimedRun) {
+  const run = await findRun(side.db, exportId, runId);
+  if (!run) throw new Error('the run is gone');
+  return run;
+}
 
 describe('an attempt whose export leaves its place and comes back', () => {
   it('loses its lease, so that nothing is recorded at a version that the export has left', async () => {
     const run = await claimed();
-    await recordUpload(side.db, run, { key: 'a', uploadId: 'mark.id' }, true);
+    await noteUploads(side.db, run, leaseMs);
     await side.db.transaction(async (tx) => {
       await retireDestination(tx, run.exportId);
       await retireDestination(tx, run.exportId);
@@ -79,9 +284,26 @@ describe('an attempt whose export leaves its place and comes back', () => {
     expect(await beginCommit(side.db, run, leaseMs, {}, emptyCommit)).toBe(false);
     expect(await complete(side.context, run)).toBe(false);
     const next = await claim(side, run.runId);
-    const uploads = [{ key: 'a', uploadId: 'mark.id' }];
-    expect(next).toMatchObject({ destinationVersion: 2, crashes: 0, uploads });
+    expect(next).toMatchObject({ destinationVersion: 2, crashes: 0, fileGeneration: 2 });
     expect(await complete(side.context, next)).toBe(true);
+    const versions = await side.db.query(
+      'select destination_version as version from upload_places where export_id = $1',
+      [run.exportId],
+    );
+    expect(versions).toEqual([{ version: 2 }]);
+  });
+});
+
+describe('each attempt', () => {
+  it('has a generation above all that the interval ever had', async () => {
+    const { id } = await createExportOfThePast(side, { createdMsAgo: 2 * hourMs });
+    await decide(side.context);
+    const [first, second] = await listRuns(side.db, id);
+    for (const generation of [1, 2, 3]) {
+      expect(await claim(side, first?.id ?? '')).toMatchObject({ fileGeneration: generation });
+      await expireLease(side.db, first?.id ?? '');
+    }
+    expect(await claim(side, second?.id ?? '')).toMatchObject({ fileGeneration: 1 });
   });
 });
 
@@ -99,9 +321,7 @@ describe('manifests whose commits were begun', () => {
     expect(last.begunManifests.toSorted()).toEqual(['one', 'two']);
     await beginCommit(side.db, last, leaseMs, begun, emptyCommit);
     await complete(side.context, last);
-    const ended = await findRun(side.db, run.exportId, run.runId);
-    if (!ended) throw new Error('the run is gone');
-    const again = await claim(side, await retryRun(side.context, ended));
+    const again = await claim(side, await retryRun(side.context, await rowOf(last)));
     expect(again.begunManifests).toEqual([]);
   });
 });

@@ -77,7 +77,7 @@ for (const lane of queueBackends) {
 
     /** The table's rows cannot be read until the lock is released. */
     async function lock(
-      table: 'events' | 'uploads',
+      table: 'events' | 'leftover_files',
       mode: 'share' | 'access exclusive' = 'access exclusive',
     ): Promise<() => Promise<void>> {
       const client = new Client({ connectionString: side.url });
@@ -213,13 +213,13 @@ for (const lane of queueBackends) {
     });
 
     it('names its own database as the cause if an attempt lost the connection to it', async () => {
-      // A claim reads uploads, a commit writes them. The interval does not wait for the open transaction.
-      const unlock = await lock('uploads', 'share');
+      // A claim reads these, a commit writes them. The interval does not wait for the open transaction.
+      const unlock = await lock('leftover_files', 'share');
       await openWorker({ SETTLE_TIMEOUT_SECONDS: '1', FILE_DESTINATION_ROOT: folder });
       // A commit begins only if the destination keeps files.
       const destination = { type: 'File', config: { directory: 'files' }, secrets: null };
       const { id } = await createExportOfThePast(side, { destination });
-      // Others write uploads too: each that waits for them is cut off, until the run was.
+      // Others write them too: each that waits for them is cut off, until the run was.
       await until(async () => {
         await side.db.query(
           `select pg_terminate_backend(pid) from pg_stat_activity

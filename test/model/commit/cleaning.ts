@@ -17,10 +17,10 @@ import {
 export function forgetLeftovers(
   db: Database,
   { remove, isAgain = false }: Attempt,
-  { puts = false, mutant }: Rules,
+  { mutant }: Rules,
 ): void {
   db.uncommitted = db.uncommitted.filter((key) => !remove.includes(key));
-  const isKept = (key: string) => puts && !isAgain && db.leftovers.includes(key);
+  const isKept = (key: string) => !isAgain && db.leftovers.includes(key);
   const kept = mutant === 'forget_after_one_deletion' ? [] : remove.filter(isKept);
   const forgotten = remove.filter((key) => !kept.includes(key));
   // Another sweep may have deleted the object a moment ago.
@@ -74,16 +74,13 @@ export function hasAlias({ db }: State, here: string): boolean {
   );
 }
 
-/**
- * Tombstones first: no manifest may name what is removed. Then uploads: one that is still open may
- * become a file that is on no record.
- */
+/** Tombstones first: no manifest may name what is removed. */
 export function cleaning(
   { former, remove }: Pick<Attempt, 'former' | 'remove'>,
   { mutant }: Rules,
 ): Attempt['step'] {
   if (former.length > 0 && mutant !== 'delete_before_tombstone') return 'read a former manifest';
-  return mutant === 'delete_before_abort' && remove.length > 0 ? 'delete files' : 'abort uploads';
+  return remove.length > 0 ? 'delete files' : 'forget leftovers';
 }
 
 /**

@@ -13,7 +13,7 @@ import {
   really,
   type State,
 } from './state.ts';
-import { type Scenario, sweep, sweepAgain } from './world.ts';
+import { look, type Scenario, sweep, sweepAgain } from './world.ts';
 
 function must(holdsTrue: boolean, invariant: string, what: string): void {
   if (!holdsTrue) throw new Violation(invariant, what);
@@ -57,6 +57,9 @@ function checkQuiet(state: State, rules: Scenario): void {
   }
   for (let next: Attempt | null = sweep(state, rules); next; next = take(state, next, rules));
   for (let next: Attempt | null = sweepAgain(state, rules); next; next = take(state, next, rules));
+  if (!rules.looks || state.db.noted !== null) {
+    for (let next: Attempt | null = look(state, rules); next; next = take(state, next, rules));
+  }
   const { db, bucket, seen } = state;
   const current = Object.values(bucket.manifests).filter(({ bytes }) => bytes !== null);
   // A place that the export has left keeps what was current there.

@@ -11,11 +11,14 @@ export const mutants = {
   tombstone_without_generation: 'a tombstone is put also on a manifest of a later generation',
   delete_before_tombstone: 'files at a former prefix are deleted while their manifest is current',
   put_on_a_fresh_tag: 'the manifest is put on a tag read after the last fence',
-  resume_after_begin_commit: 'an attempt resumes a lineage that reached beginCommit',
+  share_a_generation: 'an attempt writes under the generation of the one before',
   remove_uncommitted_early: 'the sweep removes a generation that no later manifest has replaced',
   delete_own_files_after_a_conflict: 'an attempt deletes its files after a refused put',
-  delete_before_abort:
-    'files are deleted before the uploads that may still become files are aborted',
+  delete_again_before_the_look:
+    'files are deleted the second time while an upload may still become one',
+  abort_what_a_live_attempt_has: 'a look aborts uploads by their age alone',
+  abort_what_a_sleeper_has: 'a look aborts an upload whose commit may be in progress',
+  forget_the_place_at_once: 'a look forgets a place where an upload may have begun since',
   adopt_without_digests: 'a manifest of the own run is recorded without a look at its digests',
   generation_from_receipt_only: 'generations are counted from the receipt, not from all runs',
   no_floor_from_manifest: 'after a restore, generations are counted from the database alone',
@@ -30,7 +33,6 @@ export const mutants = {
   delete_what_was_noted: 'an object counts as ours because its key was noted',
   keep_files_of_a_refused_commit: "files stay though another export's manifest refused theirs",
   forget_after_one_deletion: 'a deleted file is forgotten although its put may still take effect',
-  complete_without_part_tags: 'an upload is completed with whatever parts it has',
 } as const;
 
 export type Mutant = keyof typeof mutants;

@@ -4,13 +4,19 @@ import { Violation } from '../explore.ts';
 import { cleaning, forgetLeftovers, formerPlaces, removable } from './cleaning.ts';
 import { allocate } from './generations.ts';
 import type { Mutant } from './mutants.ts';
-import { noteUpload, openFile } from './uploads.ts';
+import {
+  abortUploads,
+  chooseUploads,
+  forgetPlace,
+  notePlace,
+  openFile,
+  stepOfUpload,
+} from './uploads.ts';
 import {
   type Attempt,
   type Database,
   foreign,
   generationOf,
-  isAt,
   isForeign,
   keyNamedBy,
   keyOf,
@@ -37,8 +43,8 @@ export interface Rules {
   readonly mutant: Mutant | null;
   /** The weaker promise: no request of a commit takes effect after its sender's lease has ended. */
   readonly timely?: boolean;
-  /** Some configs have small files: each deleted key is deleted once more. */
-  readonly puts?: boolean;
+  /** Attempts note the place before they begin an upload, and looks abort what dead ones have left. */
+  readonly looks?: boolean;
 }
 
 /** Steps that are requests with an effect at the store: they can come late, or twice. */
@@ -70,9 +76,12 @@ export function take(state: State, attempt: Attempt, rules: Rules): Attempt | nu
     case 'raise the generation': {
       if (!holds(db, attempt, rules)) return null;
       const generation = allocate(state, [attempt.found]);
-      const upload = openFile(db, { ...attempt, generation }, rules);
-      return at('upload parts', { generation, upload });
+      const raised = { ...attempt, generation };
+      const begun = { ...raised, upload: openFile(raised, rules) };
+      return { ...begun, step: stepOfUpload(begun, rules) };
     }
+    case 'note the place':
+      return notePlace(state, attempt, rules);
     case 'upload parts':
       return uploadParts(state, attempt, rules);
     case 'compare digests':
@@ -103,16 +112,22 @@ export function take(state: State, attempt: Attempt, rules: Rules): Attempt | nu
       return attempt.committed && holds(db, attempt, rules)
         ? record(state, attempt, attempt.committed, rules)
         : null;
-    case 'abort uploads':
-      for (const id of attempt.abort) delete state.bucket.uploads[id];
-      if (rules.mutant === 'delete_before_abort') return at('forget leftovers');
-      return at(attempt.remove.length > 0 ? 'delete files' : 'forget leftovers');
+    case 'list uploads':
+      return at('abort uploads', { listed: Object.keys(state.bucket.uploads) });
+    case 'abort uploads': {
+      const chosen = attempt.listed?.length ? chooseUploads(state, attempt, rules) : attempt;
+      abortUploads(state, chosen, rules);
+      if (chosen.run >= 0) return { ...chosen, step: cleaning(chosen, rules) };
+      return { ...chosen, step: chosen.isAgain ? 'delete files' : 'forget the place' };
+    }
     case 'delete files':
       for (const key of attempt.remove) deleteObject(state, key, rules);
-      return at(rules.mutant === 'delete_before_abort' ? 'abort uploads' : 'forget leftovers');
+      return at('forget leftovers');
     case 'forget leftovers':
       forgetLeftovers(db, attempt, rules);
-      db.uploads = db.uploads.filter((id) => !attempt.abort.includes(id));
+      return null;
+    case 'forget the place':
+      forgetPlace(db, attempt, rules);
       return null;
   }
 }
@@ -138,7 +153,7 @@ function readManifest({ db, bucket }: State, attempt: Attempt, rules: Rules): At
   if (adopted) return { ...read, committed: adopted, step: 'record' };
   const isTooLow = found !== null && found.generation >= attempt.generation;
   const raises = isTooLow && rules.mutant !== 'no_floor_from_manifest';
-  return { ...read, step: raises ? 'raise the generation' : 'upload parts' };
+  return { ...read, step: raises ? 'raise the generation' : stepOfUpload(read, rules) };
 }
 
 /** The first commit of an interval expects nothing: a store that keeps If-None-Match refuses what would be wrong. */
@@ -155,22 +170,13 @@ function adopt(db: Database, { run, era, found }: Attempt, { mutant }: Rules): M
   return found.generation === intent.generation && found.bytes === intent.bytes ? found : null;
 }
 
-/** An upload that is gone is begun anew, under the fence. Other bytes than the current need no compare. */
-function uploadParts({ db, bucket }: State, attempt: Attempt, rules: Rules): Attempt | null {
-  const { config, era, fence, found } = attempt;
-  let { upload } = attempt;
+/** Other bytes than the current need no compare. */
+function uploadParts({ db, bucket }: State, attempt: Attempt, rules: Rules): Attempt {
+  const { config, upload, found } = attempt;
   const isEqual = found?.bytes === config.bytes;
-  const step = isEqual ? ('compare digests' as const) : ('begin commit' as const);
-  if (upload === '') return { ...attempt, step };
-  const isHolder = holds(db, attempt, rules);
-  if (bucket.uploads[upload] === undefined && !upload.endsWith(` by ${era}.${fence}`)) {
-    if (!isHolder) return null;
-    db.uploads = db.uploads.filter((id) => id !== upload);
-    upload = noteUpload(db, attempt);
-  }
-  const late = bucket.uploads[upload]?.late ?? !isHolder;
-  bucket.uploads[upload] = { parts: config.bytes, late };
-  return { ...attempt, upload, step };
+  const late = !holds(db, attempt, rules);
+  if (upload !== '') bucket.uploads[upload] = { parts: config.bytes, late };
+  return { ...attempt, step: isEqual ? 'compare digests' : 'begin commit' };
 }
 
 function isUnchanged({ bucket }: State, { found, config }: Attempt, { mutant }: Rules): boolean {
@@ -199,15 +205,12 @@ function recordUnchanged(state: State, attempt: Attempt, rules: Rules): Attempt 
   return record(state, attempt, found, rules);
 }
 
-/** CompleteMultipartUpload names the parts by their tags. */
 function completeFiles(state: State, attempt: Attempt, rules: Rules): boolean {
   const { bucket } = state;
   if (attempt.upload === '') return putFile(state, attempt, rules);
   const upload = bucket.uploads[attempt.upload];
   if (!upload) return false;
   const key = keyIn(attempt, rules);
-  const namesParts = rules.mutant !== 'complete_without_part_tags';
-  if (namesParts && upload.parts !== attempt.config.bytes) return false;
   const isConditional = rules.store.onComplete && !reusesKeys(rules);
   if (isConditional && bucket.objects[really(key)] !== undefined)
     return refused(state, attempt, rules);
@@ -256,7 +259,11 @@ function putManifest(state: State, attempt: Attempt, rules: Rules): Attempt {
 }
 
 /** If-Match for a manifest that was there, If-None-Match for the first one. */
-function mayReplace(there: Manifest | null, expected: Manifest | null, store: Store): boolean {
+export function mayReplace(
+  there: Manifest | null,
+  expected: Manifest | null,
+  store: Store,
+): boolean {
   if (expected === null) return there === null || !store.ifNoneMatch;
   return there?.tag === expected.tag || !store.ifMatch;
 }
@@ -328,7 +335,7 @@ function putTombstone(state: State, attempt: Attempt, rules: Rules): Attempt {
 /** Run, receipt and leftovers in one transaction. */
 function record(state: State, attempt: Attempt, committed: Manifest, rules: Rules): Attempt {
   const { db } = state;
-  const { run, found, generation } = attempt;
+  const { run, found } = attempt;
   const row = db.runs[run];
   if (row) Object.assign(row, { status: 'Completed', bytes: committed.bytes });
   const places = formerPlaces(db, committed.prefix, rules);
@@ -343,11 +350,12 @@ function record(state: State, attempt: Attempt, committed: Manifest, rules: Rule
   db.uncommitted = db.uncommitted.filter((key) => key !== named);
   db.receipt = committed;
   state.seen.astray = false;
-  const isHere = (id: string) => isAt(db, id, committed.prefix);
-  const abort = db.uploads.filter((id) => isHere(id) && generationOf(id) <= generation);
   const work = { former: places, remove: removable(db, rules) };
   const done = { found: null, committed: null, generation: committed.generation };
-  return { ...attempt, ...done, ...work, abort, step: cleaning(work, rules) };
+  // Of what is unchanged, nothing was completed.
+  const abort = state.bucket.uploads[attempt.upload] ? [attempt.upload] : [];
+  const step = abort.length > 0 ? 'abort uploads' : cleaning(work, rules);
+  return { ...attempt, ...done, ...work, abort, upload: '', step };
 }
 
 function keyIn({ config, generation }: Attempt, rules: Rules): string {

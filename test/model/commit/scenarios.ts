@@ -50,6 +50,18 @@ export const scenarios = {
     configs: [gzip, gzipOfOtherRows],
     budget: { runs: 2, claims: 3, failures: 1, sweeps: 1 },
   },
+  'looks for uploads beside attempts': {
+    ...base,
+    looks: true,
+    configs: [gzip, gzipOfOtherRows],
+    budget: { runs: 2, claims: deep ? 3 : 2, failures: 1, looks: 1 },
+  },
+  'looks for uploads beside attempts at another prefix': {
+    ...base,
+    looks: true,
+    configs: [gzip, moved],
+    budget: { runs: 2, claims: deep ? 3 : 2, looks: 1 },
+  },
   'another prefix and back': {
     ...base,
     configs: [gzip, moved, gzip],
@@ -77,7 +89,6 @@ export const scenarios = {
   },
   'small files and objects of others': {
     ...base,
-    puts: true,
     configs: [small, smallPlain],
     budget: { runs: 2, claims: 3, failures: 1, foreigners: 1, sweeps: 1 },
   },
@@ -101,31 +112,26 @@ export const scenarios = {
   },
   'small files, with failures': {
     ...base,
-    puts: true,
     configs: [small, smallPlain],
     budget: { runs: 2, claims: 3, failures: 1 },
   },
   'small files beside large ones, and the sweep': {
     ...base,
-    puts: true,
     configs: [small, gzipOfOtherRows],
     budget: { runs: 2, claims: deep ? 3 : 2, failures: 1, sweeps: 2 },
   },
   'small files, with requests that come late, or twice': {
     ...base,
-    puts: true,
     configs: [small, smallPlain],
     budget: { runs: 2, claims: deep ? 3 : 2, late: 1, echoes: 1, sweeps: 1 },
   },
   'small files at another prefix and back': {
     ...base,
-    puts: true,
     configs: [small, smallMoved, small],
     budget: { runs: 3, claims: deep ? 4 : 3 },
   },
   'small files and a restored database': {
     ...base,
-    puts: true,
     configs: [small, smallPlain],
     budget: { runs: 2, claims: deep ? 3 : 2, restores: 1 },
   },
@@ -221,16 +227,16 @@ export const mutantScenarios: Record<Mutant, readonly [Scenario, RegExp]> = {
     scenarios['two attempts, then a re-run with other bytes, with failures'],
     /^C[345]$/,
   ],
-  resume_after_begin_commit: [
-    scenarios['a store with conditions on puts, not on completing'],
-    /^C[134]$/,
-  ],
+  share_a_generation: [scenarios['a store with conditions on puts, not on completing'], /^C[134]$/],
   remove_uncommitted_early: [scenarios['the sweep beside attempts'], /^C[13]$/],
   delete_own_files_after_a_conflict: [
     scenarios['two attempts, then a re-run with other bytes, with failures'],
     /^C[13]$/,
   ],
-  delete_before_abort: [scenarios['gzip, plain, gzip'], /^C7$/],
+  delete_again_before_the_look: [scenarios['the sweep beside attempts'], /^C7$/],
+  abort_what_a_live_attempt_has: [scenarios['looks for uploads beside attempts'], /^C11$/],
+  abort_what_a_sleeper_has: [scenarios['looks for uploads beside attempts'], /^C11$/],
+  forget_the_place_at_once: [scenarios['looks for uploads beside attempts'], /^C7$/],
   adopt_without_digests: [scenarios['gzip, plain, gzip'], /^C[45]$/],
   generation_from_receipt_only: [
     scenarios['two attempts, then a re-run with other bytes, with failures'],
@@ -262,16 +268,12 @@ export const mutantScenarios: Record<Mutant, readonly [Scenario, RegExp]> = {
   ],
   places_by_their_address: [
     scenarios['the same place by another address, with another prefix'],
-    /^C6$/,
+    /^C[67]$/,
   ],
   delete_what_was_noted: [scenarios['objects of others'], /^C10$/],
   keep_files_of_a_refused_commit: [scenarios['objects of others'], /^C7$/],
   forget_after_one_deletion: [
     scenarios['small files, with requests that come late, or twice'],
     /^C7$/,
-  ],
-  complete_without_part_tags: [
-    scenarios['two attempts, then a re-run with other bytes, with failures'],
-    /^C[34]$/,
   ],
 };

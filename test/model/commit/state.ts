@@ -13,9 +13,9 @@ export interface Config {
 export interface Run {
   status: 'Running' | 'Completed' | 'Failed';
   fence: number;
-  /** `runs.file_generation`: the lineage that its attempts write under. */
+  /** `runs.file_generation`: what its newest attempt writes under. */
   generation: number;
-  /** `commit_intent`: what its newest lineage that reached beginCommit was about to commit. */
+  /** `commit_intent`: what its newest attempt that reached beginCommit was about to commit. */
   intent: (Config & { readonly generation: number }) | null;
   /** What it committed. */
   bytes: string | null;
@@ -43,15 +43,15 @@ export interface Database {
   uncommitted: string[];
   /** Those of them whose object was deleted, and will be once more. */
   deleted: string[];
-  /** `uploads`: noted before the store is asked. */
-  uploads: string[];
-  /** Two addresses were found to be one place: uploads that were begun by the other one are here too. */
+  /** `upload_places`: how often attempts have noted that they begin uploads, since it was looked for them; null: never. */
+  noted: number | null;
+  /** Two addresses were found to be one place: what is at the other one is here too. */
   isMerged?: boolean;
 }
 
 export interface Upload {
   readonly parts: string;
-  /** It was begun when its sender had lost its lease: its note may be gone. */
+  /** It was begun when its sender had lost its lease: the note may be gone. */
   readonly late: boolean;
 }
 
@@ -65,6 +65,7 @@ export interface Bucket {
 export type Step =
   | 'read the manifest'
   | 'raise the generation'
+  | 'note the place'
   | 'upload parts'
   | 'compare digests'
   | 'record unchanged'
@@ -75,9 +76,11 @@ export type Step =
   | 'record'
   | 'read a former manifest'
   | 'put a tombstone'
+  | 'list uploads'
   | 'abort uploads'
   | 'delete files'
-  | 'forget leftovers';
+  | 'forget leftovers'
+  | 'forget the place';
 
 /** A worker at its next step. It knows what it read, not what is. */
 export interface Attempt {
@@ -89,7 +92,7 @@ export interface Attempt {
   readonly config: Config;
   readonly step: Step;
   readonly generation: number;
-  /** Of its upload; empty if it has none. */
+  /** Of its upload, which no other attempt has; empty if it has none. */
   readonly upload: string;
   /** The current manifest as it was when the attempt began. */
   readonly found: Manifest | null;
@@ -102,6 +105,10 @@ export interface Attempt {
   readonly remove: readonly string[];
   /** It removes what was deleted an hour ago. */
   readonly isAgain?: boolean;
+  /** How often the place was noted when a look began; null while a run was live. Absent: it is no look. */
+  readonly notes?: number | null;
+  /** Uploads that a look has listed. */
+  readonly listed?: readonly string[];
 }
 
 export interface State {
@@ -137,6 +144,7 @@ export interface Budget {
   late: number;
   echoes: number;
   sweeps: number;
+  looks: number;
   restores: number;
   outsiders: number;
   /** Objects that another program puts at keys of ours. */
@@ -169,12 +177,6 @@ export function placeOf(key: string): string {
 /** What is really there: two addresses can be one place. */
 export function really(key: string): string {
   return key.replace(/^a:/, '');
-}
-
-/** Whether an upload was begun at the place of a prefix, as far as our records know. */
-export function isAt({ isMerged = false }: Database, upload: string, prefix: string): boolean {
-  const name = (key: string) => placeOf(isMerged ? really(key) : key);
-  return name(upload) === name(prefix);
 }
 
 /** Of objects that are not this export's. */
@@ -218,7 +220,6 @@ export function copyOfDatabase(db: Database): Database {
     leftovers: [...db.leftovers],
     uncommitted: [...db.uncommitted],
     deleted: [...db.deleted],
-    uploads: [...db.uploads],
   };
 }
 
@@ -256,13 +257,13 @@ export function keyOfState(state: State): string {
 }
 
 function textOfDatabase(db: Database): string {
-  const { era, runs, receipt, leftovers, uncommitted, deleted, uploads, isMerged = false } = db;
+  const { era, runs, receipt, leftovers, uncommitted, deleted, noted, isMerged = false } = db;
   const rows = runs.map(
     ({ status, fence, generation, intent, bytes }) =>
       `${status} ${fence} ${generation} ${textOf(intent)} ${bytes}`,
   );
-  const sets = [leftovers, uncommitted, deleted, uploads].map((set) => [...set].sort());
-  return `${era}${isMerged}/${rows.join()}/${textOf(receipt)}/${sets.join('/')}`;
+  const sets = [leftovers, uncommitted, deleted].map((set) => [...set].sort());
+  return `${era}${isMerged}${noted}/${rows.join()}/${textOf(receipt)}/${sets.join('/')}`;
 }
 
 function textOfEntries<T>(entries: Record<string, T>, text: (value: T) => string): string {

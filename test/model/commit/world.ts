@@ -13,8 +13,6 @@ import {
   copyOf,
   copyOfDatabase,
   foreign,
-  generationOf,
-  isAt,
   keyNamedBy,
   keyOf,
   keyOfState,
@@ -57,7 +55,7 @@ const otherExports = (prefix: string) => ({
 
 function startOf({ budget, workers = 2, takenPrefix: taken }: Scenario): State {
   const rare = { restores: 0, outsiders: 0, foreigners: 0 };
-  const none = { failures: 0, late: 0, echoes: 0, sweeps: 0, ...rare };
+  const none = { failures: 0, late: 0, echoes: 0, sweeps: 0, looks: 0, ...rare };
   return {
     db: {
       era: 0,
@@ -66,7 +64,7 @@ function startOf({ budget, workers = 2, takenPrefix: taken }: Scenario): State {
       leftovers: [],
       uncommitted: [],
       deleted: [],
-      uploads: [],
+      noted: null,
     },
     bucket: { objects: {}, manifests: taken ? { [taken]: otherExports(taken) } : {}, uploads: {} },
     workers: Array.from({ length: workers }, () => null),
@@ -109,15 +107,18 @@ function movesOf(state: State, scenario: Scenario): Move<State>[] {
 /** Transactions that change our database. */
 const writes: ReadonlySet<string> = new Set([
   'raise the generation',
+  'note the place',
   'record unchanged',
   'begin commit',
   'record',
   'forget leftovers',
+  'forget the place',
 ]);
 
 /** Steps that come to nothing once the lease is lost: such an attempt is over. */
 const idle: ReadonlySet<string> = new Set([
   'raise the generation',
+  'note the place',
   'compare digests',
   'record unchanged',
   'begin commit',
@@ -208,10 +209,18 @@ function addStarts(state: State, scenario: Scenario, slot: number, add: Add): vo
       });
     }
   }
+  if (budget.looks > 0 && db.noted !== null) {
+    add('the sweep looks for uploads', (next) => {
+      next.budget.looks -= 1;
+      next.workers[slot] = look(next, scenario);
+    });
+  }
   if (budget.sweeps > 0 && db.deleted.length > 0) {
     add('an hour passes, and the sweep deletes once more', (next) => {
       next.budget.sweeps -= 1;
-      next.workers[slot] = sweepAgain(next, scenario);
+      // It replaces the list of workers.
+      const begun = sweepAgain(next, scenario);
+      next.workers[slot] = begun;
     });
   }
   if (budget.sweeps > 0 && db.receipt !== null) {
@@ -233,9 +242,8 @@ function claim(state: State, rules: Rules, name: string, config: Config): Attemp
     budget.runs -= 1;
   }
   run.fence += 1;
-  const reached = run.intent?.generation === run.generation;
-  const resumes = run.generation > 0 && (!reached || rules.mutant === 'resume_after_begin_commit');
-  if (!resumes) {
+  const isShared = run.generation > 0 && rules.mutant === 'share_a_generation';
+  if (!isShared) {
     if (rules.mutant === 'generation_from_receipt_only')
       give(state, 1 + (db.receipt?.generation ?? 0));
     else allocate(state, []);
@@ -255,12 +263,12 @@ function claim(state: State, rules: Rules, name: string, config: Config): Attemp
     abort: [],
     remove: [],
   };
-  return { ...attempt, upload: openFile(db, attempt, rules) };
+  return { ...attempt, upload: openFile(attempt, rules) };
 }
 
 /**
  * An hour after a deletion no store takes a put that was sent before it: its signature is too old. A worker without
- * its lease sends none.
+ * its lease sends none. Uploads of dead attempts are aborted before: else one could still become a file.
  */
 export function sweepAgain(state: State, rules: Rules): Attempt {
   const { db } = state;
@@ -270,14 +278,21 @@ export function sweepAgain(state: State, rules: Rules): Attempt {
     attempt && isPut(attempt) && !holds(db, attempt, rules) ? null : attempt,
   );
   const begun = sweep(state, rules);
-  const work = { former: [], remove: [...db.deleted], abort: [], isAgain: true };
-  return { ...begun, ...work, step: 'delete files' };
+  const work = { former: [], remove: [...db.deleted], isAgain: true };
+  const isBlind = rules.mutant === 'delete_again_before_the_look';
+  return { ...begun, ...work, step: isBlind || rules.looks ? 'delete files' : 'list uploads' };
+}
+
+/** What runs may begin while it looks is not in its list, so then it comes again. */
+export function look(state: State, rules: Rules): Attempt {
+  const { db } = state;
+  const isBusy = lastRun(db)?.status === 'Running';
+  return { ...sweep(state, rules), notes: isBusy ? null : db.noted, step: 'list uploads' };
 }
 
 export function sweep(state: State, rules: Rules): Attempt {
   const { db } = state;
   const live = lastRun(db)?.status === 'Running' ? db.runs.length : 0;
-  const isDone = (id: string) => !id.includes(` of run ${live} `);
   const { generation, prefix } = db.receipt ?? { generation: 0, prefix: '' };
   const isEarly = rules.mutant === 'remove_uncommitted_early';
   const work = {
@@ -297,9 +312,7 @@ export function sweep(state: State, rules: Rules): Attempt {
     found: null,
     committed: null,
     there: null,
-    abort: db.uploads.filter(
-      (id) => isDone(id) || (isAt(db, id, prefix) && generationOf(id) < generation),
-    ),
+    abort: [],
   };
 }
 

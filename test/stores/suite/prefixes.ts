@@ -20,8 +20,8 @@ const prefixes = [
 /** Steps of the destination's test that warn, each of something that the store cannot do. */
 const warned: Record<StoreName, readonly string[]> = {
   ceph: ['conditional_complete', 'checksums'],
-  swift: ['conditional_write', 'conditional_complete', 'checksums', 'sealed_uploads'],
-  s3rver: ['conditional_write', 'conditional_complete', 'checksums', 'sealed_uploads'],
+  swift: ['conditional_write', 'conditional_complete', 'checksums'],
+  s3rver: ['conditional_write', 'conditional_complete', 'checksums'],
 };
 
 const store = readStore();

@@ -8,7 +8,7 @@ interface Modules {
   'exports/export-lists.ts': typeof import('../../../src/state/store/exports/export-lists.ts');
   'exports/exports.ts': typeof import('../../../src/state/store/exports/exports.ts');
   'exports/log-entries.ts': typeof import('../../../src/state/store/exports/log-entries.ts');
-  'files/orphaned-uploads.ts': typeof import('../../../src/state/store/files/orphaned-uploads.ts');
+  'files/upload-places.ts': typeof import('../../../src/state/store/files/upload-places.ts');
   'healing/operator-causes.ts': typeof import('../../../src/state/store/healing/operator-causes.ts');
   'notifications/notification-deliveries.ts': typeof import('../../../src/state/store/notifications/notification-deliveries.ts');
   'runs/runs.ts': typeof import('../../../src/state/store/runs/runs.ts');
@@ -43,9 +43,11 @@ export async function composeStatements(load: Load, sql: Sql, database: Sql): Pr
   await composeRuns(load, sql);
   await composeTenants(load, sql, database);
 
-  const { endVisit } = await load('files/orphaned-uploads.ts');
-  const visited = { runId: id, destinationVersion: 1, tries: 1 };
-  for (const didSomething of [true, false]) await endVisit(sql, visited, didSomething);
+  const { endLook } = await load('files/upload-places.ts');
+  const looked = { exportId: id, destinationVersion: 1, notes: 1, isBusy: false, tries: 1 };
+  for (const end of ['clean', 'some left', 'failed', 'not tried'] as const) {
+    await endLook(sql, looked, end);
+  }
 
   const { listOperatorExports } = await load('healing/operator-causes.ts');
   const nothing = { search: null, turn: null, causeId: null, healths: null };

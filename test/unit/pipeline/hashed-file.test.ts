@@ -14,7 +14,6 @@ function openFile() {
     flush: async () => {},
     complete: async () => ({ etag: '' }),
     abort: async () => {},
-    suspend: async () => {},
   };
   return { file: new HashedFile('a', 1, writer), written };
 }

@@ -9,9 +9,9 @@ import {
   type CheckStep,
   type Destination,
   type OpenObject,
-  type OpenUpload,
   type ReadOptions,
   type StoreTraits,
+  type UploadRef,
   unrecorded,
 } from '../destination.ts';
 import { toDestinationError, withOurErrors } from './errors.ts';
@@ -25,7 +25,7 @@ import {
 } from './folders.ts';
 import { commitManifest, fileTag, tagOf } from './manifest.ts';
 import { readOwner } from './owners.ts';
-import { createWriter, removeFile, removeHidden, resumeWriter } from './writer.ts';
+import { createWriter, removeFile, removeHidden } from './writer.ts';
 
 const traits: StoreTraits = { ...allTraits, checksums: false };
 
@@ -52,8 +52,6 @@ export function openFileDestination(
     probe: async () => traits,
     createFile: (options, journal) =>
       withOurErrors(() => createWriter(root, folders, options, syncBytes, journal)),
-    resumeFile: (options, progress, journal) =>
-      withOurErrors(() => resumeWriter(root, folders, options, progress, syncBytes, journal)),
     async abortUpload(upload) {
       await withOurErrors(() => removeHidden(root, folders, upload));
     },
@@ -177,13 +175,13 @@ async function* listFiles(
 }
 
 /** Hidden files of uploads whose key starts with `prefix`; see `hiddenName`. */
-async function* listUploads(folder: string, prefix: string): AsyncGenerator<OpenUpload> {
+async function* listUploads(folder: string, prefix: string): AsyncGenerator<UploadRef> {
   for await (const { key: hiddenKey, path, entry } of walk(folder, '', prefix)) {
     const [, uploadId, name] = /^\.sluice-([0-9a-f-]{36})-(.+)$/.exec(entry.name) ?? [];
     if (uploadId === undefined || name === undefined) continue;
     const key = `${hiddenKey.slice(0, -entry.name.length)}${name}`;
     const found = await lstat(path).catch(ignore('ENOENT'));
-    if (found && key.startsWith(prefix)) yield { key, uploadId, startedAt: found.birthtimeMs };
+    if (found && key.startsWith(prefix)) yield { key, uploadId };
   }
 }
 

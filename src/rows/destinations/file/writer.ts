@@ -9,7 +9,6 @@ import type {
   FileWriter,
   ManifestTag,
   UploadJournal,
-  UploadProgress,
   UploadRef,
 } from '../destination.ts';
 import { systemCode, toDestinationError, withOurErrors } from './errors.ts';
@@ -37,7 +36,7 @@ export async function createWriter(
 ): Promise<FileWriter> {
   const { key } = made;
   const upload = { key, uploadId: randomUUID() };
-  await journal.started(upload, true);
+  await journal.starting();
   const all = [...folders, ...splitKey(key).folders];
   const { folder, handle } = await withOurErrors(() => openHidden(root, all, hiddenName(upload)));
   const path = join(folder, hiddenName(upload));
@@ -61,26 +60,6 @@ async function openHidden(
   }
   if (tries > 1) return openHidden(root, folders, name, tries - 1);
   throw new SluiceError('destination.unavailable', 'the folder is removed again and again');
-}
-
-/**
- * Begins the file of an earlier attempt again. That attempt may still have its hidden file open, so
- * this one has another name.
- */
-export async function resumeWriter(
-  root: string,
-  folders: readonly string[],
-  options: Made,
-  progress: UploadProgress,
-  syncBytes: number,
-  journal: UploadJournal,
-): Promise<FileWriter> {
-  if (!(await removeHidden(root, folders, progress))) {
-    throw new SluiceError('destination.upload_lost');
-  }
-  const writer = await createWriter(root, folders, options, syncBytes, journal);
-  await journal.ended(progress);
-  return writer;
 }
 
 /** Removes the hidden file of an upload. @returns whether there was one */
@@ -124,6 +103,7 @@ class LocalFileWriter implements FileWriter {
   readonly #file: HiddenFile;
   #bytes = 0;
   #syncedBytes = 0;
+  #syncs = 0;
   #failure: SluiceError | null = null;
   #isFlushed = false;
   #etag: ManifestTag = null;
@@ -155,11 +135,12 @@ class LocalFileWriter implements FileWriter {
         rest = rest.subarray(bytesWritten);
       }
     });
-    if (this.#bytes - this.#syncedBytes < this.#file.syncBytes) return;
+    const unsynced = this.#bytes - this.#syncedBytes;
+    if (unsynced < this.#file.syncBytes) return;
     await withOurErrors(() => this.#file.handle.datasync());
     this.#syncedBytes = this.#bytes;
-    const parts = [{ number: 1, bytes: this.#syncedBytes, tag: '' }];
-    await this.#file.journal.progressed({ ...this.upload, parts });
+    this.#syncs += 1;
+    await this.#file.journal.sent(this.upload.key, this.#syncs, unsynced);
   }
 
   async flush(): Promise<void> {
@@ -171,13 +152,13 @@ class LocalFileWriter implements FileWriter {
     await withOurErrors(() => this.#file.handle.close());
   }
 
-  async complete({ replaces }: CompleteOptions = {}): Promise<{ readonly etag: ManifestTag }> {
+  async complete(options: CompleteOptions = {}): Promise<{ readonly etag: ManifestTag }> {
     if (this.#failure !== null) throw this.#failure;
     if (this.#state === 'aborted') throw new SluiceError('destination.unavailable', 'aborted');
     if (this.#state === 'open') {
       await this.flush();
       try {
-        this.#etag = await this.#publish(replaces);
+        this.#etag = await this.#publish(options);
       } catch (error) {
         const lost = systemCode(error) === 'ENOENT';
         if (lost) throw new SluiceError('destination.upload_lost', undefined, error);
@@ -186,12 +167,11 @@ class LocalFileWriter implements FileWriter {
       this.#state = 'completed';
     }
     await withOurErrors(() => syncFolder(this.#file.folder));
-    await this.#file.journal.ended(this.upload);
     return { etag: this.#etag };
   }
 
   /** Renames the hidden file to its key. @returns its tag */
-  async #publish(replaces: ManifestTag | undefined): Promise<ManifestTag> {
+  async #publish({ replaces, lease }: CompleteOptions): Promise<ManifestTag> {
     const { folder, path, made } = this.#file;
     const { name } = splitKey(this.upload.key);
     await noteOwner(folder, await fileTag(path), made);
@@ -199,15 +179,9 @@ class LocalFileWriter implements FileWriter {
       await rename(path, join(folder, name));
       return await fileTag(join(folder, name));
     }
-    const tag = await replaceFile(folder, name, path, replaces);
+    const tag = await replaceFile(folder, name, path, replaces, lease);
     await forgetOwner(folder, replaces);
     return tag;
-  }
-
-  async suspend(): Promise<void> {
-    if (this.#state !== 'open') return;
-    this.#state = 'aborted';
-    await withOurErrors(() => this.#file.handle.close());
   }
 
   async abort(): Promise<void> {
@@ -217,6 +191,5 @@ class LocalFileWriter implements FileWriter {
       await this.#file.handle.close();
     });
     this.#state = 'aborted';
-    await this.#file.journal.ended(this.upload);
   }
 }

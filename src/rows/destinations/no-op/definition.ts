@@ -20,7 +20,6 @@ function openNoOpDestination(): Destination {
     probe: async () => allTraits,
     // No upload is noted: there is nothing to end.
     createFile: async ({ key }) => noOpWriter({ key, uploadId: randomUUID() }),
-    resumeFile: async (_options, { key, uploadId }) => noOpWriter({ key, uploadId }),
     abortUpload: async () => {},
     async *listUploads() {},
     commitManifest: async () => ({ etag: null }),
@@ -42,6 +41,5 @@ function noOpWriter(upload: UploadRef): FileWriter {
     flush: async () => {},
     complete: async () => ({ etag: null }),
     abort: async () => {},
-    suspend: async () => {},
   };
 }

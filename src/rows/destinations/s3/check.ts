@@ -200,7 +200,6 @@ function traitSteps(traits: StoreTraits): readonly CheckStep[] {
     warn('conditional_write', 'ifNoneMatch', 'ifMatch'),
     warn('conditional_complete', 'completeIfNoneMatch', 'completeIfMatch'),
     warn('checksums', 'checksums'),
-    warn('sealed_uploads', 'sealsUploads'),
   ];
 }
 

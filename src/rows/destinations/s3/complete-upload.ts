@@ -1,19 +1,25 @@
 import { createHash } from 'node:crypto';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
-import type { CompleteOptions, UploadPart, UploadRef } from '../destination.ts';
+import type { CompleteOptions, UploadRef } from '../destination.ts';
 import { checkLength } from './answer.ts';
 import type { S3Connection } from './client.ts';
 import { completionCondition, isSameTag } from './conditions.ts';
 import { isCollision, isInternalError, isNotImplemented } from './errors.ts';
-import { headObject, readObject } from './objects.ts';
+import { headObject } from './objects.ts';
+import { guardedBy } from './put-object.ts';
 import { textsOf } from './store-client.ts';
-import { codeOf, completion, isOwnObject, isUnknown, partEtag } from './uploads.ts';
+import {
+  codeOf,
+  completion,
+  isOwnObject,
+  isUnknown,
+  partEtag,
+  type UploadPart,
+} from './uploads.ts';
 
 /** An upload that is to be completed. */
 export interface WholeUpload extends CompleteOptions {
   readonly parts: readonly UploadPart[];
-  /** Whether another attempt, which may still run, has the upload too. */
-  readonly shared: boolean;
   /** Whether the tags that the store gave the parts are the MD5 digests of what was sent. */
   readonly areDigests: boolean;
   /** Whether the store has refused a condition that was true once before. */
@@ -22,11 +28,10 @@ export interface WholeUpload extends CompleteOptions {
 
 /**
  * Completes an upload and checks that the object is whole. If the answer was lost: an upload that no
- * longer exists while its object does was completed by us. If another attempt had the upload too, the
- * object's bytes decide, not its mark.
+ * longer exists while its object does was completed by us.
  *
  * @returns the object's ETag
- * @throws SluiceError `destination.conflict` if the key does not have what `whole.replaces` says
+ * @throws SluiceError `destination.conflict` if the key does not have what `whole.replaces` says; `run.lease_lost`
  */
 export async function completeUpload(
   connection: S3Connection,
@@ -39,10 +44,7 @@ export async function completeUpload(
     const { given, key } = await sendCompletion(connection, upload, whole, signal);
     // Then the store names exactly this object and the bytes that were sent.
     const isProven = whole.areDigests && given === digestOf(parts) && key === upload.key;
-    const etag = isProven ? given : await checkObject(connection, upload, parts, given, signal);
-    if (whole.shared && !isSameTag(etag, digestOf(parts)))
-      await checkContent(connection, upload, whole, signal);
-    return etag;
+    return isProven ? given : await checkObject(connection, upload, parts, given, signal);
   } catch (caught) {
     const error = await findLoss(connection, upload, caught, signal);
     const code = codeOf(error);
@@ -64,7 +66,6 @@ export async function completeUpload(
     if (found === null) throw error;
     if (!isOwnObject(upload, found.Metadata) || !found.ETag) throw error;
     checkSize(found.ContentLength, bytesOf(parts));
-    if (whole.shared) await checkContent(connection, upload, whole, signal);
     return found.ETag;
   }
 }
@@ -116,12 +117,14 @@ async function findLoss(
 function sendCompletion(
   connection: S3Connection,
   upload: UploadRef,
-  { parts, replaces }: WholeUpload,
+  { parts, replaces, lease }: WholeUpload,
   signal: AbortSignal,
 ): Promise<{ readonly given: string; readonly key: string | undefined }> {
+  const withLease = guardedBy(lease);
   return connection.request(async (client, send) => {
     const condition = completionCondition(replaces, connection.traits);
-    const texts = textsOf(await client.send(completion(upload, parts, condition), send));
+    const request = completion(upload, parts, condition);
+    const texts = textsOf(await client.send(request, await withLease(send)));
     const [etag, key] = [texts.get('ETag'), texts.get('Key')];
     checkLength('the ETag of a completed upload', etag);
     // A store that fails after it began to answer sends status 200 without a result.
@@ -157,25 +160,6 @@ function digestOf(parts: readonly UploadPart[]): string {
   const digest = createHash('md5');
   for (const part of parts) digest.update(Buffer.from(partEtag(part).replaceAll('"', ''), 'hex'));
   return `"${digest.digest('hex')}-${parts.length}"`;
-}
-
-/**
- * Reads back an object whose upload another attempt shared: that attempt may have completed it with
- * other parts.
- *
- * @throws SluiceError `destination.upload_lost` if the object does not have the bytes of this attempt
- */
-async function checkContent(
-  connection: S3Connection,
-  upload: UploadRef,
-  { sha256 }: WholeUpload,
-  signal: AbortSignal,
-): Promise<void> {
-  const hash = createHash('sha256');
-  const found = await readObject(connection, upload.key, { signal }).catch(() => null);
-  for await (const chunk of found?.body ?? []) hash.update(chunk);
-  if (found !== null && hash.digest('hex') === sha256) return;
-  throw new SluiceError('destination.upload_lost', 'another attempt has completed this upload');
 }
 
 function bytesOf(parts: readonly UploadPart[]): number {

@@ -10,7 +10,7 @@ import type { S3Connection } from './client.ts';
 import { commitManifest } from './manifest.ts';
 import { ownerOf, runOf } from './object-metadata.ts';
 import { deleteObjects, headObject, listObjects, readObject } from './objects.ts';
-import { createWriter, mayPut, openWriter, resumeWriter } from './open-writer.ts';
+import { createWriter, mayPut, openWriter } from './open-writer.ts';
 import { probePutsOf, probeStore } from './probe.ts';
 import { abortUpload, listUploads } from './uploads.ts';
 
@@ -60,8 +60,6 @@ export function openS3Destination(
         ? openWriter(writing, options, (own) => probeAgain(own, journal))
         : createWriter(writing, options);
     },
-    resumeFile: (options, progress, journal, signal) =>
-      resumeWriter({ connection, limits: context, journal, signal }, options, progress),
     abortUpload: (upload, signal) => abortUpload(connection, upload, signal),
     listUploads: (prefix, signal) => listUploads(connection, prefix, signal),
     commitManifest(

@@ -2,11 +2,16 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { type ErrorCode, SluiceError } from '../../../foundation/domain/errors.ts';
 import { markerPrefix } from '../../../foundation/domain/object-keys.ts';
 import { usualParts } from '../../../foundation/domain/store-traits.ts';
-import type { StoreTraits, UploadJournal, UploadPart, UploadRef } from '../destination.ts';
+import {
+  type StoreTraits,
+  unrecorded,
+  type UploadJournal,
+  type UploadRef,
+} from '../destination.ts';
 import type { S3Connection } from './client.ts';
 import { findWrongAddress } from './address.ts';
 import { type PutCondition, type TagForm, tagInForm } from './conditions.ts';
-import { isInternalError, isNotImplemented, StoreError } from './errors.ts';
+import { isNotImplemented, StoreError } from './errors.ts';
 import { hasBytes } from './manifest.ts';
 import { removeOldMarkers } from './old-markers.ts';
 import { deleteObjects, headObject, readObject } from './objects.ts';
@@ -19,6 +24,7 @@ import {
   createUpload,
   isOwnObject,
   signsParts,
+  type UploadPart,
   uploadPart,
 } from './uploads.ts';
 
@@ -39,20 +45,19 @@ export async function probeStore(
   connection: S3Connection,
   folder: string,
   signal: AbortSignal,
-  journal?: UploadJournal,
+  journal: UploadJournal = unrecorded,
 ): Promise<StoreTraits> {
   const trial = trialOf(connection, signal);
   const problem = await findWrongAddress(trial, folder, signal).catch(() => null);
   if (problem) throw new SluiceError('destination.invalid_config', problem);
   for (const place of new Set([folder, parentOf(folder)])) await removeOldMarkers(trial, place);
-  const beside = markerKey(parentOf(folder));
+  // If this process is killed, a sweep looks for the marker and its uploads.
+  await journal.starting();
   try {
-    return await probeAt(beside, connection, trial, signal, journal);
+    return await probeAt(markerKey(parentOf(folder), journal), connection, trial, signal);
   } catch (error) {
     if (folder === '' || !isDeniedPut(error)) throw error;
-    // Nothing was written there.
-    await journal?.ended({ key: beside, uploadId: '' });
-    return await probeAt(markerKey(folder), connection, trial, signal, journal);
+    return await probeAt(markerKey(folder, journal), connection, trial, signal);
   }
 }
 
@@ -67,12 +72,8 @@ async function probeAt(
   connection: S3Connection,
   trial: S3Connection,
   signal: AbortSignal,
-  journal?: UploadJournal,
 ): Promise<StoreTraits> {
   const keys = [key];
-  // If this process is killed, the sweep removes it. The note is also that of the uploads.
-  await journal?.starting(key);
-  let uploads: UploadTrial | null = null;
   try {
     const puts = await probePuts(trial, key, signal);
     const form = puts.ifMatch === 'none' ? 'quoted' : puts.ifMatch;
@@ -81,18 +82,12 @@ async function probeAt(
       () => false,
     );
     const second = isFree ? key : `${key}-upload`;
-    if (!isFree) {
-      keys.push(second);
-      await journal?.starting(second);
-    }
-    uploads = new UploadTrial(trial, lastWords(connection), second, signal, journal);
+    if (!isFree) keys.push(second);
+    const uploads = new UploadTrial(trial, lastWords(connection), second, signal);
     return { ...puts, ...(await uploads.run(form)), parts: connection.parts };
   } finally {
     // The permission to delete may be missing. This failure is not the result.
-    const done = uploads?.mayBeUnknown ? keys.slice(0, -1) : keys;
-    await deleteObjects(connection, keys, AbortSignal.timeout(cleanupMs))
-      .then(() => Promise.all(done.map((each) => journal?.ended({ key: each, uploadId: '' }))))
-      .catch(() => {});
+    await deleteObjects(connection, keys, AbortSignal.timeout(cleanupMs)).catch(() => {});
   }
 }
 
@@ -101,17 +96,15 @@ export async function probePutsOf(
   connection: S3Connection,
   folder: string,
   signal: AbortSignal,
-  journal?: UploadJournal,
+  journal: UploadJournal = unrecorded,
 ): Promise<PutTraits> {
-  const key = markerKey(folder);
-  // If this process is killed, or the removal fails, the sweep removes it.
-  await journal?.starting(key);
+  // If this process is killed, or the removal fails, a sweep removes the marker.
+  await journal.starting();
+  const key = markerKey(folder, journal);
   try {
     return await probePuts(trialOf(connection, signal), key, signal);
   } finally {
-    await deleteObjects(connection, [key], AbortSignal.timeout(cleanupMs))
-      .then(() => journal?.ended({ key, uploadId: '' }))
-      .catch(() => {});
+    await deleteObjects(connection, [key], AbortSignal.timeout(cleanupMs)).catch(() => {});
   }
 }
 
@@ -122,8 +115,8 @@ function parentOf(folder: string): string {
   return folder.slice(0, Math.max(0, folder.lastIndexOf('/')));
 }
 
-function markerKey(folder: string): string {
-  return `${folder === '' ? '' : `${folder}/`}${markerPrefix}${randomUUID()}`;
+function markerKey(folder: string, { marker }: UploadJournal): string {
+  return `${folder === '' ? '' : `${folder}/`}${markerPrefix}${marker}${randomUUID()}`;
 }
 
 function trialOf(connection: S3Connection, signal: AbortSignal): S3Connection {
@@ -185,25 +178,13 @@ class UploadTrial {
   readonly #lastWords: S3Connection;
   readonly #key: string;
   readonly #signal: AbortSignal;
-  readonly #journal: UploadJournal | undefined;
   #checksums = true;
-  /** The store may have begun an upload whose answer was lost: the note of the key must stay. */
-  mayBeUnknown = false;
-  /** The upload that was completed last: the object is from it. */
-  #last: { readonly upload: UploadRef; readonly checksums: boolean } | null = null;
 
-  constructor(
-    connection: S3Connection,
-    lastWords: S3Connection,
-    key: string,
-    signal: AbortSignal,
-    journal: UploadJournal | undefined,
-  ) {
+  constructor(connection: S3Connection, lastWords: S3Connection, key: string, signal: AbortSignal) {
     this.#connection = connection;
     this.#lastWords = lastWords;
     this.#key = key;
     this.#signal = signal;
-    this.#journal = journal;
   }
 
   async run(form: TagForm): Promise<Omit<StoreTraits, keyof PutTraits | 'parts'>> {
@@ -220,25 +201,7 @@ class UploadTrial {
       completeIfNoneMatch: again === 'refused',
       completeIfMatch: right === 'done',
       checksums: this.#checksums,
-      sealsUploads: await this.#refusesLateParts(),
     };
-  }
-
-  /** Sends a part to the last completed upload, with the same bytes, so the object stays readable. */
-  async #refusesLateParts(): Promise<boolean> {
-    const last = this.#last;
-    if (last === null) throw new SluiceError('internal.unexpected', 'no upload was completed');
-    const { upload, checksums } = last;
-    try {
-      await sendTrialPart(this.#connection, upload, checksums, this.#signal);
-      // A store may have recreated the upload.
-      await abortUpload(this.#connection, upload).catch(() => {});
-      return false;
-    } catch (error) {
-      if (isOfEveryRequest(error)) throw error;
-      // With an internal error it neither accepted nor refused the part: it may have accepted it.
-      return !isInternalError(error);
-    }
   }
 
   /** Creates the object, if possible on the condition that there is none. */
@@ -264,22 +227,15 @@ class UploadTrial {
       ...(this.#checksums ? {} : { traits: withoutTraits }),
     };
     const options = { key, contentType: 'text/plain' };
-    const wasUnknown = this.mayBeUnknown;
-    this.mayBeUnknown = true;
-    const { upload, checksums, alone } = await createUpload(connection, options, this.#signal);
+    const { upload, checksums } = await createUpload(connection, options, this.#signal);
     this.#checksums &&= checksums;
     try {
-      // The note stays until the object is gone too.
-      await this.#journal?.started(upload, false);
-      this.mayBeUnknown = wasUnknown || !alone;
       await this.#sendAndComplete(upload, checksums, condition);
     } catch (error) {
       if (!this.#signal.aborted) await abortUpload(connection, upload);
       else await abortUpload(this.#lastWords, upload, AbortSignal.timeout(cleanupMs));
-      await this.#journal?.ended(upload);
       throw error;
     }
-    await this.#journal?.ended(upload);
   }
 
   async #sendAndComplete(
@@ -304,7 +260,6 @@ class UploadTrial {
       const detail = `${bytes} bytes of ${part.bytes} are kept`;
       throw new SluiceError('destination.invalid_config', detail);
     }
-    this.#last = { upload, checksums };
   }
 }
 
@@ -327,7 +282,6 @@ const withoutTraits: StoreTraits = {
   completeIfNoneMatch: false,
   completeIfMatch: false,
   checksums: false,
-  sealsUploads: false,
   parts: usualParts,
 };
 

@@ -6,6 +6,7 @@ import { objectHeaders, type S3Connection } from './client.ts';
 import { conditionHeaders, type PutCondition } from './conditions.ts';
 import { isNotImplemented, refusesChecksums } from './errors.ts';
 import { notAStore, usualAdvice } from './not-the-store.ts';
+import type { SendOptions } from './request-handler.ts';
 import type { StoreRequest } from './store-client.ts';
 
 /** What the store named. */
@@ -32,9 +33,6 @@ export interface WholeObject extends Pick<StoreRequest, 'key' | 'payloadHash'> {
 /**
  * Each put has a Content-MD5: a bucket with Object Lock takes no object without a checksum, and every store knows this one.
  *
- * The lease is looked at with the connection open, right before the first byte: name lookup, handshakes and waits
- * between tries may take long, and a process may freeze in each.
- *
  * @throws SluiceError `destination.not_a_store` if the answer names no tag, as a page of a proxy does not;
  *   `run.lease_lost`
  */
@@ -45,16 +43,10 @@ export async function putObject(
   { signal, lease }: PutTime,
   policy?: RetryPolicy,
 ): Promise<{ readonly etag: string }> {
-  const checkLease = () => {
-    if (lease?.holds() === false) throw new SluiceError('run.lease_lost');
-  };
-  let tries = 0;
+  const withLease = guardedBy(lease);
   const put = (digest: string | undefined) =>
     connection.request(
       async (client, send) => {
-        tries += 1;
-        // A store may have refused the first try because its time is later than that of our machine, which was frozen.
-        await lease?.extend(tries > 1);
         const { headers } = await client.send(
           {
             ...{ ...object, method: 'PUT', query: { 'x-id': 'PutObject' } },
@@ -63,7 +55,7 @@ export async function putObject(
               ...{ ...objectHeaders(connection), ...conditionHeaders(condition) },
             },
           },
-          { ...send, beforeSend: checkLease },
+          await withLease(send),
         );
         if (headers.etag) return { etag: headers.etag };
         throw notAStore(`HTTP 200 without an ETag to the put of ${object.key}. ${usualAdvice}`);
@@ -77,6 +69,25 @@ export async function putObject(
     if (isNotImplemented(error) || !refusesChecksums(error)) throw error;
     return put(undefined);
   });
+}
+
+/**
+ * Lets a request be sent only under a lease, which is looked at with the connection open, right before the first byte: name
+ * lookup, handshakes and waits between tries may take long, and a process may freeze in each.
+ *
+ * @returns what makes the options of the next try
+ */
+export function guardedBy(lease: PutLease | undefined) {
+  let tries = 0;
+  const beforeSend = () => {
+    if (lease?.holds() === false) throw new SluiceError('run.lease_lost');
+  };
+  return async (send: SendOptions): Promise<SendOptions> => {
+    tries += 1;
+    // A store may have refused the first try because its time is later than that of our machine, which was frozen.
+    await lease?.extend(tries > 1);
+    return { ...send, beforeSend };
+  };
 }
 
 /** The form that `Content-MD5` has. */

@@ -1,12 +1,12 @@
-import { createHash, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { ListMultipartUploadsCommand, ListPartsCommand } from '@aws-sdk/client-s3';
 import { type ErrorCode, SluiceError } from '../../../foundation/domain/errors.ts';
-import type { FileOptions, OpenUpload, UploadPart, UploadRef } from '../destination.ts';
+import type { FileOptions, UploadRef } from '../destination.ts';
 import { checkLength } from './answer.ts';
 import { callDeadline } from './call-deadline.ts';
 import { expectedOwner, fileHeaders, type S3Connection } from './client.ts';
 import { conditionHeaders, type PutCondition } from './conditions.ts';
-import { isNotImplemented, refusesChecksums, StoreError } from './errors.ts';
+import { refusesChecksums, StoreError } from './errors.ts';
 import { notAStore, usualAdvice } from './not-the-store.ts';
 import { hasMark, metadataHeaders } from './object-metadata.ts';
 import { compareKeys, keyOf, keysPerPage, nextOf, readPages } from './pages.ts';
@@ -17,19 +17,23 @@ import { type StoreRequest, textsOf } from './store-client.ts';
 import { escapeXml } from './xml.ts';
 
 /**
- * The requests of a multipart upload. Our upload id is `<mark>+<checksums>+<headers>.<the store's
- * id>`. The mark is random and kept in the object's metadata. After a lost answer it shows whether the
- * object is this upload's. (An ETag cannot: with KMS it is not a digest, and equal bytes have equal
- * ETags.) `crc32` or `plain` is what the store accepted. Then follows a digest of the headers that an object
- * of the destination gets.
+ * The requests of a multipart upload. Our upload id is `<mark>.<the store's id>`. The mark is random and kept in the
+ * object's metadata. After a lost answer it shows whether the object is this upload's. (An ETag cannot: with KMS it is
+ * not a digest, and equal bytes have equal ETags.)
  */
+
+/** A part that the store has. */
+export interface UploadPart {
+  readonly number: number;
+  readonly bytes: number;
+  readonly tag: string;
+}
 
 /**
  * If an answer comes after the request was given up, the upload it names is aborted.
  *
- * @returns the upload; whether its parts have a CRC32 (only if the store said so: some refuse it, and
- *   some drop parts that have one); and whether the store was asked just once, so that there can be no
- *   other upload
+ * @returns the upload, and whether its parts have a CRC32 (only if the store said so: some refuse it, and
+ *   some drop parts that have one)
  */
 export async function createUpload(
   connection: S3Connection,
@@ -38,18 +42,15 @@ export async function createUpload(
 ): Promise<{
   readonly upload: UploadRef;
   readonly checksums: boolean;
-  readonly alone: boolean;
 }> {
   const mark = randomUUID();
-  let asked = 0;
   const onLateAnswer = (body: string) => {
     const id = /<UploadId>([^<]+)<\/UploadId>/.exec(body)?.[1];
-    // If it cannot be aborted now, its note is enough to find it.
+    // If it cannot be aborted now, a look of the sweep finds it.
     if (id) abortUpload(connection, { key: options.key, uploadId: `.${id}` }).catch(() => {});
   };
   const create = (checksum: 'CRC32' | undefined) =>
     connection.request((client, { abortSignal }) => {
-      asked += 1;
       const send: SendOptions = { ...(abortSignal ? { abortSignal } : {}), onLateAnswer };
       return client.send(
         {
@@ -73,34 +74,7 @@ export async function createUpload(
   if (!id) throw new SluiceError('destination.unavailable', 'the store gave no upload id');
   checkLength('the upload id', id);
   const checksums = wanted && created.headers['x-amz-checksum-algorithm'] === 'CRC32';
-  const words = [mark, checksums ? 'crc32' : 'plain', headersWord(connection)];
-  const uploadId = `${words.join('+')}.${id}`;
-  return { upload: { key: options.key, uploadId }, checksums, alone: asked === 1 };
-}
-
-/**
- * Whether the parts of an upload must have checksums: a store that accepted the upload with checksums
- * refuses parts without. A store that accepted it without may drop parts that have one.
- */
-export function takesChecksums({ uploadId }: UploadRef): boolean {
-  return /^[0-9a-f-]+\+crc32\+/.test(uploadId);
-}
-
-/**
- * Whether an upload was begun with the encryption, access list, class and tags that the destination asks for now: a store
- * fixes them at the beginning.
- */
-export function hasSameHeaders(connection: S3Connection, { uploadId }: UploadRef): boolean {
-  const word = /^[0-9a-f-]+\+(?:crc32|plain)\+([0-9a-f]+)\./.exec(uploadId)?.[1];
-  return word === headersWord(connection);
-}
-
-function headersWord(connection: S3Connection): string {
-  const { ServerSideEncryption: kind = '', SSEKMSKeyId: key = '' } = connection.encryption;
-  const { acl, storageClass, tags } = connection.asks;
-  const others = [acl, storageClass, tags].filter((each) => each !== null);
-  const asked = others.length === 0 ? '' : JSON.stringify([acl, storageClass, tags]);
-  return createHash('sha256').update(`${kind} ${key}${asked}`).digest('hex').slice(0, 16);
+  return { upload: { key: options.key, uploadId: `${mark}.${id}` }, checksums };
 }
 
 /** Whether an object with this metadata was made by this upload. */
@@ -176,67 +150,18 @@ export async function abortUpload(
       throw error;
     }
     // A part in flight can outlive the abort (API reference of AbortMultipartUpload).
-    const left = await listParts(connection, upload, deadline).catch(() => []);
-    if (left.length === 0) return;
+    const left = await listPartsOf(connection, upload, deadline).catch(() => null);
+    if (!left?.Parts?.length) return;
   }
 }
 
 /** Maximum pages of one list. A store may have smaller pages than we ask for. */
-const maxPages = { parts: 200, uploads: 1_000 } as const;
+const maxPages = 1_000;
 
-/** More than a store gives an upload. */
-const maxPartNumber = 10_000;
-
-/**
- * The parts that the store has. Throws `destination.upload_lost` if it knows no such upload, and
- * `destination.invalid_answer` if the list has no end.
- */
-export async function listParts(
-  connection: S3Connection,
-  upload: UploadRef,
-  signal?: AbortSignal,
-): Promise<readonly UploadPart[]> {
-  const deadline = callDeadline(signal);
-  const readPage = async (marker: string | null) => {
-    const page = await listPage(connection, upload, marker, deadline).catch((error: unknown) => {
-      if (saysUnknown(error)) {
-        throw new SluiceError('destination.upload_lost', 'the store knows no such upload', error);
-      }
-      // A store that does not support ListParts treats the request as a GET of the object.
-      if (!isNotImplemented(error) && codeOf(error) !== 'destination.conflict') throw error;
-      throw new SluiceError('destination.upload_lost', 'the store does not list parts', error);
-    });
-    const items = (page.Parts ?? []).map((part) => ({
-      number: part.PartNumber ?? 0,
-      bytes: part.Size ?? 0,
-      tag: part.ETag ?? '',
-    }));
-    return { items, next: nextOf('ListParts', page, page.NextPartNumberMarker) };
-  };
-  const isAfter = (next: string, before: string) => Number(next) > Number(before);
-  const parts: UploadPart[] = [];
-  for await (const part of readPages('ListParts', readPage, isAfter, maxPages.parts)) {
-    if (parts.length === maxPartNumber) {
-      const detail = `ListParts: more than ${maxPartNumber} parts`;
-      throw new SluiceError('destination.invalid_answer', detail);
-    }
-    parts.push(part);
-  }
-  return parts;
-}
-
-function listPage(
-  connection: S3Connection,
-  upload: UploadRef,
-  marker: string | null,
-  signal: AbortSignal,
-) {
-  const from = marker === null ? {} : { PartNumberMarker: marker };
-  return connection.request(
-    (client, send) =>
-      client.sdk.send(new ListPartsCommand({ ...uploadTarget(connection, upload), ...from }), send),
-    signal,
-  );
+/** The first parts of an upload. */
+function listPartsOf(connection: S3Connection, upload: UploadRef, signal: AbortSignal) {
+  const command = new ListPartsCommand(uploadTarget(connection, upload));
+  return connection.request((client, send) => client.sdk.send(command, send), signal);
 }
 
 /** Whether the store reports, if asked for the parts, that it knows no such upload. */
@@ -245,7 +170,7 @@ export async function isUnknown(
   upload: UploadRef,
   signal: AbortSignal,
 ): Promise<boolean> {
-  return await listPage(connection, upload, null, signal).then(() => false, saysUnknown);
+  return await listPartsOf(connection, upload, signal).then(() => false, saysUnknown);
 }
 
 /**
@@ -257,7 +182,7 @@ export function listUploads(
   connection: S3Connection,
   prefix: string,
   signal?: AbortSignal,
-): AsyncIterable<OpenUpload> {
+): AsyncIterable<UploadRef> {
   interface Marker {
     readonly KeyMarker?: string;
     readonly UploadIdMarker?: string;
@@ -277,13 +202,10 @@ export function listUploads(
         ),
       deadline,
     );
-    const items = (page.Uploads ?? []).map(
-      ({ Key: key = '', UploadId: id = '', Initiated: at }) => ({
-        key: keyOf(page, key),
-        uploadId: `.${id}`,
-        startedAt: at?.getTime() ?? null,
-      }),
-    );
+    const items = (page.Uploads ?? []).map(({ Key: key = '', UploadId: id = '' }) => ({
+      key: keyOf(page, key),
+      uploadId: `.${id}`,
+    }));
     const next: Marker = {
       ...(page.NextKeyMarker ? { KeyMarker: keyOf(page, page.NextKeyMarker) } : {}),
       ...(page.NextUploadIdMarker ? { UploadIdMarker: page.NextUploadIdMarker } : {}),
@@ -294,7 +216,7 @@ export function listUploads(
   // Upload ids of one key come in the order of their beginning, which is not theirs.
   const isAfter = (next: Marker, before: Marker) =>
     compareKeys(next.KeyMarker ?? '', before.KeyMarker ?? '') >= 0;
-  return readPages('ListMultipartUploads', readPage, isAfter, maxPages.uploads);
+  return readPages('ListMultipartUploads', readPage, isAfter, maxPages);
 }
 
 /** The ETag within a part's tag. */
@@ -344,6 +266,5 @@ function uploadTarget(connection: S3Connection, upload: UploadRef) {
 
 function splitId({ uploadId }: UploadRef): readonly [mark: string, id: string] {
   const dot = uploadId.indexOf('.');
-  const [mark = ''] = uploadId.slice(0, Math.max(dot, 0)).split('+');
-  return [mark, uploadId.slice(dot + 1)];
+  return [uploadId.slice(0, Math.max(dot, 0)), uploadId.slice(dot + 1)];
 }

@@ -1,12 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import { SluiceError } from '../../../foundation/domain/errors.ts';
+import { type ErrorCode, SluiceError, toSluiceError } from '../../../foundation/domain/errors.ts';
 import type {
   CompleteOptions,
   DestinationContext,
   FileOptions,
   FileWriter,
   UploadJournal,
-  UploadPart,
   UploadRef,
 } from '../destination.ts';
 import type { S3Connection } from './client.ts';
@@ -15,11 +14,18 @@ import { PartDigest, type PartSums } from './part-digest.ts';
 import { learnParts, type PartPlan, partSize, planParts } from './part-sizes.ts';
 import { type FilePut, putFile } from './put-file.ts';
 import { allowedParts, toDestinationError } from './errors.ts';
-import { abortUpload, codeOf, partEtag, signsParts, uploadPart } from './uploads.ts';
+import {
+  abortUpload,
+  codeOf,
+  partEtag,
+  signsParts,
+  type UploadPart,
+  uploadPart,
+} from './uploads.ts';
 
 export type PartLimits = Pick<DestinationContext, 'partBytes' | 'partsInFlight' | 'maxParts'>;
 
-/** The bucket of a file, and what records its upload. */
+/** The bucket of a file, and what is notified of its upload. */
 export interface Writing {
   readonly connection: S3Connection;
   readonly limits: PartLimits;
@@ -32,10 +38,6 @@ export interface BegunUpload {
   readonly upload: UploadRef;
   /** Whether its parts have a CRC32. */
   readonly checksums: boolean;
-  /** Parts that an earlier attempt sent and the store has. */
-  readonly known: readonly UploadPart[];
-  /** Whether another attempt, which may still run, has the upload too. */
-  readonly shared: boolean;
 }
 
 /** A file's first buffer, and how much larger each of the next is until it has the size of a part. */
@@ -43,7 +45,7 @@ const firstBytes = 64 * 1024;
 const growth = 4;
 
 /** A cancelled run keeps its slot while its uploads are aborted. The sweep aborts the others. */
-export const abortPatienceMs = 5_000;
+const abortPatienceMs = 5_000;
 
 /** For a file that begins without an upload. */
 export interface WithoutUpload {
@@ -52,9 +54,9 @@ export interface WithoutUpload {
 }
 
 /**
- * A file as a multipart upload. Once the next attempt has aborted an upload, no store can complete it. So a worker that
- * lost its lease cannot put its object over a committed one. A single PutObject could, at any later time: therefore
- * only a file at a key of its own is put so, and only if the key is free (docs/guarantees.md, C7).
+ * A file as a multipart upload of this attempt alone. Once an upload was aborted, no store can complete it. A single
+ * PutObject could take effect at any later time: therefore only a file at a key of its own is put so, and only if the key is
+ * free (docs/guarantees.md, C7).
  */
 export class S3Writer implements FileWriter {
   readonly #connection: S3Connection;
@@ -68,10 +70,7 @@ export class S3Writer implements FileWriter {
   readonly #stop = new AbortController();
   readonly #signal: AbortSignal;
   readonly #inFlight = new Set<Promise<void>>();
-  /** Parts that arrived before an earlier one. */
-  readonly #early = new Map<number, UploadPart>();
-  readonly #known: ReadonlyMap<number, UploadPart>;
-  /** The parts that arrived, without a gap. */
+  /** The parts that arrived, by their numbers; no gap once all have. */
   readonly #parts: UploadPart[] = [];
   /** Buffers to reuse: allocating one costs more than filling it. */
   readonly #spare: Buffer[] = [];
@@ -84,10 +83,14 @@ export class S3Writer implements FileWriter {
   #sums: PartSums | null = null;
   readonly #mark = randomUUID();
   #nextNumber = 1;
-  #recorded: Promise<void> = Promise.resolve();
   #failure: SluiceError | null = null;
   #sealed = false;
   #aborted = false;
+  /**
+   * The store may be completing the upload over an object that readers know: on some, an abort at this moment destroys the new
+   * object, and the old one is gone.
+   */
+  #mayBeReplaced = false;
   /** Whether the tag of the first part is its MD5. */
   #isDigest = false;
   #result: { readonly etag: string } | null = null;
@@ -105,7 +108,6 @@ export class S3Writer implements FileWriter {
     this.#journal = journal;
     this.#begun = begun;
     this.#without = without;
-    this.#known = new Map(begun?.known.map((part) => [part.number, part]));
     this.#signal = signal ? AbortSignal.any([this.#stop.signal, signal]) : this.#stop.signal;
   }
 
@@ -152,7 +154,6 @@ export class S3Writer implements FileWriter {
         : await this.#put(options);
       this.#result = { etag };
     }
-    if (this.#begun) await this.#journal.ended(this.#begun.upload);
     return this.#result;
   }
 
@@ -160,37 +161,28 @@ export class S3Writer implements FileWriter {
     if (this.#result !== null || this.#aborted) return;
     this.#fail(new SluiceError('destination.unavailable', 'the upload was aborted'));
     await Promise.all(this.#inFlight);
-    if (this.#begun) {
+    if (this.#begun && !this.#mayBeReplaced) {
       const { upload } = this.#begun;
       await abortUpload(this.#connection, upload, AbortSignal.timeout(abortPatienceMs));
-      await this.#journal.ended(upload);
     }
     this.#aborted = true;
   }
 
-  async suspend(): Promise<void> {
-    if (this.#result !== null || this.#aborted) return;
-    this.#fail(new SluiceError('destination.unavailable', 'the upload was suspended'));
-    await Promise.all(this.#inFlight);
-  }
-
-  async #completeUpload(
-    { upload, shared }: BegunUpload,
-    options: CompleteOptions,
-  ): Promise<string> {
+  async #completeUpload({ upload }: BegunUpload, options: CompleteOptions): Promise<string> {
     const areDigests = this.#isDigest && this.#parts.length === 1;
-    const whole = { parts: this.#parts, shared, areDigests, ...options };
+    const whole = { parts: this.#parts, areDigests, ...options };
     try {
       return await completeUpload(this.#connection, upload, whole, this.#signal);
     } catch (error) {
       if (codeOf(error) === 'destination.invalid_parts') this.#learn(null);
+      this.#mayBeReplaced ||= options.replaces !== null && !isRefused(toSluiceError(error));
       throw error;
     }
   }
 
   /** Plans the parts of the next attempt. @param most the number of parts that the store allows, if it said so */
   #learn(most: number | null): boolean {
-    const sent = this.#parts.map(({ bytes }) => bytes);
+    const sent = Object.values(this.#parts).map(({ bytes }) => bytes);
     const learned = learnParts(this.#plan, sent, most);
     if (learned) this.#connection.learnParts(learned);
     return learned !== null;
@@ -254,7 +246,7 @@ export class S3Writer implements FileWriter {
       crc32: checksums,
       sha256: signsParts(this.#connection, checksums),
       // Small files have one part. A part without a CRC32 has this checksum.
-      md5: !checksums || this.#nextNumber === 1 || this.#known.has(this.#nextNumber),
+      md5: !checksums || this.#nextNumber === 1,
     });
   }
 
@@ -272,40 +264,16 @@ export class S3Writer implements FileWriter {
   ): Promise<void> {
     try {
       const body = buffer.subarray(0, length);
-      const part =
-        this.#findKnown(number, length, sums) ??
-        (await uploadPart(this.#connection, upload, number, body, sums, this.#signal));
+      const part = await uploadPart(this.#connection, upload, number, body, sums, this.#signal);
       if (number === 1) this.#isDigest = partEtag(part) === `"${sums.md5}"`;
       this.#spare.push(buffer);
-      await this.#record(upload, part);
+      this.#parts[number - 1] = part;
+      await this.#journal.sent(upload.key, number, length);
     } catch (caught) {
       const error = toDestinationError(caught);
       if (error.code === 'destination.invalid_parts') this.#learn(allowedParts(error, number));
       this.#fail(error);
     }
-  }
-
-  /** The part as an earlier attempt sent it, if it had the same bytes: its ETag is their MD5. */
-  #findKnown(number: number, length: number, { md5 }: PartSums): UploadPart | null {
-    const known = this.#known.get(number);
-    if (known?.bytes !== length) return null;
-    return partEtag(known).replaceAll('"', '') === md5 ? known : null;
-  }
-
-  async #record(upload: UploadRef, part: UploadPart): Promise<void> {
-    this.#early.set(part.number, part);
-    const before = this.#parts.length;
-    for (;;) {
-      const next = this.#early.get(this.#parts.length + 1);
-      if (next === undefined) break;
-      this.#parts.push(next);
-      this.#early.delete(next.number);
-    }
-    // The record of the earlier attempt stays until there is more.
-    if (this.#parts.length === before || this.#parts.length <= this.#known.size) return;
-    const progress = { ...upload, parts: [...this.#parts] };
-    this.#recorded = this.#recorded.then(() => this.#journal.progressed(progress));
-    await this.#recorded;
   }
 
   /** Throws rather than send a part too many, which would cut the file. */
@@ -344,4 +312,15 @@ export class S3Writer implements FileWriter {
   #throwFailure(): void {
     if (this.#failure !== null) throw this.#failure;
   }
+}
+
+/** Retryable errors that say that the upload was not completed. */
+const refusals: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  'destination.conflict',
+  'destination.upload_lost',
+  'destination.invalid_parts',
+]);
+
+function isRefused({ code, spec }: SluiceError): boolean {
+  return refusals.has(code) || (code.startsWith('destination.') && !spec.retryable);
 }

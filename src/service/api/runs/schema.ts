@@ -23,7 +23,7 @@ export const BatchExportRun = named(
       data_interval_end: Time,
       cursor: Nullable(
         Type.String({
-          description: 'Where the next attempt resumes; null before the first part is uploaded.',
+          description: 'How far the newest attempt has come; null before its first part.',
         }),
       ),
       created_at: Time,

@@ -6,7 +6,7 @@ import type { RunResult } from '../../../state/store/runs/runs.ts';
 
 /** A recorded completion. */
 export interface Completion {
-  /** Whether there are uploads or files that the run must end or remove. */
+  /** Whether there are files that the run must remove. */
   readonly leavesFiles: boolean;
 }
 

@@ -70,7 +70,6 @@ export const deleteOldRuns = deleteBy(
      select r.id from runs r
       where ${isOld('r.finished_at')}
         and not exists (select 1 from receipts c where c.run_id = r.id)
-        and not exists (select 1 from uploads u where u.run_id = r.id)
         and not exists (select 1 from outbox o where o.run_id = r.id)
         and not exists (
           select 1 from holes h join batch_exports e on e.id = h.export_id and e.deleted_at is null

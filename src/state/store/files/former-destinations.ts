@@ -59,8 +59,12 @@ export async function returnToPlace(
   );
   const version = `(select destination_version from batch_exports where id = $1)`;
   await tx.query(
-    `update uploads u set destination_version = ${version} from runs r
-      where r.id = u.run_id and r.export_id = $1 and u.destination_version = any ($2::int[])`,
+    `with moved as (
+       delete from upload_places where export_id = $1 and destination_version = any ($2::int[]) returning look_at
+     )
+     insert into upload_places as p (export_id, destination_version, look_at)
+     select $1, ${version}, min(look_at) from moved having count(*) > 0
+     on conflict (export_id, destination_version) do update set notes = p.notes + 1`,
     [exportId, versions],
   );
   await tx.query(
@@ -176,13 +180,12 @@ export async function recordComparison(
 }
 
 /**
- * Deletes former destinations without uploads, unless a worker may still begin one. If files remain, or may remain, only
+ * Deletes former destinations without uploads to look for, unless a worker may still begin one. If files remain, or may remain, only
  * the secrets are deleted, because the export may come back.
  */
 export async function deleteSpentDestinations(sql: Sql): Promise<void> {
   const spent = `f.replaced_at < now() - interval '1 day'
-        and not exists (select 1 from runs r join uploads u on u.run_id = r.id
-                         where r.export_id = f.export_id and u.destination_version = f.version)
+        and not exists (select 1 from upload_places p where p.export_id = f.export_id and p.destination_version = f.version)
         and not exists (select 1 from runs r
                          where r.export_id = f.export_id and r.status = ${running} and r.started_at <= f.replaced_at)`;
   const holdsFiles = `(exists (select 1 from receipts c

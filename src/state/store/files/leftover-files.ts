@@ -40,9 +40,9 @@ const lateFor = `interval '1 hour'`;
 const isDeletable = `(l.deleted_at is null or l.deleted_at < now() - ${lateFor})`;
 
 /**
- * SQL of a leftover file `l` whose put may take effect after it is deleted now: of a commit that was begun and never
- * confirmed, or confirmed a short time ago. A manifest is never deleted. What replaces files in place has uploads, and
- * its keys may be in use again.
+ * SQL of a leftover file `l` whose put, or the completion of its upload, may take effect after it is deleted now: of a commit
+ * that was begun and never confirmed, or confirmed a short time ago. A manifest is never deleted. The keys of files that are
+ * replaced in place may be in use again.
  */
 const mayComeAgain = `(l.deleted_at is null and l.manifest_key is not null and l.key <> l.manifest_key
   and (l.uncommitted or exists (select from runs r join receipts c on c.export_id = r.export_id
@@ -60,8 +60,7 @@ const ofInterval = `l.export_id = $1 and l.data_interval_start = $2 and l.data_i
 
 /**
  * Leftover files of an interval at this version of the destination. None while a run of the interval is
- * live: the run removes them at its end. A file whose upload is still open is left out, because it could be
- * completed after its removal. One that was just deleted is left out too, until it is deleted again.
+ * live: the run removes them at its end. One that was just deleted is left out too, until it is deleted again.
  */
 export async function listLeftoverFiles(sql: Sql, place: IntervalPlace): Promise<ListedFile[]> {
   return sql.query<ListedFile>(
@@ -72,8 +71,6 @@ export async function listLeftoverFiles(sql: Sql, place: IntervalPlace): Promise
         and not exists (select from receipts c where c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
                            and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
                            and l.key in (${namedKeys}))
-        and not exists (select from uploads u join runs r on r.id = u.run_id where u.key = l.key and u.destination_version = l.destination_version
-                           and r.export_id = l.export_id and r.data_interval_start = l.data_interval_start and r.data_interval_end = l.data_interval_end)
         and not exists (select from runs r where r.export_id = l.export_id and r.status in ${live}
                            and r.data_interval_start = l.data_interval_start and r.data_interval_end = l.data_interval_end)
       order by l.generation, l.key`,
@@ -162,7 +159,7 @@ export interface RemovalWork extends IntervalPlace {
   readonly destination: StoredDestination;
   readonly model: string;
   readonly generation: number;
-  /** The lineage of the run that made the receipt. */
+  /** The generation of the attempt that made the receipt. */
   readonly fileGeneration: number;
   readonly manifestKey: string | null;
   readonly era: string;

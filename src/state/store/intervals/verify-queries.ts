@@ -1,5 +1,7 @@
 import type { StoredDestination } from '../../../foundation/domain/batch-export.ts';
 import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
+import { readKey } from '../../../foundation/domain/file-name.ts';
+import { parseTime } from '../../../foundation/domain/parse-time.ts';
 import type { DataInterval, Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 import { type Receipt, receiptColumns } from './receipts.ts';
@@ -312,17 +314,19 @@ export async function listWriters(
   return rows.map(({ id }) => id);
 }
 
-/** Whether an upload at a key is on record at a place: then Sluice ends it. */
+/** Whether the sweep aborts an upload at a key of ours, because an attempt of one of these exports may have begun it. */
 export async function isUploadKnown(
   sql: Sql,
   owners: readonly PlaceOwner[],
   key: string,
 ): Promise<boolean> {
+  const facts = readKey(key);
+  if (facts === null || parseTime(facts.start) === null) return false;
   const [row] = await sql.query<{ known: boolean }>(
-    `select exists (select from uploads u join runs r on r.id = u.run_id
-        join unnest($1::uuid[], $2::int[]) as o (export_id, version)
-          on o.export_id = r.export_id and o.version = u.destination_version where u.key = $3) as known`,
-    [...idsAndVersions(owners), key],
+    `select exists (select from unnest($1::uuid[], $2::int[]) as o (export_id, version)
+        join upload_places p on p.export_id = o.export_id and p.destination_version = o.version
+        join runs r on r.export_id = o.export_id and r.data_interval_start = $3 and r.file_generation >= $4::numeric) as known`,
+    [...idsAndVersions(owners), facts.start, facts.generation],
   );
   return row?.known === true;
 }

@@ -2,7 +2,6 @@ import type { Sql } from '../database/database.ts';
 import type { Lease } from './lease.ts';
 import { anyNumber, plannedOnce } from '../database/prepared.ts';
 import { isRunning } from './run-moves.ts';
-import { unheard } from '../files/uploads.ts';
 
 /** The keys that a commit may make readable. */
 export interface CommitKeys {
@@ -30,11 +29,7 @@ const beginCommitsSql = (free: boolean) =>
        update runs set committing_at = now(), commit_intent = free.intent, committing_generation = file_generation,
               lease_expires_at = now() + $2 * interval '1 ms'
          from free where runs.id = free.run_id and runs.fence = free.fence and ${isRunning('runs')}
-       returning free.*, runs.export_id, runs.data_interval_start, runs.data_interval_end, runs.file_generation
-     ), uploaded as (
-       -- A note is of no upload that could be completed.
-       update uploads u set commit_begun_at = now(), fence = begun.fence from begun
-        where u.run_id = begun.run_id and u.file_generation = begun.file_generation and u.upload_id <> '${unheard}'
+       returning free.*, runs.export_id, runs.data_interval_start, runs.data_interval_end
      ), noted as (
        insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, uncommitted)
        select export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, true

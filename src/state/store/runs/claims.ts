@@ -18,7 +18,6 @@ import { hasNotEnded, move, running } from './run-moves.ts';
 import { currentTraits } from '../files/store-traits.ts';
 import { tenantKeyOf } from '../tenants/tenants.ts';
 import { intervalOf, isSameInterval, isTime } from '../database/times.ts';
-import { type LineageUpload, openUploadsOf } from '../files/uploads.ts';
 
 /** A claimed run with everything needed to execute it. Its secrets are still encrypted. */
 export interface ClaimedRun extends Lease {
@@ -39,8 +38,7 @@ export interface ClaimedRun extends Lease {
   readonly crashes: number;
   readonly faults: number;
   readonly interval: DataInterval;
-  readonly cursor: unknown;
-  /** The generation under which this attempt writes its files: that of its lineage. */
+  /** The generation under which this attempt writes its files. */
   readonly fileGeneration: number;
   /** What an earlier attempt was about to commit; null if no attempt got that far. */
   readonly commitIntent: unknown;
@@ -69,8 +67,6 @@ export interface ClaimedRun extends Lease {
   readonly era: string;
   /** The receipt of the interval; null before its first commit. */
   readonly receipt: Receipt | null;
-  /** What earlier attempts left open at this version of the destination. */
-  readonly uploads: readonly LineageUpload[];
   /**
    * Whether a commit of the interval was begun and never confirmed, at any version: the export may have
    * come back to a place where such a worker still writes.
@@ -111,14 +107,11 @@ const mayBeClaimed = `locked.is_fresh and ${hasNotEnded('runs')}
   and (status <> ${running} or lease_expires_at is null or lease_expires_at < now() or lease_holder = locked.holder)
   and case when locked.entry_id is null then not ${isAny('from outbox where run_id = runs.id')} else locked.ready or ${isTime('locked.available_at')} end`;
 
-/**
- * An attempt continues an earlier attempt's files if that attempt never began its commit. Otherwise it begins a lineage,
- * with a number above all that the interval ever had.
- */
-const nextGeneration = `case when file_generation is not null and committing_generation is distinct from file_generation then file_generation else 1 + greatest(0,
+/** Each attempt has a number above all that the interval ever had. */
+const nextGeneration = `1 + greatest(0,
   (select max(o.file_generation) from runs o where ${isSameInterval('o', 'runs')}),
   (select c.generation from receipts c where ${isSameInterval('c', 'runs')}),
-  (select max(l.generation) from leftover_files l where ${isSameInterval('l', 'runs')})) end`;
+  (select max(l.generation) from leftover_files l where ${isSameInterval('l', 'runs')}))`;
 
 /** What is added to files, or taken from them, is made by the chain that made them. */
 const chainOf = `case when purpose = 'whole' then ${pinnedChainOf('runs')} else coalesce(runs.chain,
@@ -131,7 +124,7 @@ const chainOf = `case when purpose = 'whole' then ${pinnedChainOf('runs')} else 
 const claimed = `claimed as (
   update runs set ${move('claimed')}, attempt = attempt + 1, fence = fence + 1,
          crashes = crashes + coalesce(lease_holder <> locked.holder, false)::int,
-         lease_holder = locked.holder, lease_expires_at = now() + $3 * interval '1 ms', committing_at = null,
+         lease_holder = locked.holder, lease_expires_at = now() + $3 * interval '1 ms', committing_at = null, cursor = null,
          started_at = coalesce(started_at, now()), last_updated_at = now(), chain = ${chainOf}, file_generation = ${nextGeneration},
          small = coalesce(locked.was_small, false)
     from locked
@@ -161,14 +154,13 @@ export const heldUpBy = (
 const facts = `select c.id as "runId", c.lease_holder as holder, c.fence, c.export_id as "exportId", c.team_id as "teamId", c.backfill_id as "backfillId",
        c.purpose, c.erases, c.drops_missing as "dropsMissing", c.attempt, c.generation, c.crashes, c.faults, ${intervalOf('c')} as interval,
        c.heals, ${heldUpBy('c')} as "heldUpBy", e.heal_after is not null as "exportFails",
-       c.cursor, c.file_generation as "fileGeneration", c.commit_intent as "commitIntent", c.chain,
+       c.file_generation as "fileGeneration", c.commit_intent as "commitIntent", c.chain,
        e.destination_type as "destinationType", e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
        e.destination_version as "destinationVersion", e.deleted_at is not null as "isDeleted", e.model, e.dsl_query as "dslQuery",
        (extract(epoch from now() - e.last_updated_at) * 1000)::float8 as "changedForMs",
        p.external_id as "externalId", ${tenantKeyOf('p')}, ${currentTraits} as "storeTraits", ${eraFacts},
        (select to_jsonb(found) from (select ${receiptColumns} from receipts where export_id = c.export_id
            and data_interval_start = c.data_interval_start and data_interval_end = c.data_interval_end) found) as receipt,
-       ${openUploadsOf('c.id', 'e.destination_version')} as uploads,
        ${isAny(`from leftover_files l where ${isSameInterval('l', 'c')} and l.uncommitted`)} as "mayBeOvertaken",
        ${begunManifests} as "begunManifests"
   from claimed c join batch_exports e on e.id = c.export_id join projects p on p.id = c.team_id`;

@@ -27,7 +27,7 @@ export interface CompletedRun {
 export interface CompletionOutcome {
   /** Whether the lease was held; otherwise nothing was recorded. */
   readonly isCompleted: boolean;
-  /** Whether there are uploads or files that the run must end or remove. */
+  /** Whether there are files that the run must remove. */
   readonly leavesFiles: boolean;
 }
 
@@ -137,10 +137,9 @@ const logged = `logged as (
   ${insertEntries(2, 'completed')}
 )`;
 
-/** By run: whether it is recorded, and whether something is left to end or remove. */
+/** By run: whether it is recorded, and whether files are left to remove. */
 const outcomes = `select free.run_id as "runId", exists (select from completed c where c.run_id = free.run_id) as "isCompleted",
        jsonb_array_length(free.replaced) > 0
-         or ${isAny('from uploads u where u.run_id = free.run_id')}
          or ${isAny(`from leftover_files l where ${isLeftOf('free')} and l.key <> all (free.named)`)} as "leavesFiles"
   from free`;
 

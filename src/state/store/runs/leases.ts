@@ -57,19 +57,6 @@ export async function confirmLease(sql: Sql, lease: Lease, leaseMs: number): Pro
   return (await renewLeases(sql, [lease], leaseMs)).has(lease.runId);
 }
 
-/**
- * Whether the run was not claimed again since: then no other attempt has its uploads. Extends the lease;
- * for a cancelled run that delays the sweep.
- */
-export async function ownsUploads(sql: Sql, lease: Lease, leaseMs: number): Promise<boolean> {
-  const rows = await sql.query(
-    `update runs set lease_expires_at = now() + $3 * interval '1 ms'
-      where id = $1 and fence = $2 and status in ('Running', 'Cancelled') returning id`,
-    [lease.runId, lease.fence, leaseMs],
-  );
-  return rows.length === 1;
-}
-
 /** Gives a run a generation above `floor`. @returns it, or null if the lease is lost */
 export async function raiseGeneration(
   sql: Sql,

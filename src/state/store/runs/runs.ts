@@ -18,7 +18,7 @@ import {
   toKeysetPage,
 } from '../database/lists.ts';
 import { enqueueRuns, laneOf } from './outbox.ts';
-import { anyNumber } from '../database/prepared.ts';
+import { anyNumber, prepared, unflushed } from '../database/prepared.ts';
 import { canMove, hasFailedAttempt, isRunning, live, move } from './run-moves.ts';
 import { intervalOf } from '../database/times.ts';
 
@@ -199,6 +199,20 @@ export async function recordProgress(
   return rows.length === 1;
 }
 
+/**
+ * Records how much an attempt has sent. If that is more than any attempt of the run ever sent, the run is not what crashes the
+ * worker, so its crash count starts again. One that dies at the same place has not. The disk is not waited for.
+ */
+export async function recordSent(sql: Sql, lease: Lease, sentBytes: number): Promise<void> {
+  await sql.query(
+    prepared(`update runs set crashes = case when $3 > furthest_bytes then 0 else crashes end,
+              deaths_alone = case when $3 > furthest_bytes then 0 else deaths_alone end,
+              furthest_bytes = greatest(furthest_bytes, $3)
+        where id = $1 and fence = $2 and ${isRunning('runs')} and ${unflushed}`),
+    [lease.runId, lease.fence, sentBytes],
+  );
+}
+
 export interface RunResult extends RunProgress {
   readonly recordsDropped: number;
   readonly recordsRejected: number;
@@ -314,7 +328,6 @@ export async function cancelRuns(
         order by id for no key update
      )
      , cancelled as (
-       -- The lease stays to be seen: until its end a worker may be ending its uploads itself.
        update runs set ${move('cancelled')}, finished_at = now(), last_updated_at = now(), lease_holder = null
          from locked where runs.id = locked.id returning runs.id
      )

@@ -231,8 +231,7 @@ export async function measurePlaces(sql: Sql, exportId: string): Promise<ExportP
                              and l.key in (select f ->> 'key' from jsonb_array_elements(c.files || c.rejected_files) f))
         group by 1
      ), uploaded as (
-       select u.destination_version as version, count(*) as uploads from uploads u join runs r on r.id = u.run_id
-        where r.export_id = $1 group by 1
+       select destination_version as version, 1 as uploads from upload_places where export_id = $1
      )
      select e.id as "exportId", e.name as "exportName", p.version, e.destination_type as type, p.config,
             coalesce(c.files, 0)::bigint as files, coalesce(c.manifests, 0) as manifests, coalesce(c.rows, 0)::bigint as rows,

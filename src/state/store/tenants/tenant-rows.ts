@@ -42,10 +42,7 @@ const exportTables: readonly TenantTable[] = [
     find: `select t.ctid from notification_events v join notification_deliveries t on t.event_id = v.id where v.export_id = $1`,
   },
   by('notification_events', 't.export_id = $1'),
-  {
-    table: 'uploads',
-    find: `select t.ctid from uploads t join runs r on r.id = t.run_id where r.export_id = $1`,
-  },
+  by('upload_places', 't.export_id = $1'),
   { ...by('runs', 't.export_id = $1'), chain: 'chain' },
   by('backfills', 't.export_id = $1'),
   by('guarded_work', 't.id = $1::text'),
@@ -180,8 +177,7 @@ export async function listExportsUnderWay(
 }
 
 /**
- * Ends runs whose worker fell silent while it committed, and lets the sweep abort the uploads of all ended runs: with its
- * uploads aborted, a worker that wakes up completes no file. One that froze after its last file may still put the manifest,
+ * Ends runs whose worker fell silent while it committed, and lets the sweep look for uploads at once: with its uploads aborted, a worker that wakes up completes no file. One that froze after its last file may still put the manifest,
  * but records nothing.
  *
  * @returns whether a live run is left
@@ -204,22 +200,22 @@ export async function endSilentCommits(
     [ids],
   );
   await tx.query(
-    `update uploads u set commit_begun_at = null, collect_after = null from runs r
-      where r.id = u.run_id and ${ofTenant('r.team_id')} and u.commit_begun_at is not null
-        and r.finished_at is not null and (r.lease_expires_at is null or r.lease_expires_at < now())`,
+    `update upload_places p set look_at = now() from batch_exports e
+      where e.id = p.export_id and ${ofTenant('e.team_id')} and p.tries = 0 and p.look_at > now()
+        and not exists (select from runs r where r.export_id = e.id and r.status in ${live})`,
     [organizationId, teamId],
   );
   const left = await tx.query(`select ${ofLive} limit 1`, [organizationId, teamId]);
   return left.length > 0;
 }
 
-/** Whether a tenant has uploads that are neither completed nor aborted. */
+/** Whether a tenant may have uploads that are neither completed nor aborted. */
 export async function hasOpenUploads(
   sql: Sql,
   { organizationId, teamId }: OffboardedTenant,
 ): Promise<boolean> {
   const rows = await sql.query(
-    `select from uploads u join runs r on r.id = u.run_id where ${ofTenant('r.team_id')} limit 1`,
+    `select from upload_places p join batch_exports e on e.id = p.export_id where ${ofTenant('e.team_id')} limit 1`,
     [organizationId, teamId],
   );
   return rows.length > 0;

@@ -1,0 +1,224 @@
+import type { StoredDestination } from '../../../foundation/domain/batch-export.ts';
+import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
+import { parseTime } from '../../../foundation/domain/parse-time.ts';
+import type { DataInterval } from '../../../foundation/domain/time.ts';
+import type { Sql } from '../database/database.ts';
+import { prepared } from '../database/prepared.ts';
+import { intervalOf, isSameInterval } from '../database/times.ts';
+import type { Lease } from '../runs/lease.ts';
+import { isRunning, live, running } from '../runs/run-moves.ts';
+import { isSetAside } from './guarded-work.ts';
+
+/** After these failed looks, over about two days, the sweep leaves a place alone. */
+export const maxLooks = 20;
+
+/** Between two looks at a place where uploads are begun. */
+const pause = `interval '1 hour'`;
+
+/** Seconds until a look that failed is repeated: 5, 10, 20 … up to six hours. */
+const backoff = (tries: string) =>
+  `least(21600, 5 * power(2, least(${tries}, 20))) * interval '1 s'`;
+
+/**
+ * Notes that an attempt may begin uploads, and extends its lease: until the sweep has found that none is left, it looks for
+ * them. Must be durable before the store is asked for the first one.
+ *
+ * @returns false if the lease is lost
+ */
+export async function noteUploads(
+  sql: Sql,
+  lease: Lease & { readonly destinationVersion: number },
+  leaseMs: number,
+): Promise<boolean> {
+  const rows = await sql.query(
+    prepared(`with held as (
+       update runs set lease_expires_at = now() + $4 * interval '1 ms'
+        where id = $1 and fence = $2 and ${isRunning('runs')} returning export_id
+     ), noted as (
+       insert into upload_places as p (export_id, destination_version) select export_id, $3 from held
+       on conflict (export_id, destination_version) do update set notes = p.notes + 1
+     )
+     select from held`),
+    [lease.runId, lease.fence, lease.destinationVersion, leaseMs],
+  );
+  return rows.length === 1;
+}
+
+const due = `upload_places p join batch_exports e on e.id = p.export_id
+  where p.look_at <= now() and not ${isSetAside('abort_uploads', 'p.export_id')}`;
+
+/** Teams with places that the sweep should look at now, in random order. */
+export async function findTeamsToLookAt(sql: Sql, limit: number): Promise<number[]> {
+  const rows = await sql.query<{ teamId: number }>(
+    `select e.team_id as "teamId" from ${due} group by 1 order by random() limit $1`,
+    [limit],
+  );
+  return rows.map(({ teamId }) => teamId);
+}
+
+/** A place that one sweep looks at: one version of the destination of an export. */
+export interface UploadPlace {
+  readonly teamId: number;
+  readonly exportId: string;
+  readonly externalId: string;
+  readonly model: string;
+  readonly destination: StoredDestination;
+  readonly destinationVersion: number;
+  /** How often attempts have noted it. */
+  readonly notes: number;
+  /** Whether a run of the export is live: it may begin an upload at any time. */
+  readonly isBusy: boolean;
+  /** Looks since the last one that did not fail, with this one. */
+  readonly tries: number;
+}
+
+/** Takes one place of a team. No other sweep takes it before `lookMs` are over, also if this worker dies. */
+export async function takeUploadPlace(
+  sql: Sql,
+  teamId: number,
+  lookMs: number,
+): Promise<UploadPlace | null> {
+  const [row] = await sql.query<Omit<UploadPlace, 'destination'> & StoredDestination>(
+    `with chosen as (
+       select p.export_id, p.destination_version from ${due} and e.team_id = $1
+        order by p.look_at limit 1 for update of p skip locked
+     ), taken as (
+       update upload_places p set tries = p.tries + 1, look_at = now() + $2 * interval '1 ms' + ${backoff('p.tries')}
+         from chosen where p.export_id = chosen.export_id and p.destination_version = chosen.destination_version returning p.*
+     )
+     select e.team_id as "teamId", e.id as "exportId", o.external_id as "externalId", e.model, e.destination_type as type,
+            case when f.version is null then e.destination_config else f.destination_config end as config,
+            case when f.version is null then e.destination_secrets else f.destination_secrets end as secrets,
+            t.destination_version as "destinationVersion", t.notes, t.tries,
+            exists (select from runs r where r.export_id = e.id and r.status in ${live}) as "isBusy"
+       from taken t join batch_exports e on e.id = t.export_id join projects o on o.id = e.team_id
+       left join former_destinations f on f.export_id = e.id and f.version = t.destination_version`,
+    [teamId, lookMs],
+  );
+  if (!row) return null;
+  const { type, config, secrets, ...place } = row;
+  return { ...place, destination: { type, config, secrets } };
+}
+
+type Looked = Pick<UploadPlace, 'exportId' | 'destinationVersion' | 'notes' | 'isBusy' | 'tries'>;
+
+const ofPlace = 'export_id = $1 and destination_version = $2';
+
+/**
+ * Records how a look ended. `clean`: no upload of ours was left. The place is forgotten then, unless an upload may have begun
+ * since the list was made. `not tried`: it is due again.
+ */
+export async function endLook(
+  sql: Sql,
+  { exportId, destinationVersion, notes, isBusy, tries }: Looked,
+  end: 'clean' | 'some left' | 'failed' | 'not tried',
+): Promise<void> {
+  const ids = [exportId, destinationVersion];
+  if (end === 'clean' && !isBusy) {
+    const forgotten = await sql.query(
+      `delete from upload_places where ${ofPlace} and notes = $3 returning export_id`,
+      [...ids, notes],
+    );
+    if (forgotten.length > 0) return;
+  }
+  const after = { failed: backoff('$3::int - 1'), 'not tried': `interval '5 s'` };
+  await sql.query(
+    `update upload_places set tries = $3::int, look_at = now() + ${end === 'failed' || end === 'not tried' ? after[end] : pause}
+      where ${ofPlace}`,
+    [...ids, end === 'failed' ? tries : 0],
+  );
+}
+
+/** The sweep leaves the place alone. */
+export async function forgetUploadPlace(
+  sql: Sql,
+  { exportId, destinationVersion }: Pick<UploadPlace, 'exportId' | 'destinationVersion'>,
+): Promise<void> {
+  await sql.query(`delete from upload_places where ${ofPlace}`, [exportId, destinationVersion]);
+}
+
+/** What the key of a listed upload says. */
+export interface ListedUpload {
+  readonly key: string;
+  /** The start of an interval; it may be no date. */
+  readonly start: string;
+  readonly generation: number;
+}
+
+/** An upload that an attempt of the export may have begun. */
+export interface JudgedUpload {
+  readonly key: string;
+  readonly interval: DataInterval;
+  /** Whether no attempt of the export can complete it, or it may be aborted all the same. */
+  readonly isAbandoned: boolean;
+  /** Other exports of the team with an attempt that may have it, if their keys are the same. */
+  readonly others: readonly {
+    readonly exportId: string;
+    readonly model: string;
+    readonly config: DestinationConfig;
+  }[];
+}
+
+/** SQL: the files of an interval are replaced at their keys, so a key does not show the attempt. */
+const isInPlace = (run: string) =>
+  `exists (select from receipts c where ${isSameInterval('c', run)} and c.manifest_key is null)`;
+
+/** SQL: the run `r` is of the interval `i`, and its attempt is still going and has the upload `k`, or may have. */
+const holds = `r.data_interval_start = i.data_interval_start and r.data_interval_end = i.data_interval_end
+   and r.status = ${running} and r.lease_expires_at is not null and (r.file_generation <= k.generation or ${isInPlace('r')})`;
+
+/**
+ * SQL: a worker that lost its lease may be completing the upload, and its manifest may still become current. On some stores an
+ * abort at that moment destroys the object. After a day the upload is aborted all the same.
+ */
+const mayBeCommitted = `exists (select from leftover_files l
+   where l.export_id = e.id and l.key = k.key and l.uncommitted and l.noted_at > now() - interval '1 day'
+     and not exists (select from receipts c where ${isSameInterval('c', 'l')} and c.destination_version = l.destination_version
+                        and c.manifest_key = l.manifest_key and c.generation > l.generation))`;
+
+/** SQL: like `mayBeCommitted`, of a file that is replaced at its key. No request is so late. */
+const mayBeReplaced = `exists (select from runs r where r.export_id = e.id and r.data_interval_start = i.data_interval_start
+   and r.data_interval_end = i.data_interval_end and ${isInPlace('r')} and r.finished_at > now() - ${pause})`;
+
+/**
+ * Judges uploads by their keys: a generation belongs to one attempt. To be asked after the store was asked for the list. What
+ * an attempt begins later has a higher generation than any that was given before.
+ *
+ * @returns those with a generation that the export has given to an attempt
+ */
+export async function judgeUploads(
+  sql: Sql,
+  exportId: string,
+  uploads: readonly ListedUpload[],
+): Promise<readonly JudgedUpload[]> {
+  return sql.query<JudgedUpload>(
+    `select k.key, ${intervalOf('i')} as interval,
+            not exists (select from runs r where r.export_id = e.id and ${holds})
+              and (e.deleted_at is not null or not (${mayBeCommitted} or ${mayBeReplaced})) as "isAbandoned",
+            coalesce((select jsonb_agg(jsonb_build_object('exportId', o.id, 'model', o.model, 'config', o.destination_config))
+                        from runs r join batch_exports o on o.id = r.export_id
+                       where r.team_id = e.team_id and r.export_id <> e.id and ${holds}), '[]') as others
+       from jsonb_to_recordset($2::jsonb) as k (key text, start timestamptz, generation int)
+       join batch_exports e on e.id = $1
+       join lateral (
+         select r.data_interval_start, r.data_interval_end, max(r.file_generation) as given from runs r
+          where r.export_id = $1 and r.data_interval_start = k.start group by 1, 2) i on k.generation <= i.given`,
+    [exportId, JSON.stringify(uploads.filter(isStorable))],
+  );
+}
+
+/** A store may list any key: PostgreSQL takes no NUL and no lone surrogate. */
+const isStorable = ({ key, start, generation }: ListedUpload): boolean =>
+  !/[\0\p{Cs}]/u.test(key) && parseTime(start) !== null && generation < 2 ** 31;
+
+/** Runs, of these, that have ended. */
+export async function findEndedRuns(
+  sql: Sql,
+  runIds: readonly string[],
+): Promise<ReadonlySet<string>> {
+  const rows = await sql.query<{ id: string }>(
+    `select id from runs where id = any ($1::uuid[]) and finished_at is not null`,
+    [runIds],
+  );
+  return new Set(rows.map(({ id }) => id));
+}
