@@ -11,11 +11,6 @@ const closeList = 0x5d;
 const openObject = 0x7b;
 const closeObject = 0x7d;
 
-/** Whether a JSON value in UTF-8 is nested deeper than `maxJsonLevels`. Without recursion. */
-export function isTooDeep(json: Uint8Array): boolean {
-  return mayBeTooDeep(json) && new JsonLevels().exceed(json);
-}
-
 /** A quick look: a value with few brackets, as nearly all have, is not deep. */
 export function mayBeTooDeep(json: Uint8Array): boolean {
   // Each level has two brackets.
