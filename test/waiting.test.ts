@@ -20,6 +20,7 @@ const allowed: Readonly<Record<string, string>> = {
   'integration/queue/refused-scripts.test.ts': 'a rate: how often, in the time that passed',
   'security/operator-routes.test.ts': 'a day before today, as the API is asked for it',
   'security/hostile-answers.test.ts': 'the pace of a slow store: that is its work',
+  'security/trials.test.ts': 'how long another tenant waits, as a share of the whole',
   'security/sandbox/escapes.test.ts': 'the text of a plugin that looks for timers',
   'unit/transforms/chain.test.ts': 'steps count their time: that is what it tests',
   'unit/domain/grouped.test.ts': 'the names of the timers that it replaces',

@@ -211,8 +211,7 @@ describe.each(casesOf(testedQueues().slice(0, 1), testedQueues().slice(1)))(
               msg: 'an attempt failed',
             },
           ]);
-          const info = readLines(id).filter(({ level }) => level === 'info');
-          expect(info).toMatchObject([{ msg: 'attempt failed', fault, attempt: 1 }]);
+          expect(await finished(id)).toMatchObject([{ msg: 'attempt failed', fault, attempt: 1 }]);
           expect(JSON.stringify(readLines(id))).not.toMatch(/"stack"|\.[jt]s:\d+/);
         }
       },

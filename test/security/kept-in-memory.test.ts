@@ -56,12 +56,10 @@ const collections: Readonly<Record<string, string>> = {
   'service/worker/lease-keeper.ts #held': 'runs in progress',
   'service/worker/notification-courier.ts #sending': 'two kinds; 64 and 8 deliveries',
   'service/worker/run-jobs.ts #waiting': 'backfills whose runs ended since the last look',
-  'service/worker/run-ports.ts #byUpload': 'uploads of a run',
   'service/admission/small-slots.ts #running': 'WORKER_SMALL_RUNS',
   'service/admission/work-clock.ts #spent': 'projects with runs in the last three seconds',
   'service/admission/work-clock.ts #underWay': 'runs in progress',
   // In a run, a query or a file.
-  'rows/destinations/s3/writer.ts #early': 'parts in flight',
   'rows/destinations/s3/writer.ts #inFlight': 'parts in flight',
   'rows/encoders/parquet/byte-arrays.ts #spares': 'columns of a file',
   'rows/pipeline/erased-files.ts #metrics': 'columns of the files of an interval',
@@ -76,6 +74,8 @@ const collections: Readonly<Record<string, string>> = {
   'rows/transforms/chain-step.ts #errors': 'maxReasons of a step',
   // In `sluice verify`.
   'service/verify/find-strays.ts #last': 'four manifests, whose bytes are bounded',
+  'service/verify/find-strays.ts #markers': 'objects that are listed: mostListed',
+  'service/verify/find-strays.ts #replaced': 'objects that are listed: mostListed',
   'service/verify/places.ts #owners': 'exports of the installation',
   'service/verify/sums.ts #skipped': 'reasons of the code',
 };

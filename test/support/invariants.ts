@@ -52,8 +52,7 @@ async function untilSwept(installation: Installation): Promise<void> {
     // An hour passes.
     await pool.query('update upload_places set look_at = now() where look_at > now()');
     return (
-      (await pool.query(`select from upload_places limit 1`)).rowCount === 0 &&
-      (await pool.query(removable)).rowCount === 0
+      (await pool.query(notSwept)).rowCount === 0 && (await pool.query(removable)).rowCount === 0
     );
   };
   if (await isSwept()) return;
@@ -74,6 +73,10 @@ async function untilSwept(installation: Installation): Promise<void> {
   sweeper?.kill('SIGTERM');
   await sweeper?.waitForExit(40_000);
 }
+
+/** Places that may have uploads. The credentials of a deleted export may never have worked: nothing is there then. */
+const notSwept = `select from upload_places p join batch_exports e on e.id = p.export_id
+  where e.deleted_at is null or p.tries < 3 limit 1`;
 
 /** Files that were replaced and that the sweep removes sooner or later. */
 const removable = `select from leftover_files l join receipts c using (export_id, data_interval_start, data_interval_end, destination_version)

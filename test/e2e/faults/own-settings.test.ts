@@ -55,16 +55,19 @@ describe.skipIf(bin === null)('a role and a database with other settings', () =>
   let server: OwnPostgres;
   let admin: Client;
   let known: ReadonlySet<string>;
+  /** As SQL has them. */
+  let defaults: ReadonlyMap<string, string>;
 
   beforeAll(async () => {
     server = await startOwnPostgres({}, bin);
     admin = new Client({ connectionString: server.adminUrl });
     await admin.connect();
     await admin.query(`create role ${role} login password 'app'`);
-    const { rows } = await admin.query<{ name: string }>(
-      'select lower(name) as name from pg_settings',
+    const { rows } = await admin.query<{ name: string; value: string }>(
+      `select lower(name) as name, case when lower(name) = 'datestyle' then setting else quote_literal(setting) end as value from pg_settings`,
     );
     known = new Set(rows.map(({ name }) => name));
+    defaults = new Map(rows.map(({ name, value }) => [name, value]));
   });
   afterAll(async () => {
     await admin?.end();
@@ -117,7 +120,9 @@ describe.skipIf(bin === null)('a role and a database with other settings', () =>
       const { url, appUrl } = await createDatabase(database);
       await sets(lane.of === 'role' ? `alter role ${role}` : `alter database ${database}`);
       for (const name of [...Object.keys(hostile)].filter((each) => known.has(each)))
-        await admin.query(`alter role postgres in database ${database} set ${name} to default`);
+        await admin.query(
+          `alter role postgres in database ${database} set ${name} = ${defaults.get(name)}`,
+        );
       const pooler = lane.isPooled ? await startPgbouncer(server.adminUrl) : null;
       const installation = await startInstallation({
         queue: lane.queue,

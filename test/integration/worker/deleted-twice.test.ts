@@ -164,7 +164,9 @@ describe('an object that this export did not write', () => {
     expect(await removeFiles(side.context, store.destination, current, tell, signal)).toBe(
       'failed',
     );
-    expect(log.join()).toMatch(/permission to read and delete/);
+    expect(log.join()).toMatch(
+      /Grant the credentials of the export s3:GetObject, s3:PutObject and s3:DeleteObject/,
+    );
     store.server.faults.clear();
     expect(await keys()).toEqual([key]);
     expect(await onRecord(run)).toEqual([key, late]);

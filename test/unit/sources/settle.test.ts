@@ -218,9 +218,9 @@ describe('what another interval has waited for', () => {
     expect(server.seen() - before).toBe(2);
     expect(next.leftMs).toBeGreaterThan(59_000);
     // Longer is.
-    const from = performance.now();
+    const after = server.seen();
     await server.settle(200);
-    expect(performance.now() - from).toBeGreaterThanOrEqual(199);
+    expect(server.seen() - after).toBeGreaterThan(2);
   });
 
   test('in vain is given up by all, also by those that came back', async () => {
