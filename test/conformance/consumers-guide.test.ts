@@ -201,8 +201,8 @@ describe('the consumer’s guide', () => {
     await exportHour({ file_format: format });
     const database = await createEmptyDatabase();
     try {
-      await database.pool.query(commandsOf('postgres', format));
-      const { rows: found } = await database.pool.query({
+      await database.admin.query(commandsOf('postgres', format));
+      const { rows: found } = await database.admin.query({
         text: `SELECT ${columnsOf(textOfPostgres).join(', ')} FROM events`,
         rowMode: 'array',
       });

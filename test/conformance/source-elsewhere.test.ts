@@ -104,8 +104,8 @@ describe('a foreign table', () => {
       drop foreign table if exists shop.filed; drop view if exists shop.through; drop table if exists shop.parted, shop.parent cascade;
       create foreign table shop.filed (id bigint, team int, at timestamptz, v text) server files options (filename '${file}', format 'csv');
       create table shop.parted (id bigint, team int, at timestamptz, v text) partition by range (at);
-      create table shop.near partition of shop.parted for values from ('2024-04-01') to ('2024-05-01');
-      create foreign table shop.of_march partition of shop.parted for values from ('2024-03-01') to ('2024-04-01')
+      create table shop.near partition of shop.parted for values from ('2024-04-01Z') to ('2024-05-01Z');
+      create foreign table shop.of_march partition of shop.parted for values from ('2024-03-01Z') to ('2024-04-01Z')
         server away options (schema_name 'public', table_name 'far');
       create table shop.parent (id bigint, team int, at timestamptz, v text);
       create foreign table shop.heir () inherits (shop.parent) server away options (schema_name 'public', table_name 'far');

@@ -315,7 +315,7 @@ describe.skipIf(!hasBrowser)('the page, in a browser, over the whole service', (
 });
 
 /** As if every scheduled interval up to now were exported. */
-const setMark = `update batch_exports set high_water_mark = date_trunc('hour', now())`;
+const setMark = `update batch_exports set high_water_mark = date_trunc('hour', now(), 'UTC')`;
 
 /** Leaves some rows of a span. */
 const loseRows = `with span as (

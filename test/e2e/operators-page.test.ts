@@ -139,7 +139,7 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
     // As if its run had begun before.
     await site.query(
       `update runs set status = 'Cancelled' where export_id = $1 and status = 'Failed'
-          and data_interval_start = date_trunc('hour', now()) - interval '3 hours'`,
+          and data_interval_start = date_trunc('hour', now(), 'UTC') - interval '3 hours'`,
       [id],
     );
   });
@@ -176,7 +176,7 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
     expect(begun).toMatchObject({ reprocess: 'missing', status: 'Running' });
     await client.post(`${exportsPath}/${id}/backfills/${begun?.id}/cancel`);
     // What the next tests expect is the hour before.
-    const latest = `data_interval_start >= date_trunc('hour', now()) - interval '2 hours'`;
+    const latest = `data_interval_start >= date_trunc('hour', now(), 'UTC') - interval '2 hours'`;
     await site.query(`delete from runs where ${latest}`);
     await site.query(`delete from ticks where ${latest}`);
   });

@@ -2,9 +2,12 @@ import { readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import type { Client } from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { readConfig } from '../../src/foundation/config/config.ts';
 import { settings } from '../../src/foundation/config/settings.ts';
+import { testServer } from '../support/database.ts';
+import { withClient } from '../support/drop-database.ts';
 import {
   backfill,
   createS3Export,
@@ -15,6 +18,7 @@ import {
 import { type Installation, startInstallation } from '../support/installation.ts';
 import { readCommands, runCommands } from '../support/page-commands.ts';
 import { projectRoot } from '../support/processes.ts';
+import { urlOf } from '../support/template-database.ts';
 
 /** Blocks of pages that no other test runs, on one installation, as a person would type them. */
 
@@ -50,6 +54,10 @@ async function type(commands: string, env: Readonly<Record<string, string>> = {}
   return output;
 }
 
+/** Works in the database of the service as the administrator of its server does. The end of the session rolls back what is open. */
+const asAdministrator = (work: (client: Client) => Promise<void>) =>
+  withClient(urlOf(testServer(), new URL(installation.databaseUrl).pathname.slice(1), true), work);
+
 test('notifications.md: a target is created with curl', async () => {
   const [block = ''] = readCommands('notifications.md');
   const project = String(installation.tenant.projectIds[0]);
@@ -68,34 +76,26 @@ test('models.md: a project has the key of the customer, and a role that dumps ca
   const ORG = String(JSON.parse(organization).id);
   expect(await type(block, { ORG })).toMatch(/^tenant_key +6f1d2c3b-5a7e-4c0d-9b1e-2f3a4b5c6d7e$/m);
   const [role = ''] = blocksOf('models.md', 'sql');
-  const client = await installation.pool.connect();
-  try {
+  await asAdministrator(async (client) => {
     // Roles belong to the whole server.
     await client.query(`begin; ${role.replaceAll('dumper', 'dumper_of_pages')}`);
     await client.query('set local role dumper_of_pages');
     await expect(client.query('insert into events (team_id) values (1)')).rejects.toThrow(
       /permission denied/,
     );
-  } finally {
-    await client.query('rollback');
-    client.release();
-  }
+  });
 });
 
 test('security.md: the role of the source reads the rows of the project that is set, and no others', async () => {
   const [block = ''] = blocksOf('security.md', 'sql');
-  const client = await installation.pool.connect();
-  try {
+  await asAdministrator(async (client) => {
     await client.query(
       `begin; create table orders (id int, team_id int); insert into orders values (1, 1), (2, 2);
        ${block.replaceAll('sluice_source', 'source_of_pages')}`,
     );
     await client.query(`set local role source_of_pages; set local sluice.tenant_key = '2'`);
     expect((await client.query('select id from orders')).rows).toEqual([{ id: 2 }]);
-  } finally {
-    await client.query('rollback');
-    client.release();
-  }
+  });
 });
 
 test('transformations.md: the plugin of the page computes, and drops', async () => {

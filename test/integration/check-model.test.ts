@@ -9,6 +9,8 @@ import { checkModel } from '../../src/rows/sources/index.ts';
 import { createEmptyDatabase, type TestDatabase } from '../support/database.ts';
 
 let database: TestDatabase;
+/** As a role that reads, and sees all sessions. */
+let readerUrl: string;
 
 const column = (name: string, sourceType: string, expression: string | null = null) => ({
   name,
@@ -43,14 +45,21 @@ beforeAll(async () => {
     create index on heir (team, at);
     create table days (id bigint, team int not null, at timestamptz not null) partition by range (at)`);
   await database.admin.query(`create role check_model_blind login password 'blind'`);
+  await database.admin.query(
+    `create role check_model_reader login password 'reader' in role pg_read_all_data, pg_read_all_stats`,
+  );
+  const reader = new URL(database.url);
+  reader.username = 'check_model_reader';
+  reader.password = 'reader';
+  readerUrl = reader.href;
 });
 
 afterAll(async () => {
-  await database.admin.query('drop role check_model_blind');
+  await database.admin.query('drop role check_model_blind, check_model_reader');
   await database.drop();
 });
 
-const check = (changes: Partial<Model>, url = database.url) =>
+const check = (changes: Partial<Model>, url = readerUrl) =>
   checkModel(url, { ...good, ...changes }, ['1']);
 
 it('finds nothing wrong with a good model, and says how its rows are found', async () => {
@@ -135,12 +144,12 @@ it('a wrong address of one model leaves the others checked', async () => {
     `models:\n${entry('wrong', 'TWO_HOSTS_URL')}\n${entry('right', 'ONE_HOST_URL')}\n`,
   );
   process.env.TWO_HOSTS_URL = 'postgres://u:s3cret@one,two/db';
-  process.env.ONE_HOST_URL = database.url;
+  process.env.ONE_HOST_URL = readerUrl;
   try {
     const config = readConfig({ MODELS_FILE: file });
     const checked = await checkModels(
       config,
-      async () => database.url,
+      async () => readerUrl,
       ['1'],
       async () => false,
       'SOURCE_DATABASE_URL names several hosts',
@@ -192,7 +201,7 @@ it('the built-in model without its table is no model beside those of the install
   const check = (env: Readonly<Record<string, string>>, isExported = false) =>
     checkModels(
       readConfig(env),
-      async () => database.url,
+      async () => readerUrl,
       ['1'],
       async () => isExported,
     );

@@ -255,7 +255,7 @@ describe('a backend keeps nothing of the values given to', () => {
   /** Bytes that the backend grew by over the last 3,000 values. */
   async function growth(expression: string): Promise<number> {
     const own = new pg.Client({
-      connectionString: database.url,
+      connectionString: database.adminUrl,
       options: '-c search_path=pg_catalog',
     });
     await own.connect();

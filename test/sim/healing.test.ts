@@ -1,8 +1,8 @@
-/** What heals after outages, in virtual time, and changes of the code that these tests must find. */
+/** What heals after outages, in virtual time, and, at night, changes of the code that these tests must find. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { ErrorCode } from '../../src/foundation/domain/errors.ts';
-import { casesOf } from '../support/nightly.ts';
+import { casesOf, isNightly } from '../support/nightly.ts';
 import {
   type Mutant,
   openHealing,
@@ -118,7 +118,7 @@ test.each(casesOf(byDay, byNight).map((outage) => [outage.name, outage] as const
 interface Property extends Scenario {
   readonly name: string;
   readonly check: (played: Played) => void;
-  /** Changes of the code with which it must not be true. */
+  /** Changes of the code with which it must not be true, tried at night. */
   readonly mutants: Readonly<Record<string, Mutant>>;
 }
 
@@ -162,7 +162,7 @@ const properties: readonly Property[] = [
     },
     mutants: {},
   },
-  ...[1, 2].map((concurrency) => ({
+  ...casesOf([1], [2]).map((concurrency) => ({
     name: `an interval that cannot work keeps no other back, ${concurrency} at a time`,
     world: both(storeAway(1, 3), ({ at, hour }) =>
       at === 'source' && hour === 1 ? 'source.row_too_large' : null,
@@ -259,6 +259,7 @@ test.each(properties.map((property) => [property.name, property] as const))(
   '%s',
   async (_name, property) => {
     property.check(await side.play(property));
+    if (!isNightly) return;
     for (const [name, mutant] of Object.entries(property.mutants)) {
       const played = await side.play(property, mutant);
       expect(() => property.check(played), `without notice: ${name}`).toThrow();

@@ -386,7 +386,7 @@ select p.organization_id as "organizationId", w.* from unnest($1::int[]) t (team
           order by data_interval_start limit $3) b
      ) w;
 
--- runs/outbox.ts dispatchRows, dispatch
+-- runs/outbox.ts dispatch
 -- takes $1 bigint, $2 uuid[]
 -- gives runs jsonb
 with taken as (

@@ -75,7 +75,7 @@ async function writeExports(client: PoolClient, { teams, exports }: HistorySize)
        from generate_series(0, $1::int - 1) n
        join (select id, row_number() over (order by id) - 1 as place, count(*) over () as total from projects) t on t.place = n % t.total,
             -- One in fifty is due.
-            lateral (select date_trunc('hour', now()) + (n % 50 <> 0)::int * interval '1 h' as at) due,
+            lateral (select date_trunc('hour', now(), 'UTC') + (n % 50 <> 0)::int * interval '1 h' as at) due,
             lateral (select (extract(epoch from at) * 1000)::bigint as ms) tick`,
     [exports],
   );
@@ -88,7 +88,7 @@ async function writeRuns(client: PoolClient, size: HistorySize, long: string): P
      select e.id, e.team_id, case when ago % 100 = 7 then 'Failed' when ago % 100 = 9 then 'FailedRetryable' else 'Completed' end,
             at, at + interval '1 h', 1, 100, 100, '1:1:', true, '[]', at + interval '1 h', at + interval '1 h', at + interval '61 min', at + interval '61 min'
        from batch_exports e, lateral generate_series(2, case when e.id = $1 then $2::int else $3::int end + 1) ago,
-            lateral (select date_trunc('hour', now()) - ago * interval '1 h' as at) t
+            lateral (select date_trunc('hour', now(), 'UTC') - ago * interval '1 h' as at) t
       order by ago desc, e.name`,
     [long, size.longExportRuns, size.runsPerExport],
   );
@@ -98,7 +98,7 @@ async function writeRuns(client: PoolClient, size: HistorySize, long: string): P
        select id, team_id, case when n <= $1 then 'Starting' else 'Running' end, at, at + interval '1 h', 0,
               case when n > $1 then 'worker' end, case when n > $1 then now() + ((n % 3) - 1) * interval '1 min' end
          from (select *, row_number() over (order by name) as n from batch_exports) e,
-              lateral (select date_trunc('hour', now()) - interval '1 h' as at) t
+              lateral (select date_trunc('hour', now(), 'UTC') - interval '1 h' as at) t
         where n <= $1 + 30 returning *)
      insert into outbox (run_id, team_id, export_id, data_interval_start, ready, dispatched_at)
      select id, team_id, export_id, data_interval_start, true, case when id::text < '2' then clock_timestamp() - interval '1 min' end

@@ -22,6 +22,10 @@ const longest = [
   'test/e2e/faults/pooler.test.ts',
   'test/sim/scheduler.test.ts',
   'test/integration/store/growth.test.ts',
+  'test/e2e/faults/few-connections.test.ts',
+  'test/integration/worker/delivered-rows.test.ts',
+  'test/sim/healing.test.ts',
+  'test/model/commit.test.ts',
 ];
 
 /** In this order; the files of one that shares its modules stay together: only then does one process run many of them. */

@@ -20,7 +20,7 @@ export const filledError = 'destination.denied: Access denied. Allow the key to 
  * 8 and 9 have a hole, and a person paused 10 and 11. The runs are the older, the higher the number.
  */
 export const fillProject = `
-  with hour as materialized (select date_trunc('hour', now()) as at, (extract(epoch from date_trunc('hour', now())) * 1000)::bigint as ms),
+  with hour as materialized (select date_trunc('hour', now(), 'UTC') as at, (extract(epoch from date_trunc('hour', now(), 'UTC')) * 1000)::bigint as ms),
   made as (
     insert into batch_exports (team_id, name, destination_type, destination_config, "interval", schedule, next_tick_at,
            created_at, high_water_mark, last_success_at, failing_since, failure_streak, late_since,

@@ -12,7 +12,7 @@ export const insertRetrying = `with run as (
 export const failFirstTicks = `with due as (
     insert into ticks (export_id, tick_at, data_interval_start, data_interval_end, fate)
     select $1::uuid, at + interval '1 hour', at, at + interval '1 hour', 'ran'
-      from generate_series(4, 5) n, lateral (select date_trunc('hour', now()) - n * interval '1 hour' as at) h
+      from generate_series(4, 5) n, lateral (select date_trunc('hour', now(), 'UTC') - n * interval '1 hour' as at) h
     returning *)
   insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, finished_at)
   select d.export_id, e.team_id, 'Failed', d.data_interval_start, d.data_interval_end, now()
@@ -28,7 +28,7 @@ export const failNextTick = failFirstTicks.replace(
 export const insertHealing = `with due as (
     insert into ticks (export_id, tick_at, data_interval_start, data_interval_end, fate)
     select $1::uuid, at + interval '1 hour', at, at + interval '1 hour', 'ran'
-      from generate_series(4, 5) n, lateral (select date_trunc('hour', now()) - n * interval '1 hour' as at) h
+      from generate_series(4, 5) n, lateral (select date_trunc('hour', now(), 'UTC') - n * interval '1 hour' as at) h
     returning *),
   made as (
     insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, finished_at, error_code, latest_error)

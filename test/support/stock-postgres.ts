@@ -25,11 +25,11 @@ export function findPostgresPrograms(wanted?: number): string | null {
 }
 
 /**
- * The folder of the programs that the tests use; null: the embedded server. TEST_POSTGRES names a folder, or is
- * `debian`; without it they are embedded.
+ * The folder of the programs that the tests use; null: the embedded server. By default they are Debian's, or embedded if
+ * none are installed. TEST_POSTGRES names a folder, or is `embedded`.
  */
 export function choosePrograms(): string | null {
-  const wanted = process.env.TEST_POSTGRES || 'embedded';
+  const wanted = process.env.TEST_POSTGRES || 'debian';
   if (wanted === 'embedded') return null;
   return wanted === 'debian' ? findPostgresPrograms() : wanted;
 }

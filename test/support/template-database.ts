@@ -30,8 +30,7 @@ export function urlOf(server: OwnedServer, database: string, asAdmin = false): s
 }
 
 /**
- * Makes the role that owns the databases of tests. On the embedded server it is a superuser, as the service is there: not all
- * tests know yet how to make roles and sources as an administrator.
+ * Makes the role that owns the databases of tests. On the embedded server it is a superuser, as the service is there.
  */
 export async function prepareOwner(adminUrl: string, isSuperuser = false): Promise<OwnedServer> {
   const prefix = `sluice_test_${randomBytes(4).toString('hex')}_`;

@@ -10,6 +10,7 @@ import {
 } from '../../support/exported-events.ts';
 import { type QueueKind, startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
+import { casesOf } from '../../support/nightly.ts';
 import { ownRedisAvailable } from '../../support/redis.ts';
 import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
 
@@ -19,12 +20,16 @@ interface Lane {
   readonly queue: QueueKind;
 }
 
-const lanes: readonly Lane[] = [
-  { limit: 20, workers: 2, queue: 'redis' },
-  { limit: 8, workers: 2, queue: 'redis' },
-  { limit: 20, workers: 2, queue: 'postgres' },
-  { limit: 8, workers: 1, queue: 'postgres' },
-];
+const lanes: readonly Lane[] = casesOf(
+  [
+    { limit: 8, workers: 2, queue: 'redis' },
+    { limit: 20, workers: 2, queue: 'postgres' },
+  ],
+  [
+    { limit: 20, workers: 2, queue: 'redis' },
+    { limit: 8, workers: 1, queue: 'postgres' },
+  ],
+);
 
 const hours = 6;
 const start = '2024-03-01T00:00:00Z';

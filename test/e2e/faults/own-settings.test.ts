@@ -83,7 +83,9 @@ describe.skipIf(bin === null)('a role and a database with other settings', () =>
     appUrl.password = 'app';
     const client = new Client({ connectionString: url.href });
     await client.connect();
+    // The installation has tables of its own, which a trigger writes.
     await client.query(`alter default privileges grant all on tables to ${role}`);
+    await client.query(`alter default privileges grant usage on schemas to ${role}`);
     await client.end();
     return { url: url.href, appUrl: appUrl.href };
   }
@@ -106,7 +108,7 @@ describe.skipIf(bin === null)('a role and a database with other settings', () =>
     { name: 'of the role, behind PgBouncer', queue: 'redis', of: 'role', isPooled: true },
   ] as const;
 
-  test.runIf(isNightly).each(lanes)(
+  test.each(isNightly ? lanes : lanes.slice(1, 2))(
     '$name: migrates, starts, creates, runs, backfills, verifies',
     async (lane) => {
       if (lane.queue === 'redis' && !ownRedisAvailable()) return;

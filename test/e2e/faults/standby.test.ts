@@ -120,7 +120,7 @@ test('a standby that is allowed without its primary: unsettled, reported as such
   const exportId = await createS3Export(installation, { name: 'allowed' });
   // Within the hours of the look-back.
   const { rows: times } = await primary.query<{ start: Date; end: Date }>(
-    `select date_trunc('hour', now()) - interval '3 h' as start, date_trunc('hour', now()) - interval '2 h' as end`,
+    `select date_trunc('hour', now(), 'UTC') - interval '3 h' as start, date_trunc('hour', now(), 'UTC') - interval '2 h' as end`,
   );
   const range = {
     start: times[0]?.start.toISOString() ?? hour.start,

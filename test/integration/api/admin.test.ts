@@ -163,7 +163,7 @@ describe('causes', () => {
       [made],
     );
     await api.db.query(
-      `insert into holes select id, date_trunc('hour', now()) - n * interval '1 hour', date_trunc('hour', now()) - (n - 1) * interval '1 hour'
+      `insert into holes select id, date_trunc('hour', now(), 'UTC') - n * interval '1 hour', date_trunc('hour', now(), 'UTC') - (n - 1) * interval '1 hour'
          from batch_exports, generate_series(2, 4) n where id = any ($1::uuid[])`,
       [made],
     );
@@ -302,7 +302,7 @@ describe('causes', () => {
     );
     await api.db.query(
       `insert into holes (export_id, data_interval_start, data_interval_end, heals_since)
-       select id, date_trunc('hour', now()) - n * interval '1 hour', date_trunc('hour', now()) - (n - 1) * interval '1 hour', now()
+       select id, date_trunc('hour', now(), 'UTC') - n * interval '1 hour', date_trunc('hour', now(), 'UTC') - (n - 1) * interval '1 hour', now()
          from batch_exports, generate_series(1, 3) n where name like 'Many %'`,
     );
     await api.db.query('analyze batch_exports, holes');

@@ -203,7 +203,7 @@ describe('pause and unpause', () => {
     // The pause began long ago, and no tick came under another gate.
     await api.db.query(
       `update batch_exports set schedule = jsonb_set(schedule, '{gates,0,since}', to_jsonb(
-         (extract(epoch from date_trunc('hour', now()) - interval '5 hours') * 1000)::bigint)) where id = $1`,
+         (extract(epoch from date_trunc('hour', now(), 'UTC') - interval '5 hours') * 1000)::bigint)) where id = $1`,
       [id],
     );
     const { status, body } = await client.post(`${exports}/${id}/unpause`, { backfill: true });
@@ -216,7 +216,7 @@ describe('pause and unpause', () => {
     const { id } = await create({ paused: true });
     await api.db.query(
       `update batch_exports set schedule = jsonb_set(schedule, '{gates,0,since}', to_jsonb(
-         (extract(epoch from date_trunc('hour', now()) - interval '3 hours') * 1000)::bigint)) where id = $1`,
+         (extract(epoch from date_trunc('hour', now(), 'UTC') - interval '3 hours') * 1000)::bigint)) where id = $1`,
       [id],
     );
     // Two requested intervals before the pause have no data; the hour between them was never asked for.
@@ -224,7 +224,7 @@ describe('pause and unpause', () => {
       `insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, finished_at)
        select e.id, e.team_id, 'Failed', at, at + interval '1 hour', now()
          from batch_exports e, generate_series(5, 7, 2) n,
-              lateral (select date_trunc('hour', now()) - n * interval '1 hour' as at) t where e.id = $1`,
+              lateral (select date_trunc('hour', now(), 'UTC') - n * interval '1 hour' as at) t where e.id = $1`,
       [id],
     );
     const path = `${exports}/${id}`;
@@ -246,7 +246,7 @@ describe('pause and unpause', () => {
     expect((await client.get(`${path}/backfills`)).body.results).toEqual([]);
 
     const [range] = await api.db.query<{ start_at: string; end_at: string }>(
-      `select date_trunc('hour', now()) - interval '7 hours' as start_at, date_trunc('hour', now()) as end_at`,
+      `select date_trunc('hour', now(), 'UTC') - interval '7 hours' as start_at, date_trunc('hour', now(), 'UTC') as end_at`,
     );
     const preview = { ...range, reprocess: 'missing', dry_run: true };
     const { intervals } = (await client.post(`${path}/backfill`, preview)).body;

@@ -27,10 +27,10 @@ async function breakInterval(exportId: unknown): Promise<void> {
               heal_failures = 20, heal_after = now() + interval '1 hour' where id = $1
      ), ticked as (
        insert into ticks (export_id, tick_at, data_interval_start, data_interval_end, fate)
-       select $1, at, at - interval '1 hour', at, 'ran' from (select date_trunc('hour', now()) - interval '2 hours' as at) ended
+       select $1, at, at - interval '1 hour', at, 'ran' from (select date_trunc('hour', now(), 'UTC') - interval '2 hours' as at) ended
      )
      insert into holes (export_id, data_interval_start, data_interval_end, heals_since, tries, next_try_at)
-     select $1, at - interval '1 hour', at, now(), 3, now() + interval '1 hour' from (select date_trunc('hour', now()) - interval '2 hours' as at) ended`,
+     select $1, at - interval '1 hour', at, now(), 3, now() + interval '1 hour' from (select date_trunc('hour', now(), 'UTC') - interval '2 hours' as at) ended`,
     [exportId],
   );
 }
@@ -79,7 +79,7 @@ test('a larger number of hours heals what failed within them before, and nothing
   const made = await create({ interval: 'hour', heal_for_hours: 0 });
   await api.db.query(
     `insert into runs (export_id, team_id, data_interval_start, data_interval_end, status, error_code, generation, finished_at)
-     select e.id, e.team_id, date_trunc('hour', now()) - f.hours * interval '1 hour', date_trunc('hour', now()) - (f.hours - 1) * interval '1 hour',
+     select e.id, e.team_id, date_trunc('hour', now(), 'UTC') - f.hours * interval '1 hour', date_trunc('hour', now(), 'UTC') - (f.hours - 1) * interval '1 hour',
             f.status, f.code, f.generation, now()
        from batch_exports e, (values (2, 'FailedRetryable', 'destination.unavailable', 0), (3, 'Failed', 'destination.access_denied', 0),
          (4, 'Failed', 'source.rows_missing', 0), (5, 'Failed', 'destination.access_denied', 0), (5, 'Cancelled', 'run.cancelled', 1),

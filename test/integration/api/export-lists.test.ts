@@ -85,7 +85,7 @@ describe('health', () => {
     expect(await health()).toBe('fine');
     await api.db.query(
       `insert into late_intervals (export_id, data_interval_start, data_interval_end, due_by, missed_at, turn)
-       select $1, at - interval '20 hours', at - interval '19 hours', at, at, 'ours' from (select date_trunc('hour', now()) as at) t`,
+       select $1, at - interval '20 hours', at - interval '19 hours', at, at, 'ours' from (select date_trunc('hour', now(), 'UTC') as at) t`,
       [made.id],
     );
     expect(await health()).toBe('late');
@@ -112,7 +112,7 @@ describe('health', () => {
       api.db.query(
         `insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, latest_error, error_code)
          select id, team_id, 'Running', at, at + interval '1 hour', $3 || ': It said so.', $3
-           from batch_exports, lateral (select date_trunc('hour', now()) - $2 * interval '1 hour' as at) t where id = $1`,
+           from batch_exports, lateral (select date_trunc('hour', now(), 'UTC') - $2 * interval '1 hour' as at) t where id = $1`,
         [id, ago, error],
       );
     const read = async () => {

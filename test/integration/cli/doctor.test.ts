@@ -331,7 +331,7 @@ test('the API at SLUICE_URL, from a machine without a database', async () => {
 
 test('a fault of a source has the words of models check and of a run, and hides no other model', async () => {
   const database = await createEmptyDatabase();
-  const shop = await openSourceCase({ url: database.url, stop: () => database.drop() });
+  const shop = await openSourceCase({ url: database.adminUrl, stop: () => database.drop() });
   const folder = await mkdtemp(path.join(tmpdir(), 'sluice-models-'));
   onTestFinished(async () => {
     await rm(folder, { recursive: true });

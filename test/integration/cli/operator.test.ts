@@ -282,7 +282,7 @@ test('delivery shows a record that a customer can be sent, as text, JSON and CSV
   const id = stored?.id ?? '';
   await allowBriefReceipts(api.db);
   await api.db.query(
-    `with at as (select date_trunc('hour', now()) - n * interval '1 hour' as hour, n from generate_series(2, 3) n), due as (
+    `with at as (select date_trunc('hour', now(), 'UTC') - n * interval '1 hour' as hour, n from generate_series(2, 3) n), due as (
        insert into ticks (export_id, tick_at, data_interval_start, data_interval_end, fate)
        select $1, hour, hour - interval '1 hour', hour, 'ran' from at
      ), run as (

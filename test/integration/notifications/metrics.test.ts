@@ -221,7 +221,7 @@ test('operators see the ten tenants that workers spend most on; others see nothi
   }
   const [, second] = tenants;
   await api.db.query(
-    `insert into worker_seconds values ($1, date_trunc('hour', now()) - interval '3 hours', 1000)`,
+    `insert into worker_seconds values ($1, date_trunc('hour', now(), 'UTC') - interval '3 hours', 1000)`,
     [second?.projectIds[0]],
   );
   await addWorkerSeconds(api.db, new Map([[2_000_000_000, 1]]));

@@ -57,7 +57,7 @@ async function addWaiting(interval: number, ofAll = false): Promise<void> {
     `with made as (
        insert into runs (export_id, team_id, data_interval_start, data_interval_end)
        select e.id, e.team_id, at, at + interval '1 hour'
-         from batch_exports e, lateral (select date_trunc('hour', now()) - $1 * interval '1 hour' as at) t
+         from batch_exports e, lateral (select date_trunc('hour', now(), 'UTC') - $1 * interval '1 hour' as at) t
         where e.id = $2 or $3
        returning *
      )
@@ -121,19 +121,20 @@ async function executeTen(): ReturnType<typeof execute> {
 }
 
 it('a run reads few rows of our tables while no other one waits, and about as many beside thousands that became due since then', async () => {
-  // It keeps the plans of all statements.
-  await start(1);
+  // Each connection keeps the plans of its statements.
+  await start(10);
   await addExports();
   await addEndedBurst();
   await side.db.query('vacuum analyze runs, outbox, batch_exports');
   const alone = await executeTen();
-  const read = sum(alone.dispatched) + sum(alone.executed);
-  expect(read, JSON.stringify(alone)).toBeLessThan(200);
+  expect(sum(alone.dispatched) + sum(alone.executed), JSON.stringify(alone)).toBeLessThan(200);
   await addWaiting(30, true);
   const beside = await execute();
-  // It looks at the runs that it chooses among: about two for each slot.
-  const more = sum(beside.dispatched) + sum(beside.executed) - read;
-  expect(more, JSON.stringify({ alone, beside })).toBeLessThan(500);
+  const counts = JSON.stringify({ alone, beside });
+  expect(sum(beside.executed), counts).toBeLessThan(100);
+  // It looks at the runs that it chooses among, about two for each slot. It marks those that it chose by their index, or in one look
+  // through the outbox: PostgreSQL takes whichever reads fewer pages.
+  expect(sum(beside.dispatched), counts).toBeLessThan(2_000 + 200);
 });
 
 it('a worker reads as few if its plans were made when the service was new, or when nothing waited', async () => {

@@ -157,7 +157,7 @@ it('the schedule of an export that fails asks nothing: its intervals heal with t
   const before = place.requests;
   await side.db.query(
     `insert into runs (export_id, team_id, data_interval_start, data_interval_end)
-     select id, team_id, date_trunc('hour', now()), date_trunc('hour', now()) + interval '1 hour' from batch_exports where id = $1`,
+     select id, team_id, date_trunc('hour', now(), 'UTC'), date_trunc('hour', now(), 'UTC') + interval '1 hour' from batch_exports where id = $1`,
     [id],
   );
   const fresh = (await listRuns(side.db, id)).find(({ status }) => status === 'Starting');

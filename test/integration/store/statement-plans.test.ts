@@ -49,7 +49,7 @@ beforeAll(async () => {
     `with made as (
        insert into runs (export_id, team_id, data_interval_start, data_interval_end)
        select e.id, e.team_id, at, at + interval '1 hour'
-         from batch_exports e, lateral (select date_trunc('hour', now()) - interval '30 hours' as at) t returning *
+         from batch_exports e, lateral (select date_trunc('hour', now(), 'UTC') - interval '30 hours' as at) t returning *
      )
      insert into outbox (run_id, team_id, export_id, data_interval_start, available_at, ready, small)
      select id, team_id, export_id, data_interval_start, now(), true, true from made`,

@@ -1,6 +1,6 @@
 import type { QueuedRun } from '../../../foundation/domain/run.ts';
 import type { Sql } from '../database/database.ts';
-import { anyNumber, isAny, prepared, unflushed } from '../database/prepared.ts';
+import { anyNumber, isAny, unflushed } from '../database/prepared.ts';
 import { hasNotEnded, running } from './run-moves.ts';
 import { instantOf, isTime, longerThanAnyWait } from '../database/times.ts';
 import { capacityNow, smallCapacityNow } from './workers.ts';
@@ -251,14 +251,15 @@ export interface EnqueuedRun {
   readonly small: boolean;
 }
 
-const dispatchRows = prepared(`with taken as (
+/** Planned each time, for what is in the outbox now: a plan of an empty one reads all that waits. */
+const dispatchRows = `with taken as (
        update dispatch_turn set turn = turn + 1, taken_at = now() where turn = $1 and ${unflushed} returning turn
      ), marked as (
        update outbox set dispatched_at = clock_timestamp(), times_enqueued = times_enqueued + 1 from taken
         where run_id = any ($2::uuid[]) and dispatched_at is null returning run_id, times_enqueued, small
      )
      select coalesce((select jsonb_agg(jsonb_build_object('runId', run_id, 'timesEnqueued', times_enqueued, 'small', small and ${smallCapacityNow} > 0)) from marked), '[]') as runs
-       from taken`);
+       from taken`;
 
 /**
  * Notes that runs are enqueued, which were chosen in this turn. If the database dies in the next moment, they
