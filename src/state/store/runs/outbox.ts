@@ -79,7 +79,7 @@ export interface SlotLimits {
   readonly small: boolean;
   /** Runs that are queued. */
   readonly queued: number;
-  /** Runs in flight of one organization; null: no limit. */
+  /** Runs in flight of one organization; null: any number. */
   readonly share: number | null;
   /** The same if it has company and must leave room. */
   readonly crowdedShare: number;
