@@ -290,8 +290,8 @@ export const mutants = [
   {
     name: 'dispatch: two dispatchers choose at once',
     file: 'src/state/store/runs/outbox.ts',
-    find: 'where ${unflushed} for update`',
-    replace: 'where ${unflushed}`',
+    find: '} for update`',
+    replace: '}`',
     test: `${store}/overtaken.test.ts`,
   },
   {
