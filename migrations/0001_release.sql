@@ -387,6 +387,8 @@ create index outbox_dispatched on outbox (dispatched_at) where dispatched_at is 
 -- One row that a dispatcher locks while it chooses: a choice is only right if it sees what all before it have chosen.
 create table dispatch_turn (
   only_row boolean primary key default true check (only_row),
+  -- How many choices have enqueued runs.
+  turn bigint not null default 0,
   -- When runs were last enqueued: the readiness of the service shows a dispatcher that makes no progress.
   taken_at timestamptz not null default now()
 );

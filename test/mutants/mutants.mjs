@@ -29,10 +29,10 @@ export const mutants = [
   },
   {
     name: 'scheduling: one tenant may have every slot',
-    file: 'src/service/admission/fairness.ts',
-    find: 'slots >= sharedFrom ? slots - 1',
-    replace: 'slots >= sharedFrom ? slots',
-    test: 'test/unit/admission/fairness.test.ts',
+    file: 'src/state/store/runs/outbox.ts',
+    find: 'then slots - 1 end',
+    replace: 'then slots end',
+    test: 'test/security/tenant-slots.test.ts',
   },
   {
     name: 'scheduling: backfills go before live runs',
@@ -288,10 +288,10 @@ export const mutants = [
     test: `${store}/burst-plans.test.ts`,
   },
   {
-    name: 'dispatch: two dispatchers choose at once',
+    name: 'dispatch: a dispatcher that waited for another one does not see its choice',
     file: 'src/state/store/runs/outbox.ts',
-    find: '} for update`',
-    replace: '}`',
+    find: '(select turn from held) = (select turn from dispatch_turn)',
+    replace: '(select turn from held) is not null',
     test: `${store}/overtaken.test.ts`,
   },
   {

@@ -34,7 +34,7 @@ const edits: Partial<Record<Defect, readonly [RegExp, string]>> = {
 };
 
 export interface FaultyDatabase extends Database {
-  /** The next statement or transaction ends so; with `text`, the next one that contains it. */
+  /** The next statement or transaction ends so; with `text`, the next statement that contains it. */
   failNext(outcome: Outcome, text?: string): void;
   /** Whether the defect's SQL was met at all: an edit that fits no statement any more finds nothing. */
   readonly edited: () => boolean;
@@ -62,40 +62,35 @@ export function faultyDatabase(real: Database, defect: Defect | null): FaultyDat
     remembered.set(exportId, row);
     return before ?? row;
   };
-  const takeOutcome = (): Outcome => {
+  const endAs = async <T>(work: (outcome: Outcome) => Promise<T>): Promise<T> => {
     const outcome = next;
     next = 'done';
-    return outcome;
+    const result = await work(outcome);
+    if (outcome !== 'done') throw new Unheard();
+    return result;
   };
-  const isAwaited = (text: string) => awaited === undefined || text.includes(awaited);
   return {
     failNext(outcome, text) {
       next = outcome;
       awaited = text;
     },
     edited: () => edited,
-    async query<Row extends object>(text: string, values?: readonly unknown[]) {
-      const outcome = isAwaited(text) ? takeOutcome() : 'done';
-      const rows = outcome === 'lost' ? [] : await withDefect(real).query<Row>(text, values);
-      if (outcome !== 'done') throw new Unheard();
-      return rows;
-    },
-    async transaction<T>(work: (tx: Sql) => Promise<T>) {
-      let outcome: Outcome = awaited === undefined ? takeOutcome() : 'done';
-      const result = await real.transaction(async (tx) => {
-        const inner = withDefect(tx);
-        const done = await work({
-          query(text, values) {
-            if (awaited !== undefined && isAwaited(text)) outcome = takeOutcome();
-            return inner.query(text, values);
-          },
-        });
-        if (outcome === 'lost') throw new Unheard();
-        return done;
-      });
-      if (outcome !== 'done') throw new Unheard();
-      return result;
-    },
+    query: <Row extends object>(text: string, values?: readonly unknown[]) =>
+      awaited !== undefined && !text.includes(awaited)
+        ? withDefect(real).query<Row>(text, values)
+        : endAs<Row[]>((outcome) =>
+            outcome === 'lost' ? Promise.resolve([]) : withDefect(real).query<Row>(text, values),
+          ),
+    transaction: (work) =>
+      awaited !== undefined
+        ? real.transaction((tx) => work(withDefect(tx)))
+        : endAs((outcome) =>
+            real.transaction(async (tx) => {
+              const result = await work(withDefect(tx));
+              if (outcome === 'lost') throw new Unheard();
+              return result;
+            }),
+          ),
     close: () => real.close(),
   };
 }

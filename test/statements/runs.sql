@@ -295,46 +295,46 @@ update outbox set ready = true, available_at = least(available_at, now()) where 
        union all
        (select run_id from outbox where not ready and available_at > now() + interval '65 minutes' limit 10000)));
 
--- runs/outbox.ts lockDispatch
--- gives large integer, small integer
-select (select coalesce(sum(capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s') as large, (select coalesce(sum(small_capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s') as small from dispatch_turn where set_config('synchronous_commit', 'off', true) is not null for update;
-
 -- runs/outbox.ts takeRuns
--- takes $1 jsonb, $2 integer, $3 integer, $4 integer, $5 uuid[]
--- gives runs jsonb, organizationIds uuid[]
-with seen as materialized (
-       select *, small and $2::int is not null as is_small, case when small then coalesce($2, 1) else 1 end as per_turn from (
+-- takes $1 integer, $2 integer, $3 uuid[]
+-- gives runs jsonb, organizationIds uuid[], smallSlots integer, isCurrent boolean
+with held as materialized (select turn from dispatch_turn where set_config('synchronous_commit', 'off', true) is not null for update
+     ), slots as (select *, least(share, greatest(per_turn, slots / 8)) as crowded, greatest(1, slots / 4) as healing from (
+         select *, case when slots >= 4 then slots - 1 end as share
+           from (values (false, (select coalesce(sum(capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s'), 1), (true, (select coalesce(sum(small_capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s'), 4)) v (is_small, slots, per_turn)) s
+     ), seen as materialized (
+       select *, small and (select coalesce(sum(small_capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s') > 0 as is_small from (
          select 0 as stage, id as run_id, team_id, export_id, small, heals, coalesce(backfill_id, case when heals then export_id end) is not null as behind, data_interval_start as start
            from runs where status = 'Running' and lease_expires_at > now()
          union all
          select 1, run_id, team_id, export_id, small, heals, backfill_id is not null, data_interval_start from outbox where dispatched_at is not null and (select r.status not in ('Completed', 'Failed', 'FailedRetryable', 'Cancelled') from runs r where r.id = outbox.run_id)
          union all
-         select 2, run_id, team_id, export_id, small, heals, backfill_id is not null, data_interval_start from outbox where ready and dispatched_at is null
+         select 2, run_id, team_id, export_id, small, heals, backfill_id is not null, data_interval_start from outbox where ready and dispatched_at is null and (select turn from held) = (select turn from dispatch_turn)
        ) r join (select id as team_id, organization_id from projects) p using (team_id)
      ), active as materialized (select distinct organization_id from seen
      ), of_export as (
-       select *, row_number() over (partition by export_id, behind order by stage, start, run_id) as n from seen
+       select *, row_number() over (partition by export_id, behind order by stage, start, run_id) as n from seen join slots using (is_small)
      ), of_project as (
-       select *, row_number() over (partition by team_id, is_small order by stage, behind, start, team_id, run_id) as nth from of_export where stage < 2 or behind or n <= $3::int
+       select *, row_number() over (partition by team_id, is_small order by stage, behind, start, team_id, run_id) as nth from of_export where stage < 2 or behind or n <= $1::int
      ), of_organization as (
-       select *, row_number() over w as number, (row_number() over w - 1) / per_turn as turn from of_project where stage < 2 or nth <= $4::int
+       select *, row_number() over w as number, (row_number() over w - 1) / per_turn as turn from of_project where stage < 2 or nth <= $2::int
        window w as (partition by organization_id, is_small order by stage, (nth - 1) / per_turn, behind, start, team_id, run_id)
      ), of_healing as (
        select *, count(*) filter (where heals) over (partition by is_small order by stage, turn, behind, start, team_id, run_id) as healed
-         from of_organization join jsonb_to_recordset($1::jsonb) as s (is_small boolean, queued int, share int, crowded int, healing int) using (is_small)
-        where stage < 2 or number <= case when $5::uuid[] is not null and (select count(*) > 1 from (select * from active union select unnest($5)) a) then crowded else coalesce(share, number) end
+         from of_organization
+        where stage < 2 or number <= case when $3::uuid[] is not null and (select count(*) > 1 from (select * from active union select unnest($3)) a) then crowded else coalesce(share, number) end
      ), placed as (
        select *, count(*) filter (where stage > 0) over (partition by is_small order by stage, turn, behind, start, team_id, run_id) as place from of_healing where stage < 2 or not heals or healed <= healing
-     ), chosen as materialized (select run_id, is_small, place from placed where stage = 2 and place <= queued
+     ), chosen as materialized (select run_id, is_small, place from placed where stage = 2 and place <= 2 * slots
      ), free as (
        select run_id from outbox where run_id = any (array(select run_id from chosen)) and ready and dispatched_at is null for update skip locked
      ), marked as (
        update outbox set dispatched_at = clock_timestamp(), times_enqueued = times_enqueued + 1
         where run_id = any (array(select run_id from free)) returning run_id, times_enqueued
-     ), noted as (update dispatch_turn set taken_at = now() where exists (select from marked))
+     ), noted as (update dispatch_turn set turn = turn + 1, taken_at = now() where exists (select from marked))
      select coalesce((select jsonb_agg(jsonb_build_object('runId', run_id, 'timesEnqueued', times_enqueued, 'small', is_small) order by is_small, place)
                         from marked join chosen using (run_id)), '[]') as runs,
-            array(select organization_id from active) as "organizationIds";
+            array(select organization_id from active) as "organizationIds", (select coalesce(sum(small_capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s') as "smallSlots", (select turn from held) = (select turn from dispatch_turn) as "isCurrent";
 
 -- runs/outbox.ts markDispatched
 -- takes $1 uuid[]

@@ -1,15 +1,14 @@
 import {
   type EnqueuedRun,
   findUnanswered,
-  lockDispatch,
   markDispatched,
   markReady,
+  type TakenRuns,
   takeRuns,
   unmarkDispatched,
 } from '../../state/store/runs/outbox.ts';
 import type { Context } from '../use-cases/context.ts';
 import type { Crowd } from './crowd.ts';
-import { limitsOf, smallRunsPerTurn } from './fairness.ts';
 
 /** A run that is unclaimed after this time is enqueued again: the queue may have lost it. */
 const enqueueAgainAfterMs = 5_000;
@@ -67,16 +66,7 @@ export async function dispatchWaiting(
   enqueue: Enqueue,
   crowd?: Crowd,
 ): Promise<number> {
-  const { maxRunsPerExport: perExport, maxRunsPerTenant: perProject } = context.policy;
-  const { runs, organizationIds, smallSlots } = await context.db.transaction(async (tx) => {
-    const capacity = await lockDispatch(tx);
-    const taken = await takeRuns(tx, {
-      slots: limitsOf(capacity),
-      smallPerTurn: capacity.small > 0 ? smallRunsPerTurn : null,
-      ...{ perExport, perProject, company: crowd?.company() ?? null },
-    });
-    return { ...taken, smallSlots: capacity.small };
-  });
+  const { runs, organizationIds, smallSlots } = await take(context, crowd);
   crowd?.see(organizationIds);
   if (runs.length === 0) return 0;
   try {
@@ -89,6 +79,17 @@ export async function dispatchWaiting(
     throw error;
   }
   return runs.length;
+}
+
+/**
+ * Chooses once more if another dispatcher has chosen meanwhile. If that happens twice, the second one has seen what this one saw first,
+ * since it began to look after the first one had chosen.
+ */
+async function take({ db, policy }: Context, crowd?: Crowd): Promise<TakenRuns> {
+  const { maxRunsPerExport: perExport, maxRunsPerTenant: perProject } = policy;
+  const rules = { perExport, perProject, company: crowd?.company() ?? null };
+  const taken = await takeRuns(db, rules);
+  return taken.isCurrent ? taken : takeRuns(db, rules);
 }
 
 /**

@@ -3,12 +3,8 @@
 import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
 import { beforeAll, beforeEach, expect, it } from 'vitest';
-import { limitsOf, smallRunsPerTurn } from '../../../src/service/admission/fairness.ts';
-import {
-  type DispatchRules,
-  lockDispatch,
-  takeRuns,
-} from '../../../src/state/store/runs/outbox.ts';
+import { type DispatchRules, takeRuns } from '../../../src/state/store/runs/outbox.ts';
+import { reportWorker } from '../../../src/state/store/runs/workers.ts';
 import { createExportOfThePast } from '../../support/run-side.ts';
 import { createTenant } from '../../support/tenants.ts';
 import { useRunSide } from '../../support/use-run-side.ts';
@@ -85,14 +81,24 @@ async function add(runs: readonly Run[]): Promise<void> {
   );
 }
 
-const take = (rules: DispatchRules) =>
-  side.db.transaction(async (tx) => {
-    await lockDispatch(tx);
-    return takeRuns(tx, rules);
-  });
+/** The slots of the workers. */
+interface Slots {
+  readonly large: number;
+  readonly small: number;
+}
 
 /** A small run uses a slot for small runs, if there are any. */
-const usesSmall = (run: Run, { smallPerTurn }: DispatchRules) => run.small && smallPerTurn !== null;
+const usesSmall = (run: Run, { small }: Slots) => run.small && small > 0;
+
+/** The limits of those that use the same kind of slots. */
+function limitsFor(run: Run, slots: Slots) {
+  const count = usesSmall(run, slots) ? slots.small : slots.large;
+  const perTurn = usesSmall(run, slots) ? 4 : 1;
+  const share = count >= 4 ? count - 1 : Number.POSITIVE_INFINITY;
+  const crowded = Math.min(share, Math.max(perTurn, Math.floor(count / 8)));
+  const healing = Math.max(1, Math.floor(count / 4));
+  return { perTurn, share, crowded, healing, queued: 2 * count };
+}
 
 /** Live before backfill, then the oldest interval. */
 function compare(a: Run, b: Run): number {
@@ -105,17 +111,16 @@ function compare(a: Run, b: Run): number {
 }
 
 /** Looks at one run after the other, and counts all before it anew. */
-function chooseNaively(world: readonly Run[], rules: DispatchRules): readonly Run[] {
+function chooseNaively(world: readonly Run[], rules: DispatchRules, slots: Slots): readonly Run[] {
   const inFlight = world.filter(({ stage }) => stage < 2);
-  const sameSlots = (a: Run, b: Run) => usesSmall(a, rules) === usesSmall(b, rules);
-  const limitsFor = (run: Run) => rules.slots.find(({ small }) => small === usesSmall(run, rules));
-  const perTurn = (run: Run) => (usesSmall(run, rules) ? (rules.smallPerTurn ?? 1) : 1);
+  const sameSlots = (a: Run, b: Run) => usesSmall(a, slots) === usesSmall(b, slots);
+  const limits = (run: Run) => limitsFor(run, slots);
   type Candidate = readonly [run: Run, turn: number];
   /** Keeps those that have fewer like them before them than the limit. Their turn is of this step. */
   const keep = (
     runs: readonly Candidate[],
     isLike: (before: Run, run: Run) => boolean,
-    limitOf: (run: Run) => number | null | undefined,
+    limitOf: (run: Run) => number | null,
   ): readonly Candidate[] => {
     const kept: Candidate[] = [];
     const sorted = runs.toSorted(([a, one], [b, other]) => one - other || compare(a, b));
@@ -123,7 +128,8 @@ function chooseNaively(world: readonly Run[], rules: DispatchRules): readonly Ru
       const before = [...inFlight, ...kept.map(([other]) => other)].filter((other) =>
         isLike(other, run),
       ).length;
-      if (before < (limitOf(run) ?? Infinity)) kept.push([run, Math.floor(before / perTurn(run))]);
+      if (before < (limitOf(run) ?? Infinity))
+        kept.push([run, Math.floor(before / limits(run).perTurn)]);
     }
     return kept;
   };
@@ -147,14 +153,14 @@ function chooseNaively(world: readonly Run[], rules: DispatchRules): readonly Ru
   const inTurn = keep(
     ofProjects,
     (a, b) => a.organizationId === b.organizationId && sameSlots(a, b),
-    (run) => (isCrowded ? limitsFor(run)?.crowdedShare : limitsFor(run)?.share),
+    (run) => (isCrowded ? limits(run).crowded : limits(run).share),
   );
   const healthy = inSameTurns(
     inTurn,
     keep(
       inTurn,
       (a, b) => a.lane === 'heals' && b.lane === 'heals' && sameSlots(a, b),
-      (run) => (run.lane === 'heals' ? limitsFor(run)?.healing : null),
+      (run) => (run.lane === 'heals' ? limits(run).healing : null),
     ),
   );
   const chosen = inSameTurns(
@@ -162,10 +168,10 @@ function chooseNaively(world: readonly Run[], rules: DispatchRules): readonly Ru
     keep(
       healthy,
       (a, b) => a.stage > 0 && sameSlots(a, b),
-      (run) => limitsFor(run)?.queued,
+      (run) => limits(run).queued,
     ),
   );
-  const isSmall = ([run]: Candidate) => Number(usesSmall(run, rules));
+  const isSmall = ([run]: Candidate) => Number(usesSmall(run, slots));
   return chosen
     .toSorted((a, b) => isSmall(a) - isSmall(b) || a[1] - b[1] || compare(a[0], b[0]))
     .map(([run]) => run);
@@ -179,7 +185,7 @@ const anyRun = fc.record({
   start: fc.nat({ max: 20 }),
 });
 const anyRules = fc.record({
-  capacity: fc.record({ large: fc.nat({ max: 9 }), small: fc.nat({ max: 12 }) }),
+  slots: fc.record({ large: fc.nat({ max: 9 }), small: fc.nat({ max: 12 }) }),
   perExport: fc.integer({ min: 1, max: 4 }),
   perProject: fc.integer({ min: 1, max: 8 }),
   company: fc.constantFrom<(readonly string[] | null)[]>(null, null, [], [randomUUID()]),
@@ -190,20 +196,19 @@ it('P16 the choice is that of one who looks at one run after the other, and pass
     fc.asyncProperty(
       fc.array(anyRun, { maxLength: 60 }),
       anyRules,
-      async (drawn, { capacity, ...limits }) => {
+      async (drawn, { slots, ...limits }) => {
         const world = drawn.map(({ export: at, ...run }, n): Run => {
           const runId = `00000000-0000-4000-8000-${String((n * 7919) % 10_007).padStart(12, '0')}`;
           return { ...(exports[at] as Export), ...run, runId };
         });
-        const smallPerTurn = capacity.small > 0 ? smallRunsPerTurn : null;
-        const rules = { ...limits, slots: limitsOf(capacity), smallPerTurn };
         await clear();
+        await reportWorker(side.db, 'one', slots.large, slots.small);
         await add(world);
-        const { runs, organizationIds } = await take(rules);
-        const expected = chooseNaively(world, rules);
+        const { runs, organizationIds } = await takeRuns(side.db, limits);
+        const expected = chooseNaively(world, limits, slots);
         expect(runs.map(({ runId }) => runId)).toEqual(expected.map(({ runId }) => runId));
         expect(runs.map(({ small }) => small)).toEqual(
-          expected.map((run) => usesSmall(run, rules)),
+          expected.map((run) => usesSmall(run, slots)),
         );
         expect(new Set(organizationIds)).toEqual(
           new Set(world.map(({ organizationId }) => organizationId)),
@@ -217,8 +222,8 @@ it('P16 the choice is that of one who looks at one run after the other, and pass
         }
         // Those are queued now, and the next choice goes on.
         const queued = world.map((run) => (expected.includes(run) ? { ...run, stage: 1 } : run));
-        const next = chooseNaively(queued as readonly Run[], rules);
-        expect((await take(rules)).runs.map(({ runId }) => runId)).toEqual(
+        const next = chooseNaively(queued as readonly Run[], limits, slots);
+        expect((await takeRuns(side.db, limits)).runs.map(({ runId }) => runId)).toEqual(
           next.map(({ runId }) => runId),
         );
       },
@@ -228,10 +233,7 @@ it('P16 the choice is that of one who looks at one run after the other, and pass
 });
 
 const workers = 10;
-const rules: DispatchRules = {
-  slots: limitsOf({ large: workers, small: 0 }),
-  ...{ smallPerTurn: null, perExport: 3, perProject: 8, company: null },
-};
+const rules: DispatchRules = { perExport: 3, perProject: 8, company: null };
 
 function runOf(of: Export, start: number): Run {
   return { ...of, runId: randomUUID(), stage: 2, lane: 'live', small: false, start };
@@ -243,6 +245,7 @@ it.each([
 ])(
   "P17 one tenant's flood at most doubles the wait of 12 tenants that come %s",
   async (_, dueAt) => {
+    await reportWorker(side.db, 'one', workers);
     const flooding = (await createExports(1, 10)).slice(0, 10);
     const others = (await createExports(12, 1)).filter((_, n) => n % 2 === 0);
     const flood = flooding.flatMap((one) =>
@@ -283,7 +286,7 @@ async function simulate(
     working = working.filter(({ until }) => until > step);
     await side.db.query('delete from runs where id = any ($1::uuid[])', [ended]);
     await add(arrivals.filter(({ dueAt }) => dueAt === step).map(({ run }) => run));
-    queue.push(...(await take(rules)).runs.map(({ runId }) => runId));
+    queue.push(...(await takeRuns(side.db, rules)).runs.map(({ runId }) => runId));
     const begun = queue.splice(0, workers - working.length).map((runId) => {
       return { runId, until: step + 5 + (((byId.get(runId)?.run.start ?? 0) * 7) % 11) };
     });

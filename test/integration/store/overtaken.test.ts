@@ -12,7 +12,6 @@ import { lockExport, lockExportNow } from '../../../src/state/store/exports/expo
 import { advanceHighWaterMark } from '../../../src/state/store/intervals/high-water-mark.ts';
 import { readNow } from '../../../src/state/store/intervals/ticks.ts';
 import { beginLockedCommit } from '../../../src/state/store/runs/attempt-steps.ts';
-import { lockDispatch } from '../../../src/state/store/runs/outbox.ts';
 import { reportWorker } from '../../../src/state/store/runs/workers.ts';
 import {
   claim,
@@ -217,7 +216,7 @@ describe('a dispatcher that waits for another one', () => {
     const enqueued: string[] = [];
     await overtake(
       async (tx) => {
-        await lockDispatch(tx);
+        await tx.query('update dispatch_turn set turn = turn + 1');
         await tx.query(
           'update outbox set dispatched_at = now(), times_enqueued = 1 where run_id = $1',
           [chosen],

@@ -57,44 +57,11 @@ export async function markReady(tx: Sql): Promise<void> {
 const ofLive = (entry: string): string =>
   `(select ${hasNotEnded('r')} from runs r where r.id = ${entry}.run_id)`;
 
-/** Slots of all workers that reported lately. */
-export interface Capacity {
-  readonly large: number;
-  readonly small: number;
-}
-
-/**
- * Makes other dispatchers wait until the transaction ends. Its next statement sees what all before it have chosen. If its process freezes,
- * PostgreSQL ends the transaction after ten seconds (`idle_in_transaction_session_timeout`).
- */
-export async function lockDispatch(tx: Sql): Promise<Capacity> {
-  const [capacity] = await tx.query<Capacity>(
-    `select ${capacityNow} as large, ${smallCapacityNow} as small from dispatch_turn where ${unflushed} for update`,
-  );
-  return capacity ?? { large: 0, small: 0 };
-}
-
-/** The limits of runs that use one kind of slots: small runs, if workers have slots for them, and the others. */
-export interface SlotLimits {
-  readonly small: boolean;
-  /** Runs that are queued. */
-  readonly queued: number;
-  /** Runs in flight of one organization; null: any number. */
-  readonly share: number | null;
-  /** The same if it has company and must leave room. */
-  readonly crowdedShare: number;
-  /** Runs in flight that heal, of all organizations. */
-  readonly healing: number;
-}
-
 /** All that a dispatcher chooses by, besides the tables. */
 export interface DispatchRules {
-  readonly slots: readonly SlotLimits[];
-  /** Small runs of one project that have a turn together; null: no worker has slots for small runs, so they use those of large ones. */
-  readonly smallPerTurn: number | null;
   /** Live runs in flight of one export. */
   readonly perExport: number;
-  /** Runs in flight of one project, of each kind of slots. */
+  /** Runs in flight of one project that use the same kind of slots. */
   readonly perProject: number;
   /** Organizations that were active lately; null: no organization must leave room to others. */
   readonly company: readonly string[] | null;
@@ -108,69 +75,91 @@ export interface EnqueuedRun {
   readonly small: boolean;
 }
 
+const isCurrent = `(select turn from held) = (select turn from dispatch_turn)`;
 const entryColumns = `run_id, team_id, export_id, small, heals, backfill_id is not null, data_interval_start`;
 
 /** The order of runs within a turn: live before backfill, then the oldest interval. */
 const inOrder = `behind, start, team_id, run_id`;
 
+/** Small runs of one project have a turn together, so that they share their snapshot. */
+const smallPerTurn = 4;
+
+/**
+ * SQL of the limits for each kind of slots. Small runs have slots of their own. Without these they use those of large ones.
+ *
+ * - share: runs in flight of one organization. From four slots on it never has the last one, so a tenant whose runs never end does not keep
+ *   others from starting. Null: any number.
+ * - crowded: the same while the organization has company and the processors have too much to do. Each slot more would slow the others
+ *   down. Fewer small runs than have a turn together would only make each of them dearer.
+ * - healing: runs in flight that heal, of all organizations. A place that hangs holds no more of them.
+ */
+const slotLimits = `select *, least(share, greatest(per_turn, slots / 8)) as crowded, greatest(1, slots / 4) as healing from (
+         select *, case when slots >= 4 then slots - 1 end as share
+           from (values (false, ${capacityNow}, 1), (true, ${smallCapacityNow}, ${smallPerTurn})) v (is_small, slots, per_turn)) s`;
+
 /**
  * Each step numbers the runs and leaves out those beyond a limit. Runs in flight come first in each order, so the numbers count them: stage 0
- * is executed, 1 is queued, 2 waits. Planned each time, for what is in the outbox now.
+ * is executed, 1 is queued, 2 waits. The lock comes after the snapshot: if another dispatcher has chosen between them, this one chooses
+ * nothing. Planned each time, for what is in the outbox now.
  */
-const takeWaiting = `with seen as materialized (
-       select *, small and $2::int is not null as is_small, case when small then coalesce($2, 1) else 1 end as per_turn from (
+const takeWaiting = `with held as materialized (select turn from dispatch_turn where ${unflushed} for update
+     ), slots as (${slotLimits}
+     ), seen as materialized (
+       select *, small and ${smallCapacityNow} > 0 as is_small from (
          select 0 as stage, id as run_id, team_id, export_id, small, heals, ${laneOf} is not null as behind, data_interval_start as start
            from runs where status = ${running} and lease_expires_at > now()
          union all
          select 1, ${entryColumns} from outbox where dispatched_at is not null and ${ofLive('outbox')}
          union all
-         select 2, ${entryColumns} from outbox where ready and dispatched_at is null
+         select 2, ${entryColumns} from outbox where ready and dispatched_at is null and ${isCurrent}
        ) r join (select id as team_id, organization_id from projects) p using (team_id)
      ), active as materialized (select distinct organization_id from seen
      ), of_export as (
-       select *, row_number() over (partition by export_id, behind order by stage, start, run_id) as n from seen
+       select *, row_number() over (partition by export_id, behind order by stage, start, run_id) as n from seen join slots using (is_small)
      ), of_project as (
-       select *, row_number() over (partition by team_id, is_small order by stage, ${inOrder}) as nth from of_export where stage < 2 or behind or n <= $3::int
+       select *, row_number() over (partition by team_id, is_small order by stage, ${inOrder}) as nth from of_export where stage < 2 or behind or n <= $1::int
      ), of_organization as (
-       select *, row_number() over w as number, (row_number() over w - 1) / per_turn as turn from of_project where stage < 2 or nth <= $4::int
+       select *, row_number() over w as number, (row_number() over w - 1) / per_turn as turn from of_project where stage < 2 or nth <= $2::int
        window w as (partition by organization_id, is_small order by stage, (nth - 1) / per_turn, ${inOrder})
      ), of_healing as (
        select *, count(*) filter (where heals) over (partition by is_small order by stage, turn, ${inOrder}) as healed
-         from of_organization join jsonb_to_recordset($1::jsonb) as s (is_small boolean, queued int, share int, crowded int, healing int) using (is_small)
-        where stage < 2 or number <= case when $5::uuid[] is not null and (select count(*) > 1 from (select * from active union select unnest($5)) a) then crowded else coalesce(share, number) end
+         from of_organization
+        where stage < 2 or number <= case when $3::uuid[] is not null and (select count(*) > 1 from (select * from active union select unnest($3)) a) then crowded else coalesce(share, number) end
      ), placed as (
        select *, count(*) filter (where stage > 0) over (partition by is_small order by stage, turn, ${inOrder}) as place from of_healing where stage < 2 or not heals or healed <= healing
-     ), chosen as materialized (select run_id, is_small, place from placed where stage = 2 and place <= queued
+     ), chosen as materialized (select run_id, is_small, place from placed where stage = 2 and place <= 2 * slots
      ), free as (
        select run_id from outbox where run_id = any (array(select run_id from chosen)) and ready and dispatched_at is null for update skip locked
      ), marked as (
        update outbox set dispatched_at = clock_timestamp(), times_enqueued = times_enqueued + 1
         where run_id = any (array(select run_id from free)) returning run_id, times_enqueued
-     ), noted as (update dispatch_turn set taken_at = now() where exists (select from marked))
+     ), noted as (update dispatch_turn set turn = turn + 1, taken_at = now() where exists (select from marked))
      select coalesce((select jsonb_agg(jsonb_build_object('runId', run_id, 'timesEnqueued', times_enqueued, 'small', is_small) order by is_small, place)
                         from marked join chosen using (run_id)), '[]') as runs,
-            array(select organization_id from active) as "organizationIds"`;
+            array(select organization_id from active) as "organizationIds", ${smallCapacityNow} as "smallSlots", ${isCurrent} as "isCurrent"`;
 
 /** The runs that a dispatcher has taken, in the order of their turns. */
 export interface TakenRuns {
   readonly runs: readonly EnqueuedRun[];
   /** Organizations that have runs which wait or are in flight. */
   readonly organizationIds: readonly string[];
+  /** Slots for small runs of all workers. */
+  readonly smallSlots: number;
+  /** No if another dispatcher has chosen since this one began to look: then it has taken nothing. */
+  readonly isCurrent: boolean;
 }
 
 /**
- * Chooses the next runs fairly and notes that they are enqueued, after `lockDispatch` in the same transaction. An entry that another
- * transaction has locked waits for the next choice. If the database dies in the next moment, the runs may be enqueued twice, as any job may.
+ * Chooses the next runs fairly and notes that they are enqueued. Dispatchers wait for each other only while this statement is executed. An
+ * entry that another transaction has locked waits for the next choice. If the database dies in the next moment, the runs may be enqueued
+ * twice, as any job may.
  */
-export async function takeRuns(tx: Sql, rules: DispatchRules): Promise<TakenRuns> {
-  const slots = rules.slots.map(({ small, queued, share, crowdedShare, healing }) => ({
-    ...{ is_small: small, queued, share, crowded: crowdedShare, healing },
-  }));
-  const [taken] = await tx.query<TakenRuns>(takeWaiting, [
-    JSON.stringify(slots),
-    ...[rules.smallPerTurn, rules.perExport, rules.perProject, rules.company],
-  ]);
-  return taken ?? { runs: [], organizationIds: [] };
+export async function takeRuns(
+  sql: Sql,
+  { perExport, perProject, company }: DispatchRules,
+): Promise<TakenRuns> {
+  const [taken] = await sql.query<TakenRuns>(takeWaiting, [perExport, perProject, company]);
+  return taken ?? { runs: [], organizationIds: [], smallSlots: 0, isCurrent: true };
 }
 
 /** Notes that runs are enqueued again. */
