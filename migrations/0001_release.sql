@@ -379,17 +379,14 @@ create table outbox (
   waits_for jsonb
 ) with (vacuum_truncate = false);
 create index outbox_delayed on outbox (available_at) where not ready;
--- The first waiting runs of each team and kind.
-create index outbox_waiting on outbox (team_id, small, (backfill_id is not null), data_interval_start, run_id)
-  where ready and dispatched_at is null;
-create index outbox_lanes on outbox (team_id, export_id, data_interval_start)
-  where ready and dispatched_at is null and backfill_id is null;
+-- What the dispatcher chooses among.
+create index outbox_waiting on outbox (available_at) where ready and dispatched_at is null;
 create index outbox_dispatched on outbox (dispatched_at) where dispatched_at is not null;
 
--- The choice of a dispatcher is only right if no other one has dispatched since it was made. Each dispatch takes the turn
--- that its choice was made in: one row, so that no choice has to hold a lock while it is made.
+-- One row that a dispatcher locks while it chooses: a choice is only right if it sees what all before it have chosen.
 create table dispatch_turn (
   only_row boolean primary key default true check (only_row),
+  -- How many choices have enqueued runs.
   turn bigint not null default 0,
   -- When runs were last enqueued: the readiness of the service shows a dispatcher that makes no progress.
   taken_at timestamptz not null default now()

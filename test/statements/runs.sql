@@ -278,108 +278,46 @@ update outbox set ready = true, available_at = least(available_at, now()) where 
        union all
        (select run_id from outbox where not ready and available_at > now() + interval '65 minutes' limit 10000)));
 
--- runs/outbox.ts readDispatchState
--- takes $1 integer, $2 boolean, $3 boolean, $4 integer
--- gives turn bigint, capacity integer, smallCapacity integer, organizationId uuid, kind text, runId uuid, projectId integer, exportId uuid, backfillId uuid, intervalStart bigint, small boolean, mostSmall integer, mostOther integer, isCutSmall boolean, isCutOther boolean
-with recursive sent as materialized (
-       -- In an order that only the index has: what waits is not read.
-       select o.* from (select * from outbox where dispatched_at is not null order by dispatched_at limit (select 2147483647)) o where (select r.status not in ('Completed', 'Failed', 'FailedRetryable', 'Cancelled') from runs r where r.id = o.run_id)
-     ), executing as materialized (
-       -- In the order of the index of running runs: that of live ones has all that wait.
-       select id as run_id, team_id as "projectId", export_id as "exportId", coalesce(backfill_id, case when heals then export_id end) as "backfillId",
-  floor(extract(epoch from data_interval_start) * 1000)::bigint as "intervalStart", small from runs where status = 'Running' and lease_expires_at > now() order by id
-     ), now as materialized (
-       select (select turn from dispatch_turn) as turn, (select coalesce(sum(capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s') as capacity, (select coalesce(sum(small_capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s') as "smallCapacity"
-     ), rooms as materialized (
-       -- Without slots of their own, small runs use those of large ones.
-       select *, greatest(1, free) as room from (
-         select k.small, k.small and "smallCapacity" > 0 as is_small_slot,
-                2 * (case when k.small and "smallCapacity" > 0 then "smallCapacity" else capacity end)
-                  - (select count(*)::int from sent where sent.small = k.small or "smallCapacity" = 0) as free
-           from now cross join (values (true), (false)) k (small)) k
-     ), lists as (
-       -- The first run of each team that is small, or not, if there is room: one index descent each.
-       (select team_id, small, (backfill_id is not null) as behind, data_interval_start as start, run_id
-          from outbox where ready and dispatched_at is null and (select bool_or(free > 0) from rooms) order by team_id, small, (backfill_id is not null), data_interval_start, run_id limit 1)
-       union all
-       select next.* from lists l cross join lateral (
-         select team_id, small, (backfill_id is not null), data_interval_start, run_id
-           from outbox where ready and dispatched_at is null and (team_id, small) > (l.team_id, l.small) order by team_id, small, (backfill_id is not null), data_interval_start, run_id limit 1) next
-     ), firsts as materialized (
-       select l.*, r.room, r.is_small_slot, p.organization_id
-         from lists l join rooms r on r.small = l.small join projects p on p.id = l.team_id
-     ), in_flight as materialized (
-       select p.organization_id, r.is_small_slot, count(*)::int as runs
-         from (select team_id, small from sent union all select "projectId", small from executing) f
-         join rooms r on r.small = f.small join projects p on p.id = f.team_id group by 1, 2
-     ), first_turns as materialized (
-       -- Organizations whose next run is in their first turn, in the order of these runs.
-       select organization_id, is_small_slot, room, row_number() over (partition by is_small_slot order by behind, start, team_id, run_id) as place
-         from (select distinct on (organization_id, is_small_slot) * from firsts
-                order by organization_id, is_small_slot, behind, start, team_id, run_id) f
-        where (organization_id, is_small_slot) not in (
-          select organization_id, is_small_slot from in_flight where runs >= case when is_small_slot then $4 else 1 end)
-     ), kinds as materialized (
-       select r.*, $3 and (select count(*) from first_turns f where f.is_small_slot = r.is_small_slot) > 2 * r.room as is_cut,
-              case when $2 then least($1, room, greatest(6, ceil(2.0 * room / nullif((select count(distinct team_id) from lists), 0))::int)) else $1 end as most
-         from rooms r
-     ), seen as (
-       select 'waiting' as kind, w.* from firsts l join kinds k on k.small = l.small cross join lateral (
-         select run_id as "runId", team_id as "projectId", export_id as "exportId", backfill_id as "backfillId",
-  floor(extract(epoch from data_interval_start) * 1000)::bigint as "intervalStart", small from outbox
-          where team_id = l.team_id and outbox.small = l.small and ready and dispatched_at is null order by (backfill_id is not null), data_interval_start, run_id limit k.most
-       ) w
-        where not k.is_cut or (l.organization_id, l.is_small_slot) in (
-          select organization_id, is_small_slot from first_turns where place <= 2 * room)
-       union all
-       select 'queued', run_id, team_id as "projectId", export_id as "exportId", backfill_id as "backfillId",
-  floor(extract(epoch from data_interval_start) * 1000)::bigint as "intervalStart", small from sent
-       union all
-       select 'running', executing.* from executing
-     )
-     select now.turn, now.capacity, now."smallCapacity", p.organization_id as "organizationId", seen.*,
-            (select most from kinds where small) as "mostSmall", (select most from kinds where not small) as "mostOther",
-            (select is_cut from kinds where small) as "isCutSmall", (select is_cut from kinds where not small) as "isCutOther"
-       from now left join seen on true left join projects p on p.id = seen."projectId";
-
--- runs/outbox.ts lockDispatch
-select from dispatch_turn for update;
-
--- runs/outbox.ts findWaitingByExport
--- takes $1 integer[], $2 bigint, $3 bigint
--- gives organizationId uuid, runId uuid, projectId integer, exportId uuid, backfillId uuid, intervalStart bigint, small boolean
-select p.organization_id as "organizationId", w.* from unnest($1::int[]) t (team_id)
-       join projects p on p.id = t.team_id cross join lateral (
-       with recursive lanes as (
-         (select o.export_id from outbox o where o.ready and o.dispatched_at is null and o.backfill_id is null and o.team_id = t.team_id order by o.export_id limit 1)
+-- runs/outbox.ts takeRuns
+-- takes $1 integer, $2 integer, $3 uuid[]
+-- gives runs jsonb, organizationIds uuid[], smallSlots integer, isCurrent boolean
+with held as materialized (select turn from dispatch_turn where set_config('synchronous_commit', 'off', true) is not null for update
+     ), slots as (select *, least(share, greatest(per_turn, slots / 8)) as crowded, greatest(1, slots / 4) as healing from (
+         select *, case when slots >= 4 then slots - 1 end as share
+           from (values (false, (select coalesce(sum(capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s'), 1), (true, (select coalesce(sum(small_capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s'), 4)) v (is_small, slots, per_turn)) s
+     ), seen as materialized (
+       select *, small and (select coalesce(sum(small_capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s') > 0 as is_small from (
+         select 0 as stage, id as run_id, team_id, export_id, small, heals, coalesce(backfill_id, case when heals then export_id end) is not null as behind, data_interval_start as start
+           from runs where status = 'Running' and lease_expires_at > now()
          union all
-         select (select o.export_id from outbox o where o.ready and o.dispatched_at is null and o.backfill_id is null and o.team_id = t.team_id and o.export_id > l.export_id order by o.export_id limit 1)
-           from lanes l where l.export_id is not null
-       )
-       select r.* from lanes l cross join lateral (
-         select run_id as "runId", team_id as "projectId", export_id as "exportId", backfill_id as "backfillId",
-  floor(extract(epoch from data_interval_start) * 1000)::bigint as "intervalStart", small from outbox o
-          where o.ready and o.dispatched_at is null and o.backfill_id is null and o.team_id = t.team_id and o.export_id = l.export_id order by data_interval_start limit $2
-       ) r where l.export_id is not null
-       union all
-       select b.* from (values (true), (false)) kinds (small) cross join lateral (
-         select run_id as "runId", team_id as "projectId", export_id as "exportId", backfill_id as "backfillId",
-  floor(extract(epoch from data_interval_start) * 1000)::bigint as "intervalStart", small from outbox o
-          where o.team_id = t.team_id and o.small = kinds.small and ready and dispatched_at is null and (backfill_id is not null)
-          order by data_interval_start limit $3) b
-     ) w;
-
--- runs/outbox.ts dispatch
--- takes $1 bigint, $2 uuid[]
--- gives runs jsonb
-with taken as (
-       update dispatch_turn set turn = turn + 1, taken_at = now() where turn = $1 and set_config('synchronous_commit', 'off', true) is not null returning turn
+         select 1, run_id, team_id, export_id, small, heals, backfill_id is not null, data_interval_start from outbox where dispatched_at is not null and (select r.status not in ('Completed', 'Failed', 'FailedRetryable', 'Cancelled') from runs r where r.id = outbox.run_id)
+         union all
+         select 2, run_id, team_id, export_id, small, heals, backfill_id is not null, data_interval_start from outbox where ready and dispatched_at is null and (select turn from held) = (select turn from dispatch_turn)
+       ) r join (select id as team_id, organization_id from projects) p using (team_id)
+     ), active as materialized (select distinct organization_id from seen
+     ), of_export as (
+       select *, row_number() over (partition by export_id, behind order by stage, start, run_id) as n from seen join slots using (is_small)
+     ), of_project as (
+       select *, row_number() over (partition by team_id, is_small order by stage, behind, start, team_id, run_id) as nth from of_export where stage < 2 or behind or n <= $1::int
+     ), of_organization as (
+       select *, row_number() over w as number, (row_number() over w - 1) / per_turn as turn from of_project where stage < 2 or nth <= $2::int
+       window w as (partition by organization_id, is_small order by stage, (nth - 1) / per_turn, behind, start, team_id, run_id)
+     ), of_healing as (
+       select *, count(*) filter (where heals) over (partition by is_small order by stage, turn, behind, start, team_id, run_id) as healed
+         from of_organization
+        where stage < 2 or number <= case when $3::uuid[] is not null and (select count(*) > 1 from (select * from active union select unnest($3)) a) then crowded else coalesce(share, number) end
+     ), placed as (
+       select *, count(*) filter (where stage > 0) over (partition by is_small order by stage, turn, behind, start, team_id, run_id) as place from of_healing where stage < 2 or not heals or healed <= healing
+     ), chosen as materialized (select run_id, is_small, place from placed where stage = 2 and place <= 2 * slots
+     ), free as (
+       select run_id from outbox where run_id = any (array(select run_id from chosen)) and ready and dispatched_at is null for update skip locked
      ), marked as (
-       update outbox set dispatched_at = clock_timestamp(), times_enqueued = times_enqueued + 1 from taken
-        where run_id = any ($2::uuid[]) and dispatched_at is null returning run_id, times_enqueued, small
-     )
-     select coalesce((select jsonb_agg(jsonb_build_object('runId', run_id, 'timesEnqueued', times_enqueued, 'small', small and (select coalesce(sum(small_capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s') > 0)) from marked), '[]') as runs
-       from taken;
+       update outbox set dispatched_at = clock_timestamp(), times_enqueued = times_enqueued + 1
+        where run_id = any (array(select run_id from free)) returning run_id, times_enqueued
+     ), noted as (update dispatch_turn set turn = turn + 1, taken_at = now() where exists (select from marked))
+     select coalesce((select jsonb_agg(jsonb_build_object('runId', run_id, 'timesEnqueued', times_enqueued, 'small', is_small) order by is_small, place)
+                        from marked join chosen using (run_id)), '[]') as runs,
+            array(select organization_id from active) as "organizationIds", (select coalesce(sum(small_capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s') as "smallSlots", (select turn from held) = (select turn from dispatch_turn) as "isCurrent";
 
 -- runs/outbox.ts markDispatched
 -- takes $1 uuid[]

@@ -105,7 +105,7 @@ test('a name that does not exist is found', () => {
   const room = 'src/service/scheduling/README.md';
   expect(findMissing(room, 'Begin with `plan.ts`, then `plan.ts: planTicks`.')).toEqual([]);
   // It is in another room.
-  expect(findMissing(room, '`fairness.ts`')).toEqual(['fairness.ts']);
+  expect(findMissing(room, '`crowd.ts`')).toEqual(['crowd.ts']);
   expect(findMissing(room, '`plan.ts: noSuchName`')).toEqual(['plan.ts: noSuchName']);
   expect(findMissing('docs/x.md', 'Run `npm run nothing`, see `sluice_nothing_total`.')).toEqual([
     ...['npm run nothing', 'sluice_nothing_total'],

@@ -1,7 +1,5 @@
 /** The states of a run and the events between them. The store builds its SQL from this. */
 
-import type { Instant } from './time.ts';
-
 /** Make its interval anew, add late rows to its files, or remove a person's rows from them. */
 export const runPurposes = ['whole', 'supplement', 'erase'] as const;
 
@@ -57,18 +55,4 @@ export type RunEvent = keyof typeof runMoves;
 
 export function isTerminal(status: RunStatus): boolean {
   return terminalStatuses.includes(status);
-}
-
-/** A run as the dispatcher sees it: it waits for an attempt, or has one. */
-export interface QueuedRun {
-  readonly runId: string;
-  /** The tenant: its projects share its turns. */
-  readonly organizationId: string;
-  readonly projectId: number;
-  readonly exportId: string;
-  /** Null for a live run. */
-  readonly backfillId: string | null;
-  /** Whether it uses a place for small runs; absent: no. */
-  readonly small?: boolean;
-  readonly intervalStart: Instant;
 }

@@ -28,17 +28,21 @@ export class Crowd {
 
   /** Whether the organization must leave room to others now. */
   isCrowding(organizationId: string): boolean {
-    if (!this.#isPressed()) return false;
-    const since = this.#now() - activeMs;
-    for (const [id, at] of this.#seen) if (id !== organizationId && at >= since) return true;
-    return false;
+    return this.#isPressed() && this.companyOf(organizationId).length > 0;
+  }
+
+  /** The organizations that are active, if those that have company must leave room now; otherwise null. */
+  company(): readonly string[] | null {
+    return this.#isPressed() ? this.#active() : null;
   }
 
   /** The other organizations that are active. */
   companyOf(organizationId: string): readonly string[] {
+    return this.#active().filter((id) => id !== organizationId);
+  }
+
+  #active(): readonly string[] {
     const since = this.#now() - activeMs;
-    return [...this.#seen].flatMap(([id, at]) =>
-      id !== organizationId && at >= since ? [id] : [],
-    );
+    return [...this.#seen].flatMap(([id, at]) => (at >= since ? [id] : []));
   }
 }

@@ -53,25 +53,34 @@ export function shareNext(work: () => Promise<void>): () => Promise<void> {
 const paceMs = 10;
 /** The pace while all callers can wait. */
 const slowPaceMs = 50;
+/** Work that takes long, because much waits, begins again after this many times as long. */
+const paceFactor = 2;
+/** The longest such pace. */
+const maxPaceMs = 1_000;
 
 /**
- * Calls share an execution that begins later: at the earliest when the one before has ended, `paceMs` after it began. As
- * long as all callers can wait, `slowPaceMs` after it began.
+ * Calls share an execution that begins later: at the earliest when the one before has ended, `paceMs` after it began, or twice
+ * as long after as it took. As long as all callers can wait, `slowPaceMs` after it began.
  *
  * @returns a call; `canWait`: it need not begin soon
  */
 export function paced(work: () => Promise<void>): (canWait?: boolean) => Promise<void> {
   let last: Promise<void> = Promise.resolve();
   let begunAt = Number.NEGATIVE_INFINITY;
+  let tookMs = 0;
   let next: { readonly ended: Promise<void>; readonly hurry: () => void } | null = null;
   const untilSince = (ms: number) => delay(Math.max(0, begunAt + ms - performance.now()));
   const executeAfter = async (before: Promise<void>, hurried: Promise<void>): Promise<void> => {
     await before.catch(() => {});
-    await untilSince(paceMs);
+    await untilSince(Math.max(paceMs, Math.min(maxPaceMs, paceFactor * tookMs)));
     await Promise.race([hurried, untilSince(slowPaceMs)]);
     next = null;
     begunAt = performance.now();
-    await work();
+    try {
+      await work();
+    } finally {
+      tookMs = performance.now() - begunAt;
+    }
   };
   const share = () => {
     let hurry = () => {};

@@ -130,9 +130,9 @@ it('a run reads few rows of our tables while no other one waits, and about as ma
   const beside = await execute();
   const counts = JSON.stringify({ alone, beside });
   expect(sum(beside.executed), counts).toBeLessThan(100);
-  // It looks at the runs that it chooses among, about two for each slot. It marks those that it chose by their index, or in one look
-  // through the outbox: PostgreSQL takes whichever reads fewer pages.
-  expect(sum(beside.dispatched), counts).toBeLessThan(2_000 + 200);
+  // The dispatcher reads all that waits once. It marks those that it chose by their index, or in one look through the outbox each for lock
+  // and mark. PostgreSQL may find the runs that are executed among those that are live.
+  expect(sum(beside.dispatched), counts).toBeLessThan(4 * 2_000 + 400);
 });
 
 it('a worker reads as few if its plans were made when the service was new, or when nothing waited', async () => {

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { dispatchWaiting } from '../../../src/service/admission/dispatch-runs.ts';
 import { startBackfill } from '../../../src/service/use-cases/backfills/start-backfill.ts';
 import type { Sql } from '../../../src/state/store/database/database.ts';
 import {
@@ -11,7 +12,6 @@ import { lockExport, lockExportNow } from '../../../src/state/store/exports/expo
 import { advanceHighWaterMark } from '../../../src/state/store/intervals/high-water-mark.ts';
 import { readNow } from '../../../src/state/store/intervals/ticks.ts';
 import { beginLockedCommit } from '../../../src/state/store/runs/attempt-steps.ts';
-import { dispatch, readDispatchState } from '../../../src/state/store/runs/outbox.ts';
 import { reportWorker } from '../../../src/state/store/runs/workers.ts';
 import {
   claim,
@@ -27,7 +27,6 @@ import { until } from '../../support/until.ts';
 import { useRunSide } from '../../support/use-run-side.ts';
 
 const leaseMs = 60_000;
-const wholeLists = { most: 10, isShort: false, mayCut: false, perTurn: 4 } as const;
 const side = useRunSide();
 
 async function exportWithRuns(count: number): Promise<{ id: string; runIds: string[] }> {
@@ -208,25 +207,53 @@ describe('a page of a backfill', () => {
   });
 });
 
-describe('a choice of the dispatcher', () => {
-  it('that another one has overtaken enqueues nothing', async () => {
-    const { id, runIds } = await exportWithRuns(2);
-    await reportWorker(side.db, 'one', 4);
-    const { turn } = await readDispatchState(side.db, wholeLists);
-    const [first = '', second = ''] = runIds;
-    expect(await dispatch(side.db, turn, [first])).toEqual([
-      { runId: first, timesEnqueued: 1, small: false },
-    ]);
-    expect(await dispatch(side.db, turn, [second])).toBeNull();
-    const state = await readDispatchState(side.db, wholeLists);
-    expect(state.turn).toBe(turn + 1);
-    const ofExport = ({ exportId }: { readonly exportId: string }) => exportId === id;
-    expect(state.queued.filter(ofExport).map(({ runId }) => runId)).toEqual([first]);
-    expect(state.waiting.filter(ofExport).map(({ runId }) => runId)).toEqual([second]);
-    // One that still waits for its turn is enqueued once.
-    expect(await dispatch(side.db, state.turn, [first, second])).toEqual([
-      { runId: second, timesEnqueued: 1, small: false },
-    ]);
+describe('a dispatcher that waits for another one', () => {
+  it('sees what that one has chosen, and chooses no more than the limits allow', async () => {
+    const { runIds } = await exportWithRuns(2);
+    const [chosen = '', waiting = ''] = runIds;
+    await reportWorker(side.db, 'one', 100);
+    const context = side.withPolicy({ maxRunsPerExport: 1, maxRunsPerTenant: 100 });
+    const enqueued: string[] = [];
+    await overtake(
+      async (tx) => {
+        await tx.query('update dispatch_turn set turn = turn + 1');
+        await tx.query(
+          'update outbox set dispatched_at = now(), times_enqueued = 1 where run_id = $1',
+          [chosen],
+        );
+      },
+      () =>
+        dispatchWaiting(context, async (entries) => {
+          enqueued.push(...entries.map(({ runId }) => runId));
+        }),
+    );
+    expect(enqueued).not.toContain(waiting);
+    expect(enqueued).not.toContain(chosen);
+    await side.db.query('delete from outbox where run_id = $1', [chosen]);
+    await dispatchWaiting(context, async (entries) => {
+      expect(entries.map(({ runId }) => runId)).toEqual([waiting]);
+    });
+  });
+
+  it('passes over an entry that another transaction has locked', async () => {
+    const [first, second] = [await exportWithRuns(1), await exportWithRuns(1)];
+    await reportWorker(side.db, 'one', 100);
+    const context = side.withPolicy({ maxRunsPerTenant: 100 });
+    const enqueued: string[] = [];
+    const enqueue = () =>
+      dispatchWaiting(context, async (entries) => {
+        enqueued.push(...entries.map(({ runId }) => runId));
+      });
+    await side.db.transaction(async (tx) => {
+      await tx.query('select from outbox where run_id = any ($1::uuid[]) for update', [
+        first.runIds,
+      ]);
+      await enqueue();
+      expect(enqueued).toEqual(expect.arrayContaining(second.runIds));
+      expect(enqueued).not.toEqual(expect.arrayContaining(first.runIds));
+    });
+    await enqueue();
+    expect(enqueued).toEqual(expect.arrayContaining(first.runIds));
   });
 });
 

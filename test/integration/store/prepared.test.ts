@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { storeMark } from '../../../src/foundation/domain/store-mark.ts';
 import { type Database, openQueuePool } from '../../../src/state/store/database/database.ts';
 import { plannedOnce, prepared } from '../../../src/state/store/database/prepared.ts';
-import { dispatch } from '../../../src/state/store/runs/outbox.ts';
+import { takeRuns } from '../../../src/state/store/runs/outbox.ts';
 import { findRunNeeds } from '../../../src/state/store/runs/run-needs.ts';
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts';
 import { openTestPool } from '../../support/run-side.ts';
@@ -83,13 +83,11 @@ it('a statement that is planned once is planned once on each of few connections'
 it('dispatchers that wait for a frozen one hold up no statement that all runs share', async () => {
   const db = open(database.url, 10);
   const frozen = open();
-  const [{ turn } = { turn: 0 }] = await db.query<{ turn: number }>(
-    'select turn from dispatch_turn',
-  );
   const waiting: Promise<unknown>[] = [];
   await frozen.transaction(async (tx) => {
     await tx.query('select from dispatch_turn for update');
-    for (let n = 0; n < 3; n += 1) waiting.push(dispatch(db, turn, []).catch(() => {}));
+    const rules = { perExport: 1, perProject: 1, company: null };
+    for (let n = 0; n < 3; n += 1) waiting.push(takeRuns(db, rules));
     await until(async () => {
       const locked = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
       return (await db.query(locked)).length >= 2;

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { paced } from '../../../src/service/worker/shared-work.ts';
 
@@ -33,4 +34,20 @@ it('an execution that fails fails its calls only', async () => {
   await expect(work()).rejects.toThrow('once');
   fails = false;
   await work();
+});
+
+it('work that takes long rests as long before it begins again', async () => {
+  const begun: number[] = [];
+  const took: number[] = [];
+  const work = paced(async () => {
+    const at = performance.now();
+    begun.push(at);
+    await delay(50);
+    took.push(performance.now() - at);
+  });
+  await work();
+  await work();
+  const [first = 0, second = 0] = begun;
+  // A timer may end a millisecond early.
+  expect(second - first).toBeGreaterThan(2 * (took[0] ?? 0) - 2);
 });

@@ -27,7 +27,7 @@ function named(text: string, prefix: string): string {
 export const isPlannedOnce = (text: string): boolean => names.get(text)?.startsWith(once) === true;
 
 /**
- * A condition, always true, that makes a statement outside of a transaction end before its changes are on disk:
+ * A condition, always true, that makes its transaction, or a statement outside of one, end before the changes are on disk:
  * for what may be lost if the server of the database crashes within the next second.
  */
 export const unflushed = `set_config('synchronous_commit', 'off', true) is not null`;

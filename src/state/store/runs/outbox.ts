@@ -1,16 +1,8 @@
-import type { QueuedRun } from '../../../foundation/domain/run.ts';
 import type { Sql } from '../database/database.ts';
-import { anyNumber, isAny, unflushed } from '../database/prepared.ts';
+import { isAny, unflushed } from '../database/prepared.ts';
 import { hasNotEnded, running } from './run-moves.ts';
-import { instantOf, isTime, longerThanAnyWait } from '../database/times.ts';
+import { isTime, longerThanAnyWait } from '../database/times.ts';
 import { capacityNow, smallCapacityNow } from './workers.ts';
-
-const queuedRun = (
-  lane: string,
-) => `team_id as "projectId", export_id as "exportId", ${lane} as "backfillId",
-  ${instantOf('data_interval_start')} as "intervalStart", small`;
-/** The columns of an entry. */
-const queuedRunColumns = queuedRun('backfill_id');
 
 /** SQL of the lane behind live runs that a run is in: its backfill, or what heals in its export. Null: it is a live run. */
 export const laneOf = `coalesce(backfill_id, case when heals then export_id end)`;
@@ -61,186 +53,18 @@ export async function markReady(tx: Sql): Promise<void> {
   );
 }
 
-const isWaiting = `ready and dispatched_at is null`;
-
-/** Runs of each team that a short list has at least, if they wait. If many teams wait, each gets few of the free slots. */
-const shortest = 6;
-
 /** SQL that is true for an entry of a run that has not ended. An entry of an ended run would never be answered. */
 const ofLive = (entry: string): string =>
   `(select ${hasNotEnded('r')} from runs r where r.id = ${entry}.run_id)`;
 
-/** What is left out of the waiting runs of one kind. */
-export interface ListLimits {
-  /** How many of a team are read at most. */
-  readonly most: number;
-  /**
-   * Whether of the organizations whose next run is in their first turn only those are read that go first: twice as many as
-   * the queue has room for. Then none of the others is read.
-   */
-  readonly isCut: boolean;
-}
-
-/** What a dispatcher chooses by, of one moment. */
-export interface DispatchState {
-  /** The turn of this moment: `dispatch` refuses a choice that another one has overtaken. */
-  readonly turn: number;
-  /** Slots of all workers that reported lately. */
-  readonly capacity: number;
-  /** Their slots for small runs. */
-  readonly smallCapacity: number;
-  readonly limits: { readonly small: ListLimits; readonly other: ListLimits };
-  /**
-   * The first waiting runs of each team, small or not, live before backfill, oldest interval first. None if the queue has no
-   * room. One index descent per team, however many wait, and one more for each that is read.
-   */
-  readonly waiting: readonly QueuedRun[];
-  /** Runs that are enqueued. */
-  readonly queued: readonly QueuedRun[];
-  readonly executing: readonly QueuedRun[];
-}
-
-/** The order of waiting runs within a team: live before backfill, then the oldest interval. */
-const inOrder = `(backfill_id is not null), data_interval_start, run_id`;
-
-/** PostgreSQL plans it each time, for the rows that wait at this moment: a plan of an empty queue reads all that waits. */
-const dispatchState = `with recursive sent as materialized (
-       -- In an order that only the index has: what waits is not read.
-       select o.* from (select * from outbox where dispatched_at is not null order by dispatched_at ${anyNumber}) o where ${ofLive('o')}
-     ), executing as materialized (
-       -- In the order of the index of running runs: that of live ones has all that wait.
-       select id as run_id, ${queuedRun(laneOf)} from runs where status = ${running} and lease_expires_at > now() order by id
-     ), now as materialized (
-       select (select turn from dispatch_turn) as turn, ${capacityNow} as capacity, ${smallCapacityNow} as "smallCapacity"
-     ), rooms as materialized (
-       -- Without slots of their own, small runs use those of large ones.
-       select *, greatest(1, free) as room from (
-         select k.small, k.small and "smallCapacity" > 0 as is_small_slot,
-                2 * (case when k.small and "smallCapacity" > 0 then "smallCapacity" else capacity end)
-                  - (select count(*)::int from sent where sent.small = k.small or "smallCapacity" = 0) as free
-           from now cross join (values (true), (false)) k (small)) k
-     ), lists as (
-       -- The first run of each team that is small, or not, if there is room: one index descent each.
-       (select team_id, small, (backfill_id is not null) as behind, data_interval_start as start, run_id
-          from outbox where ${isWaiting} and (select bool_or(free > 0) from rooms) order by team_id, small, ${inOrder} limit 1)
-       union all
-       select next.* from lists l cross join lateral (
-         select team_id, small, (backfill_id is not null), data_interval_start, run_id
-           from outbox where ${isWaiting} and (team_id, small) > (l.team_id, l.small) order by team_id, small, ${inOrder} limit 1) next
-     ), firsts as materialized (
-       select l.*, r.room, r.is_small_slot, p.organization_id
-         from lists l join rooms r on r.small = l.small join projects p on p.id = l.team_id
-     ), in_flight as materialized (
-       select p.organization_id, r.is_small_slot, count(*)::int as runs
-         from (select team_id, small from sent union all select "projectId", small from executing) f
-         join rooms r on r.small = f.small join projects p on p.id = f.team_id group by 1, 2
-     ), first_turns as materialized (
-       -- Organizations whose next run is in their first turn, in the order of these runs.
-       select organization_id, is_small_slot, room, row_number() over (partition by is_small_slot order by behind, start, team_id, run_id) as place
-         from (select distinct on (organization_id, is_small_slot) * from firsts
-                order by organization_id, is_small_slot, behind, start, team_id, run_id) f
-        where (organization_id, is_small_slot) not in (
-          select organization_id, is_small_slot from in_flight where runs >= case when is_small_slot then $4 else 1 end)
-     ), kinds as materialized (
-       select r.*, $3 and (select count(*) from first_turns f where f.is_small_slot = r.is_small_slot) > 2 * r.room as is_cut,
-              case when $2 then least($1, room, greatest(${shortest}, ceil(2.0 * room / nullif((select count(distinct team_id) from lists), 0))::int)) else $1 end as most
-         from rooms r
-     ), seen as (
-       select 'waiting' as kind, w.* from firsts l join kinds k on k.small = l.small cross join lateral (
-         select run_id as "runId", ${queuedRunColumns} from outbox
-          where team_id = l.team_id and outbox.small = l.small and ${isWaiting} order by ${inOrder} limit k.most
-       ) w
-        where not k.is_cut or (l.organization_id, l.is_small_slot) in (
-          select organization_id, is_small_slot from first_turns where place <= 2 * room)
-       union all
-       select 'queued', run_id, ${queuedRunColumns} from sent
-       union all
-       select 'running', executing.* from executing
-     )
-     select now.turn, now.capacity, now."smallCapacity", p.organization_id as "organizationId", seen.*,
-            (select most from kinds where small) as "mostSmall", (select most from kinds where not small) as "mostOther",
-            (select is_cut from kinds where small) as "isCutSmall", (select is_cut from kinds where not small) as "isCutOther"
-       from now left join seen on true left join projects p on p.id = seen."projectId"`;
-
-type SeenRun = QueuedRun & { readonly kind: 'waiting' | 'queued' | 'running' };
-type StateRow = Pick<DispatchState, 'turn' | 'capacity' | 'smallCapacity'> & {
-  readonly mostSmall: number;
-  readonly mostOther: number;
-  readonly isCutSmall: boolean;
-  readonly isCutOther: boolean;
-} & (SeenRun | { readonly kind: null });
-
-/** How much of what waits is read. */
-export interface DispatchReading {
-  /** Waiting runs of each team. */
-  readonly most: number;
-  /** Whether there may be fewer: of each team twice its share of what the queue has room for, which is about two runs for each slot. */
-  readonly isShort: boolean;
-  /** Whether organizations may be left out. */
-  readonly mayCut: boolean;
-  /** Small runs of one organization that have a turn together. */
-  readonly perTurn: number;
-}
-
-export async function readDispatchState(
-  sql: Sql,
-  { most, isShort, mayCut, perTurn }: DispatchReading,
-): Promise<DispatchState> {
-  const rows = await sql.query<StateRow>(dispatchState, [most, isShort, mayCut, perTurn]);
-  const seen = rows.filter((row): row is StateRow & SeenRun => row.kind !== null);
-  const [now] = rows;
-  const ofKind = (wanted: SeenRun['kind']) => seen.filter(({ kind }) => kind === wanted);
-  return {
-    ...{
-      turn: now?.turn ?? 0,
-      capacity: now?.capacity ?? 0,
-      smallCapacity: now?.smallCapacity ?? 0,
-    },
-    limits: {
-      small: { most: now?.mostSmall ?? most, isCut: now?.isCutSmall ?? false },
-      other: { most: now?.mostOther ?? most, isCut: now?.isCutOther ?? false },
-    },
-    ...{ waiting: ofKind('waiting'), queued: ofKind('queued'), executing: ofKind('running') },
-  };
-}
-
-/** Makes other dispatchers wait until the transaction ends, so that none can overtake it. */
-export async function lockDispatch(tx: Sql): Promise<void> {
-  await tx.query('select from dispatch_turn for update');
-}
-
-/**
- * Finds waiting runs of teams whose list one export fills: the first `perExport` live runs of each export, and the
- * first `perTeam` of backfills, small or not. One index descent per export.
- */
-export async function findWaitingByExport(
-  tx: Sql,
-  teamIds: readonly number[],
-  perExport: number,
-  perTeam: number,
-): Promise<QueuedRun[]> {
-  const isLive = `o.ready and o.dispatched_at is null and o.backfill_id is null and o.team_id = t.team_id`;
-  return tx.query<QueuedRun>(
-    `select p.organization_id as "organizationId", w.* from unnest($1::int[]) t (team_id)
-       join projects p on p.id = t.team_id cross join lateral (
-       with recursive lanes as (
-         (select o.export_id from outbox o where ${isLive} order by o.export_id limit 1)
-         union all
-         select (select o.export_id from outbox o where ${isLive} and o.export_id > l.export_id order by o.export_id limit 1)
-           from lanes l where l.export_id is not null
-       )
-       select r.* from lanes l cross join lateral (
-         select run_id as "runId", ${queuedRunColumns} from outbox o
-          where ${isLive} and o.export_id = l.export_id order by data_interval_start limit $2
-       ) r where l.export_id is not null
-       union all
-       select b.* from (values (true), (false)) kinds (small) cross join lateral (
-         select run_id as "runId", ${queuedRunColumns} from outbox o
-          where o.team_id = t.team_id and o.small = kinds.small and ${isWaiting} and (backfill_id is not null)
-          order by data_interval_start limit $3) b
-     ) w`,
-    [teamIds, perExport, perTeam],
-  );
+/** All that a dispatcher chooses by, besides the tables. */
+export interface DispatchRules {
+  /** Live runs in flight of one export. */
+  readonly perExport: number;
+  /** Runs in flight of one project that use the same kind of slots. */
+  readonly perProject: number;
+  /** Organizations that were active lately; null: no organization must leave room to others. */
+  readonly company: readonly string[] | null;
 }
 
 /** A run to enqueue, and how often it has been enqueued while it waits. */
@@ -251,29 +75,91 @@ export interface EnqueuedRun {
   readonly small: boolean;
 }
 
-/** Planned each time, for what is in the outbox now: a plan of an empty one reads all that waits. */
-const dispatchRows = `with taken as (
-       update dispatch_turn set turn = turn + 1, taken_at = now() where turn = $1 and ${unflushed} returning turn
-     ), marked as (
-       update outbox set dispatched_at = clock_timestamp(), times_enqueued = times_enqueued + 1 from taken
-        where run_id = any ($2::uuid[]) and dispatched_at is null returning run_id, times_enqueued, small
-     )
-     select coalesce((select jsonb_agg(jsonb_build_object('runId', run_id, 'timesEnqueued', times_enqueued, 'small', small and ${smallCapacityNow} > 0)) from marked), '[]') as runs
-       from taken`;
+const isCurrent = `(select turn from held) = (select turn from dispatch_turn)`;
+const entryColumns = `run_id, team_id, export_id, small, heals, backfill_id is not null, data_interval_start`;
+
+/** The order of runs within a turn: live before backfill, then the oldest interval. */
+const inOrder = `behind, start, team_id, run_id`;
+
+/** Small runs of one project have a turn together, so that they share their snapshot. */
+const smallPerTurn = 4;
 
 /**
- * Notes that runs are enqueued, which were chosen in this turn. If the database dies in the next moment, they
- * may be enqueued twice, as any job may.
+ * SQL of the limits for each kind of slots. Small runs have slots of their own. Without these they use those of large ones.
  *
- * @returns the runs that still wait; null if another dispatcher was faster: choose again
+ * - share: runs in flight of one organization. From four slots on it never has the last one, so a tenant whose runs never end does not keep
+ *   others from starting. Null: any number.
+ * - crowded: the same while the organization has company and the processors have too much to do. Each slot more would slow the others
+ *   down. Fewer small runs than have a turn together would only make each of them dearer.
+ * - healing: runs in flight that heal, of all organizations. A place that hangs holds no more of them.
  */
-export async function dispatch(
+const slotLimits = `select *, least(share, greatest(per_turn, slots / 8)) as crowded, greatest(1, slots / 4) as healing from (
+         select *, case when slots >= 4 then slots - 1 end as share
+           from (values (false, ${capacityNow}, 1), (true, ${smallCapacityNow}, ${smallPerTurn})) v (is_small, slots, per_turn)) s`;
+
+/**
+ * Each step numbers the runs and leaves out those beyond a limit. Runs in flight come first in each order, so the numbers count them: stage 0
+ * is executed, 1 is queued, 2 waits. The lock comes after the snapshot: if another dispatcher has chosen between them, this one chooses
+ * nothing. Planned each time, for what is in the outbox now.
+ */
+const takeWaiting = `with held as materialized (select turn from dispatch_turn where ${unflushed} for update
+     ), slots as (${slotLimits}
+     ), seen as materialized (
+       select *, small and ${smallCapacityNow} > 0 as is_small from (
+         select 0 as stage, id as run_id, team_id, export_id, small, heals, ${laneOf} is not null as behind, data_interval_start as start
+           from runs where status = ${running} and lease_expires_at > now()
+         union all
+         select 1, ${entryColumns} from outbox where dispatched_at is not null and ${ofLive('outbox')}
+         union all
+         select 2, ${entryColumns} from outbox where ready and dispatched_at is null and ${isCurrent}
+       ) r join (select id as team_id, organization_id from projects) p using (team_id)
+     ), active as materialized (select distinct organization_id from seen
+     ), of_export as (
+       select *, row_number() over (partition by export_id, behind order by stage, start, run_id) as n from seen join slots using (is_small)
+     ), of_project as (
+       select *, row_number() over (partition by team_id, is_small order by stage, ${inOrder}) as nth from of_export where stage < 2 or behind or n <= $1::int
+     ), of_organization as (
+       select *, row_number() over w as number, (row_number() over w - 1) / per_turn as turn from of_project where stage < 2 or nth <= $2::int
+       window w as (partition by organization_id, is_small order by stage, (nth - 1) / per_turn, ${inOrder})
+     ), of_healing as (
+       select *, count(*) filter (where heals) over (partition by is_small order by stage, turn, ${inOrder}) as healed
+         from of_organization
+        where stage < 2 or number <= case when $3::uuid[] is not null and (select count(*) > 1 from (select * from active union select unnest($3)) a) then crowded else coalesce(share, number) end
+     ), placed as (
+       select *, count(*) filter (where stage > 0) over (partition by is_small order by stage, turn, ${inOrder}) as place from of_healing where stage < 2 or not heals or healed <= healing
+     ), chosen as materialized (select run_id, is_small, place from placed where stage = 2 and place <= 2 * slots
+     ), free as (
+       select run_id from outbox where run_id = any (array(select run_id from chosen)) and ready and dispatched_at is null for update skip locked
+     ), marked as (
+       update outbox set dispatched_at = clock_timestamp(), times_enqueued = times_enqueued + 1
+        where run_id = any (array(select run_id from free)) returning run_id, times_enqueued
+     ), noted as (update dispatch_turn set turn = turn + 1, taken_at = now() where exists (select from marked))
+     select coalesce((select jsonb_agg(jsonb_build_object('runId', run_id, 'timesEnqueued', times_enqueued, 'small', is_small) order by is_small, place)
+                        from marked join chosen using (run_id)), '[]') as runs,
+            array(select organization_id from active) as "organizationIds", ${smallCapacityNow} as "smallSlots", ${isCurrent} as "isCurrent"`;
+
+/** The runs that a dispatcher has taken, in the order of their turns. */
+export interface TakenRuns {
+  readonly runs: readonly EnqueuedRun[];
+  /** Organizations that have runs which wait or are in flight. */
+  readonly organizationIds: readonly string[];
+  /** Slots for small runs of all workers. */
+  readonly smallSlots: number;
+  /** No if another dispatcher has chosen since this one began to look: then it has taken nothing. */
+  readonly isCurrent: boolean;
+}
+
+/**
+ * Chooses the next runs fairly and notes that they are enqueued. Dispatchers wait for each other only while this statement is executed. An
+ * entry that another transaction has locked waits for the next choice. If the database dies in the next moment, the runs may be enqueued
+ * twice, as any job may.
+ */
+export async function takeRuns(
   sql: Sql,
-  turn: number,
-  runIds: readonly string[],
-): Promise<readonly EnqueuedRun[] | null> {
-  const [row] = await sql.query<{ runs: EnqueuedRun[] }>(dispatchRows, [turn, runIds]);
-  return row?.runs ?? null;
+  { perExport, perProject, company }: DispatchRules,
+): Promise<TakenRuns> {
+  const [taken] = await sql.query<TakenRuns>(takeWaiting, [perExport, perProject, company]);
+  return taken ?? { runs: [], organizationIds: [], smallSlots: 0, isCurrent: true };
 }
 
 /** Notes that runs are enqueued again. */
