@@ -9,7 +9,7 @@ import {
 import type { Foundation } from './foundation.ts';
 import { verifyInstallation } from './verify.ts';
 
-/** The keys of the rows that differ, a file as it is read, and what a chain makes of it. */
+/** The keys of the rows that differ, a file as it is read, and what a chain makes of it. A small worker leaves half to runs. */
 const verifyBytes = 192 * 1024 ** 2;
 
 /** Its memory is that of no organization. */
@@ -31,7 +31,7 @@ const setAside =
  */
 export function verifyJobOf(
   { config, databases, db, logger }: Foundation,
-  memory: Pick<MemoryGate, 'enter'>,
+  memory: Pick<MemoryGate, 'enter' | 'totalBytes'>,
   guard: WorkGuard,
   stopping: AbortSignal,
 ): (job: VerifyJob) => Promise<void> {
@@ -54,7 +54,7 @@ export function verifyJobOf(
   };
   return async (job) => {
     if (!(await isVerificationDue(db, job))) return;
-    const leave = await memory.enter(verifyBytes, owner);
+    const leave = await memory.enter(Math.min(verifyBytes, memory.totalBytes / 2), owner);
     if (!leave) return;
     try {
       // It may have waited for long.
