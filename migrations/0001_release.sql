@@ -606,12 +606,8 @@ create index late_intervals_open on late_intervals (export_id) where delivered_a
 -- The newest verification of each export.
 create table verifications (
   export_id uuid primary key references batch_exports (id) on delete cascade,
-  -- Null: the first one has not ended.
-  verified_at timestamptz,
-  -- The newest one began then. `tries`: how often it began since the last one ended. A process that dies leaves it above 0.
-  begun_at timestamptz not null default clock_timestamp(),
-  tries integer not null default 0,
-  result text check (result in ('proven', 'incomplete', 'broken', 'unread')),
+  verified_at timestamptz not null,
+  result text not null check (result in ('proven', 'incomplete', 'broken', 'unread')),
   intervals bigint not null default 0,
   rows bigint not null default 0,
   breaches bigint not null default 0,
@@ -621,17 +617,6 @@ create table verifications (
   failed_since timestamptz
 );
 create index verifications_failed on verifications (export_id) where failed_since is not null;
-
--- Which worker verifies: one at a time.
-create table verify_turn (
-  singleton boolean primary key default true check (singleton),
-  lease uuid,
-  leased_until timestamptz,
-  -- When the first round began, and when the last one ended in which each export had its turn.
-  began_at timestamptz,
-  ended_at timestamptz
-);
-insert into verify_turn default values;
 
 
 -- TRANSFORMATIONS
@@ -1443,6 +1428,8 @@ begin
       'failed_since', api_time(coalesce(new.failed_since, old.failed_since))));
   return null;
 end $$;
+create trigger verifications_notify_first after insert on verifications for each row
+  when (new.failed_since is not null) execute function note_verification();
 create trigger verifications_notify after update of failed_since on verifications for each row
   when ((old.failed_since is null) <> (new.failed_since is null)) execute function note_verification();
 

@@ -3,7 +3,6 @@ import { fileURLToPath } from 'node:url';
 import type { Config } from '../foundation/config/config.ts';
 import { AloneTurns } from '../service/worker/alone-turns.ts';
 import type { ChildProgram } from '../service/worker/run-alone.ts';
-import type { JobProgram } from '../service/worker/watch-child.ts';
 import type { Foundation } from './foundation.ts';
 
 /** What a process for one job needs to open its connections and connectors. Its parent has prepared all of it. */
@@ -20,23 +19,13 @@ export interface ChildSetup {
 const minMemoryMib = 512;
 
 /** The program of runs with a process of their own: `child-run`, beside this file. */
-export function childProgramOf(foundation: Foundation): ChildProgram {
-  return {
-    ...programOf('child-run', foundation),
-    memoryMib: Math.max(foundation.config.WORKER_MEMORY_MB, minMemoryMib),
-    turns: new AloneTurns(),
-  };
-}
-
-/** The program of scheduled verifications. Files are read through a folder, so it needs no more for large ones. */
-export const verifyProgramOf = (foundation: Foundation): JobProgram => ({
-  ...programOf('child-verify', foundation),
-  memoryMib: minMemoryMib,
-});
-
-function programOf(name: string, { config, databases }: Foundation) {
+export function childProgramOf({ config, databases }: Foundation): ChildProgram {
   const setup: ChildSetup = { config, url: databases.url, sourceUrl: databases.sourceUrl };
   const file = fileURLToPath(import.meta.url);
-  const entry = fileURLToPath(new URL(`./${name}${extname(file)}`, import.meta.url));
-  return { entry, setup };
+  const entry = fileURLToPath(new URL(`./child-run${extname(file)}`, import.meta.url));
+  return {
+    ...{ entry, setup },
+    memoryMib: Math.max(config.WORKER_MEMORY_MB, minMemoryMib),
+    turns: new AloneTurns(),
+  };
 }

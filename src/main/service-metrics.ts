@@ -54,8 +54,9 @@ export function watchService(
     }
     showHealth(metrics.service, health);
     verifyFailedExports.set(verify.failed);
-    // If no round has ever begun, this process has waited for one since it started.
-    if (verifies) verifyAgeSeconds.set(verify.ageSeconds ?? process.uptime());
+    // For an export that was never verified, this process has waited since it started.
+    const unverified = Math.min(verify.unverifiedSeconds ?? 0, process.uptime());
+    if (verifies) verifyAgeSeconds.set(Math.max(verify.ageSeconds ?? 0, unverified));
     else forget(verifyAgeSeconds);
     tickLagSeconds.set(state.tickLagSeconds);
     waitingRuns.set({ kind: 'live' }, state.waitingLive);

@@ -34,7 +34,7 @@ import { previewsOf } from './preview-rows.ts';
 import { inspectQueue } from './readiness.ts';
 import { checkRowLimit } from './row-limit.ts';
 import type { Part } from './run-process.ts';
-import { verifyBySchedule } from './scheduled-verify.ts';
+import { verifyJobOf } from './verify-job.ts';
 
 const mebibyte = 1024 ** 2;
 
@@ -78,7 +78,8 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
   const reports = reportsTo(foundation, pulse);
   const handlers = createHandlers({
     ...{ producer, executor, admission, waits, courier, previewRows, defaultModel, reports },
-    verify: verifyBySchedule(foundation, stopping.signal),
+    verifySchedule: config.VERIFY_SCHEDULE,
+    verify: verifyJobOf(foundation, admission.memory, executor.guard, stopping.signal),
   });
   const endWatch = watchBuffers();
   const endReports = await startReporting(foundation, admission, workerId, pulse);

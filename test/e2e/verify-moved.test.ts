@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { readConfig } from '../../src/foundation/config/config.ts';
-import { verifyInstallation } from '../../src/main/verify.ts';
+import { withConnectors } from '../../src/main/verify.ts';
+import { verifyExports } from '../../src/service/verify/verify-exports.ts';
 import { backfill, insertEvents, projectPath, untilEnded } from '../support/exported-events.ts';
 import { bucket, type Installation, startInstallation } from '../support/installation.ts';
 import { openTestPool } from '../support/run-side.ts';
@@ -29,13 +30,16 @@ test('files that an export writes by another address of its bucket while it is v
   const db = openTestPool(DATABASE_URL, 4);
   /** @param meanwhile after the verification has read the places of all exports */
   const verify = (meanwhile: () => Promise<void>) =>
-    verifyInstallation(readConfig(env), db, DATABASE_URL, {
-      batchExport: id,
-      async *order(chosen) {
-        await meanwhile();
-        yield* chosen;
-      },
-    });
+    withConnectors(readConfig(env), db, DATABASE_URL, (joined) =>
+      verifyExports({
+        ...joined,
+        batchExport: id,
+        async open(...opened) {
+          await meanwhile();
+          return joined.open(...opened);
+        },
+      }),
+    );
   const moved = await verify(async () => {
     const config = { endpoint_url: `http://localhost:${new URL(s3.endpoint).port}` };
     const path = `${projectPath(installation)}/batch_exports/${id}/`;

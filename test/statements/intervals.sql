@@ -427,53 +427,36 @@ update batch_exports e set schedule = s.schedule, next_tick_at = s.next_tick_at
        from unnest($1::uuid[], $2::jsonb[], $3::timestamptz[]) as s (id, schedule, next_tick_at)
       where e.id = s.id;
 
--- intervals/verifications.ts takeVerifyTurn
+-- intervals/verifications.ts listDueVerifications
 -- takes $1 interval
--- gives lease uuid, dueAt text, leftMs double precision
-with taken as (
-       update verify_turn set lease = gen_random_uuid(), leased_until = clock_timestamp() + interval '2 minutes',
-              began_at = coalesce(began_at, clock_timestamp())
-        where (leased_until is null or leased_until < clock_timestamp()) and coalesce(ended_at, '-infinity') < (date_trunc('day', clock_timestamp() - $1::interval, 'UTC') + $1::interval)
-          and clock_timestamp() < (date_trunc('day', clock_timestamp() - $1::interval, 'UTC') + $1::interval) + interval '6 hours'
-       returning lease
-     ), crashed as (
-       update verifications v set verified_at = clock_timestamp(), tries = 0, result = 'unread', failed_since = coalesce(failed_since, clock_timestamp()),
-              detail = 'Verifying the export ended its process twice. Run sluice verify with its id on a machine with more memory.'
-         from taken where v.tries >= 2
+-- gives exportId uuid, dueAt text
+with round as (
+       select date_trunc('day', clock_timestamp() - $1::interval, 'UTC') + $1::interval as due_at
      )
-     select lease, api_time((date_trunc('day', clock_timestamp() - $1::interval, 'UTC') + $1::interval)) as "dueAt", (extract(epoch from (date_trunc('day', clock_timestamp() - $1::interval, 'UTC') + $1::interval) + interval '6 hours' - clock_timestamp()) * 1000)::float8 as "leftMs" from taken;
+     select e.id as "exportId", api_time(r.due_at) as "dueAt"
+       from round r cross join batch_exports e left join verifications v on v.export_id = e.id
+      where clock_timestamp() < r.due_at + interval '6 hours' and e.deleted_at is null and e.created_at < r.due_at
+        and (v.verified_at is null or v.verified_at < r.due_at)
+        and not exists (select from guarded_work g where g.kind = 'verify' and g.id = e.id::text
+                           and (g.set_aside_at is not null or g.holder is not null and g.expires_at > clock_timestamp()))
+      order by v.verified_at nulls first, e.created_at, e.id limit 100;
 
--- intervals/verifications.ts renewVerifyTurn
--- takes $1 uuid
--- gives ?column? integer
-update verify_turn set leased_until = clock_timestamp() + interval '2 minutes' where lease = $1 returning 1;
-
--- intervals/verifications.ts endVerifyTurn
--- takes $1 uuid, $2 boolean
-update verify_turn set lease = null, leased_until = null, ended_at = case when $2 then clock_timestamp() else ended_at end
-      where lease = $1;
-
--- intervals/verifications.ts listUnverified
--- takes $1 timestamp with time zone
--- gives id uuid
-select e.id from batch_exports e left join verifications v on v.export_id = e.id
-      where e.deleted_at is null and (v.verified_at is null or v.verified_at < $1) and coalesce(v.tries, 0) < 2
-      order by v.verified_at nulls first, e.created_at, e.id;
-
--- intervals/verifications.ts noteBegun
--- takes $1 uuid
-insert into verifications (export_id, tries) select id, 1 from batch_exports where id = $1
-     on conflict (export_id) do update set begun_at = clock_timestamp(), tries = verifications.tries + 1;
-
--- intervals/verifications.ts noteHandedBack
--- takes $1 uuid, $2 uuid
-update verifications set tries = 0 where export_id = $2 and exists (select from verify_turn where lease = $1);
+-- intervals/verifications.ts isVerificationDue
+-- takes $1 uuid, $2 timestamp with time zone
+select from batch_exports e left join verifications v on v.export_id = e.id
+      where e.id = $1 and clock_timestamp() < $2::timestamptz + interval '6 hours' and e.deleted_at is null and e.created_at < $2::timestamptz
+        and (v.verified_at is null or v.verified_at < $2::timestamptz);
 
 -- intervals/verifications.ts storeVerification
--- takes $1 uuid, $2 uuid, $3 text, $4 bigint, $5 bigint, $6 bigint, $7 text, $8 text[]
-update verifications v set verified_at = clock_timestamp(), tries = 0, result = $3, intervals = $4, rows = $5, breaches = $6, detail = $7,
-            failed_since = case when $3 = any ($8::text[]) then coalesce(v.failed_since, clock_timestamp()) end
-      where v.export_id = $2 and exists (select from verify_turn where lease = $1);
+-- takes $1 uuid, $2 timestamp with time zone, $3 text, $4 bigint, $5 bigint, $6 bigint, $7 text, $8 text[]
+insert into verifications as v (export_id, verified_at, result, intervals, rows, breaches, detail, failed_since)
+     select id, clock_timestamp(), $3, $4, $5, $6, $7, case when $3 = any ($8::text[]) then clock_timestamp() end
+       from batch_exports where id = $1
+     on conflict (export_id) do update
+        set verified_at = excluded.verified_at, result = excluded.result, intervals = excluded.intervals, rows = excluded.rows,
+            breaches = excluded.breaches, detail = excluded.detail,
+            failed_since = case when excluded.failed_since is not null then coalesce(v.failed_since, excluded.failed_since) end
+      where v.verified_at < $2;
 
 -- intervals/verifications.ts listVerifications
 -- takes $1 text[], $2 bigint, $3 bigint
@@ -483,14 +466,15 @@ select v.export_id as "exportId", e.name, e.team_id as "teamId", o.id as "organi
             count(*) over ()::int as count
        from verifications v join batch_exports e on e.id = v.export_id and e.deleted_at is null
        join projects p on p.id = e.team_id join organizations o on o.id = p.organization_id
-      where v.verified_at is not null and ($1::text[] is null or v.result = any ($1))
+      where $1::text[] is null or v.result = any ($1)
       order by v.failed_since nulls last, v.verified_at desc, v.export_id limit $2 offset $3;
 
 -- intervals/verifications.ts readVerifyState
--- gives failed integer, ageSeconds double precision
-select (select count(*)::int from verifications v join batch_exports e on e.id = v.export_id and e.deleted_at is null
-              where v.failed_since is not null) as failed,
-            (select extract(epoch from clock_timestamp() - coalesce(ended_at, began_at))::float8 from verify_turn) as "ageSeconds";
+-- gives failed integer, ageSeconds double precision, unverifiedSeconds double precision
+select count(*) filter (where v.failed_since is not null)::int as failed,
+            extract(epoch from clock_timestamp() - min(v.verified_at))::float8 as "ageSeconds",
+            extract(epoch from clock_timestamp() - min(e.created_at) filter (where v.export_id is null))::float8 as "unverifiedSeconds"
+       from batch_exports e left join verifications v on v.export_id = e.id where e.deleted_at is null;
 
 -- intervals/verify-queries.ts listVerifiedExports
 -- takes $1 text, $2 text
@@ -504,9 +488,10 @@ select e.id, e.name, e.team_id as "teamId", coalesce(p.tenant_key, p.id::text) a
       order by e.created_at, e.id;
 
 -- intervals/verify-queries.ts sizeExports
+-- takes $1 uuid[]
 -- gives id uuid, intervals bigint, rows bigint, bytes bigint
 select export_id as id, count(*) as intervals, sum(rows)::bigint as rows, sum(bytes)::bigint as bytes
-       from receipts group by export_id;
+       from receipts where export_id = any ($1::uuid[]) group by export_id;
 
 -- intervals/verify-queries.ts listExportPlaces
 -- gives exportId uuid, version integer, type text, config jsonb, model text

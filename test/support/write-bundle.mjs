@@ -21,7 +21,6 @@ const entries = {
   'main/api': path.join(dist, 'main/api.js'),
   'main/worker': path.join(dist, 'main/worker.js'),
   'main/child-run': path.join(dist, 'main/child-run.js'),
-  'main/child-verify': path.join(dist, 'main/child-verify.js'),
   'clients/cli/sluice': path.join(dist, 'clients/cli/sluice.js'),
   failpoints: path.join(root, 'test/support/failpoints/actions.mjs'),
 };

@@ -232,7 +232,7 @@ export const settings = {
     'Who may get notifications by e-mail: addresses and domains, such as `oncall@example.com,example.org`. All others use webhooks.',
   ),
   VERIFY_SCHEDULE: optionalText(
-    'Time of day in UTC, such as `03:00`, at which a worker begins to verify all exports. It verifies one at a time, in a process of its own with 512 MiB and the lowest priority, for at most six hours. The exports that it does not reach come first the next time. Without it, nothing is verified by itself.',
+    'Time of day in UTC, such as `03:00`, from which on workers verify each export once. A worker verifies one at a time, in 192 MiB of WORKER_MEMORY_MB, and begins none after six hours. The exports that are not reached come first the next time. Without it, nothing is verified by itself.',
     { matches: /^([01]\d|2[0-3]):[0-5]\d$/, mustBe: 'a time of day such as 03:00' },
   ),
   FILE_DESTINATION_ROOT: optionalText(

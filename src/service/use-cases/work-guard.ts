@@ -32,14 +32,19 @@ export class WorkGuard {
     this.#onSetAside = onSetAside;
   }
 
-  /** @param patienceMs within which the work ends */
-  async do(what: GuardedWork, patienceMs: number, work: () => Promise<void>): Promise<GuardedEnd> {
+  /** @param patienceMs within which the work ends, or calls `extend` */
+  async do(
+    what: GuardedWork,
+    patienceMs: number,
+    work: (extend: () => Promise<unknown>) => Promise<void>,
+  ): Promise<GuardedEnd> {
     const attempt = async (isAlone: boolean): Promise<GuardedEnd | 'alone'> => {
       const leaseMs = patienceMs + lateMs;
-      const begin = await beginWork(this.#db, what, this.#holder, leaseMs, isAlone);
+      const extend = () => beginWork(this.#db, what, this.#holder, leaseMs, isAlone);
+      const begin = await extend();
       if (begin !== 'begun') return begin;
       try {
-        await work();
+        await work(extend);
       } finally {
         await endWork(this.#db, what, this.#holder);
       }

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SluiceError } from '../../foundation/domain/errors.ts';
 import { describeError } from '../../foundation/domain/describe-error.ts';
+import { unlessAborted } from '../../foundation/domain/patience.ts';
 import type { Sql } from '../../state/store/database/database.ts';
 import {
   type ExportSize,
@@ -59,13 +60,12 @@ export interface VerifyAll {
   readonly onProgress?: (share: number) => void;
   /** Multiplies the time that an export may take; default 1. */
   readonly patience?: number;
-  /** Exports that are verified at once; default 4: one waits for its bucket while another one computes. */
-  readonly lanes?: number;
-  /** Which exports get a turn, and in which order. It is asked for the next one when a lane is free. Default: all, oldest first. */
-  readonly order?: (chosen: readonly VerifiedExport[]) => AsyncIterable<VerifiedExport>;
+  /** Ends it: then it throws the reason. Absent: never. */
+  readonly signal?: AbortSignal;
 }
 
-const usualLanes = 4;
+/** Exports that are verified at once: one waits for its bucket while another one computes. */
+const lanes = 4;
 
 /** Findings of an export that are kept: a bucket may have any number of strays. */
 const keptFindings = 100;
@@ -78,31 +78,14 @@ const keptFindings = 100;
  * @throws if our own database is unreachable
  */
 export async function verifyExports(all: VerifyAll): Promise<VerifyReport> {
-  const results = new Map<string, VerifiedExportReport>();
-  const chosen = await verifyEach({
-    ...all,
-    onResult(result) {
-      results.set(result.id, result);
-      all.onResult?.(result);
-    },
-  });
-  return reportOf(
-    chosen.length,
-    chosen.flatMap(({ id }) => results.get(id) ?? []),
-  );
-}
-
-/**
- * Verifies without a report of all: `onResult` gets each result, and none is kept.
- *
- * @returns the exports that there were to choose from
- */
-export async function verifyEach(all: VerifyAll): Promise<readonly VerifiedExport[]> {
   const { sql, batchExport = null, organization = null, onResult, onProgress } = all;
-  const { lanes = usualLanes, order = inTurn } = all;
   const chosen = await listVerifiedExports(sql, batchExport, organization);
+  const results = new Map<string, VerifiedExportReport>();
   const places = new Places(await listExportPlaces(sql), all.placeOf);
-  const sizes = await sizeExports(sql);
+  const sizes = await sizeExports(
+    sql,
+    chosen.map(({ id }) => id),
+  );
   const sizeOf = ({ id }: VerifiedExport) => sizes.get(id) ?? { intervals: 0, rows: 0, bytes: 0 };
   const steps = chosen.reduce((sum, one) => sum + sizeOf(one).intervals + 1, 0);
   let done = 0;
@@ -110,21 +93,20 @@ export async function verifyEach(all: VerifyAll): Promise<readonly VerifiedExpor
     done += 1;
     onProgress?.(Math.min(1, done / steps));
   };
-  const left = order(chosen)[Symbol.asyncIterator]();
+  const waiting = chosen.values();
   const work = async (): Promise<void> => {
-    for (;;) {
-      const next = await left.next();
-      if (next.done) return;
-      onResult?.(await verifyOne(all, next.value, places, sizeOf(next.value), step));
+    for (const next of waiting) {
+      const result = await verifyOne(all, next, places, sizeOf(next), step);
+      results.set(result.id, result);
+      onResult?.(result);
       step();
     }
   };
   await Promise.all(Array.from({ length: lanes }, work));
-  return chosen;
-}
-
-async function* inTurn(chosen: readonly VerifiedExport[]): AsyncIterable<VerifiedExport> {
-  yield* chosen;
+  return reportOf(
+    chosen.length,
+    chosen.flatMap(({ id }) => results.get(id) ?? []),
+  );
 }
 
 function reportOf(asked: number, results: readonly VerifiedExportReport[]): VerifyReport {
@@ -170,15 +152,21 @@ async function verifyOne(
     if (findings.length < keptFindings) findings.push(finding);
   };
   const stop = new AbortController();
+  const end = () => stop.abort(all.signal?.reason);
+  all.signal?.addEventListener('abort', end, { once: true });
   try {
+    all.signal?.throwIfAborted();
     const verified = await within(limitMs(size) * (all.patience ?? 1), stop, () =>
       openAndVerify(all, batchExport, places, { signal: stop.signal, onInterval, report }),
     );
     return { id, name, ...verified, findings, breaches, failure: null };
   } catch (error) {
+    all.signal?.throwIfAborted();
     // If our own database is gone, nothing else can be verified.
     await all.sql.query('select 1');
     return { id, name, ...nothingVerified, findings, breaches, failure: failureOf(error) };
+  } finally {
+    all.signal?.removeEventListener('abort', end);
   }
 }
 
@@ -227,7 +215,7 @@ async function within<T>(ms: number, stop: AbortController, work: () => Promise<
   });
   const working = work();
   try {
-    return await Promise.race([working, late]);
+    return await unlessAborted(Promise.race([working, late]), stop.signal);
   } finally {
     // Neither may fail without a listener.
     late.catch(() => {});

@@ -1,4 +1,5 @@
 import type { Producer } from '../../state/queue/producer.ts';
+import type { VerifyJob } from '../../state/store/intervals/verifications.ts';
 import type { Admission } from '../admission/admission.ts';
 import type { WorkGuard } from '../use-cases/work-guard.ts';
 import type { AttemptReport } from './attempt-report.ts';
@@ -17,8 +18,10 @@ export interface HandlerOptions {
   readonly previewRows: SampleOptions['previewRows'];
   readonly defaultModel: SampleOptions['defaultModel'];
   readonly reports: WorkerReports;
-  /** Verifies exports if that is due, until it is done. Never throws. */
-  readonly verify: () => Promise<void>;
+  /** The time of day at which exports are to be verified; null: none is. */
+  readonly verifySchedule: string | null;
+  /** Verifies an export and records the result, unless that was done. */
+  readonly verify: (job: VerifyJob) => Promise<void>;
 }
 
 /** What a worker reports, to its log and its metrics. */

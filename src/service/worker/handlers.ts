@@ -54,6 +54,7 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
       await advance(backfillId);
       await dispatch();
     }),
+    'verify-export': unlessHeld(options.verify),
     sweep: unlessHeld(createSweep(options, { advance, dispatch })),
     'apply-retention': skipWhileBusy(() => applyRetention(context)),
   };

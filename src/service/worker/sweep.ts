@@ -1,5 +1,6 @@
 import { listRunningBackfills } from '../../state/store/exports/backfills.ts';
 import { checkCompleteness, checkLateness } from '../../state/store/exports/lateness.ts';
+import { listDueVerifications } from '../../state/store/intervals/verifications.ts';
 import { sweepExpiredLeases } from '../../state/store/runs/leases.ts';
 import { removeEndedEntries } from '../../state/store/runs/outbox.ts';
 import { sweepWorkers } from '../../state/store/runs/workers.ts';
@@ -25,10 +26,10 @@ const sweepsPerLook = 12;
  * that takes long uses one slot of this worker, however often the sweep comes.
  */
 export function createSweep(options: HandlerOptions, next: NextRuns): () => Promise<void> {
-  const { executor, reports, courier } = options;
+  const { executor, producer, reports, courier, verifySchedule } = options;
   const { context } = executor;
   const { db } = context;
-  const { verify, collect, sample, offboard, look } = longDuties(options, next);
+  const { collect, sample, offboard, look } = longDuties(options, next);
   let sweeps = 0;
   return async () => {
     // These read all exports: one look per minute.
@@ -38,7 +39,10 @@ export function createSweep(options: HandlerOptions, next: NextRuns): () => Prom
     await doEach([
       () => looksAtAll && checkLateness(db),
       () => looksAtAll && checkCompleteness(db),
-      () => void verify(),
+      async () => {
+        if (verifySchedule === null) return;
+        await producer.addVerifications(await listDueVerifications(db, verifySchedule));
+      },
       () => courier.collect(),
       () => sweepExpiredLeases(db),
       async () => {
@@ -68,7 +72,6 @@ function longDuties(options: HandlerOptions, { dispatch }: NextRuns) {
   const { context, guard, connectors, stopping } = executor;
   const slow = new SlowExports();
   return {
-    verify: skipWhileBusy(options.verify),
     collect: skipWhileBusy(async () => {
       await collectUploads(executor);
       await comparePlaces(executor);

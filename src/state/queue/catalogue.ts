@@ -3,11 +3,13 @@ import { readTraceparent } from '../../foundation/domain/traces.ts';
 /**
  * `sluice-runs` carries long jobs, as many at a time as a worker has slots, `sluice-small-runs` runs that are expected
  * to be small, so they need not wait behind large ones. `sluice-control` carries short jobs, so a run never delays a tick.
+ * `sluice-verify` carries verifications, one at a time in a worker.
  */
 export const queueNames = {
   control: 'sluice-control',
   runs: 'sluice-runs',
   smallRuns: 'sluice-small-runs',
+  verify: 'sluice-verify',
 } as const;
 
 export type QueueName = (typeof queueNames)[keyof typeof queueNames];
@@ -35,7 +37,7 @@ function idIn(data: unknown, name: string): string {
   return id;
 }
 
-const { control, runs, smallRuns } = queueNames;
+const { control, runs, smallRuns, verify } = queueNames;
 
 /** A run to execute, with the span that enqueued it if traces are on. */
 interface RunData {
@@ -71,6 +73,11 @@ const catalogue = {
   'advance-backfill': {
     queue: control,
     parse: (data: unknown) => ({ backfillId: idIn(data, 'backfillId') }),
+  },
+  /** Verifies an export for the day that begins at `dueAt`. */
+  'verify-export': {
+    queue: verify,
+    parse: (data: unknown) => ({ exportId: idIn(data, 'exportId'), dueAt: idIn(data, 'dueAt') }),
   },
   /** Cleans up expired leases and abandoned uploads, and advances backfills. */
   sweep: { queue: control, parse: noData, everyMs: 5_000 },

@@ -70,7 +70,11 @@ export function openConsumer(
     return worker;
   };
   const { runConcurrency, takesSmallRuns } = options;
-  const workers = [open(queueNames.control, 8), open(queueNames.runs, runConcurrency)];
+  const workers = [
+    open(queueNames.control, 8),
+    open(queueNames.runs, runConcurrency),
+    open(queueNames.verify, 1),
+  ];
   // A job ends when its runs have begun.
   if (takesSmallRuns) workers.push(open(queueNames.smallRuns, smallRunJobs));
   return {

@@ -31,6 +31,12 @@ export interface Producer {
    * @throws if the queue does not accept them within five seconds
    */
   addRuns(entries: readonly QueuedEntry[], perJob?: number): Promise<void>;
+  /**
+   * Enqueues verifications. One of the same export and day that waits is not added again.
+   *
+   * @throws if the queue does not accept them within five seconds
+   */
+  addVerifications(verifications: readonly JobData['verify-export'][]): Promise<void>;
   /** Restores missing recurring jobs: a queue that lost its data does not report it. */
   ensureRecurring(): Promise<void>;
   readonly queues: readonly Queue[];
@@ -108,6 +114,10 @@ export function openProducer(
       ];
       await within(5_000, Promise.all(added));
     },
+    async addVerifications(verifications) {
+      const added = verifications.map((data) => verificationOf(data, keepRuns[connection.kind]));
+      if (added.length > 0) await within(5_000, queueFor('verify-export').addBulk(added));
+    },
     async ensureRecurring() {
       // At the same time: one that the queue does not answer in time keeps no other from being restored.
       const ensured = Object.entries(jobs).map(async ([name, { everyMs, afterMs }]) => {
@@ -145,6 +155,15 @@ const jobOf = (name: JobName, run: QueuedEntry, opts: (typeof keepRuns)['redis' 
   data: dataOf(run),
   opts:
     run.deduplicationId === null ? opts : { ...opts, deduplication: { id: run.deduplicationId } },
+});
+
+const verificationOf = (
+  data: JobData['verify-export'],
+  opts: (typeof keepRuns)['redis' | 'postgres'],
+) => ({
+  name: 'verify-export' satisfies JobName,
+  data,
+  opts: { ...opts, deduplication: { id: `${data.exportId}-${data.dueAt.slice(0, 10)}` } },
 });
 
 /** Maximum runs of one job: several workers share what is dispatched at once. */

@@ -48,14 +48,22 @@ async function read(isUp = true, verifies = false): Promise<ReadonlyMap<string, 
   );
 }
 
-// With no value, an alert on it would never fire for an installation in which no round ever begins.
-test('the age of the verification begins with the process, until a first round has begun', async () => {
+// With no value, an alert on it would never fire for an installation in which nothing is ever verified.
+test('the age of the verification is that of the oldest result, and of this process for an export without one', async () => {
   const age = 'sluice_verify_age_seconds';
+  const { id } = await exportWithRuns(side, 1);
+  await side.db.query(`update batch_exports set created_at = now() - interval '9 days'`);
   expect((await read()).has(age)).toBe(false);
-  expect((await read(true, true)).get(age)).toBeGreaterThan(0);
-  await side.db.query(`update verify_turn set began_at = now() - interval '3 days'`);
+  const waited = (await read(true, true)).get(age);
+  expect(waited).toBeGreaterThan(0);
+  expect(waited).toBeLessThan(86_400);
+  await side.db.query(
+    `insert into verifications (export_id, verified_at, result) values ($1, now() - interval '3 days', 'proven')`,
+    [id],
+  );
   expect((await read(true, true)).get(age)).toBeGreaterThan(2 * 86_400);
-  await side.db.query('update verify_turn set began_at = null');
+  await side.db.query('update batch_exports set deleted_at = now()');
+  expect((await read(true, true)).get(age)).toBe(0);
 });
 
 test('the gauges count one failing, late, paused or exhausted export among many, without a label of a tenant', async () => {

@@ -69,6 +69,7 @@ for (const lane of queueBackends) {
         'execute-small-run': take('execute-small-run'),
         'execute-small-runs': take('execute-small-runs'),
         'advance-backfill': take('advance-backfill'),
+        'verify-export': take('verify-export'),
         sweep: take('sweep'),
         'apply-retention': take('apply-retention'),
       };
@@ -108,6 +109,22 @@ for (const lane of queueBackends) {
       // In Postgres the end of each job would look at all that are kept.
       const kept = lane.name === 'Postgres' ? 0 : 2;
       expect(await runs?.getJobCounts('completed')).toEqual({ completed: kept });
+    });
+
+    it('holds one verification of an export and a day', async () => {
+      const [day, next] = ['2024-03-01T03:00:00.000000Z', '2024-03-02T03:00:00.000000Z'] as const;
+      const asked = [
+        { exportId: 'a', dueAt: day },
+        { exportId: 'b', dueAt: day },
+        { exportId: 'a', dueAt: next },
+      ];
+      for (let times = 0; times < 3; times += 1) await producer.addVerifications(asked);
+      const verifications = producer.queues.find(({ name }) => name === queueNames.verify);
+      expect((await verifications?.getJobCounts('waiting'))?.waiting).toBe(3);
+      const deliveries: Delivery[] = [];
+      consume(deliveries);
+      await until(() => deliveries.length === 3);
+      expect(deliveries.map(({ data }) => data)).toEqual(asked);
     });
 
     it('holds a notification once while it waits, and accepts a new one once the job runs', async () => {

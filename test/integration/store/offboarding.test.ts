@@ -57,7 +57,6 @@ const tablesWithoutTenants = [
   'offboarding_places',
   'offboardings',
   'sluice_migrations',
-  'verify_turn',
   'workers',
 ];
 

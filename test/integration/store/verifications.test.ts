@@ -1,16 +1,15 @@
-/** Which worker verifies by VERIFY_SCHEDULE, what is kept of it, and what is reported. */
+/** Which exports are verified by VERIFY_SCHEDULE, what is kept of it, and what is reported. */
 
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import type { VerifyResult } from '../../../src/foundation/domain/verification.ts';
+import { beginWork, endWork } from '../../../src/state/store/files/guarded-work.ts';
 import {
-  endVerifyTurn,
-  listUnverified,
+  isVerificationDue,
+  listDueVerifications,
   listVerifications,
-  noteBegun,
-  noteHandedBack,
   readVerifyState,
   storeVerification,
-  takeVerifyTurn,
+  type VerifyJob,
 } from '../../../src/state/store/intervals/verifications.ts';
 import {
   createWebhook,
@@ -41,11 +40,9 @@ beforeEach(async () => {
   await forgetNotifications(side.db);
   await side.db.query('update batch_exports set deleted_at = now()');
   await side.db.query('delete from verifications');
-  await side.db.query(
-    'update verify_turn set lease = null, leased_until = null, began_at = null, ended_at = null',
-  );
   await createWebhook(side, senderTo([receiver]), receiver);
   ({ id } = await createExportOfThePast(side));
+  await side.db.query(`update batch_exports set created_at = now() - interval '9 days'`);
   const [row] = await side.db.query<{ now: string; earlier: string }>(
     `select to_char(now() at time zone 'UTC', 'HH24:MI') as now, to_char(now() at time zone 'UTC' - interval '7 hours', 'HH24:MI') as earlier`,
   );
@@ -54,78 +51,67 @@ beforeEach(async () => {
 });
 
 const types = async () => (await deliveriesOf(side.db)).map(({ type }) => type);
-const expire = () =>
-  side.db.query(`update verify_turn set leased_until = now() - interval '1 second'`);
+const due = () => listDueVerifications(side.db, now);
+const found = { intervals: 3, rows: 30, breaches: 1, detail: 'As found.' };
 
-async function take(at = now) {
-  const turn = await takeVerifyTurn(side.db, at);
-  if (!turn) throw new Error('it was not due');
-  return turn;
+async function dueJob(): Promise<VerifyJob> {
+  const jobs = await due();
+  expect(jobs).toEqual([{ exportId: id, dueAt: expect.stringMatching(/Z$/) }]);
+  return jobs[0] as VerifyJob;
 }
 
 async function verifyOnce(result: VerifyResult): Promise<void> {
-  const { lease, dueAt } = await take();
-  expect(await listUnverified(side.db, dueAt)).toEqual([id]);
-  expect(await noteBegun(side.db, lease, id)).toBe(true);
-  const found = { exportId: id, result, intervals: 3, rows: 30, breaches: 1, detail: 'As found.' };
-  await storeVerification(side.db, lease, found);
-  expect(await listUnverified(side.db, dueAt)).toEqual([]);
-  await endVerifyTurn(side.db, lease, true);
-  await side.db.query(`update verifications set verified_at = now() - interval '1 day'`);
-  await side.db.query('update verify_turn set ended_at = null');
+  const { dueAt } = await dueJob();
+  await storeVerification(side.db, dueAt, { exportId: id, result, ...found });
+  expect(await due()).toEqual([]);
+  await side.db.query(`update verifications set verified_at = verified_at - interval '1 day'`);
 }
 
-test('one worker has the turn, in the six hours after its time, once a day', async () => {
-  expect(await takeVerifyTurn(side.db, earlier)).toBeNull();
-  const { lease, leftMs } = await take();
-  expect(leftMs).toBeGreaterThan(5.9 * 3_600_000);
-  expect(await takeVerifyTurn(side.db, now)).toBeNull();
-  await endVerifyTurn(side.db, lease, false);
-  // It was stopped: another worker goes on.
-  const next = await take();
-  await endVerifyTurn(side.db, next.lease, true);
-  expect(await takeVerifyTurn(side.db, now)).toBeNull();
-  expect((await readVerifyState(side.db)).ageSeconds).toBeLessThan(60);
+test('an export is due in the six hours after the time of day, until it has a result of the day', async () => {
+  expect(await listDueVerifications(side.db, earlier)).toEqual([]);
+  const job = await dueJob();
+  expect(await isVerificationDue(side.db, job)).toBe(true);
+  // A job that waited in the queue until the round was over.
+  const [late] = await side.db.query<{ dueAt: string }>(
+    `select api_time($1::timestamptz - interval '7 hours') as "dueAt"`,
+    [job.dueAt],
+  );
+  expect(await isVerificationDue(side.db, { exportId: id, dueAt: late?.dueAt ?? '' })).toBe(false);
+  await storeVerification(side.db, job.dueAt, { exportId: id, result: 'proven', ...found });
+  expect(await due()).toEqual([]);
+  expect(await isVerificationDue(side.db, job)).toBe(false);
+  await side.db.query('delete from verifications');
+  await side.db.query('update batch_exports set created_at = now()');
+  expect(await due(), 'it was created since').toEqual([]);
 });
 
-test('a worker that froze and has lost its turn stores nothing', async () => {
-  const { lease } = await take();
-  await noteBegun(side.db, lease, id);
-  await expire();
-  const other = await take();
-  const found = { exportId: id, intervals: 0, rows: 0, breaches: 0, detail: '' };
-  await storeVerification(side.db, lease, { ...found, result: 'broken' });
-  expect(await noteBegun(side.db, lease, id)).toBe(false);
-  await endVerifyTurn(side.db, lease, true);
-  const { count } = await listVerifications(side.db, null, { limit: 10, offset: 0 });
-  expect(count).toBe(0);
-  expect(await noteBegun(side.db, other.lease, id)).toBe(true);
-});
-
-test('an export that ends its process twice is not read, and the others go on', async () => {
-  for (let n = 0; n < 2; n += 1) {
-    const { lease, dueAt } = await take();
-    expect(await listUnverified(side.db, dueAt)).toEqual([id]);
-    await noteBegun(side.db, lease, id);
-    await endVerifyTurn(side.db, lease, false);
-  }
-  const { lease, dueAt } = await take();
-  expect(await listUnverified(side.db, dueAt)).toEqual([]);
-  const { results } = await listVerifications(side.db, ['unread'], { limit: 10, offset: 0 });
-  expect(results).toMatchObject([{ exportId: id, detail: expect.stringContaining('twice') }]);
-  expect(await types()).toEqual(['verify.failed']);
-  await endVerifyTurn(side.db, lease, true);
-});
-
-test('a worker that is stopped in the middle counts for nothing', async () => {
-  for (let n = 0; n < 3; n += 1) {
-    const { lease, dueAt } = await take();
-    expect(await listUnverified(side.db, dueAt)).toEqual([id]);
-    await noteBegun(side.db, lease, id);
-    await noteHandedBack(side.db, lease, id);
-    await endVerifyTurn(side.db, lease, false);
-  }
+test('a worker that froze stores nothing over the result of another one', async () => {
+  const { dueAt } = await dueJob();
+  await storeVerification(side.db, dueAt, { exportId: id, result: 'proven', ...found });
+  await storeVerification(side.db, dueAt, { exportId: id, result: 'broken', ...found });
+  const { results } = await listVerifications(side.db, null, { limit: 10, offset: 0 });
+  expect(results).toMatchObject([{ exportId: id, result: 'proven' }]);
   expect(await types()).toEqual([]);
+});
+
+test('an export that a process verifies now is not enqueued, and one whose process died is', async () => {
+  const work = { kind: 'verify', id } as const;
+  const [holder, other] = [crypto.randomUUID(), crypto.randomUUID()];
+  expect(await beginWork(side.db, work, holder, 60_000, false)).toBe('begun');
+  expect(await due()).toEqual([]);
+  await side.db.query(`update guarded_work set expires_at = now() - interval '1 second'`);
+  await dueJob();
+  expect(await beginWork(side.db, work, other, 60_000, false)).toBe('begun');
+  await endWork(side.db, work, other);
+  await dueJob();
+  await side.db.query('update guarded_work set set_aside_at = now()');
+  expect(await due()).toEqual([]);
+  await side.db.query('delete from guarded_work');
+});
+
+test('a first result that proves nothing is said too', async () => {
+  await verifyOnce('unread');
+  expect(await types()).toEqual(['verify.failed']);
 });
 
 test('says once that an export is not proven, since when, and once that it is proven again', async () => {

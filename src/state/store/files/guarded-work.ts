@@ -9,7 +9,8 @@ export type GuardedKind =
   | 'look_back'
   | 'offboard'
   | 'remove_files'
-  | 'sample';
+  | 'sample'
+  | 'verify';
 
 /** All work of a kind for one owner. */
 export interface GuardedWork {

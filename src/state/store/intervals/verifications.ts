@@ -3,95 +3,55 @@ import { failedVerifications, type VerifyResult } from '../../../foundation/doma
 import type { Sql } from '../database/database.ts';
 import type { OffsetPage, PageRequest } from '../database/lists.ts';
 
-/** The right to verify; it ends if it is not renewed. */
-export type Lease = string;
+/** An export to verify, and when the round of its day began. */
+export interface VerifyJob {
+  readonly exportId: string;
+  readonly dueAt: Timestamp;
+}
 
-/** A process that dies twice on an export is not started for it again in this round. */
-const maxTries = 2;
+/** Jobs that are enqueued at once: those that follow come with a later sweep. */
+const maxEnqueued = 100;
 
-const leaseTime = `interval '2 minutes'`;
+/** No verification begins later in a round. */
 const longestRound = `interval '6 hours'`;
-/** The newest time of day `$1` in UTC. */
-const due = `(date_trunc('day', clock_timestamp() - $1::interval, 'UTC') + $1::interval)`;
+
+/** SQL that is true as long as the export `e`, with its result `v`, has no result of the round that began at `dueAt`. */
+const isDue = (dueAt: string): string =>
+  `clock_timestamp() < ${dueAt} + ${longestRound} and e.deleted_at is null and e.created_at < ${dueAt}
+        and (v.verified_at is null or v.verified_at < ${dueAt})`;
 
 /**
- * Takes the turn to verify, if a round is due and no other worker has it.
+ * Exports without a result of the round that began at the newest time of day, the one first that was verified longest ago. Those
+ * that a process verifies now, or whose verification was set aside, are left out.
  *
  * @param timeOfDay `HH:MM` in UTC
- * @returns when the round was due, and how much of its time is left; null: it is not this worker's turn
  */
-export async function takeVerifyTurn(
-  sql: Sql,
-  timeOfDay: string,
-): Promise<{
-  readonly lease: Lease;
-  readonly dueAt: Timestamp;
-  readonly leftMs: number;
-} | null> {
-  const [row] = await sql.query<{ lease: Lease; dueAt: Timestamp; leftMs: number }>(
-    `with taken as (
-       update verify_turn set lease = gen_random_uuid(), leased_until = clock_timestamp() + ${leaseTime},
-              began_at = coalesce(began_at, clock_timestamp())
-        where (leased_until is null or leased_until < clock_timestamp()) and coalesce(ended_at, '-infinity') < ${due}
-          and clock_timestamp() < ${due} + ${longestRound}
-       returning lease
-     ), crashed as (
-       update verifications v set verified_at = clock_timestamp(), tries = 0, result = 'unread', failed_since = coalesce(failed_since, clock_timestamp()),
-              detail = 'Verifying the export ended its process twice. Run sluice verify with its id on a machine with more memory.'
-         from taken where v.tries >= ${maxTries}
+export async function listDueVerifications(sql: Sql, timeOfDay: string): Promise<VerifyJob[]> {
+  return sql.query<VerifyJob>(
+    `with round as (
+       select date_trunc('day', clock_timestamp() - $1::interval, 'UTC') + $1::interval as due_at
      )
-     select lease, api_time(${due}) as "dueAt", (extract(epoch from ${due} + ${longestRound} - clock_timestamp()) * 1000)::float8 as "leftMs" from taken`,
+     select e.id as "exportId", api_time(r.due_at) as "dueAt"
+       from round r cross join batch_exports e left join verifications v on v.export_id = e.id
+      where ${isDue('r.due_at')}
+        and not exists (select from guarded_work g where g.kind = 'verify' and g.id = e.id::text
+                           and (g.set_aside_at is not null or g.holder is not null and g.expires_at > clock_timestamp()))
+      order by v.verified_at nulls first, e.created_at, e.id limit ${maxEnqueued}`,
     [timeOfDay],
   );
-  return row ?? null;
 }
 
-/** @returns false if the turn is lost */
-export async function renewVerifyTurn(sql: Sql, lease: Lease): Promise<boolean> {
+/** Whether the export has no result of the round, and the round is not over. */
+export async function isVerificationDue(
+  sql: Sql,
+  { exportId, dueAt }: VerifyJob,
+): Promise<boolean> {
   const rows = await sql.query(
-    `update verify_turn set leased_until = clock_timestamp() + ${leaseTime} where lease = $1 returning 1`,
-    [lease],
+    `select from batch_exports e left join verifications v on v.export_id = e.id
+      where e.id = $1 and ${isDue('$2::timestamptz')}`,
+    [exportId, dueAt],
   );
-  return rows.length > 0;
-}
-
-/** @param isComplete whether each export has had its turn: the next round is that of the next day */
-export async function endVerifyTurn(sql: Sql, lease: Lease, isComplete: boolean): Promise<void> {
-  await sql.query(
-    `update verify_turn set lease = null, leased_until = null, ended_at = case when $2 then clock_timestamp() else ended_at end
-      where lease = $1`,
-    [lease, isComplete],
-  );
-}
-
-/** Exports that were not verified since a time, the one first that was verified longest ago. */
-export async function listUnverified(sql: Sql, since: Timestamp): Promise<readonly string[]> {
-  const rows = await sql.query<{ id: string }>(
-    `select e.id from batch_exports e left join verifications v on v.export_id = e.id
-      where e.deleted_at is null and (v.verified_at is null or v.verified_at < $1) and coalesce(v.tries, 0) < ${maxTries}
-      order by v.verified_at nulls first, e.created_at, e.id`,
-    [since],
-  );
-  return rows.map(({ id }) => id);
-}
-
-/** @returns false if the turn is lost */
-export async function noteBegun(sql: Sql, lease: Lease, exportId: string): Promise<boolean> {
-  if (!(await renewVerifyTurn(sql, lease))) return false;
-  await sql.query(
-    `insert into verifications (export_id, tries) select id, 1 from batch_exports where id = $1
-     on conflict (export_id) do update set begun_at = clock_timestamp(), tries = verifications.tries + 1`,
-    [exportId],
-  );
-  return true;
-}
-
-/** The verification stopped, and not because of the export. */
-export async function noteHandedBack(sql: Sql, lease: Lease, exportId: string): Promise<void> {
-  await sql.query(
-    `update verifications set tries = 0 where export_id = $2 and exists (select from verify_turn where lease = $1)`,
-    [lease, exportId],
-  );
+  return rows.length === 1;
 }
 
 /** What a verification has found of an export. */
@@ -104,17 +64,22 @@ export interface VerificationFound {
   readonly detail: string;
 }
 
-/** Stores the result of an export, unless the turn is lost: then another worker verifies it. */
+/** Stores the result of an export, unless it has one of this round or a later one. */
 export async function storeVerification(
   sql: Sql,
-  lease: Lease,
+  dueAt: Timestamp,
   { exportId, result, intervals, rows, breaches, detail }: VerificationFound,
 ): Promise<void> {
   await sql.query(
-    `update verifications v set verified_at = clock_timestamp(), tries = 0, result = $3, intervals = $4, rows = $5, breaches = $6, detail = $7,
-            failed_since = case when $3 = any ($8::text[]) then coalesce(v.failed_since, clock_timestamp()) end
-      where v.export_id = $2 and exists (select from verify_turn where lease = $1)`,
-    [lease, exportId, result, intervals, rows, breaches, detail, failedVerifications],
+    `insert into verifications as v (export_id, verified_at, result, intervals, rows, breaches, detail, failed_since)
+     select id, clock_timestamp(), $3, $4, $5, $6, $7, case when $3 = any ($8::text[]) then clock_timestamp() end
+       from batch_exports where id = $1
+     on conflict (export_id) do update
+        set verified_at = excluded.verified_at, result = excluded.result, intervals = excluded.intervals, rows = excluded.rows,
+            breaches = excluded.breaches, detail = excluded.detail,
+            failed_since = case when excluded.failed_since is not null then coalesce(v.failed_since, excluded.failed_since) end
+      where v.verified_at < $2`,
+    [exportId, dueAt, result, intervals, rows, breaches, detail, failedVerifications],
   );
 }
 
@@ -140,7 +105,7 @@ export async function listVerifications(
             count(*) over ()::int as count
        from verifications v join batch_exports e on e.id = v.export_id and e.deleted_at is null
        join projects p on p.id = e.team_id join organizations o on o.id = p.organization_id
-      where v.verified_at is not null and ($1::text[] is null or v.result = any ($1))
+      where $1::text[] is null or v.result = any ($1)
       order by v.failed_since nulls last, v.verified_at desc, v.export_id limit $2 offset $3`,
     [results, limit, offset],
   );
@@ -151,15 +116,18 @@ export async function listVerifications(
 export interface VerifyState {
   /** Exports whose newest verification has not proven them. */
   readonly failed: number;
-  /** Since the last round in which each export had its turn; before the first one, since it began. Null: none has begun. */
+  /** Since the verification that is longest ago, of those that are the newest of an export. Null: no export was verified. */
   readonly ageSeconds: number | null;
+  /** Since the oldest export was created that was never verified. Null: there is none. */
+  readonly unverifiedSeconds: number | null;
 }
 
 export async function readVerifyState(sql: Sql): Promise<VerifyState> {
   const [row] = await sql.query<VerifyState>(
-    `select (select count(*)::int from verifications v join batch_exports e on e.id = v.export_id and e.deleted_at is null
-              where v.failed_since is not null) as failed,
-            (select extract(epoch from clock_timestamp() - coalesce(ended_at, began_at))::float8 from verify_turn) as "ageSeconds"`,
+    `select count(*) filter (where v.failed_since is not null)::int as failed,
+            extract(epoch from clock_timestamp() - min(v.verified_at))::float8 as "ageSeconds",
+            extract(epoch from clock_timestamp() - min(e.created_at) filter (where v.export_id is null))::float8 as "unverifiedSeconds"
+       from batch_exports e left join verifications v on v.export_id = e.id where e.deleted_at is null`,
   );
   if (!row) throw new Error('no row');
   return row;

@@ -57,10 +57,14 @@ export interface ExportSize {
 }
 
 /** By the export's id; those without a receipt are left out. */
-export async function sizeExports(sql: Sql): Promise<ReadonlyMap<string, ExportSize>> {
+export async function sizeExports(
+  sql: Sql,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, ExportSize>> {
   const rows = await sql.query<ExportSize & { id: string }>(
     `select export_id as id, count(*) as intervals, sum(rows)::bigint as rows, sum(bytes)::bigint as bytes
-       from receipts group by export_id`,
+       from receipts where export_id = any ($1::uuid[]) group by export_id`,
+    [ids],
   );
   return new Map(rows.map(({ id, ...size }) => [id, size]));
 }
