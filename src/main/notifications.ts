@@ -3,7 +3,11 @@ import type { Config } from '../foundation/config/config.ts';
 import type { NotificationSender } from '../foundation/domain/notification.ts';
 import { cutText } from '../foundation/domain/one-line.ts';
 import { createSender } from '../service/notifications/sender.ts';
-import { checkMailServer, type MailServer } from '../service/notifications/mail.ts';
+import {
+  checkMailServer,
+  isCertificateFault,
+  type MailServer,
+} from '../service/notifications/mail.ts';
 import { createOutboundAgents } from '../foundation/security/outbound-filter.ts';
 import { isPublicAddress } from '../foundation/security/public-address.ts';
 import { type ProxySettings, proxyFor } from '../foundation/security/proxy.ts';
@@ -63,7 +67,10 @@ export async function findMailFault(config: Config): Promise<string | null | und
     const { message, responseCode } = error as Error & { responseCode?: number };
     const what = responseCode === undefined ? 'unreachable' : 'refused';
     const proxy = server.proxy === null ? '' : ' It is reached through HTTPS_PROXY.';
-    return `SMTP_URL: ${what}: ${cutText(message.replace(/\s+/g, ' '), 300)}.${proxy} Correct the address, the user or the password, or start the server.`;
+    const remedy = isCertificateFault(error)
+      ? 'Name the file of its authority in NODE_EXTRA_CA_CERTS, or use the name in its certificate.'
+      : 'Correct the address, the user or the password, or start the server.';
+    return `SMTP_URL: ${what}: ${cutText(message.replace(/\s+/g, ' '), 300)}.${proxy} ${remedy}`;
   }
 }
 

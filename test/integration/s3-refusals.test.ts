@@ -100,6 +100,16 @@ const answers: readonly (readonly [
     /Set region to/,
   ],
   [
+    'another region in the words of others',
+    {
+      status: 400,
+      code: 'AuthorizationHeaderMalformed',
+      message: 'The credential scope is not valid.',
+    },
+    'wrong_region',
+    /Set region to/,
+  ],
+  [
     'a malformed key',
     { status: 400, code: 'AuthorizationHeaderMalformed' },
     'invalid_credentials',
@@ -294,6 +304,21 @@ describe('an address that contains the bucket already', () => {
   });
 });
 
+describe('a store without ListObjectsV2', () => {
+  it.each([
+    [501, 'NotImplemented'],
+    [405, 'MethodNotAllowed'],
+    [400, 'InvalidArgument'],
+  ])('(HTTP %i %s) passes the test with a warning', async (status, code) => {
+    store = await openStore();
+    const match = { operation: 'ListObjectsV2' } as const;
+    store.server.faults.add({ match, ...forever, effect: { status, code } });
+    const steps = await store.destination.test(soon());
+    expect(steps.filter(({ passed }) => !passed)).toEqual([]);
+    expect(steps.find(({ step }) => step === 'bucket')?.warning).toContain('ListObjectsV2');
+  });
+});
+
 describe('what a company requires', () => {
   const asked = {
     acl: 'bucket-owner-full-control',
@@ -333,6 +358,23 @@ describe('what a company requires', () => {
       expect(await codeOf(doAll(store.destination))).toBe('destination.access_denied');
     },
   );
+
+  it('lets small files be put if it is wanted of parts too, and says so of larger ones', async () => {
+    store = await openStore({ quirks: { ...quirks, requiresOfParts: true } }, {}, asked);
+    const { destination } = store;
+    expect(await destination.probe(soon())).toMatchObject({ ifNoneMatch: true });
+    const small = await destination.createFile({ ...options('b'), isNewKey: true }, journal);
+    await small.write(Buffer.from('small'));
+    await small.complete();
+    const error = await errorOf(write(destination, 'a', twoParts));
+    expect(describeError(error)).toMatch(/access_denied.*condition of the bucket policy.*Null/);
+    const steps = await destination.test(soon());
+    expect(steps.filter(({ passed }) => !passed)).toEqual([]);
+    const tried = steps.find(({ step }) => step === 'write');
+    expect(tried?.warning).toMatch(/Only files of less than .*condition of the bucket policy/);
+    await destination.deleteFiles(['b']);
+    expect(store.server.objects('exports')).toEqual([]);
+  });
 
   it('gives files a class, and no manifest', async () => {
     store = await openStore(

@@ -15,6 +15,7 @@ const supported = [
   'user',
   'password',
   'options',
+  'connect_timeout',
   'application_name',
   'fallback_application_name',
   'client_encoding',
@@ -86,8 +87,11 @@ export function findAddressFault(address: string): string | null {
 /** What is wrong with the parts that only the addresses of sources can have; null if nothing is. */
 export function findOwnFault(address: string): string | null {
   const [, text = ''] = /\?([^#]*)/.exec(address) ?? [];
-  return new URLSearchParams(text).get('channel_binding') === 'require'
-    ? 'has channel_binding=require, which only the address of a source can have: remove it, and keep sslmode=verify-full'
+  const parameters = new URLSearchParams(text);
+  const only = 'which only the address of a source can have: remove it';
+  if (parameters.has('connect_timeout')) return `has connect_timeout, ${only}`;
+  return parameters.get('channel_binding') === 'require'
+    ? `has channel_binding=require, ${only}, and keep sslmode=verify-full`
     : null;
 }
 
@@ -137,6 +141,10 @@ function findParameterFault(parameters: URLSearchParams): string | null {
   }
   if (binding === 'require' && (mode ?? 'disable') === 'disable') {
     return 'has channel_binding=require without TLS: add sslmode=verify-full';
+  }
+  const seconds = parameters.get('connect_timeout');
+  if (seconds !== null && !/^(?:1\d|[2-5]\d|60)$/.test(seconds)) {
+    return 'has a connect_timeout that is not a number of seconds from 10 to 60';
   }
   if (parameters.get('sslrootcert') === 'system') {
     return 'has sslrootcert=system: remove it, as public authorities are trusted without it';

@@ -90,6 +90,25 @@ export function checkKeyTemplate(template: string, maxBytes = maxPrefixBytes): r
   return [...problems, ...checkPath(shape, longest, maxBytes)];
 }
 
+/** What other programs fill in or take away, and Sluice does not. */
+const foreignForms: readonly (readonly [form: RegExp, says: string])[] = [
+  [/^\w+:\/\//, 'is taken for a folder, because a prefix begins within the bucket'],
+  [/%-?[A-Za-z]/, 'is not filled in'],
+  [/\$[{(]?\w*[)}]?/, 'is not filled in: a $ stays as it is'],
+  [/\b(?:yyyy|YYYY)\b/, 'is not filled in'],
+];
+
+/** What of a valid template looks as if another program had to fill it in, for the owner: silently, all intervals would share a folder. */
+export function describeForeignForms(template: string): readonly string[] {
+  const texts = foreignForms.flatMap(([form, says]) => {
+    const [text] = form.exec(template) ?? [];
+    return text === undefined ? [] : [`${text} ${says}`];
+  });
+  if (texts.length === 0) return [];
+  const all = keyVariables.map((name) => `{${name}}`).join(', ');
+  return [`In prefix, ${texts.join('; ')}. Sluice fills in ${all}.`];
+}
+
 /**
  * The key prefix for one interval, without a leading, trailing or double slash; `''` for none.
  *

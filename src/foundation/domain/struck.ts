@@ -7,8 +7,20 @@ const struckFields: ReadonlyMap<string, string> = new Map([
   ['freshness_minutes', 'Set deadline_minutes or deadline_at.'],
 ]);
 
-/** What to do about a field of a request that is no longer there; undefined if it never was. */
+/** Fields that other programs have and Sluice never had, each with what to send instead. */
+const foreignFields: ReadonlyMap<string, string> = new Map([
+  [
+    'aws_session_token',
+    'Keys with a session token end within hours, and an export goes on. Remove it and set role_arn: Sluice assumes the role for each run.',
+  ],
+  [
+    'integration_id',
+    'Sluice has no integrations. Remove it and send the credentials in the config of the destination: aws_access_key_id and aws_secret_access_key, or role_arn.',
+  ],
+]);
+
+/** What to do about a field of a request that is no longer there, or never was; undefined if nothing is known of it. */
 export function remedyOfStruck(name: string): string | undefined {
   const instead = struckFields.get(name);
-  return instead && `Sluice no longer has it. Remove it. ${instead}`;
+  return instead ? `Sluice no longer has it. Remove it. ${instead}` : foreignFields.get(name);
 }

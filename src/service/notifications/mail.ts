@@ -105,9 +105,20 @@ async function inTime<Result>(
   return Promise.race([work, tooLong]).finally(() => clearTimeout(overdue));
 }
 
+/** Node's codes of a certificate that this process does not trust. The library keeps them beside its own. */
+const certificateCodes =
+  /^(?:ERR_TLS_CERT_|CERT_|DEPTH_ZERO_SELF_SIGNED|SELF_SIGNED_CERT|UNABLE_TO_(?:GET|VERIFY)|HOSTNAME_MISMATCH)/;
+
+/** Whether a mail failed because of the server's certificate. */
+export function isCertificateFault(error: unknown): boolean {
+  const { code = '', originalCode = code } = error as { code?: string; originalCode?: string };
+  return certificateCodes.test(originalCode);
+}
+
 /** What a failed mail shows to the owner of the target: the server's code, or a word. */
 export function mailAnswerOf(error: unknown): string {
   const { code = '', responseCode } = error as { code?: string; responseCode?: number };
   if (typeof responseCode === 'number') return `SMTP ${responseCode}`;
+  if (isCertificateFault(error)) return 'certificate_refused';
   return code === 'ETIMEDOUT' ? 'timeout' : 'mail_server_unavailable';
 }

@@ -64,6 +64,33 @@ describe('an export that is not saved', () => {
     }
   });
 
+  test('with a prefix of another program has a warning, in its test and once it is stored', async () => {
+    const destination = { type: 'NoOp', config: { prefix: 'a/%Y/%m' } };
+    const says = /%Y is not filled in.*\{year\}, \{month\}/;
+    const tested = await api.client.post(`${exports}/test`, exportBody({ destination }));
+    expect(tested.body.steps).toContainEqual(
+      expect.objectContaining({ passed: true, warning: expect.stringMatching(says) }),
+    );
+    const created = await api.client.post(exports, exportBody({ destination }));
+    expect([created.status, created.headers.get('sluice-warning')]).toEqual([
+      201,
+      expect.stringMatching(says),
+    ]);
+    const path = `${exports}/${created.body.id}`;
+    const changed = await api.client.patch(path, { destination });
+    expect(changed.headers.get('sluice-warning')).toMatch(says);
+  });
+
+  test.each([
+    ['aws_session_token', /role_arn/],
+    ['integration_id', /aws_access_key_id/],
+  ])('has no %s, and says what to send instead', async (field, says) => {
+    const destination = s3({ [field]: 'x' });
+    const { body } = await api.client.post(exports, exportBody({ destination }));
+    expect(body.attr).toBe(`destination__config__${field}`);
+    expect(body.detail).toMatch(says);
+  });
+
   test('is previewed by its query and filters, without a destination', async () => {
     const destination = { config: { exclude_events: ['event 2'] } };
     const { status, body } = await api.client.post(`${exports}/preview`, {

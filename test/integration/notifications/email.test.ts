@@ -4,7 +4,7 @@ import { SMTPServer } from 'smtp-server';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { readConfig } from '../../../src/foundation/config/config.ts';
 import type { NotificationSender } from '../../../src/foundation/domain/notification.ts';
-import { openNotifications } from '../../../src/main/notifications.ts';
+import { findMailFault, openNotifications } from '../../../src/main/notifications.ts';
 import {
   changeTarget,
   createTarget,
@@ -21,6 +21,7 @@ import {
   skipWaits,
 } from '../../support/notified.ts';
 import { startReceiver } from '../../support/receiver.ts';
+import { tlsFiles } from '../../support/tls-certificates.ts';
 import { openRunSide, type RunSide } from '../../support/run-side.ts';
 import { until } from '../../support/until.ts';
 
@@ -169,6 +170,26 @@ describe('an e-mail', () => {
     await couriers.add(sender).collect();
     await until(() => couriers.outcomes.length === 1);
     expect(couriers.outcomes[0]?.answer).toMatch(/^SMTP 5\d\d$/);
+  });
+
+  it('names the certificate if this process does not trust it, and so does doctor', async () => {
+    const { serverCertificate: cert, serverKey: key } = tlsFiles;
+    const relay = new SMTPServer({ cert, key, authOptional: true });
+    relay.listen(0, '127.0.0.1');
+    await once(relay.server, 'listening');
+    const relayPort = (relay.server.address() as AddressInfo).port;
+    try {
+      const given = env(`smtp://127.0.0.1:${relayPort}`);
+      const sender = senderTo([], { env: given });
+      await createEmail(sender, ['oncall@example.com']);
+      await happen();
+      await couriers.add(sender).collect();
+      await until(() => couriers.outcomes.length === 1);
+      expect(couriers.outcomes[0]?.answer).toBe('certificate_refused');
+      expect(await findMailFault(readConfig(given))).toMatch(/certificate.*NODE_EXTRA_CA_CERTS/);
+    } finally {
+      await new Promise<void>((resolve) => relay.close(resolve));
+    }
   });
 });
 

@@ -24,11 +24,12 @@ afterAll(() => database?.drop());
 /** A source behind a proxy that can fall silent, without a reset: the client gets no notice. */
 async function silenceable(
   work: (source: Source, proxy: TcpProxy) => Promise<void>,
-  { statementTimeoutMs = 1_500, connectTimeoutMs = 1_000, silenceMs = 500 } = {},
+  { statementTimeoutMs = 1_500, connectTimeoutMs = 1_000, silenceMs = 500, seconds = '' } = {},
 ) {
   const proxy = await startTcpProxy({ target: { port: Number(new URL(database.url).port) } });
   const url = new URL(database.url);
   url.host = `${proxy.host}:${proxy.port}`;
+  if (seconds !== '') url.searchParams.set('connect_timeout', seconds);
   const source = createPostgresSource({
     connectionString: url.href,
     connectTimeoutMs,
@@ -140,4 +141,16 @@ test('a slow statement goes on as long as its server answers new connections', a
       'drop view events; alter table all_events rename to events; drop function gate',
     );
   }
+});
+
+test('a server that lets sessions in late is waited for as long as its address says', async () => {
+  await silenceable(
+    async (source, proxy) => {
+      proxy.delay(200);
+      const snapshot = await source.open(request, never);
+      proxy.delay(0);
+      await snapshot.close();
+    },
+    { connectTimeoutMs: 500, statementTimeoutMs: 30_000, silenceMs: 30_000, seconds: '10' },
+  );
 });

@@ -26,6 +26,8 @@ export interface S3Quirks {
   owner?: string;
   /** Headers without which a policy of the bucket denies each new object. */
   requires?: Readonly<Record<string, string>>;
+  /** And each part: at AWS both are s3:PutObject. */
+  requiresOfParts?: true;
   /** Requests whose bucket is in the path are refused: Alibaba Cloud OSS. */
   pathStyle?: 'refuse';
   /** Conditions of CompleteMultipartUpload alone. */
@@ -78,9 +80,12 @@ export function refusePathStyle({ path, bucket }: S3Request, { pathStyle }: S3Qu
 /** @throws S3Error if a policy of the bucket denies the request */
 export function obeyPolicy(
   { operation, headers }: S3Request,
-  { owner, requires = {} }: S3Quirks,
+  { owner, requires = {}, requiresOfParts }: S3Quirks,
 ): void {
-  const creates = operation === 'PutObject' || operation === 'CreateMultipartUpload';
+  const creates =
+    operation === 'PutObject' ||
+    operation === 'CreateMultipartUpload' ||
+    (requiresOfParts && operation === 'UploadPart');
   const wanted = {
     ...(creates ? requires : {}),
     ...(owner === undefined ? {} : { 'x-amz-expected-bucket-owner': owner }),

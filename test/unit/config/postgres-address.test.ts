@@ -11,6 +11,7 @@ test.each([
   'postgres://u:p@/db?host=::1&port=5433',
   'postgres:///db?host=/var/run/postgresql',
   'postgres://u:p@/db?host=/var/run/postgresql',
+  'postgres://u@host/db?connect_timeout=30',
   'postgres://host',
   `postgres://u:p@host/db?sslmode=verify-full&sslrootcert=${encodeURIComponent(import.meta.filename)}`,
 ])('%s is an address', (address) => {
@@ -59,8 +60,8 @@ test.each([
   ['postgres://u:s3cret@a/db?uselibpqcompat=true&sslmode=verify-ca', /has uselibpqcompat, which/],
   ['postgres://u:s3cret@a/?dbname=db', /has dbname, which is not .* as the path/],
   [
-    'postgres://u:s3cret@a/db?connect_timeout=10',
-    /has connect_timeout, which Sluice does not supp/,
+    'postgres://u:s3cret@a/db?connect_timeout=0',
+    /has a connect_timeout that is not a number of seconds from 10 to 60/,
   ],
   ['postgres://u:s3cret@a/db?require_auth=none', /has require_auth, which .*: remove it/],
   ['postgres://u:s3cret@a/db?ssl_min_protocol_version=TLSv1.3', /has ssl_min_protocol_version, wh/],
@@ -93,6 +94,9 @@ test.each(['DATABASE_URL', 'DATABASE_DIRECT_URL'])(
     expect(read).toThrow(new RegExp(`${name} has channel_binding=require, .*: remove it`));
     expect(read).not.toThrow(/s3cret/);
     expect(() => readConfig({ SOURCE_DATABASE_URL: bound })).not.toThrow();
+    const slow = 'postgres://u:s3cret@a/db?connect_timeout=30';
+    const readSlow = () => readConfig({ DATABASE_URL: 'postgres://u@a/db', [name]: slow });
+    expect(readSlow).toThrow(/has connect_timeout, .*: remove it/);
     const prefers = bound.replace('require', 'prefer');
     expect(() => readConfig({ DATABASE_URL: prefers })).not.toThrow();
   },

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { s3Definition } from '../../../src/rows/destinations/s3/definition.ts';
+import { contextWith } from '../../conformance/destination-suite.ts';
 
 const placeOf = (config: Readonly<Record<string, unknown>>) =>
   s3Definition.place({ bucket_name: 'b', region: 'eu-central-1', ...config });
@@ -32,5 +33,56 @@ describe('the place of an S3 destination', () => {
 
   it('does not depend on the prefix or on an endpoint that is left out', () => {
     expect(placeOf({ prefix: 'p' })).toBe(placeOf({ prefix: 'p/', endpoint_url: null }));
+  });
+});
+
+describe('a config of S3', () => {
+  const keys = { aws_access_key_id: 'AKIA', aws_secret_access_key: 's' };
+  const validate = (config: Readonly<Record<string, unknown>>) =>
+    s3Definition
+      .validate(
+        { region: 'eu-central-1', bucket_name: 'acme', ...keys, ...config },
+        contextWith({}),
+      )
+      .map(({ attr, detail }) => `${attr}: ${detail}`)
+      .join('\n');
+  const named = (bucket_name: string, endpoint_url: string | null = null) =>
+    validate({ bucket_name, endpoint_url });
+  const elsewhere = 'https://s3.example.com';
+
+  it.each([
+    ['arn:aws:s3:::acme/daily', 'ARN of a bucket. Set bucket_name to acme and prefix to daily/.'],
+    ['arn:aws-cn:s3:::acme', 'Set bucket_name to acme.'],
+    ['arn:aws:s3:eu-west-1:123456789012:accesspoint/team', 'access point.* -s3alias'],
+    ['arn:aws:s3::123456789012:accesspoint/mfzwi23gnjvgw.mrap', 'multi-region'],
+    ['arn:aws:s3-outposts:eu-west-1:123456789012:outpost/op-1', 'an ARN'],
+    ['s3://acme/a/b/', 'URI. Set bucket_name to acme and prefix to a/b/.'],
+    ['acme/daily', 'a path. Set bucket_name to acme and prefix to daily/.'],
+    ['/acme', 'a path. Set bucket_name to acme.'],
+    ['acme.s3.eu-central-1.amazonaws.com', 'Set bucket_name to acme.'],
+    ['https://acme.s3.amazonaws.com/a', 'Set bucket_name to acme and prefix to a/.'],
+    ['https://s3.eu-central-1.amazonaws.com/acme', 'Set bucket_name to acme.'],
+    ['https://minio.acme.com/exports', 'a URL.*endpoint_url'],
+    ['tenant:acme', 'tenant. Set bucket_name to acme.'],
+    ['acme--euc1-az1--x-s3', 'S3 Express'],
+    ['team--ol-s3', 'Object Lambda'],
+    ['Acme_1', '3 to 63 lower case'],
+  ])('says what %s is, and what to write where', (bucket, says) => {
+    expect(named(bucket)).toMatch(new RegExp(`^bucket_name: .*(?:${says})`));
+  });
+
+  it('takes names of other stores by their own rule, and says it', () => {
+    for (const name of ['Acme_1', 'acme--x-s3']) expect(named(name, elsewhere)).toBe('');
+    expect(named('team-8xq-s3alias')).toBe('');
+    expect(named('tenant:acme', elsewhere)).toContain('access key of that tenant');
+    expect(named('-acme', elsewhere)).toContain('2 to 255');
+    const express = 'https://s3express-euc1-az1.eu-central-1.amazonaws.com';
+    expect(named('acme--x-s3', express)).toContain('S3 Express');
+  });
+
+  it('takes no temporary key of AWS, and names role_arn', () => {
+    const temporary = { aws_access_key_id: 'ASIAQWERTYUIOPASDFGH' };
+    expect(validate(temporary)).toMatch(/^aws_access_key_id: .*role_arn/);
+    expect(validate({ ...temporary, endpoint_url: elsewhere })).toBe('');
   });
 });

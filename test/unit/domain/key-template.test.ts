@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import {
   checkKeyTemplate,
+  describeForeignForms,
   isoSeconds,
   keyVariables,
   literalFolder,
@@ -116,5 +117,22 @@ describe('a bound in a key', () => {
     expect(isoSeconds(0)).toBe('1970-01-01T00:00:00Z');
     expect(() => isoSeconds(1)).toThrow(RangeError);
     expect(() => isoSeconds(Date.UTC(10_000, 0, 1))).toThrow(RangeError);
+  });
+});
+
+describe('what another program would fill in', () => {
+  it.each([
+    ['s3://acme/a', 's3:// is taken for a folder'],
+    ['a/%Y/%m', '%Y is not filled in.*{year}, {month}'],
+    ['a/\u0024{year}', '\u0024{year} is not filled in'],
+    ['a/$(date)/', '$(date) is not filled in'],
+    ['a/yyyy/MM', 'yyyy is not filled in'],
+  ])('in %s is named', (template, says) => {
+    const form = new RegExp(says.replace(/[$(){}]/g, '\\$&'));
+    expect(describeForeignForms(template).join()).toMatch(form);
+  });
+
+  it.each(['', 'a/{year}/{start:month}', 'team:a/50%/x'])('is not in %j', (template) => {
+    expect(describeForeignForms(template)).toEqual([]);
   });
 });

@@ -12,12 +12,13 @@ import {
 } from '../destination.ts';
 import { findWrongAddress } from './address.ts';
 import type { S3Connection } from './client.ts';
-import { isUnreached } from './errors.ts';
+import { isDeniedUpload, isUnreached, isUnsupported } from './errors.ts';
 import { deleteObjects, headObject } from './objects.ts';
 import { createWriter } from './open-writer.ts';
 import { PartDigest } from './part-digest.ts';
 import { probeStore } from './probe.ts';
-import { abortUpload, createUpload, signsParts, uploadPart } from './uploads.ts';
+import { putSmallObject } from './put-object.ts';
+import { abortUpload, codeOf, createUpload, signsParts, uploadPart } from './uploads.ts';
 
 /** The part of the config that an error is about; other errors belong to the current step. */
 const stepOfCode: Partial<Record<ErrorCode, string>> = {
@@ -58,11 +59,16 @@ export async function checkDestination(
   try {
     const warning = await tryListing(hurried, folder, signal);
     steps.push(passedStep('address'), passedStep('credentials'), passedStep('bucket', warning));
-    await check('write', () => writeMarker(hurried, key, context));
+    let onlySmall: string | null = null;
+    await check('write', async () => {
+      onlySmall = await writeMarker(hurried, key, context, signal);
+      return onlySmall;
+    });
     current = 'conditional_write';
     const traits = await probeStore(patient, folder, signal);
     current = 'write';
-    const slow = await sendPart({ ...hurried, traits }, key, context.partBytes, signal);
+    const slow =
+      onlySmall ?? (await sendPart({ ...hurried, traits }, key, context.partBytes, signal));
     steps.splice(
       steps.findIndex(({ step }) => step === 'write'),
       1,
@@ -125,28 +131,37 @@ async function tryListing(
     if (problem === null) return null;
     throw new SluiceError('destination.invalid_config', problem);
   } catch (error) {
-    if (!(error instanceof SluiceError) || error.code !== 'destination.access_denied') throw error;
-    return 'The credentials are not allowed to list the bucket, so `sluice verify` cannot find stray files.';
+    const lacks = isUnsupported(error) ? 'The store has no list (ListObjectsV2)' : null;
+    if (lacks === null && codeOf(error) !== 'destination.access_denied') throw error;
+    return `${lacks ?? 'The credentials are not allowed to list the bucket'}, so \`sluice verify\` cannot find stray files.`;
   }
 }
 
+/** @returns a warning if only a put in one request is allowed */
 async function writeMarker(
   connection: S3Connection,
   key: string,
   context: DestinationContext,
-): Promise<null> {
+  signal: AbortSignal,
+): Promise<string | null> {
+  const body = Buffer.from('Sluice tests this destination. It removes this file itself.\n');
   const options = { key, contentType: 'text/plain', contentEncoding: null };
-  const writer = await createWriter({ connection, limits: context, journal: unrecorded }, options);
   try {
-    await writer.write(
-      Buffer.from('Sluice tests this destination. It removes this file itself.\n'),
-    );
-    await writer.complete();
+    const writing = { connection, limits: context, journal: unrecorded };
+    const writer = await createWriter(writing, options);
+    try {
+      await writer.write(body);
+      await writer.complete();
+    } catch (error) {
+      await writer.abort().catch(() => {});
+      throw error;
+    }
+    return null;
   } catch (error) {
-    await writer.abort().catch(() => {});
-    throw error;
+    if (!isDeniedUpload(error)) throw error;
+    await putSmallObject(connection, key, body, null, { signal });
+    return `Only files of less than ${context.partBytes} bytes can be written. ${describeError(toSluiceError(error))}`;
   }
-  return null;
 }
 
 /** Time for the part: of the test's time enough is left for its other steps. */

@@ -3,6 +3,7 @@ import type { Problem } from '../../../foundation/domain/problem.ts';
 import { defineDestination } from '../define-destination.ts';
 import type { DestinationContext } from '../destination.ts';
 import { checkBucketInEndpoint } from './address.ts';
+import { checkBucketName } from './bucket-name.ts';
 import { connectS3, splitTag } from './client.ts';
 import { type S3Config, s3Properties } from './config.ts';
 import { openS3Destination } from './destination.ts';
@@ -52,19 +53,6 @@ function storeOf(endpoint: unknown, region: string): string {
   return `${protocol}//${host}${path === '' ? '' : `/${path}`}`;
 }
 
-/**
- * AWS's naming rules; other stores also have old names with capitals and underscores. Never a slash or
- * a colon: with an ARN the SDK would talk to another host.
- */
-function checkBucketName({ bucket_name: name, endpoint_url }: S3Config): Problem[] {
-  const aws = /^(?!\d+\.\d+\.\d+\.\d+$)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/;
-  const other = /^[A-Za-z0-9][A-Za-z0-9._-]{1,254}$/;
-  const valid = (endpoint_url === null ? aws : other).test(name) && !name.includes('..');
-  return valid
-    ? []
-    : [invalid('bucket_name', 'Use 3 to 63 lower case letters, digits, hyphens and dots.')];
-}
-
 function checkCredentials(config: S3Config, context: DestinationContext): Problem[] {
   const { aws_access_key_id: id, aws_secret_access_key: secret } = config;
   const problem = (attr: string, detail: string): Problem[] => [{ attr, code: 'required', detail }];
@@ -77,6 +65,12 @@ function checkCredentials(config: S3Config, context: DestinationContext): Proble
   if (id === null && !context.allowAmbientCredentials) {
     const detail = 'Required: this installation does not share its own credentials with exports.';
     return [...problem('aws_access_key_id', detail), ...problem('aws_secret_access_key', detail)];
+  }
+  const isAws = storeOf(config.endpoint_url, config.region).startsWith('aws');
+  if (isAws && /^ASIA[A-Z0-9]{16}$/.test(id ?? '')) {
+    const detail =
+      'This is a temporary key, which ends within hours and needs a session token. Set role_arn to its role, and use the key of a user (AKIA…) that may assume the role.';
+    return [invalid('aws_access_key_id', detail)];
   }
   return [
     ...checkVisible('aws_access_key_id', id),

@@ -3,6 +3,7 @@ import { oneLine } from '../../../foundation/domain/one-line.ts';
 import { UnreadAnswer } from './error-answer.ts';
 import {
   isKnownCode,
+  isPartOfUpload,
   judgeRefusal,
   redirects,
   type StoreRefusal,
@@ -100,6 +101,19 @@ function causeOf(error: unknown): StoreError | null {
 export function isNotImplemented(error: unknown): boolean {
   const cause = causeOf(error);
   return cause?.status === 501 && cause.name !== 'UnreadAnswer';
+}
+
+/** Whether the parts of an upload were denied, though a put in one request may be allowed. */
+export function isDeniedUpload(error: unknown): boolean {
+  if (!(error instanceof SluiceError) || error.code !== 'destination.access_denied') return false;
+  return isPartOfUpload(causeOf(error)?.operation ?? null);
+}
+
+/** Whether a store has no such request, whatever it answers to it. */
+export function isUnsupported(error: unknown): boolean {
+  const { status = 0, name } = causeOf(error) ?? {};
+  if (!(error instanceof SluiceError) || error.code !== 'destination.invalid_config') return false;
+  return [400, 405, 501].includes(status) && name !== 'UnreadAnswer';
 }
 
 /** Whether a store refused a request because of its checksum. */

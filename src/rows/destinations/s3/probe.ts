@@ -11,7 +11,7 @@ import {
 import type { S3Connection } from './client.ts';
 import { findWrongAddress } from './address.ts';
 import { type PutCondition, type TagForm, tagInForm } from './conditions.ts';
-import { isNotImplemented, StoreError } from './errors.ts';
+import { isDeniedUpload, isNotImplemented, StoreError } from './errors.ts';
 import { hasBytes } from './manifest.ts';
 import { removeOldMarkers } from './old-markers.ts';
 import { deleteObjects, headObject, readObject } from './objects.ts';
@@ -84,7 +84,12 @@ async function probeAt(
     const second = isFree ? key : `${key}-upload`;
     if (!isFree) keys.push(second);
     const uploads = new UploadTrial(trial, lastWords(connection), second, signal);
-    return { ...puts, ...(await uploads.run(form)), parts: connection.parts };
+    const found = await uploads.run(form).catch((error: unknown) => {
+      // Files that are smaller than a part are put at once. A larger one says why it cannot be written.
+      if (puts.ifNoneMatch && isDeniedUpload(error)) return withoutUploads;
+      throw error;
+    });
+    return { ...puts, ...found, parts: connection.parts };
   } finally {
     // The permission to delete may be missing. This failure is not the result.
     await deleteObjects(connection, keys, AbortSignal.timeout(cleanupMs)).catch(() => {});
@@ -107,6 +112,9 @@ export async function probePutsOf(
     await deleteObjects(connection, [key], AbortSignal.timeout(cleanupMs)).catch(() => {});
   }
 }
+
+/** What is assumed of uploads that are denied. */
+const withoutUploads = { completeIfNoneMatch: false, completeIfMatch: false, checksums: true };
 
 type PutTraits = Pick<StoreTraits, 'ifNoneMatch' | 'ifMatch'>;
 

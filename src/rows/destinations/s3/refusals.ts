@@ -123,8 +123,7 @@ interface Rule {
   readonly judge: (refusal: StoreRefusal) => Verdict;
 }
 
-const isPartRequest = ({ operation }: StoreRefusal) =>
-  operation === 'UploadPart' || operation === 'CompleteMultipartUpload';
+const isPartRequest = ({ operation }: StoreRefusal) => isPartOfUpload(operation);
 
 const isAbout = (pattern: RegExp) => (refusal: StoreRefusal) =>
   pattern.test(refusal.name) || pattern.test(refusal.message);
@@ -198,8 +197,17 @@ function denied(code: ErrorCode, { operation, message }: StoreRefusal): Verdict 
   const named = /\bs3:[A-Z][A-Za-z]+/.exec(message)?.[0];
   const [permission, use] = permissions[operation ?? ''] ?? [];
   if (!permission) return { code };
-  return { code, advice: `The credentials may not ${use}: ${named ?? permission} was refused.` };
+  const refused = `The credentials may not ${use}: ${named ?? permission} was refused.`;
+  return { code, advice: isPartOfUpload(operation) ? `${refused} ${ofParts}` : refused };
 }
+
+/** At S3 these requests cannot have the headers of an object. */
+export const isPartOfUpload = (operation: string | null) =>
+  operation === 'UploadPart' || operation === 'CompleteMultipartUpload';
+
+/** A policy that is about the headers of each put has this effect, and no word of the store says so. */
+const ofParts =
+  'If smaller files can be written, a condition of the bucket policy wants x-amz-acl, tags or encryption with each s3:PutObject, and a part has no such header. Add "Null": {"<key of the condition>": "false"} to it.';
 
 /** The bucket is elsewhere. The store may say where: its region, or an address. */
 function judgeAddress({ name, message, region, location }: StoreRefusal): Verdict {
@@ -216,7 +224,7 @@ function judgeAddress({ name, message, region, location }: StoreRefusal): Verdic
     return { code, field: 'region', advice: 'Set region and endpoint_url to those of the bucket.' };
   }
   // Stores also answer this to a malformed access key.
-  return /\bregion\b/i.test(message)
+  return /\bregion\b|credential.?scope|\bscope\b/i.test(message)
     ? { code, field: 'region', advice: 'Set region to the region of the bucket.' }
     : { code: 'destination.invalid_credentials', field: 'aws_access_key_id' };
 }

@@ -6,7 +6,7 @@ import pg from 'pg';
 export interface ClientOptions {
   readonly connectionString: string;
   readonly applicationName: string;
-  /** 0: no limit. */
+  /** Unless `connect_timeout` in the address is longer. 0: no limit. */
   readonly connectTimeoutMs: number;
 }
 
@@ -17,13 +17,19 @@ export function newClient(options: ClientOptions): pg.Client {
   const client = new pg.Client({
     connectionString: options.connectionString,
     application_name: options.applicationName,
-    connectionTimeoutMillis: options.connectTimeoutMs,
+    connectionTimeoutMillis: options.connectTimeoutMs === 0 ? 0 : connectTimeoutOf(options),
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
     enableChannelBinding: binding === 'require' || binding === 'prefer',
   });
   if (binding === 'require') requireChannelBinding(client);
   return client;
+}
+
+/** How long a session may take to begin: some servers look up each client for longer than others. */
+export function connectTimeoutOf({ connectionString, connectTimeoutMs }: ClientOptions): number {
+  const parameters = new URLSearchParams(connectionString.split('?')[1]);
+  return Math.max(connectTimeoutMs, Number(parameters.get('connect_timeout')) * 1_000);
 }
 
 /**

@@ -1,5 +1,5 @@
 import { within } from '../../../foundation/domain/patience.ts';
-import { type ClientOptions, newClient } from './client.ts';
+import { type ClientOptions, connectTimeoutOf, newClient } from './client.ts';
 
 /** When a statement without a byte makes the client look whether the server is alive. */
 export interface SilenceLimits {
@@ -47,7 +47,7 @@ async function answers(options: ClientOptions) {
     () => true,
     () => true,
   );
-  const isAnswered = await within(options.connectTimeoutMs, connected, false);
+  const isAnswered = await within(connectTimeoutOf(options), connected, false);
   (
     client as unknown as { connection: { stream: { destroy(): void } } }
   ).connection.stream.destroy();

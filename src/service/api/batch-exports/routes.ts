@@ -1,4 +1,6 @@
 import { Type } from 'typebox';
+import { readFileSettings } from '../../../foundation/domain/file-settings.ts';
+import { describeForeignForms } from '../../../foundation/domain/key-template.ts';
 import {
   countExportHealths,
   listBatchExports,
@@ -190,7 +192,8 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
         const warnings = await askSource(request, reply, input);
         const actor = actorOf(request);
         const after = await updateExport(request.context, rules, actor, before.id, input);
-        await warn(request, reply, after, warnings);
+        const { prefix } = readFileSettings(input.destination?.config ?? {});
+        await warn(request, reply, after, [...warnings, ...describeForeignForms(prefix)]);
         return batchExportView(request.context, after);
       },
     });
@@ -260,7 +263,8 @@ async function checkNew(
     checkOnSource(deps, request, reply, asked),
     checkTablePlace(deps, request, reply, asked),
   ]);
-  return warnings.flat();
+  const { prefix } = readFileSettings(asked.destination.config);
+  return [...warnings.flat(), ...describeForeignForms(prefix)];
 }
 
 /** A client that leaves the field out may not know that the project has a chain, such as one that masks values. */

@@ -1,6 +1,10 @@
 import { toSluiceError } from '../../../foundation/domain/errors.ts';
 import { describeError } from '../../../foundation/domain/describe-error.ts';
-import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
+import {
+  type DestinationConfig,
+  readFileSettings,
+} from '../../../foundation/domain/file-settings.ts';
+import { describeForeignForms } from '../../../foundation/domain/key-template.ts';
 import { within } from '../../../foundation/domain/patience.ts';
 import type { DataInterval } from '../../../foundation/domain/time.ts';
 import type { CheckStep } from '../../../rows/destinations/destination.ts';
@@ -71,11 +75,16 @@ async function testDestination(
   }
   try {
     const owner = { externalId: project.externalId };
-    const destination = definition.open({ ...openConfig() }, options.destinationContext, owner);
+    const config = { ...openConfig() };
+    const destination = definition.open(config, options.destinationContext, owner);
     const detail = `The destination did not answer within ${patienceMs / 1_000} seconds. Check its address and network.`;
     const tooLate = [failedStep('answer', detail)];
     const checks = destination.test(AbortSignal.timeout(requestsMs));
-    return await within(patienceMs, checks, tooLate).finally(() => destination.close());
+    const steps = await within(patienceMs, checks, tooLate).finally(() => destination.close());
+    const ofPrefix = describeForeignForms(readFileSettings(config).prefix).map((warning) => {
+      return { step: 'prefix', passed: true, error: null, warning };
+    });
+    return [...steps, ...ofPrefix];
   } catch (error) {
     return [failedStep('open', describeError(toSluiceError(error)))];
   }
