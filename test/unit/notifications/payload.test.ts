@@ -36,7 +36,7 @@ test('a JSON body names event, owner and facts', () => {
       ...failing.facts,
       fault: 'customer',
       turn: 'customer',
-      remedy: expect.stringContaining('Grant what is named above'),
+      remedy: expect.stringMatching(/^Grant the credentials .*\. Once it works, Sluice exports /),
       link: null,
     },
   });
@@ -62,9 +62,18 @@ test('a JSON body of all that has one cause, and of a pause, says whose turn it 
   expect(JSON.parse(jsonBody(paused, null)).data).toMatchObject({
     reason,
     turn: 'customer',
-    remedy: expect.stringContaining('Grant what is named above'),
+    remedy: expect.stringMatching(/^Grant the credentials .*\. Once it works, Sluice exports /),
   });
 });
+
+test.each(['export.recovered', 'export.on_time', 'export.complete', 'verify.passed'] as const)(
+  '%s is no one’s turn, and asks for nothing',
+  (type) => {
+    expect(JSON.parse(jsonBody({ ...failing, type }, null)).data).toMatchObject({
+      ...{ turn: null, remedy: null },
+    });
+  },
+);
 
 test.each([
   ['export.late', 'Look whether workers run'],
