@@ -614,7 +614,7 @@ create table verifications (
   -- The newest one began then. `tries`: how often it began since the last one ended. A process that dies leaves it above 0.
   begun_at timestamptz not null default clock_timestamp(),
   tries integer not null default 0,
-  result text check (result in ('proven', 'incomplete', 'broken', 'unread')),
+  result text check (result in ('proven', 'nothing_yet', 'incomplete', 'broken', 'unread')),
   intervals bigint not null default 0,
   rows bigint not null default 0,
   breaches bigint not null default 0,

@@ -129,6 +129,7 @@ test('a worker that is stopped in the middle counts for nothing', async () => {
 });
 
 test('says once that an export is not proven, since when, and once that it is proven again', async () => {
+  await verifyOnce('nothing_yet');
   await verifyOnce('proven');
   expect(await types()).toEqual([]);
   await verifyOnce('broken');
