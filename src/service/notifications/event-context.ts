@@ -2,7 +2,7 @@ import { nextStepOf, type Turn, turnOfCode } from '../../foundation/domain/cause
 import { errorCatalogue, isErrorCode } from '../../foundation/domain/errors.ts';
 import type { Notification } from '../../foundation/domain/notification.ts';
 import { oneLine } from '../../foundation/domain/one-line.ts';
-import type { Timestamp } from '../../foundation/domain/time.ts';
+import { inSeconds, type Timestamp } from '../../foundation/domain/time.ts';
 import { isGroup, stepOfGroup } from './group-text.ts';
 import { exportLink, pageAt } from './page-links.ts';
 
@@ -108,7 +108,7 @@ export function contextLines({ facts, type }: Notification): readonly string[] {
       ? [`Customer ${oneLine(organization.name)}, project ${oneLine(project.name)}`]
       : []),
     ...(turn === null ? [] : [`Whose turn: ${turnNames[turn]}`]),
-    ...(known.export && since && !isOver(type) ? [`Since ${since}`] : []),
+    ...(known.export && since && !isOver(type) ? [`Since ${inSeconds(since)}`] : []),
     ...(missing !== undefined && missing > 0 && type !== 'export.recovered'
       ? [`Intervals without data: ${missing}`]
       : []),

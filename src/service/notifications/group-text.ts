@@ -1,7 +1,7 @@
 import type { Turn } from '../../foundation/domain/causes.ts';
 import type { Notification } from '../../foundation/domain/notification.ts';
 import { oneLine } from '../../foundation/domain/one-line.ts';
-import type { Timestamp } from '../../foundation/domain/time.ts';
+import { inSeconds, type Timestamp } from '../../foundation/domain/time.ts';
 import { exportLink, exportsLink } from './page-links.ts';
 
 /** Events about all that has one cause. */
@@ -61,7 +61,7 @@ export function describeGroup({ type, facts, projectId }: Notification, publicUr
   const lines = [
     ...(group.organization ? [`Customer ${oneLine(group.organization.name)}`] : []),
     ...(cause.code === null ? [] : [`Cause: ${cause.code}. ${cause.means ?? ''}`]),
-    ...(since === null ? [] : [`Since ${since}.`]),
+    ...(since === null ? [] : [`Since ${inSeconds(since)}.`]),
     `Exports: ${names.join(', ')}${more}.`,
     ...(turn === null ? [] : [turnTexts[turn], `Next step: ${group.next_step}`]),
     ...(publicUrl === null ? [] : [linkOf(exports, projectId, publicUrl)]),

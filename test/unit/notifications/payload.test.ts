@@ -148,7 +148,7 @@ test('the subject of a mail is one line', () => {
   const { subject, text } = emailText(failing, null);
   expect(subject).toBe('[Sluice] Export "3f0cf0b7-5a2c-4e0e-9d0e-7d3b1c9f2a11" is failing');
   expect(text.split('\n')).toContain('Export "Events <!channel> Bcc: x@y.z" is failing');
-  expect(text).toContain('Interval 2024-03-01T00:00:00.000000Z to 2024-03-01T01:00:00.000000Z');
+  expect(text).toContain('Interval 2024-03-01T00:00:00Z to 2024-03-01T01:00:00Z');
 });
 
 test('retries last about a day and then end', () => {
