@@ -607,7 +607,7 @@ create index late_intervals_open on late_intervals (export_id) where delivered_a
 create table verifications (
   export_id uuid primary key references batch_exports (id) on delete cascade,
   verified_at timestamptz not null,
-  result text not null check (result in ('proven', 'incomplete', 'broken', 'unread')),
+  result text not null check (result in ('proven', 'nothing_yet', 'incomplete', 'broken', 'unread')),
   intervals bigint not null default 0,
   rows bigint not null default 0,
   breaches bigint not null default 0,

@@ -51,7 +51,14 @@ test('verify goes on after a breach and after a bucket that it cannot read: a li
     ids.push(id);
   }
   const [broken, unread, sound] = ids;
-  expect((await verifyAlone()).code).toBe(0);
+  const empty = await createS3Export(installation, { name: 'empty' });
+  const fresh = await verifyAlone();
+  expect(fresh.code).toBe(0);
+  expect(fresh.lines).toContain(`nothing yet  empty (${empty}): no interval has been exported`);
+  expect(fresh.lines.join('\n')).toContain('verified 4 exports (3 proven, 1 nothing yet): ');
+  const quiet = await verifyAlone('--problems');
+  expect([quiet.code, quiet.lines.join()]).toEqual([0, expect.not.stringContaining('empty')]);
+  await pool.query('update batch_exports set deleted_at = now() where id = $1', [empty]);
 
   await pool.query('update runs set records_completed = 99 where export_id = $1', [broken]);
   await pool.query(

@@ -6,6 +6,7 @@ import {
   sizeOf,
   sourceFacts,
 } from '../../service/verify/describe-result.ts';
+import { soundVerifications } from '../../foundation/domain/verification.ts';
 import { counted } from '../../service/verify/finding.ts';
 import type { VerifiedExportReport, VerifyReport } from '../../service/verify/verify-exports.ts';
 import { type CliDeps, CliError } from './deps.ts';
@@ -32,7 +33,7 @@ export function register(program: Command, deps: CliDeps): void {
       '--strict',
       'also exit with 1 if rows have left the source, moved to another interval or came late',
     )
-    .option('--problems', 'print only exports that are not proven')
+    .option('--problems', 'print only exports that are wrong or could not be read')
     .option('--last', 'verify nothing; print the newest results of VERIFY_SCHEDULE')
     .option('--json', 'print JSON')
     .action((options: Options) => (options.last ? printLast : verify)(deps, options));
@@ -56,7 +57,7 @@ async function verify(deps: CliDeps, options: Options): Promise<void> {
       onResult(result) {
         const state = stateOf(result, strict);
         states.set(state, (states.get(state) ?? 0) + 1);
-        if (json || (problems && state === 'proven')) return;
+        if (json || (problems && soundVerifications.includes(state))) return;
         progress.clear();
         for (const line of linesOfExport(result, state)) deps.print(line);
       },
@@ -74,10 +75,10 @@ async function verify(deps: CliDeps, options: Options): Promise<void> {
   if (json) {
     const results = report.results
       .map((result) => ({ ...result, result: stateOf(result, strict) }))
-      .filter(({ result }) => !problems || result !== 'proven');
+      .filter(({ result }) => !problems || !soundVerifications.includes(result));
     deps.print(JSON.stringify({ ...report, results }));
   } else deps.print(summaryOf(report, states));
-  const bad = length - (states.get('proven') ?? 0);
+  const bad = badIn(states);
   if (bad > 0) throw new CliError(`${bad} of ${counted(length, 'export')} not proven`);
 }
 
@@ -94,7 +95,9 @@ async function printLast(deps: CliDeps, options: Options): Promise<void> {
       isNamed(batchExport, one.exportId, one.name) &&
       isNamed(organization, one.organizationId, one.organizationName),
   );
-  const wanted = problems ? found.filter(({ result }) => result !== 'proven') : found;
+  const wanted = problems
+    ? found.filter(({ result }) => !soundVerifications.includes(result))
+    : found;
   if (json) deps.print(JSON.stringify(wanted));
   else {
     for (const { exportId: id, name, result, verifiedAt, detail } of wanted) {
@@ -119,7 +122,7 @@ async function printLast(deps: CliDeps, options: Options): Promise<void> {
   const states = new Map<State, number>();
   for (const { result } of found) states.set(result, (states.get(result) ?? 0) + 1);
   if (!json) deps.print(`verified ${counted(found.length, 'export')}${inStates(states)}`);
-  const bad = found.length - (states.get('proven') ?? 0);
+  const bad = badIn(states);
   if (bad > 0) throw new CliError(`${bad} of ${counted(found.length, 'export')} not proven`);
 }
 
@@ -138,6 +141,7 @@ const labels = {
   unread: 'NOT READ',
   incomplete: 'INCOMPLETE',
   changed: 'CHANGED ',
+  nothing_yet: 'nothing yet',
   proven: 'proven  ',
 } as const;
 
@@ -148,8 +152,13 @@ const inWords: Readonly<Record<State, string>> = {
   unread: 'not read',
   incomplete: 'incomplete',
   changed: 'changed',
+  nothing_yet: 'nothing yet',
   proven: 'proven',
 };
+
+/** How many exports are wrong. One that has exported nothing yet is not proven, and not wrong. */
+const badIn = (states: ReadonlyMap<State, number>): number =>
+  [...states].reduce((sum, [state, n]) => sum + (soundVerifications.includes(state) ? 0 : n), 0);
 
 function stateOf(found: VerifiedExportReport, strict: boolean): State {
   const result = resultOf(found);

@@ -54,5 +54,7 @@ function textOf(value: unknown): string | null {
   if (value === null || value === undefined || value === '') return null;
   if (typeof value === 'boolean') return value ? 'yes' : 'no';
   if (Array.isArray(value)) return value.length === 0 ? null : value.map(String).join(', ');
-  return typeof value === 'object' ? JSON.stringify(value) : String(value);
+  const text = typeof value === 'object' ? JSON.stringify(value) : String(value);
+  // Times that were given to the second or the minute.
+  return text.replace(/(T\d\d:\d\d:\d\d)\.000000Z/g, '$1Z');
 }

@@ -105,6 +105,10 @@ export function formatDuration(ms: number): string {
   return next && rest > 0 ? `${whole} ${unit} ${rest} ${next[0]}` : `${whole} ${unit}`;
 }
 
+/** Of what has happened: a clock that is behind does not make it a future. */
+export const formatAgo = (iso: string, nowMs: number): string =>
+  formatRelative(iso, Math.max(nowMs, Date.parse(iso)));
+
 /** One unit, from now: `in 12 min`, `3 h ago`, `just now`. */
 export function formatRelative(iso: string, nowMs: number): string {
   const distance = Date.parse(iso) - nowMs;

@@ -4,7 +4,7 @@ import type { ExportSettings } from './export-settings.ts';
 import type { DestinationConfig } from './file-settings.ts';
 import type { PropertyFilter } from './property-filter.ts';
 import type { Schedule } from './schedule.ts';
-import { type Instant, type Timestamp, toTimestamp } from './time.ts';
+import { type Instant, inSeconds, type Timestamp, toTimestamp } from './time.ts';
 
 /** A destination as stored: `config` without its secrets, which are sealed beside it. */
 export interface StoredDestination {
@@ -99,7 +99,7 @@ export function reasonOf(
       const { count, since } = missing;
       const least = count >= maxMissingCounted ? 'At least ' : '';
       const have = count === 1 ? '1 requested interval has' : `${count} requested intervals have`;
-      return `${least}${have} no data, the oldest since ${since === null ? 'an unknown time' : toTimestamp(since)}.`;
+      return `${least}${have} no data, the oldest since ${since === null ? 'an unknown time' : inSeconds(toTimestamp(since))}.`;
     }
     case 'paused':
       return batchExport.pausedReason === null
@@ -119,9 +119,9 @@ function describeLateness({
 }: Parameters<typeof reasonOf>[0]): string {
   const upTo =
     mark === null
-      ? `No interval is complete since it was created, ${createdAt}`
-      : `It is complete only up to ${toTimestamp(mark)}`;
-  const since = lateSince === null ? '' : ` since ${lateSince}`;
+      ? `No interval is complete since it was created, ${inSeconds(createdAt)}`
+      : `It is complete only up to ${inSeconds(toTimestamp(mark))}`;
+  const since = lateSince === null ? '' : ` since ${inSeconds(lateSince)}`;
   const isMissed = deadlineMinutes !== null || deadlineAt !== null;
   return `${upTo}. ${isMissed ? 'It misses its deadline' : 'It is late'}${since}.`;
 }

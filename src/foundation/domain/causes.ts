@@ -13,6 +13,28 @@ export const decidedByPeople: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'source.rows_missing',
 ]);
 
+/** Their remedy is all that a person can do. */
+const decidedByRemedy: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  'run.late_rows_wait',
+  'source.rows_missing',
+]);
+
+/**
+ * What happens after the remedy of an error, as a sentence; '' if the remedy says it all.
+ *
+ * @param mayHeal false: the export does not heal
+ */
+export function afterRemedy(code: ErrorCode, mayHeal = true): string {
+  if (decidedByRemedy.has(code)) return '';
+  return mayHeal && !decidedByPeople.has(code)
+    ? 'Once it works, Sluice exports what is missing by itself, for heal_for_hours. Later, retry the run.'
+    : 'Sluice does not try it again by itself: retry the run once it is fixed.';
+}
+
+/** The remedy of an error, and what happens after it. */
+export const nextStepOf = (code: ErrorCode): string =>
+  `${errorCatalogue[code].remedy} ${afterRemedy(code)}`.trimEnd();
+
 /** Who can end a fault: the operator of Sluice, the owner of the source, or the customer. */
 export const turns = ['ours', 'source', 'customer'] as const;
 export type Turn = (typeof turns)[number];

@@ -3,7 +3,8 @@ import { isOfTemporaryFile } from './temporary-file.ts';
 
 /**
  * The error catalogue: for each code, whose fault it is, whether a retry can help, what it means and
- * what to do. `latest_error`, logs, the API and the documentation share this text. Only `retryable`
+ * what to do. A remedy ends after the fix, and can be read alone: `afterRemedy` says what happens then.
+ * `latest_error`, logs, the API and the documentation share this text. Only `retryable`
  * says whether an error is transient; the retry policy reads it.
  */
 
@@ -39,31 +40,31 @@ const transient = (fault: Fault, means: string, remedy: string): ErrorSpec => ({
 export const errorCatalogue = {
   'destination.access_denied': customer(
     'The destination refused access.',
-    'Grant what is named above to the credentials, then retry the run.',
+    'Grant the credentials what the error names.',
   ),
   'destination.invalid_credentials': customer(
     'The destination rejected the credentials.',
-    'Update aws_access_key_id and aws_secret_access_key of the export, then retry the run.',
+    'Update aws_access_key_id and aws_secret_access_key of the export.',
   ),
   'destination.expired_credentials': customer(
     'The credentials have expired.',
-    'Update the credentials of the export, then retry the run.',
+    'Update the credentials of the export.',
   ),
   'destination.bucket_not_found': customer(
     'The bucket does not exist.',
-    'Create the bucket or correct bucket_name, then retry the run.',
+    'Create the bucket or correct bucket_name.',
   ),
   'destination.wrong_region': customer(
     'The bucket is in another region or at another address.',
-    'Set region to the region of the bucket, and endpoint_url to its address, then retry the run.',
+    'Set region to the region of the bucket, and endpoint_url to its address.',
   ),
   'destination.kms_denied': customer(
     'The credentials are not allowed to use the KMS key.',
-    'Allow the credentials to use the KMS key or correct kms_key_id, then retry the run.',
+    'Allow the credentials to use the KMS key or correct kms_key_id.',
   ),
   'destination.not_a_store': customer(
     'What answers is not the store: a proxy, a gateway, a login page or a console.',
-    'Change what is named above, then retry the run.',
+    'Correct endpoint_url, or what the error names on the way to the store.',
   ),
   'destination.endpoint_forbidden': customer(
     'The endpoint resolves to an address that is not allowed.',
@@ -71,39 +72,39 @@ export const errorCatalogue = {
   ),
   'destination.certificate_refused': customer(
     'The certificate of the destination is not valid.',
-    'Renew the certificate or correct endpoint_url, then retry the run. If the certificate is of your own authority, ask your operator to name its file in NODE_EXTRA_CA_CERTS.',
+    'Renew the certificate or correct endpoint_url. If the certificate is of your own authority, ask your operator to name its file in NODE_EXTRA_CA_CERTS.',
   ),
   'destination.invalid_config': customer(
     'The destination refused the request as invalid.',
-    'Correct the destination config of the export, then retry the run.',
+    'Correct the destination config of the export.',
   ),
   'destination.decimal_mismatch': customer(
     'decimal_columns names a column that does not exist or is not numeric.',
-    'Correct decimal_columns or dsl_query of the export, then retry the run.',
+    'Correct decimal_columns or dsl_query of the export.',
   ),
   'destination.partition_mismatch': customer(
     'partition_by names a column that the rows do not have, or a date part that the column has not.',
-    'Correct partition_by or dsl_query of the export, then retry the run.',
+    'Correct partition_by or dsl_query of the export.',
   ),
   'destination.too_many_partitions': customer(
     'The rows of the interval have too many different values for partition_by.',
-    'Choose columns with fewer values in partition_by, or larger date parts, then retry the run.',
+    'Choose columns with fewer values in partition_by, or larger date parts.',
   ),
   'destination.key_taken': customer(
     'Another export or program wrote the file at this key.',
-    'Give the export its own prefix, for example {batch_export_id}, then retry the run.',
+    'Give the export its own prefix, for example {batch_export_id}.',
   ),
   'destination.files_differ': customer(
     'The delivered files of the interval are not as they were delivered, so nothing was changed.',
-    'Run `sluice verify`, which names what is missing or different. Retry the newest run of the interval, then run the same command again.',
+    'Run `sluice verify`, which names what is missing or different.',
   ),
   'destination.table_conflict': customer(
     'The rows do not match the columns of the Iceberg table.',
-    'Cast the column to its earlier type in dsl_query, or create an export with another prefix. Then retry the run.',
+    'Cast the column to its earlier type in dsl_query, or create an export with another prefix.',
   ),
   'destination.table_damaged': customer(
     'Sluice cannot read the Iceberg table of the export.',
-    'Restore the files below the metadata folder of its prefix, or create an export with another prefix. Then retry the run.',
+    'Restore the files in the metadata folder of its prefix, or create an export with another prefix.',
   ),
   'destination.unavailable': transient(
     'destination',
@@ -145,36 +146,33 @@ export const errorCatalogue = {
     'The proxy of this installation refused the connection.',
     'Ask your operator to check HTTP_PROXY, HTTPS_PROXY and NO_PROXY, and what the proxy allows.',
   ),
-  'query.invalid': customer(
-    'The query is not valid.',
-    'Correct dsl_query of the export, then retry the run.',
-  ),
+  'query.invalid': customer('The query is not valid.', 'Correct dsl_query of the export.'),
   'query.invalid_events': customer(
     'include_events or exclude_events contains a name that does not fit the type of the event column.',
-    'Correct or remove the name in include_events or exclude_events of the export, then retry the run.',
+    'Correct or remove the name in include_events or exclude_events of the export.',
   ),
   'source.model_invalid': customer(
     'Sluice cannot read the model as it is defined.',
-    'Ask your operator to run sluice models check and to correct the key, tenant, interval or other columns of the model. Then retry the run.',
+    'Ask your operator to run sluice models check and to correct the key, tenant, interval or other columns of the model.',
   ),
   'source.schema_changed': customer(
     'A column has another type in the source database than in the model.',
-    'Ask your operator to correct type in the model, or to set on_schema_change of the model to follow or widen. Then retry the run.',
+    'Ask your operator to correct type in the model, or to set on_schema_change of the model to follow or widen.',
   ),
   'source.permission_denied': customer(
     'A role may not read something in the source database.',
-    'Grant the right that is named above, then retry the run.',
+    'Grant the role the right that the error names.',
   ),
   'source.function_failed': customer(
     'A function, view or policy in the source database raised an error.',
-    'Ask your operator to correct what is named above, then retry the run.',
+    'Ask your operator to correct the function, view or policy that the error names.',
   ),
   'source.access_refused': {
     fault: 'source',
     retryable: false,
     means: 'The source database refuses the connections of Sluice.',
     remedy:
-      'Ask your operator to correct the address, the password, the certificates or the rights that are named above. Then retry the run.',
+      'Ask your operator to correct the address, the password, the certificates or the rights that the error names.',
   },
   'source.recovery_conflict': transient(
     'source',
@@ -189,24 +187,24 @@ export const errorCatalogue = {
   'source.out_of_resources': transient(
     'source',
     'The source database has reached a limit.',
-    'Raise the limit that is named above, or end sessions of others.',
+    'Raise the limit that the error names, or end sessions of others.',
   ),
   'source.failed': transient(
     'source',
     'The source database reported an error.',
-    'If it persists, ask your operator to look for the code named above in the logs of Sluice and of the database.',
+    'If it persists, ask your operator to look for the code of the error in the logs of Sluice and of the database.',
   ),
   'source.relation_missing': customer(
     'The relation or column does not exist in the source database.',
-    'Correct the model or the query, then retry the run.',
+    'Correct the model or the query.',
   ),
   'source.row_too_large': customer(
     'A row is larger than the limit of this installation.',
-    'In dsl_query, exclude the row or select less of it, for example left(properties.body, 1000). Or ask your operator to raise MAX_ROW_MIB. Then retry the run.',
+    'In dsl_query, exclude the row or select less of it, for example left(properties.body, 1000). Or ask your operator to raise MAX_ROW_MIB.',
   ),
   'source.json_too_deep': customer(
     'A JSON value of a row is nested too deeply: many programs could not read it.',
-    'In dsl_query, exclude the row or do not select the column, drop the property with a transformation, or change the row in the source. Then retry the run.',
+    'In dsl_query, exclude the row or do not select the column, drop the property with a transformation, or change the row in the source.',
   ),
   'source.unavailable': transient(
     'source',
@@ -227,7 +225,7 @@ export const errorCatalogue = {
     fault: 'source',
     retryable: false,
     means: 'Sluice cannot export from the source database in its current state.',
-    remedy: 'Ask your operator to fix the problem above, then retry the run.',
+    remedy: 'Ask your operator to fix what the error names.',
   },
   'source.standby': transient(
     'source',
@@ -240,15 +238,15 @@ export const errorCatalogue = {
   ),
   'transformation.invalid': customer(
     'A step of the transformation chain cannot run.',
-    'Correct the transformation config named above, or disable it. Then retry the run.',
+    'Correct the transformation config that the error names, or disable it.',
   ),
   'transformation.too_many_errors': customer(
     'A step of the transformation chain failed for too many rows.',
-    'Correct the config of the step or raise its max_error_share, then retry the run.',
+    'Correct the config of the step or raise its max_error_share.',
   ),
   'transformation.plugin_failed': customer(
     'One of your own plugins exceeded a limit, or its sandbox crashed.',
-    'Correct the plugin named above, or disable its transformation config. Then retry the run.',
+    'Correct the plugin that the error names, or disable its transformation config.',
   ),
   'transformation.sandbox_ended': transient(
     'internal',
@@ -260,7 +258,7 @@ export const errorCatalogue = {
     retryable: false,
     means: 'The plugins of the transformation chain need more memory than a worker has.',
     remedy:
-      'Disable a transformation config with one of your own plugins, or ask your operator to raise WORKER_MEMORY_MB. Then retry the run.',
+      'Disable a transformation config with one of your own plugins, or ask your operator to raise WORKER_MEMORY_MB.',
   },
   'run.unknown_history': {
     fault: 'internal',
@@ -268,14 +266,14 @@ export const errorCatalogue = {
     means:
       "The bucket has files of this interval from a run that is not in Sluice's database. Sluice paused the export.",
     remedy:
-      "Ask your operator to check that no other copy of Sluice's database is in use, and then to run `sluice eras accept`. Then unpause the export and retry the run.",
+      "Ask your operator to check that no other copy of Sluice's database is in use, and then to run `sluice eras accept`. Then unpause the export.",
   },
   'run.crashed': {
     fault: 'internal',
     retryable: false,
     means:
       'The worker crashed repeatedly on this run, even in a separate process, so Sluice stopped retrying it.',
-    remedy: 'Report this to your operator with the run id. Retry the run once the cause is fixed.',
+    remedy: 'Report this to your operator with the run id.',
   },
   'source.rows_missing': customer(
     'Delivered rows are missing from the rows that would replace them, so the files stay as they are.',
@@ -287,7 +285,7 @@ export const errorCatalogue = {
   ),
   'run.rows_rejected': customer(
     'Rows were rejected, and on_rejected of the export is fail. Nothing was committed.',
-    'Correct the rows in the source, exclude them with dsl_query, or set on_rejected to warn. For infinite dates, set infinity to null or limit. Then retry the run.',
+    'Correct the rows in the source, exclude them with dsl_query, or set on_rejected to warn. For infinite dates, set infinity to null or limit.',
   ),
   'run.lease_lost': transient(
     'internal',
@@ -298,7 +296,7 @@ export const errorCatalogue = {
     fault: 'customer',
     retryable: false,
     means: 'The run was cancelled.',
-    remedy: 'To export its interval, retry the run.',
+    remedy: 'No action is needed, unless the interval is still to be exported.',
   },
   'run.released': transient(
     'internal',

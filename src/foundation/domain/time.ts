@@ -17,9 +17,12 @@ export function toTimestamp(instant: Instant): Timestamp {
 export const toTimestampOrNull = (instant: Instant | null): Timestamp | null =>
   instant === null ? null : toTimestamp(instant);
 
+/** A time for people: whole seconds. */
+export const inSeconds = (timestamp: Timestamp): string => timestamp.replace(/\.\d+Z$/, 'Z');
+
 /** For logs and messages. */
 export function describeInterval({ start, end }: DataInterval): string {
-  return `${toTimestamp(start)} to ${toTimestamp(end)}`;
+  return `${inSeconds(toTimestamp(start))} to ${inSeconds(toTimestamp(end))}`;
 }
 
 /** The first millisecond at or after `timestamp` (microseconds round up). */

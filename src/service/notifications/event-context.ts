@@ -1,8 +1,8 @@
-import { type Turn, turnOfCode } from '../../foundation/domain/causes.ts';
+import { nextStepOf, type Turn, turnOfCode } from '../../foundation/domain/causes.ts';
 import { errorCatalogue, isErrorCode } from '../../foundation/domain/errors.ts';
 import type { Notification } from '../../foundation/domain/notification.ts';
 import { oneLine } from '../../foundation/domain/one-line.ts';
-import type { Timestamp } from '../../foundation/domain/time.ts';
+import { inSeconds, type Timestamp } from '../../foundation/domain/time.ts';
 import { isGroup, stepOfGroup } from './group-text.ts';
 import { exportLink, pageAt } from './page-links.ts';
 
@@ -43,10 +43,10 @@ export function contextOf(
   const { type, facts, projectId } = notification;
   const known: CommonFacts = facts;
   const code = codeOf(known);
-  const spec = code !== null && isErrorCode(code) ? errorCatalogue[code] : null;
+  const error = code !== null && isErrorCode(code) ? code : null;
   const own = remedies[type] ?? null;
   const common = {
-    fault: spec?.fault ?? null,
+    fault: error && errorCatalogue[error].fault,
     turn: turnOfEvent(type, code),
   };
   if (type === 'test') return common;
@@ -58,13 +58,19 @@ export function contextOf(
   return {
     ...common,
     // The cause is over: what is left is to export the intervals.
-    remedy: type === 'export.incomplete' ? own : (spec?.remedy ?? own),
+    remedy:
+      isOver(type) || type === 'export.incomplete' || error === null ? own : nextStepOf(error),
     link: linkOf(publicUrl, projectId, about?.id),
   };
 }
 
+/** What was wrong is over: no action is needed. */
+const isOver = (type: Notification['type']): boolean =>
+  ['export.recovered', 'export.on_time', 'export.complete', 'verify.passed'].includes(type);
+
 /** Who must act; null: no action is needed. */
 function turnOfEvent(type: Notification['type'], code: string | null): Turn | null {
+  if (isOver(type)) return null;
   if (code !== null) return turnOfCode(code);
   // The owner of the export can retry what was lost, also if it is not known why.
   if (type === 'export.incomplete') return 'customer';
@@ -97,13 +103,12 @@ export function contextLines({ facts, type }: Notification): readonly string[] {
   const { organization, project, since, missing_intervals: missing } = known;
   const code = codeOf(known);
   const turn = turnOfEvent(type, code);
-  const isOver = ['export.recovered', 'export.on_time', 'export.complete'].includes(type);
   return [
     ...(organization && project
       ? [`Customer ${oneLine(organization.name)}, project ${oneLine(project.name)}`]
       : []),
-    ...(turn === null || isOver ? [] : [`Whose turn: ${turnNames[turn]}`]),
-    ...(known.export && since && !isOver ? [`Since ${since}`] : []),
+    ...(turn === null ? [] : [`Whose turn: ${turnNames[turn]}`]),
+    ...(known.export && since && !isOver(type) ? [`Since ${inSeconds(since)}`] : []),
     ...(missing !== undefined && missing > 0 && type !== 'export.recovered'
       ? [`Intervals without data: ${missing}`]
       : []),

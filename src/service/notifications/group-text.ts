@@ -1,7 +1,7 @@
 import type { Turn } from '../../foundation/domain/causes.ts';
 import type { Notification } from '../../foundation/domain/notification.ts';
 import { oneLine } from '../../foundation/domain/one-line.ts';
-import type { Timestamp } from '../../foundation/domain/time.ts';
+import { inSeconds, type Timestamp } from '../../foundation/domain/time.ts';
 import { exportLink, exportsLink } from './page-links.ts';
 
 /** Events about all that has one cause. */
@@ -28,7 +28,8 @@ interface GroupFacts {
   readonly since: Timestamp | null;
   readonly export_count: number;
   readonly interval_count: number;
-  readonly next_step: string;
+  /** Null: it is over. */
+  readonly next_step: string | null;
   readonly exports: readonly {
     readonly id: string;
     readonly name: string;
@@ -57,16 +58,12 @@ export function describeGroup({ type, facts, projectId }: Notification, publicUr
   const what = `${plural(intervals, 'interval')} of ${plural(count, 'export')}`;
   const names = exports.slice(0, named).map(({ name }) => `"${oneLine(name)}"`);
   const more = count > names.length ? `, and ${count - names.length} more` : '';
-  const isOver = type === 'healing.ended' || type === 'interval.delivered_late';
   const lines = [
     ...(group.organization ? [`Customer ${oneLine(group.organization.name)}`] : []),
     ...(cause.code === null ? [] : [`Cause: ${cause.code}. ${cause.means ?? ''}`]),
-    ...(since === null ? [] : [`Since ${since}.`]),
+    ...(since === null ? [] : [`Since ${inSeconds(since)}.`]),
     `Exports: ${names.join(', ')}${more}.`,
-    ...(isOver || turn === null ? [] : [turnTexts[turn], `Next step: ${group.next_step}`]),
-    ...(type === 'healing.started'
-      ? ['Sluice tries again and exports what is missing by itself.']
-      : []),
+    ...(turn === null ? [] : [turnTexts[turn], `Next step: ${group.next_step}`]),
     ...(publicUrl === null ? [] : [linkOf(exports, projectId, publicUrl)]),
   ];
   const title = isGroup(type) ? titles[type](what) : what;

@@ -1,5 +1,5 @@
 import type { Notification } from '../../foundation/domain/notification.ts';
-import type { Timestamp } from '../../foundation/domain/time.ts';
+import { inSeconds, type Timestamp } from '../../foundation/domain/time.ts';
 import { oneLine } from '../../foundation/domain/one-line.ts';
 import { contextLines, contextOf } from './event-context.ts';
 import { describeGroup, type GroupType, isGroup } from './group-text.ts';
@@ -99,6 +99,9 @@ interface Facts {
   };
 }
 
+const timeOf = (at: Timestamp | null | undefined): string =>
+  at ? inSeconds(at) : 'an unknown time';
+
 /** A notification for people. */
 export function describe(notification: Notification, publicUrl: string | null): Description {
   const facts: Facts = notification.facts;
@@ -122,7 +125,9 @@ function words(
   name: string,
 ): readonly [string, readonly string[]] {
   const interval = facts.run
-    ? [`Interval ${facts.run.data_interval_start} to ${facts.run.data_interval_end}`]
+    ? [
+        `Interval ${timeOf(facts.run.data_interval_start)} to ${timeOf(facts.run.data_interval_end)}`,
+      ]
     : [];
   const error = facts.error?.detail ? [oneLine(facts.error.detail, maxDetail)] : [];
   switch (type) {
@@ -140,7 +145,7 @@ function words(
       ];
     case 'export.recovered': {
       const missing = facts.missing_intervals ?? 0;
-      const since = `It was failing since ${facts.failing_since}.`;
+      const since = `It was failing since ${timeOf(facts.failing_since)}.`;
       const rest =
         missing === 0
           ? 'No requested interval is without data.'
@@ -151,16 +156,18 @@ function words(
       const mark = facts.high_water_mark ?? null;
       const state =
         mark === null ? 'It has no complete interval yet.' : `It is complete up to ${mark}.`;
-      return [`Export ${name} is late`, [`Late since ${facts.late_since}.`, state]];
+      return [`Export ${name} is late`, [`Late since ${timeOf(facts.late_since)}.`, state]];
     }
     case 'export.on_time':
       return [
         `Export ${name} is on time again`,
-        [`It was late since ${facts.late_since}. It is complete up to ${facts.high_water_mark}.`],
+        [
+          `It was late since ${timeOf(facts.late_since)}. It is complete up to ${timeOf(facts.high_water_mark)}.`,
+        ],
       ];
     case 'backfill.completed': {
       const { backfill } = facts;
-      const range = `Range ${backfill?.start_at} to ${backfill?.end_at}`;
+      const range = `Range ${timeOf(backfill?.start_at)} to ${timeOf(backfill?.end_at)}`;
       const runs = `Runs: ${backfill?.total_runs}, of them failed: ${backfill?.failed_runs}`;
       return [`A backfill of export ${name} has ended`, [range, runs]];
     }
@@ -183,10 +190,10 @@ function words(
     case 'installation.no_workers':
       return [
         'No worker is alive',
-        ['Runs are recorded and wait. Start a worker.', `Since ${facts.since}`],
+        ['Runs are recorded and wait. Start a worker.', `Since ${timeOf(facts.since)}`],
       ];
     case 'installation.no_workers_over':
-      return ['Workers are alive again', [`None was since ${facts.since}.`]];
+      return ['Workers are alive again', [`None was since ${timeOf(facts.since)}.`]];
     case 'test':
       return ['A test of this notification target', ['Somebody pressed "Test". All is well.']];
   }

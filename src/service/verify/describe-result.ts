@@ -4,10 +4,12 @@ import type { Verified } from './sums.ts';
 import type { RowSums } from './verified-interval.ts';
 import type { VerifiedExportReport } from './verify-exports.ts';
 
-export function resultOf({ failure, breaches, missing }: VerifiedExportReport): VerifyResult {
+export function resultOf(found: VerifiedExportReport): VerifyResult {
+  const { failure, breaches, missing, intervals, elsewhere } = found;
   if (failure !== null) return 'unread';
   if (breaches > 0) return 'broken';
-  return missing.failed + missing.retrying > 0 ? 'incomplete' : 'proven';
+  if (missing.failed + missing.retrying > 0) return 'incomplete';
+  return intervals + elsewhere === 0 ? 'nothing_yet' : 'proven';
 }
 
 /** Breaches of an export that are printed; JSON has more. */
@@ -24,10 +26,7 @@ export function describeResult(found: VerifiedExportReport, result: VerifyResult
   }
   if (failure !== null) return [failure, ...lines];
   const [first] = findings;
-  const isNew = found.intervals + found.elsewhere === 0 && result === 'proven';
-  const size = isNew
-    ? 'no interval has been exported, so there is nothing to prove'
-    : sizeOf(found);
+  const size = result === 'nothing_yet' ? 'no interval has been exported' : sizeOf(found);
   const facts = [size, ...sourceFacts(found), ...leftOutOf(found)].join('; ');
   if (first) {
     const count = counted(breaches, 'breach', 'breaches');

@@ -228,7 +228,7 @@ const again = 'Fix the cause, then run sluice verify again.';
 
 function failureOf(error: unknown): string {
   if (error instanceof SluiceError) {
-    return error.spec.retryable ? `${describeError(error)} ${again}` : describeError(error);
+    return `${describeError(error)} ${again}`;
   }
   const { code, message } = error as { readonly code?: unknown; readonly message?: unknown };
   return `${String(message || code || error).slice(0, 1_000)}. ${again}`;

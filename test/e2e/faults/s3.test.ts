@@ -191,7 +191,7 @@ describe('faults that a person must fix', () => {
       expect(runs.map(({ status, errorCode, attempt }) => [status, errorCode, attempt])).toEqual(
         runs.map(() => ['Failed', code, 1]),
       );
-      expect(runs[0]?.latestError).toMatch(/then retry the run\.$/);
+      expect(runs[0]?.latestError).toMatch(/retry the run( once it is fixed)?\.$/);
       const { body } = await installation.client.get(
         `${projectPath(installation)}/batch_exports/${id}/`,
       );

@@ -73,4 +73,11 @@ test('activity says which key changed what, with before and after, and no secret
     { field: 'destination secrets', before: '********', after: '********' },
   ]);
   expect(text).not.toContain('canary');
+  // A new export has what was given, and none of the defaults.
+  const created = (body.results[3]?.changes ?? []) as { field: string; after: unknown }[];
+  expect(created.map(({ field }) => field)).toEqual([
+    ...['name', 'destination', 'interval', 'model', 'destination secrets'],
+  ]);
+  const destination = (created[1]?.after ?? {}) as { config?: object };
+  expect(Object.keys(destination.config ?? {}).toSorted()).toEqual(['bucket_name', 'region']);
 });

@@ -80,7 +80,7 @@ test('a target of the installation hears of every organization, with all that a 
     turn: 'customer',
     since: expect.stringMatching(/Z$/),
     missing_intervals: 1,
-    remedy: expect.stringContaining('Grant what is named above'),
+    remedy: expect.stringContaining('Grant the credentials'),
     link: expect.stringMatching(/^https:\/\/sluice\.example\.com\/console\/#\/\d+\/exports\//),
   });
 });

@@ -68,6 +68,10 @@ it('are announced once for all exports of an organization, and once when the las
     await heal(side.context);
     expect(await events('healing.ended')).toEqual(ended);
   }
+  const nothingToDo = await side.db.query(
+    `select from notification_events where type = 'healing.ended' and facts->>'turn' is null and facts->>'next_step' is null`,
+  );
+  expect(nothingToDo).toHaveLength(1);
 });
 
 it('are not announced while a person has paused all that they hold up', async () => {

@@ -88,6 +88,7 @@ it('says once per cause and target which deadlines were missed, whatever number 
   await complete(side.context, await claim(side, run?.id ?? ''));
   await checkNow();
   const late = (await events()).filter(({ type }) => type === 'interval.delivered_late');
+  expect(late[0]?.facts).toMatchObject({ turn: null, next_step: null });
   expect(late[0]?.facts).toMatchObject({ export_count: 1, interval_count: 1 });
 });
 

@@ -320,7 +320,9 @@ describe('handing back', () => {
       `select latest_error as text from runs where id = $1`,
       [runId],
     );
-    expect(ended?.text).toMatch(/Sluice exports the interval by itself, within heal_for_hours\.$/);
+    expect(ended?.text).toMatch(
+      /All attempts failed\. Once it works, Sluice exports what is missing by itself, for heal_for_hours\./,
+    );
     const [row] = await side.db.query(`select failure_streak from batch_exports where id = $1`, [
       exportId,
     ]);

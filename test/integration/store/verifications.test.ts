@@ -115,6 +115,7 @@ test('a first result that proves nothing is said too', async () => {
 });
 
 test('says once that an export is not proven, since when, and once that it is proven again', async () => {
+  await verifyOnce('nothing_yet');
   await verifyOnce('proven');
   expect(await types()).toEqual([]);
   await verifyOnce('broken');

@@ -28,9 +28,14 @@ test('a new export has each setting that is set', () => {
   const after = { type: 'NoOp', config: { prefix: null } };
   const created = [
     { field: 'name', before: null, after: 'Events' },
+    { field: 'start_at', before: null, after: '2024-03-01T00:00:00.000000Z' },
     { field: 'destination', before: null, after },
   ];
-  expect(changeLines(created)).toEqual([line('name', null, 'Events'), line('type', null, 'NoOp')]);
+  expect(changeLines(created)).toEqual([
+    line('name', null, 'Events'),
+    line('start at', null, '2024-03-01T00:00:00Z'),
+    line('type', null, 'NoOp'),
+  ]);
 });
 
 test.each([

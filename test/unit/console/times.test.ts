@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import {
   createTimeFormat,
   formatDuration,
+  formatAgo,
   formatRelative,
   formatUtc,
   readLocalInput,
@@ -95,4 +96,11 @@ test.each([
     timeStyle: 'medium',
   });
   expect(formatRelative(`${iso.format(now + distance).replace(' ', 'T')}Z`, now)).toBe(text);
+});
+
+test('what has happened is never in the future, whatever the clocks', () => {
+  const at = (distance: number) => new Date(now + distance).toISOString();
+  expect([8_000, 600_000, -750_000].map((distance) => formatAgo(at(distance), now))).toEqual([
+    ...['just now', 'just now', '12 min ago'],
+  ]);
 });

@@ -1,5 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { turnOf } from '../../../src/foundation/domain/causes.ts';
+import {
+  afterRemedy,
+  decidedByPeople,
+  nextStepOf,
+  turnOf,
+} from '../../../src/foundation/domain/causes.ts';
 import {
   type ErrorCode,
   errorCatalogue,
@@ -75,4 +80,19 @@ it('no remedy says what Sluice does next: that depends on the run', () => {
     /no action needed|automatically|by itself|retries/i.test(errorCatalogue[code].remedy),
   );
   expect(promises).toEqual([]);
+});
+
+describe.each(Object.keys(errorCatalogue) as ErrorCode[])('the remedy of %s', (code) => {
+  it('ends after the fix, and can be read alone', () => {
+    expect(errorCatalogue[code].remedy).not.toMatch(/\bretr(y|ies|ied)\b|\babove\b|\bbelow\b/i);
+    expect(errorCatalogue[code].remedy).toMatch(/[.)]$/);
+  });
+
+  it('is followed by what happens next: Sluice heals, or a person decides', () => {
+    const itself = 'Sluice exports what is missing by itself';
+    expect(nextStepOf(code).includes(itself)).toBe(!decidedByPeople.has(code));
+    expect(afterRemedy(code, false)).not.toContain(itself);
+    const isChoice = code === 'source.rows_missing' || code === 'run.late_rows_wait';
+    expect(/retry the run/.test(afterRemedy(code, false))).toBe(!isChoice);
+  });
 });

@@ -36,7 +36,7 @@ test('a JSON body names event, owner and facts', () => {
       ...failing.facts,
       fault: 'customer',
       turn: 'customer',
-      remedy: expect.stringContaining('Grant what is named above'),
+      remedy: expect.stringMatching(/^Grant the credentials .*\. Once it works, Sluice exports /),
       link: null,
     },
   });
@@ -62,9 +62,18 @@ test('a JSON body of all that has one cause, and of a pause, says whose turn it 
   expect(JSON.parse(jsonBody(paused, null)).data).toMatchObject({
     reason,
     turn: 'customer',
-    remedy: expect.stringContaining('Grant what is named above'),
+    remedy: expect.stringMatching(/^Grant the credentials .*\. Once it works, Sluice exports /),
   });
 });
+
+test.each(['export.recovered', 'export.on_time', 'export.complete', 'verify.passed'] as const)(
+  '%s is no one’s turn, and asks for nothing',
+  (type) => {
+    expect(JSON.parse(jsonBody({ ...failing, type }, null)).data).toMatchObject({
+      ...{ turn: null, remedy: null },
+    });
+  },
+);
 
 test.each([
   ['export.late', 'Look whether workers run'],
@@ -139,7 +148,7 @@ test('the subject of a mail is one line', () => {
   const { subject, text } = emailText(failing, null);
   expect(subject).toBe('[Sluice] Export "3f0cf0b7-5a2c-4e0e-9d0e-7d3b1c9f2a11" is failing');
   expect(text.split('\n')).toContain('Export "Events <!channel> Bcc: x@y.z" is failing');
-  expect(text).toContain('Interval 2024-03-01T00:00:00.000000Z to 2024-03-01T01:00:00.000000Z');
+  expect(text).toContain('Interval 2024-03-01T00:00:00Z to 2024-03-01T01:00:00Z');
 });
 
 test('retries last about a day and then end', () => {

@@ -130,7 +130,8 @@ function changeLines(
   return tableLines(['TIME', 'BY', 'ACTION', 'CHANGE'], rows, paint);
 }
 
-const shown = (value: unknown) => (value === '' ? '""' : cut(textOf(value), 60));
+const shown = (value: unknown) =>
+  value === '' ? '""' : cut(textOf(value).replace(/(T\d\d:\d\d:\d\d)\.000000Z/g, '$1Z'), 60);
 
 /** `destination.config.prefix`, instead of two whole destinations that differ in it. */
 function settingsThatDiffer(

@@ -102,7 +102,7 @@ function BackfillItem({ exportId, backfill }: ItemProps) {
             </span>
           )}
         {' · started '}
-        <TimeText at={backfill.created_at} as="relative" />
+        <TimeText at={backfill.created_at} as="ago" />
       </p>
     </li>
   );

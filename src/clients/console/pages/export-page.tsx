@@ -115,7 +115,7 @@ function Head({ batchExport }: { batchExport: BatchExport }) {
           {last_success_at === null ? (
             <span className="muted">none yet</span>
           ) : (
-            <TimeText at={last_success_at} as="relative" />
+            <TimeText at={last_success_at} as="ago" />
           )}
         </Fact>
       </Facts>

@@ -18,7 +18,7 @@ export function HealthBadges({ batchExport }: Props) {
       {paused && <span className="badge is-paused">Paused</span>}
       {failing && (
         <span className="badge is-Failed">
-          {streak > 1 ? `${plural(streak, 'consecutive failure')}` : 'Last run failed'}
+          {streak > 1 ? `${streak} scheduled runs failed in a row` : 'Last run failed'}
         </span>
       )}
       {health === 'late' && <span className="badge is-paused">Late</span>}

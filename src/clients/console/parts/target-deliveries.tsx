@@ -64,7 +64,7 @@ function DeliveryItem({ target, delivery }: DeliveryProps) {
         <strong>{delivery.event_type}</strong>
         <span className={`badge ${style}`}>{label}</span>
         <span className="muted small">
-          <TimeText at={delivery.happened_at} as="relative" />
+          <TimeText at={delivery.happened_at} as="ago" />
           {last && ` · ${last.answer} in ${last.latency_ms} ms`}
           {` · ${plural(delivery.attempts, 'attempt')}`}
           {delivery.next_attempt_at !== null && (

@@ -1,5 +1,5 @@
 import { useNow } from '../now.ts';
-import { createTimeFormat, formatRelative, formatUtc } from '../times.ts';
+import { createTimeFormat, formatAgo, formatRelative, formatUtc } from '../times.ts';
 import { type Clock, clocks, setClock, useClock, useTimes } from '../use-times.ts';
 
 /** For inputs of the browser, which are in the reader's zone whatever the page shows. */
@@ -7,7 +7,7 @@ export const localTimes = createTimeFormat();
 
 interface Props {
   readonly at: string;
-  readonly as?: 'moment' | 'relative' | 'stamp';
+  readonly as?: 'moment' | 'relative' | 'ago' | 'stamp';
 }
 
 /** A time by the chosen clock, with its zone; in UTC on hover. */
@@ -16,6 +16,7 @@ export function TimeText({ at, as = 'moment' }: Props) {
   const times = useTimes();
   const text = {
     relative: () => formatRelative(at, now),
+    ago: () => formatAgo(at, now),
     stamp: () => times.stamp(at, now),
     moment: () => times.moment(at, now),
   }[as]();

@@ -1,3 +1,4 @@
+import { inSeconds } from '../../../foundation/domain/time.ts';
 import { inSnakeCase } from '../../../foundation/domain/snake-case.ts';
 import { type Static, Type } from 'typebox';
 import { exportHealths } from '../../../foundation/domain/batch-export.ts';
@@ -189,9 +190,9 @@ function causeView(cause: OperatorCause): Static<typeof Cause> {
 /** What happens by itself. */
 function nextOf({ nextAttemptAt, nextProbeAt, pausedExports, exports }: OperatorCause): string {
   if (nextProbeAt !== null) {
-    return `Sluice tries it again at ${nextProbeAt}. Once it works, what lacks data runs by itself.`;
+    return `Sluice tries it again at ${inSeconds(nextProbeAt)}. Once it works, what lacks data runs by itself.`;
   }
-  if (nextAttemptAt !== null) return `Sluice tries again at ${nextAttemptAt}.`;
+  if (nextAttemptAt !== null) return `Sluice tries again at ${inSeconds(nextAttemptAt)}.`;
   if (pausedExports === exports) {
     return 'Nothing: Sluice has paused them. After the cause is fixed, retry all.';
   }

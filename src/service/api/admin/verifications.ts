@@ -12,7 +12,7 @@ import { operation } from './tenants.ts';
 const Count = Type.Integer({ minimum: 0 });
 const Result = Type.Enum([...verifyResults], {
   description:
-    'broken: a promise does not hold. unread: the files or the source could not be read to the end. incomplete: requested intervals have no data. proven: the files contain each source row exactly once.',
+    'broken: a promise does not hold. unread: the files or the source could not be read to the end. incomplete: requested intervals have no data. nothing_yet: no interval has been exported, so nothing is proven. proven: the files contain each source row exactly once.',
 });
 
 export const Verification = named(

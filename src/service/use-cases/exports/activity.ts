@@ -66,6 +66,29 @@ export function changesBetween(before: Described | null, after: Described): Chan
   return changes;
 }
 
+/** What a new export has without being asked. */
+const presets: Readonly<Record<string, unknown>> = {
+  ...{ timezone: 'UTC', offset_day: 0, offset_hour: 0, transformations: false, paused: false },
+  ...Object.fromEntries(settingList.map((setting) => [setting.field, setting.default])),
+};
+
+/**
+ * The settings of a new export that differ from their defaults.
+ *
+ * @param usual the config of a destination that says nothing
+ */
+export function changesOfNew(created: Described, usual: Readonly<Record<string, unknown>>) {
+  const { destination } = created;
+  const config = Object.fromEntries(
+    Object.entries(destination.config).filter(
+      ([name, value]) => !isDeepStrictEqual(value, usual[name]),
+    ),
+  );
+  return changesBetween(null, { ...created, destination: { ...destination, config } }).filter(
+    ({ field, after }) => !isDeepStrictEqual(after, presets[field]),
+  );
+}
+
 /** Who did what to an export. */
 export function exportActivity(
   actor: Actor,

@@ -22,7 +22,7 @@ import {
 import { readNow } from '../../../state/store/intervals/ticks.ts';
 import { recordBackfill, wholeRange } from '../backfills/start-backfill.ts';
 import type { Actor, Context } from '../context.ts';
-import { changesBetween, exportActivity } from './activity.ts';
+import { changesOfNew, exportActivity } from './activity.ts';
 import { sealDestination } from './destination.ts';
 import { changeFilters } from './filters.ts';
 import { checkDeadline } from './deadline.ts';
@@ -101,6 +101,7 @@ export async function createExport(
 
   const id = randomUUID();
   const { cadence } = parsed;
+  const usual = rules.checkDestination(type, {}).config;
   const destination = sealDestination(rules, context.secrets, id, type, config);
   const { paused, startAt, endAt } = input;
   const { maxExportsPerProject } = context.policy;
@@ -124,7 +125,7 @@ export async function createExport(
       pausedCode: null,
       schedule: openSchedule({ cadence, paused, ...windowOf(startAt, endAt) }, now),
     };
-    const activity = exportActivity(actor, 'created', wanted, changesBetween(null, wanted));
+    const activity = exportActivity(actor, 'created', wanted, changesOfNew(wanted, usual));
     const batchExport = await createBatchExport(db, maxExportsPerProject, wanted, activity);
     if (!batchExport) throw new Refusal(tooManyExports(maxExportsPerProject));
     const backfillId = input.backfill ? await backfillThePast(db, context, batchExport, now) : null;

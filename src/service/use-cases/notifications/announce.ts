@@ -1,4 +1,4 @@
-import { type Turn, turnOf } from '../../../foundation/domain/causes.ts';
+import { nextStepOf, type Turn, turnOf } from '../../../foundation/domain/causes.ts';
 import { errorCatalogue, isErrorCode } from '../../../foundation/domain/errors.ts';
 import type { NotificationType } from '../../../foundation/domain/notification.ts';
 import type { Timestamp } from '../../../foundation/domain/time.ts';
@@ -36,19 +36,25 @@ export async function announce(
   concerned: readonly Concerned[],
   more: Readonly<Record<string, unknown>> = {},
 ): Promise<void> {
+  const isOver = type === 'healing.ended' || type === 'interval.delivered_late';
+  const facts = (group: readonly Concerned[]) => ({
+    ...factsOf(group),
+    ...(isOver && { turn: null, next_step: null }),
+    ...more,
+  });
   for (const ofCause of groupsBy(concerned, causeOf)) {
     const [{ organizationId } = { organizationId: '' }] = ofCause;
-    await notifyGroup(tx, organizationId, null, type, { ...factsOf(ofCause), ...more });
+    await notifyGroup(tx, organizationId, null, type, facts(ofCause));
     for (const ofProject of groupsBy(ofCause, ({ teamId }) => String(teamId))) {
       const teamId = ofProject[0]?.teamId ?? null;
       if (teamId === null) continue;
-      await notifyGroup(tx, organizationId, teamId, type, { ...factsOf(ofProject), ...more });
+      await notifyGroup(tx, organizationId, teamId, type, facts(ofProject));
     }
   }
   for (const ofAll of groupsBy(concerned, causeOfAll)) {
     const customers = [...new Set(ofAll.map(({ organizationId }) => organizationId))];
     const only = customers.length === 1 ? (customers[0] ?? null) : null;
-    await notifyInstallation(tx, only, type, { ...factsOf(ofAll), ...more });
+    await notifyInstallation(tx, only, type, facts(ofAll));
   }
 }
 
@@ -75,7 +81,8 @@ function factsOf(concerned: readonly Concerned[]): Readonly<Record<string, unkno
     intervals: sum(own),
   }));
   const code = first?.code ?? null;
-  const spec = code !== null && isErrorCode(code) ? errorCatalogue[code] : null;
+  const known = code !== null && isErrorCode(code) ? code : null;
+  const spec = known && errorCatalogue[known];
   return {
     cause: { code, means: spec?.means ?? null },
     fault: spec?.fault ?? null,
@@ -83,7 +90,7 @@ function factsOf(concerned: readonly Concerned[]): Readonly<Record<string, unkno
     since: concerned.map(({ since }) => since).toSorted()[0] ?? null,
     export_count: exports.length,
     interval_count: sum(concerned),
-    next_step: spec?.remedy ?? nextSteps[first?.turn ?? 'ours'],
+    next_step: known ? nextStepOf(known) : nextSteps[first?.turn ?? 'ours'],
     exports: exports.slice(0, namedExports),
   };
 }

@@ -1,4 +1,4 @@
-import { decidedByPeople } from '../../../foundation/domain/causes.ts';
+import { afterRemedy, decidedByPeople } from '../../../foundation/domain/causes.ts';
 import {
   type ErrorCode,
   errorCatalogue,
@@ -65,22 +65,16 @@ export async function recordFault(
     }
     const batchExport = await lockExport(tx, run.exportId);
     const isFinal = decision.outcome === 'failed';
-    const heals = healsAfter(error.code) && (batchExport?.healForHours ?? 0) > 0;
-    const text = isFinal ? shown.text : `${shown.text} ${heals ? retriesHeal : retriesExhausted}`;
+    const next = afterRemedy(error.code, (batchExport?.healForHours ?? 0) > 0);
+    const text = `${shown.text} ${isFinal ? '' : 'All attempts failed. '}${next}`.trimEnd();
     if (!(await failRun(tx, run, decision.outcome, { code: error.code, text }))) return;
     await log(tx, run, 'ERROR', text);
-    if (isFinal) await countFailure(tx, context, run, { code: error.code, text });
+    if (isFinal) await countFailure(tx, context, run, shown);
   });
 }
 
 const plural = (streak: number) =>
   streak === 1 ? 'a failed run' : `${streak} consecutive failed runs`;
-
-const retriesExhausted =
-  'All attempts failed, so Sluice stopped retrying this run. Retry it once the cause is fixed.';
-
-const retriesHeal =
-  'All attempts failed. Once an attempt works, Sluice exports the interval by itself, within heal_for_hours.';
 
 const healsPause =
   'Fix the cause: then Sluice exports what is missing, and ends the pause by itself. You can also unpause the export.';
@@ -124,12 +118,13 @@ async function readHistory(tx: Sql, run: ClaimedRun, error: SluiceError): Promis
  * @param how for the run's owner: `The run's own process ended: SIGSEGV.`
  */
 export async function quarantineRun(context: Context, run: ClaimedRun, how: string): Promise<void> {
-  const text = describeError(new SluiceError('run.crashed', how));
+  const shown = describeError(new SluiceError('run.crashed', how));
+  const text = `${shown} ${afterRemedy('run.crashed')}`;
   await context.db.transaction(async (tx) => {
     await lockExport(tx, run.exportId);
     if (!(await failRun(tx, run, 'failed', { code: 'run.crashed', text }))) return;
     await log(tx, run, 'ERROR', text);
-    await countFailure(tx, context, run, { code: 'run.crashed', text });
+    await countFailure(tx, context, run, { code: 'run.crashed', text: shown });
   });
 }
 
