@@ -122,7 +122,7 @@ it.each<[string, Partial<Model>, readonly RegExp[]]>([
     'no partition',
     { relation: { schema: 'public', name: 'days' } },
     [
-      /^No unique index covers id within a project\. Add a unique index/,
+      /^No unique index covers id within a project\. The table is partitioned by RANGE \(\w+\), .*if key_columns lacks them/,
       /^No partition contains the last hour/,
     ],
   ],

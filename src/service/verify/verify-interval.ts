@@ -1,4 +1,4 @@
-import { describeInterval } from '../../foundation/domain/time.ts';
+import { describeInterval, inSeconds, toTimestamp } from '../../foundation/domain/time.ts';
 import type { Receipt } from '../../state/store/intervals/receipts.ts';
 import type { CommitFacts } from '../../state/store/intervals/commit-facts.ts';
 import { compareRows, type RowAnswers, type Rows, requestOf } from './compare-rows.ts';
@@ -62,12 +62,13 @@ export function answersOf(
 
 /** @param late the commit after which they came; null: it should have delivered them */
 function describeMissing(
-  { exportId }: Receipt,
+  { exportId, interval }: Receipt,
   late: CommitFacts | null,
   say: (what: string) => string,
 ): Finding {
   const breach = breachesOf(exportId);
   const missing = 'missing from the files';
+  const [from, to] = [interval.start, interval.end].map((at) => inSeconds(toTimestamp(at)));
   if (late === null) return breach('I3', say(missing));
   if (late.waitsFor !== null) {
     const text = say(
@@ -78,7 +79,7 @@ function describeMissing(
   return breach(
     'I3',
     say(`${missing}, because they came after the interval was read and no look-back is due`),
-    'Set LATE_LOOKBACK_HOURS so that it reaches these intervals: a look-back adds the rows and removes none.',
+    `Run sluice backfill ${exportId} --from ${from} --to ${to}: it makes the files anew. LATE_LOOKBACK_HOURS adds late rows by itself from then on.`,
   );
 }
 

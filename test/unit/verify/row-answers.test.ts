@@ -4,6 +4,7 @@ import { KeyDifference } from '../../../src/rows/pipeline/key-tally.ts';
 import { joinKeys, splitKeys } from '../../../src/rows/pipeline/key-values.ts';
 import type { Source, SourceRequest } from '../../../src/rows/sources/source.ts';
 import { Difference, groupsOf } from '../../../src/service/verify/compare-rows.ts';
+import { answersOf } from '../../../src/service/verify/verify-interval.ts';
 import { lookUpFor } from '../../../src/service/verify/source-keys.ts';
 
 const never = new AbortController().signal;
@@ -125,4 +126,26 @@ describe('keys that were joined', () => {
   it('are not guessed', () => {
     expect(splitKeys(joinKeys(['', 'null', null]), 3)).toBeNull();
   });
+});
+
+it('late rows that no look-back adds: the remedy is a backfill of the interval, with its bounds', () => {
+  const none = { count: 0, keys: [] };
+  const rows = { missing: { count: 2, keys: ['a', 'b'] }, doubled: none, undecided: none };
+  const interval = { start: Date.UTC(2024, 2, 1), end: Date.UTC(2024, 2, 1, 1) };
+  const { findings } = answersOf(
+    { exportId: 'id-of-it', interval } as Parameters<typeof answersOf>[0],
+    { ...rows, gone: none, moved: none, goneOrMoved: 0, onlyCounted: false } as Parameters<
+      typeof answersOf
+    >[1],
+    {
+      isWhole: true,
+      isChanged: false,
+      isAccepted: false,
+      isLookedAt: false,
+      waitsFor: null,
+    } as Parameters<typeof answersOf>[2],
+  );
+  expect(findings[0]?.remedy).toMatch(
+    /^Run sluice backfill id-of-it --from 2024-03-01T00:00:00Z --to 2024-03-01T01:00:00Z:/,
+  );
 });

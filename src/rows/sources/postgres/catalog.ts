@@ -9,6 +9,8 @@ export interface Relation {
   readonly oid: number;
   /** A table or materialized view, which can have indexes; not a view. */
   readonly holdsRows: boolean;
+  /** What it is partitioned by, such as `RANGE (at)`; null: it is not. */
+  readonly partitionKey: string | null;
   /** Its rows include those of other tables, by inheritance; not a partitioned table. */
   readonly hasHeirs: boolean;
   /** Its columns may be NOT NULL. */
@@ -41,9 +43,15 @@ export async function findRelation(
   { relation }: Model,
   signal: AbortSignal,
 ): Promise<Relation | null> {
-  const [found] = await query<{ oid: string; kind: string; usage: boolean; heirs: boolean }>(
+  const [found] = await query<{
+    oid: string;
+    kind: string;
+    usage: boolean;
+    heirs: boolean;
+    partitions: string | null;
+  }>(
     client,
-    `SELECT c.oid::int8 AS oid, c.relkind AS kind, has_schema_privilege(n.oid, 'USAGE') AS usage,
+    `SELECT c.oid::int8 AS oid, c.relkind AS kind, pg_get_partkeydef(c.oid) AS partitions, has_schema_privilege(n.oid, 'USAGE') AS usage,
             c.relkind <> 'p' AND EXISTS (SELECT FROM pg_inherits AS i WHERE i.inhparent = c.oid) AS heirs
        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
       WHERE n.nspname = $1 AND c.relname = $2 AND c.relkind IN ('r', 'p', 'v', 'm', 'f')`,
@@ -65,6 +73,7 @@ export async function findRelation(
     oid: Number(found.oid),
     holdsRows: ['r', 'p', 'm'].includes(found.kind),
     hasHeirs: found.heirs,
+    partitionKey: found.partitions,
     isTable: ['r', 'p'].includes(found.kind),
     mayUseSchema: found.usage,
     columns: new Map(

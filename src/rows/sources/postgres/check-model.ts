@@ -153,14 +153,16 @@ async function checkIndexes(
   tell: Tell,
 ): Promise<void> {
   const columns = [...model.keyColumns, model.tenantColumn];
-  const { holdsRows, hasHeirs } = relation;
+  const { holdsRows, hasHeirs, partitionKey } = relation;
   if (holdsRows && !hasHeirs && (await hasUniqueKey(client, relation.oid, columns))) return;
   const keys = model.keyColumns.join(', ');
   const advice = hasHeirs
     ? ' Tables inherit from it, and an index covers the rows of one table only.'
-    : holdsRows
-      ? ' Add a unique index, or name the key.'
-      : '';
+    : partitionKey !== null
+      ? ` The table is partitioned by ${partitionKey}, and PostgreSQL takes no unique index without these columns. Add one that has them too; if key_columns lacks them, name them there.`
+      : holdsRows
+        ? ' Add a unique index, or name the key.'
+        : '';
   tell('warning', `No unique index covers ${keys} within a project.${advice}`);
 }
 
