@@ -94,7 +94,7 @@ test.each(casesOf(['Parquet'], ['JSONLines', 'CSV']))(
     expect(early.output).toContain(
       'The source still has rows with this value in 1 interval, so a later run would export them again. No file was changed. Delete them from the source first',
     );
-    expect(early.output).toContain('2024-03-01T01:00:00.000000Z: 2 rows\n');
+    expect(early.output).toContain('2024-03-01T01:00:00Z: 2 rows\n');
 
     // The source keeps nothing of the hour: what was delivered of it is only in the bucket.
     await pool.query('delete from events where team_id = $1 and inserted_at < $2', [
@@ -104,7 +104,7 @@ test.each(casesOf(['Parquet'], ['JSONLines', 'CSV']))(
     const rewritten = await sluice('erase', 'rewrite', ...asked);
     expect(rewritten.output).toContain('Proven: of 1 interval, none has the key');
     expect(rewritten.output).toContain(
-      'Rewritten: 2024-03-01T00:00:00.000000Z to 2024-03-01T01:00:00.000000Z',
+      'Rewritten: 2024-03-01T00:00:00Z to 2024-03-01T01:00:00Z',
     );
     expect(rewritten.code).toBe(0);
     const receipt = await pool.query<{ rows: number; generation: number; purpose: string }>(

@@ -187,7 +187,7 @@ describe.each(casesOf(testedQueues().slice(0, 1), testedQueues().slice(1)))(
           team,
           export: exportId,
           run: expect.any(String),
-          interval: '2024-03-05T00:00:00.000000Z to 2024-03-05T01:00:00.000000Z',
+          interval: '2024-03-05T00:00:00Z to 2024-03-05T01:00:00Z',
           attempt: 1,
           ms: expect.any(Number),
         });
