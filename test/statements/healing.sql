@@ -268,8 +268,7 @@ with problems as materialized (
 ), judged as materialized (
   select e.id, e.name, e.team_id, e.paused, e.model, e.created_at, p.name as project, p.tenant_key, p.organization_id, o.name as organization,
          coalesce(h.n, 0)::int as missing,
-         case when ((e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.json_too_deep', 'source.rows_missing'), false)))) and not (select d.disabled_at is not null or (select o.disabled_at is not null from organizations o where o.id = d.organization_id)
-  from projects d where d.id = e.team_id)) and h.next_try_at is not null then greatest(h.next_try_at, e.heal_after, clock_timestamp()) end as next_try_at,
+         case when h.next_try_at is not null and (e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.json_too_deep', 'source.rows_missing'), false)))) and p.disabled_at is null and o.disabled_at is null then greatest(h.next_try_at, e.heal_after, clock_timestamp()) end as next_try_at,
          coalesce(k.error, e.failing_error) as error,
          coalesce(k.since, e.failing_since, h.since, e.late_since, e.last_paused_at) as since,
          case when e.paused and (e.paused_reason is null or e.paused_code = any ($3::text[])) then null
@@ -332,8 +331,7 @@ with problems as materialized (
 ), judged as materialized (
   select e.id, e.name, e.team_id, e.paused, e.model, e.created_at, p.name as project, p.tenant_key, p.organization_id, o.name as organization,
          coalesce(h.n, 0)::int as missing,
-         case when ((e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.json_too_deep', 'source.rows_missing'), false)))) and not (select d.disabled_at is not null or (select o.disabled_at is not null from organizations o where o.id = d.organization_id)
-  from projects d where d.id = e.team_id)) and h.next_try_at is not null then greatest(h.next_try_at, e.heal_after, clock_timestamp()) end as next_try_at,
+         case when h.next_try_at is not null and (e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.json_too_deep', 'source.rows_missing'), false)))) and p.disabled_at is null and o.disabled_at is null then greatest(h.next_try_at, e.heal_after, clock_timestamp()) end as next_try_at,
          coalesce(k.error, e.failing_error) as error,
          coalesce(k.since, e.failing_since, h.since, e.late_since, e.last_paused_at) as since,
          case when e.paused and (e.paused_reason is null or e.paused_code = any ($3::text[])) then null
@@ -398,8 +396,7 @@ with problems as materialized (
 ), judged as materialized (
   select e.id, e.name, e.team_id, e.paused, e.model, e.created_at, p.name as project, p.tenant_key, p.organization_id, o.name as organization,
          coalesce(h.n, 0)::int as missing,
-         case when ((e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.json_too_deep', 'source.rows_missing'), false)))) and not (select d.disabled_at is not null or (select o.disabled_at is not null from organizations o where o.id = d.organization_id)
-  from projects d where d.id = e.team_id)) and h.next_try_at is not null then greatest(h.next_try_at, e.heal_after, clock_timestamp()) end as next_try_at,
+         case when h.next_try_at is not null and (e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.json_too_deep', 'source.rows_missing'), false)))) and p.disabled_at is null and o.disabled_at is null then greatest(h.next_try_at, e.heal_after, clock_timestamp()) end as next_try_at,
          coalesce(k.error, e.failing_error) as error,
          coalesce(k.since, e.failing_since, h.since, e.late_since, e.last_paused_at) as since,
          case when e.paused and (e.paused_reason is null or e.paused_code = any ($3::text[])) then null

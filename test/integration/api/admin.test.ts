@@ -277,7 +277,7 @@ describe('causes', () => {
         exports: 2,
         missing_intervals: 6,
         latest_error: 'source.unavailable: refused',
-        next: `Sluice tries it again at ${found?.next_probe_at}. Once it works, what lacks data runs by itself.`,
+        next: `Sluice tries it again at ${String(found?.next_probe_at).replace(/\.\d+Z$/, 'Z')}. Once it works, what lacks data runs by itself.`,
       },
     ]);
     const minutesTo = (at: unknown) => (Date.parse(String(at)) - Date.now()) / 60_000;

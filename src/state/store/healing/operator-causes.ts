@@ -2,7 +2,7 @@ import { disabledCodes, type ExportHealth } from '../../../foundation/domain/bat
 import { type ErrorCode, errorCatalogue } from '../../../foundation/domain/errors.ts';
 import { type Turn, turnOf } from '../../../foundation/domain/causes.ts';
 import type { DataInterval, Timestamp } from '../../../foundation/domain/time.ts';
-import { mayRun, nextTryOf } from './healing.ts';
+import { isAwake, nextTryOf } from './healing.ts';
 import type { Sql } from '../database/database.ts';
 import { healthOfExport } from '../exports/export-states.ts';
 import { Conditions, type OffsetPage, type PageRequest } from '../database/lists.ts';
@@ -82,7 +82,7 @@ const judged = `problems as materialized (
 ), judged as materialized (
   select e.id, e.name, e.team_id, e.paused, e.model, e.created_at, p.name as project, p.tenant_key, p.organization_id, o.name as organization,
          coalesce(h.n, 0)::int as missing,
-         case when ${mayRun} and h.next_try_at is not null then ${nextTryOf} end as next_try_at,
+         case when h.next_try_at is not null and ${isAwake} and p.disabled_at is null and o.disabled_at is null then ${nextTryOf} end as next_try_at,
          coalesce(k.error, e.failing_error) as error,
          coalesce(k.since, e.failing_since, h.since, e.late_since, e.last_paused_at) as since,
          case when e.paused and (e.paused_reason is null or e.paused_code = any ($3::text[])) then null
