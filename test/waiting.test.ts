@@ -23,6 +23,7 @@ const allowed: Readonly<Record<string, string>> = {
   'security/trials.test.ts': 'how long another tenant waits, as a share of the whole',
   'security/sandbox/escapes.test.ts': 'the text of a plugin that looks for timers',
   'unit/transforms/chain.test.ts': 'steps count their time: that is what it tests',
+  'unit/worker/shared-work.test.ts': 'a rest as long as the work before it: that is what it tests',
   'unit/domain/grouped.test.ts': 'the names of the timers that it replaces',
   'integration/count-reporter.test.ts': 'the text of a test that it runs',
 };

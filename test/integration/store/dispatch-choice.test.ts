@@ -243,7 +243,7 @@ it.each([
   ['at once', () => 10],
   ['one after the other', (tenant: number) => 10 + tenant * 3],
 ])(
-  "P17 one tenant's flood at most doubles the wait of 12 tenants that come %s",
+  'P17 a flood of one tenant at most doubles the wait of 12 tenants that come %s',
   async (_, dueAt) => {
     await reportWorker(side.db, 'one', workers);
     const flooding = (await createExports(1, 10)).slice(0, 10);
