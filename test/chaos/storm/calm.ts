@@ -18,12 +18,16 @@ export async function quiesce(world: World): Promise<void> {
   await untilHealed(world).catch((error: unknown) =>
     world.surprises.push(`the healing: ${String(error)}`),
   );
+  // Not by a pause: while a person has paused an export, nothing looks for its late rows.
+  const end_at = new Date().toISOString();
   for (const { id } of exports) {
-    const path = `${projectPath(installation)}/batch_exports/${id}/pause/`;
-    await until(async () => (await installation.client.post(path)).status < 500, {
-      timeoutMs: 30_000,
-      message: 'the API pauses an export',
-    });
+    const path = `${projectPath(installation)}/batch_exports/${id}/`;
+    await until(
+      async () =>
+        (await installation.client.patch(path, { end_at })).status === 200 &&
+        (await installation.client.post(`${path}unpause/`, {})).status < 500,
+      { timeoutMs: 30_000, message: 'the API ends the schedule of an export' },
+    );
   }
   await untilIdle(world);
 }
