@@ -2,7 +2,6 @@
 // node sluice-check.mjs FOLDER-OR-URL [--since DATE] [--key KEY]… [--head NUMBER:DIGEST] [--deep] [--urls FILE]
 // It needs Node 20, or a browser with Ed25519 in WebCrypto. It exits with 0: right, 1: wrong, 2: could not be checked.
 class Wrong extends Error {}
-class Unchecked extends Error {}
 const must = (isRight, what) => { if (!isRight) throw new Wrong(what); };
 const mebibyte = 1024 ** 2, sums = ['rows', 'bytes', 'files'], full = ['delivered', 'empty'];
 const later = { supplement: ['delivered'], remade: full, removed: full, erased: full, moved: full };
@@ -86,7 +85,8 @@ export async function check(readObject, listObjects, options = {}) {
 function monthsOf(intervals) {
   const months = {}, columns = ['intervals', 'delivered', 'empty', 'accepted', 'open', 'rows', 'bytes'];
   for (const [start, { after }] of intervals) {
-    const month = (months[start.slice(0, 7)] ??= Object.fromEntries(columns.map((column) => [column, 0n])));
+    const name = start.slice(0, 7), month = months[name] ?? Object.fromEntries(columns.map((column) => [column, 0n]));
+    months[name] = month;
     for (const one of ['intervals', after.state]) if (one in month) month[one] += 1n;
     for (const sum of ['rows', 'bytes']) month[sum] += BigInt(after[sum]);
   }
@@ -101,7 +101,8 @@ async function bytesOf({ read }, path, most) {
   const object = await read(path, { bytes: most }), pieces = [];
   let length = 0;
   if (object) await eachPiece(object.body, (piece) => {
-    must((length += piece.length) <= most, `${path} has more than ${most} bytes`);
+    length += piece.length;
+    must(length <= most, `${path} has more than ${most} bytes`);
     pieces.push(piece);
   });
   return object && new Uint8Array(await new Blob(pieces).arrayBuffer());
@@ -135,7 +136,9 @@ async function signerOf({ keys }, { receipt, ...signed }) {
 async function readStatements(state) {
   const { head } = state.options, pathOf = (number) => `_sluice/statements/${number}.json`;
   let number = 1;
-  for (let bytes; (bytes = await bytesOf(state, pathOf(number), 64 * mebibyte)) !== null; number += 1) {
+  for (; ; number += 1) {
+    const bytes = await bytesOf(state, pathOf(number), 64 * mebibyte);
+    if (bytes === null) break;
     if (number === 1) await readKeys(state);
     const path = pathOf(number), statement = parse(bytes, path, canonical), { newest } = state;
     const signer = await signerOf(state, statement), digest = await digestOf(bytes);
@@ -288,7 +291,8 @@ async function checkFile(state, { key, bytes, rows, sha256 }, format, compressio
     digestOf(await new Blob(pieces).arrayBuffer()) };
   let length = 0, lines = 0, isQuoted = false;
   await eachPiece(object.body, (piece) => {
-    must((length += piece.length) <= bytes, `${path} has more than ${bytes} bytes`);
+    length += piece.length;
+    must(length <= bytes, `${path} has more than ${bytes} bytes`);
     hash.update(piece);
   });
   must((await hash.digest('hex')) === sha256, `${path} has another SHA-256 than its manifest says`);
@@ -366,7 +370,8 @@ async function main(args) {
   const read = async (path, { onlySize }) => {
     let info, at = top;
     for (const part of path.split('/')) {
-      info = await lstat((at = join(at, part))).catch((error) => {
+      at = join(at, part);
+      info = await lstat(at).catch((error) => {
         if (['ENOENT', 'ENOTDIR', 'ENAMETOOLONG'].includes(error.code)) return null;
         throw error;
       });
