@@ -1,7 +1,8 @@
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
+import { expect } from 'vitest';
 import { check } from '../../client/check/sluice-check.mjs';
 
 export type Bucket = ReadonlyMap<string, Buffer>;
@@ -90,8 +91,32 @@ export async function checkInPython(jobs: Iterable<Job>): Promise<Answer[]> {
 const inText = (objects: ReadonlyMap<string, Buffer | null>) =>
   Object.fromEntries([...objects].map(([key, bytes]) => [key, bytes && bytes.toString('base64')]));
 
-/** Both answers to each job, in order. */
+export const hasPython = spawnSync('python3', ['--version']).status === 0;
+
+/** Both answers to each job, in order. Without Python the second is the first. */
 export async function checkTwice(jobs: readonly Job[]) {
-  const [javaScript, python] = await Promise.all([checkInJavaScript(jobs), checkInPython(jobs)]);
+  const one = checkInJavaScript(jobs);
+  const [javaScript, python] = await Promise.all([one, hasPython ? checkInPython(jobs) : one]);
   return jobs.map((job, index) => ({ job, answers: [javaScript[index], python[index]] as const }));
+}
+
+export type Attack = Job & { readonly name: string };
+
+export const jobOf = (
+  made: { readonly objects: Bucket },
+  ...changes: ReadonlyMap<string, Buffer | null>[]
+): Attack[] =>
+  changes.map((change, index) => ({ name: `change ${index + 1}`, base: made.objects, change }));
+
+/** Both checkers find each attack. */
+export async function expectFound(attacks: readonly Attack[], reason = /^WRONG: [^\n]{10,}$/) {
+  const results = await checkTwice(attacks.map((attack) => ({ ...attack, deep: true })));
+  const missed = results.flatMap(({ answers }, index) => {
+    const isFound = answers.every((one) => one?.exit === 1 && reason.test(one.lines.at(-1) ?? ''));
+    return isFound
+      ? []
+      : [[attacks[index]?.name, ...answers.map((one) => [one?.exit, one?.lines.at(-1)])]];
+  });
+  expect(missed).toEqual([]);
+  expect(results.length).toBe(attacks.length);
 }

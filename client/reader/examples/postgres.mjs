@@ -12,7 +12,7 @@ await client.query(`
   CREATE TABLE IF NOT EXISTS events (id bigint, person text, sluice_file text NOT NULL);
   CREATE INDEX IF NOT EXISTS events_file ON events (sluice_file);
   CREATE TABLE IF NOT EXISTS sluice_files (file text PRIMARY KEY, interval_start text NOT NULL);
-  CREATE TABLE IF NOT EXISTS sluice_cursor (only boolean PRIMARY KEY CHECK (only), number bigint, sha256 text);
+  CREATE TABLE IF NOT EXISTS sluice_cursor (one boolean PRIMARY KEY CHECK (one), number bigint, sha256 text);
   INSERT INTO sluice_cursor VALUES (true) ON CONFLICT DO NOTHING`);
 
 await client.query('BEGIN');

