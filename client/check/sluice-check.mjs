@@ -58,8 +58,8 @@ async function isSigned(value, signature, publicKey) {
 }
 
 /**
- * `readObject(path, { bytes, onlySize })` gives null or `{ size, body }`, a ReadableStream of which `bytes` are read at
- * most. `listObjects()` gives all paths, or null. Options: `since`, `keys`, `head` (`{ number, digest }`), `deep`, and `hasher`
+ * `readObject(path, { bytes, onlySize })` gives null or `{ size, body }`, a ReadableStream. At most `bytes` of it are read.
+ * `listObjects()` gives all paths, or null. Options: `since`, `keys`, `head` (`{ number, digest }`), `deep`, and `hasher`
  * (makes `{ update(bytes), digest('hex') }`; without it a file is held in memory). The answer is `{ exit, lines }`.
  */
 export async function check(readObject, listObjects, options = {}) {

@@ -19,7 +19,7 @@ export interface ReaderOptions {
   readonly prefix?: string;
   /** Public keys or fingerprints, 64 digits each. The newest statement must be signed by one, or by a key that follows from it. */
   readonly keys?: readonly string[];
-  /** Takes the keys in the bucket as they are: whoever can write the bucket can then replace everything. */
+  /** Takes the keys in the bucket as they are. A person who can write the bucket can then replace everything. */
   readonly trustBucket?: boolean;
   /** What the target has; null at first. */
   readonly cursor?: Cursor | null;

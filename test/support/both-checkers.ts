@@ -89,7 +89,7 @@ export async function checkInPython(jobs: Iterable<Job>): Promise<Answer[]> {
 }
 
 const inText = (objects: ReadonlyMap<string, Buffer | null>) =>
-  Object.fromEntries([...objects].map(([key, bytes]) => [key, bytes && bytes.toString('base64')]));
+  Object.fromEntries([...objects].map(([key, bytes]) => [key, bytes?.toString('base64') ?? null]));
 
 export const hasPython = spawnSync('python3', ['--version']).status === 0;
 

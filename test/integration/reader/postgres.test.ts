@@ -13,7 +13,9 @@ test('PostgreSQL holds each row once, wherever the loading process is killed', a
     await rm(folder, { recursive: true, force: true });
   });
   const rows = async () => {
-    const { rows: all } = await database.pool.query('SELECT id::int, person FROM events ORDER BY id');
+    const { rows: all } = await database.pool.query(
+      'SELECT id::int, person FROM events ORDER BY id',
+    );
     return all;
   };
   await expectEachRowOnce(folder, { name: 'postgres.mjs', target: database.url, rows });
