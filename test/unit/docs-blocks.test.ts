@@ -60,7 +60,7 @@ const runBy: Readonly<Record<string, readonly string[]>> = {
     ...Array<string>(14).fill('test/e2e/production-page.test.ts'),
   ],
   'docs/receipts.md': [
-    ...Array<string>(2).fill('reason: forms, without their values'),
+    ...Array<string>(3).fill('reason: forms, without their values'),
     'reason: the names are examples; test/unit/receipts/hostile-buckets.test.ts runs both programs',
   ],
   'docs/security.md': ['test/e2e/pages.test.ts'],
