@@ -99,8 +99,9 @@ class Folder:
         if not os.path.isdir(self.root): raise Unchecked(f"{root} is not a folder")
     def paths(self):
         def stop(error): raise error
-        for folder, _, names in os.walk(self.root, onerror=stop):
+        for folder, folders, names in os.walk(self.root, onerror=stop):
             inside = os.path.relpath(folder, self.root).replace(os.sep, "/") + "/"
+            names += [name for name in folders if os.path.islink(os.path.join(folder, name))]
             yield from ((inside if inside != "./" else "") + name for name in names)
     def open(self, path, expected=0, only_size=False):
         at, parts = self.root, path.split("/")

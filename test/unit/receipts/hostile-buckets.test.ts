@@ -79,6 +79,9 @@ test('wrong arguments, an empty folder and a missing one cannot be checked', asy
 test('a link is never followed, and a pipe is never read', async () => {
   const folder = await folderOf(history());
   const outside = await folderOf(history());
+  await symlink(outside, path.join(folder, 'events/more'));
+  expect(await codes(folder)).toEqual([1, 1]);
+  await rm(path.join(folder, 'events/more'));
   const [key] = [...history().objects.keys()].filter((one) => one.endsWith('_manifest.json'));
   const file = path.join(folder, key ?? '');
   await rm(file);
