@@ -4,7 +4,8 @@ python3 sluice_check.py FOLDER-OR-URL [--since DATE] [--key KEY]... [--head NUMB
 
 It needs Python 3.9 and nothing else. It exits with 0: right, 1: wrong, 2: could not be checked.
 """
-import argparse, collections, concurrent.futures, datetime, errno, hashlib, json, os, queue, re, stat, sys, threading, time
+import argparse, collections, concurrent.futures, datetime, errno, hashlib, json, os, queue, re, stat, sys
+import threading, time
 import urllib.error, urllib.parse, urllib.request, zlib
 
 MEBIBYTE, LARGEST, SUMS, FULL = 2**20, 2**53 - 1, ("rows", "bytes", "files"), ("delivered", "empty")
@@ -61,7 +62,8 @@ def whole(text):
     return int(text)
 def refuse(text): raise ValueError("a number is not whole")
 def members(pairs):
-    if len(dict(pairs)) != len(pairs) or not all(name.isascii() for name, _ in pairs): raise ValueError("names are wrong")
+    if len(dict(pairs)) != len(pairs): raise ValueError("a name is there twice")
+    if not all(name.isascii() for name, _ in pairs): raise ValueError("a name is not ASCII")
     return dict(pairs)
 def is_flat(value, level=0):
     inner = value.values() if type(value) is dict else value if type(value) is list else ()
@@ -70,21 +72,25 @@ def canonical(value): return json.dumps(value, sort_keys=True, ensure_ascii=Fals
 def indented(value): return json.dumps(value, indent=2, ensure_ascii=False).encode() + b"\n"
 def parse(data, path, write=canonical):
     try:
-        value = json.loads(data.decode(), object_pairs_hook=members, parse_int=whole, parse_float=refuse, parse_constant=refuse)
+        value = json.loads(data.decode(), object_pairs_hook=members, parse_int=whole, parse_float=refuse,
+            parse_constant=refuse)
         if type(value) is not dict or not is_flat(value): raise ValueError("it is no object, or nested too deep")
         if write(value) != data: raise ValueError("the value has other bytes")
         return value
-    except (ValueError, RecursionError) as error: raise Wrong(f"{path} is not JSON as Sluice writes it: {str(error)[:60]}")
+    except (ValueError, RecursionError) as error:
+        raise Wrong(f"{path} is not JSON as Sluice writes it: {str(error)[:60]}")
 def is_text(value): return type(value) is str
 def is_count(value): return type(value) is int and value >= 0
 def is_hex(value, digits=64): return is_text(value) and re.fullmatch("[0-9a-f]{%d}" % digits, value) is not None
 def is_instant(value):
-    if not is_text(value) or not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z", value): return False
+    shape = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z"
+    if not is_text(value) or not re.fullmatch(shape, value): return False
     try: return bool(datetime.datetime.fromisoformat(value[:-1]))
     except ValueError: return False
-KINDS = {"text": is_text, "count": is_count, "hex": is_hex, "instant": is_instant, "list": lambda value: type(value) is list,
-    "object": lambda value: type(value) is dict, "flag": lambda value: type(value) is bool, "int": lambda value: type(value) is int,
-    "any": lambda value: True}
+KINDS = {"text": is_text, "count": is_count, "hex": is_hex, "instant": is_instant,
+    "list": lambda value: type(value) is list,
+    "object": lambda value: type(value) is dict, "flag": lambda value: type(value) is bool,
+    "int": lambda value: type(value) is int, "any": lambda value: True}
 def expect(value, where, **shape):
     """Requires that the object has these members. A kind that ends with `_` may be null."""
     must(type(value) is dict, f"{where} is not an object")
@@ -121,7 +127,8 @@ class NoRedirect(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_): return None
 class Http:
     def __init__(self, address_of, seconds, names=None):
-        self.address_of, self.seconds, self.names, self.opener = address_of, seconds, names, urllib.request.build_opener(NoRedirect)
+        self.address_of, self.seconds, self.names = address_of, seconds, names
+        self.opener = urllib.request.build_opener(NoRedirect)
     def paths(self): return self.names
     def open(self, path, expected=0, only_size=False):
         address, pieces, began = self.address_of(path), queue.Queue(8), time.monotonic()
@@ -148,7 +155,8 @@ class Http:
             try: answer = self.opener.open(urllib.request.Request(address, headers=headers), timeout=self.seconds)
             except urllib.error.HTTPError as error: answer = error
             with answer:
-                size = answer.headers.get("Content-Length" if answer.code == 200 else "Content-Range", "").split("/")[-1]
+                name = "Content-Length" if answer.code == 200 else "Content-Range"
+                size = answer.headers.get(name, "").split("/")[-1]
                 size, received = int(size) if re.fullmatch("[0-9]{1,16}", size) else None, 0
                 pieces.put((answer.code, size))
                 while not only_size and answer.code == 200:
@@ -161,8 +169,10 @@ class Http:
 
 AFTER = {kind: (kind,) for kind in (*FULL, "open", "not_due", "accepted")}
 CHANGES = {"supplement": ("delivered",), "remade": FULL, "removed": FULL, "erased": FULL, "moved": FULL}
-NOTES = {"accepted": {"by": "any", "reason": "any"}, "supplement": {"rows": "count"}, "moved": {"from": "text", "to": "text"},
-    "removed": {"by": "any", "request": "any", "shown": "count_"}, "erased": {"request": "any", "rows": "count", "files": "list"}}
+NOTES = {"accepted": {"by": "any", "reason": "any"}, "supplement": {"rows": "count"},
+    "moved": {"from": "text", "to": "text"},
+    "removed": {"by": "any", "request": "any", "shown": "count_"},
+    "erased": {"request": "any", "rows": "count", "files": "list"}}
 Key = collections.namedtuple("Key", "id fingerprint public point trusted")
 class Check:
     def __init__(self, store, since="", keys=(), head=None, deep=False):
@@ -174,10 +184,13 @@ class Check:
     def run(self):
         names = self.store.paths()
         self.names = None if names is None else sorted(names)
-        folders = {""} if self.names is None else {one[0] for one in (re.findall(r"^((?:.*?/)??)_sluice/", name) for name in self.names) if one}
-        if "" not in folders and len(folders) != 1: raise Unchecked(f"there are {len(folders)} folders _sluice: name the place of one")
+        above = [re.match(r"((?:.*?/)??)_sluice/", name) for name in self.names or ["_sluice/"]]
+        folders = {one[1] for one in above if one}
+        if "" not in folders and len(folders) != 1:
+            raise Unchecked(f"there are {len(folders)} folders _sluice: name the place of one")
         self.base = "" if "" in folders else folders.pop()
-        if self.names is not None: self.names = [name[len(self.base):] for name in self.names if name.startswith(self.base)]
+        if self.names is not None:
+            self.names = [name[len(self.base):] for name in self.names if name.startswith(self.base)]
         self.read_statements()
         self.read_objects()
         self.lines.append(f"Right. The head is {self.newest['number']}:{self.digest}")
@@ -195,29 +208,36 @@ class Check:
         data = self.read(path, MEBIBYTE)
         must(data is not None, f"{path} is missing")
         listed = parse(data, path)
-        must(listed.get("type") == "sluice.keys.v1" and type(listed.get("keys")) is list, f"{path} is not a list of keys")
+        must(listed.get("type") == "sluice.keys.v1" and type(listed.get("keys")) is list,
+            f"{path} is not a list of keys")
         for number, entry in enumerate(listed["keys"], 1):
             where = f"{path}: key {number}"
-            expect(entry, where, key_id="text", algorithm="text", public_key="hex", created_at="instant", signed_by="text")
+            expect(entry, where, key_id="text", algorithm="text", public_key="hex", created_at="instant",
+                signed_by="text")
             signature, public = entry.pop("signature", None), bytes.fromhex(entry["public_key"])
             fingerprint, point = hashlib.sha256(public).hexdigest(), point_of(public)
-            must(point is not None and not is_small(point) and entry["algorithm"] == "Ed25519", f"{where} is not a safe key")
-            must(entry["key_id"] == fingerprint[:16] and not self.key_of(entry["key_id"]), f"{where} has a wrong key_id")
+            must(point is not None and not is_small(point) and entry["algorithm"] == "Ed25519",
+                f"{where} is not a safe key")
+            must(entry["key_id"] == fingerprint[:16] and not self.key_of(entry["key_id"]),
+                f"{where} has a wrong key_id")
             given = not self.given or entry["public_key"] in self.given or fingerprint in self.given
             key = Key(entry["key_id"], fingerprint, public, point, given)
             signer = key if entry["signed_by"] == key.id else self.keys[-1] if self.keys else None
-            must(signer and signer.id == entry["signed_by"], f"{where} is signed neither by itself nor by the key before")
+            must(signer and signer.id == entry["signed_by"],
+                f"{where} is signed neither by itself nor by the key before")
             must(self.signs(signer, signature, entry), f"{where} has a wrong signature")
             self.keys.append(key._replace(trusted=given or (signer is not key and signer.trusted)))
         for one in self.given:
-            must(any(one in (key.fingerprint, key.public.hex()) for key in self.keys), f"{path} does not contain the given key {one}")
+            must(any(one in (key.fingerprint, key.public.hex()) for key in self.keys),
+                f"{path} does not contain the given key {one}")
     def key_of(self, name): return next((key for key in self.keys if key.id == name), None)
     def signs(self, key, signature, value):
         return is_hex(signature, 128) and is_signed(key.point, key.public, bytes.fromhex(signature), canonical(value))
     def signer_of(self, value):
         receipt = value.get("receipt")
         if type(receipt) is not dict or receipt.get("algorithm") != "Ed25519": return None
-        key, signed = self.key_of(receipt.get("key_id")), {name: one for name, one in value.items() if name != "receipt"}
+        key = self.key_of(receipt.get("key_id"))
+        signed = {name: one for name, one in value.items() if name != "receipt"}
         return key if key and self.signs(key, receipt.get("signature"), signed) else None
 
     def read_statements(self):
@@ -231,7 +251,8 @@ class Check:
             signer = self.signer_of(statement)
             must(signer, f"{path} has no right signature")
             order = [key.id for key in self.keys]
-            must(not self.signer or order.index(signer.id) >= order.index(self.signer.id), f"{path} is signed by an earlier key")
+            must(not self.signer or order.index(signer.id) >= order.index(self.signer.id),
+                f"{path} is signed by an earlier key")
             self.read_statement(statement, number, path)
             must(not self.head or self.head[0] != number or self.head[1] == digest, f"{path} is not the given head")
             self.newest, self.digest, self.signer, number = statement, digest, signer, number + 1
@@ -244,12 +265,15 @@ class Check:
         if number == 1: raise Unchecked("there is no statement")
         must(not self.head or self.head[0] < number, f"{path} is missing, and the given head is not reached")
         must(not self.owed, f"{min(self.owed, default='')} was delivered in an earlier chain, and is not in the newest")
-        must(self.signer.trusted, f"the newest statement is signed by {self.signer.fingerprint}, which follows from no given key")
+        must(self.signer.trusted,
+            f"the newest statement is signed by {self.signer.fingerprint}, which follows from no given key")
         self.lines.append(f"Key {self.signer.id} is given, or follows from a given key." if self.given else
-            f"Key {self.signer.fingerprint} is from the bucket. Who can write there could have put it there: compare it, or use --key.")
+            f"Key {self.signer.fingerprint} is from the bucket. Who can write there could have put it there: "
+            "compare it, or use --key.")
 
     def read_statement(self, now, number, path):
-        expect(now, path, batch_export_id="text", chain="text", previous="object_", begins="object_", made_at="instant", era="text",
+        expect(now, path, batch_export_id="text", chain="text", previous="object_", begins="object_",
+            made_at="instant", era="text",
             place="object", period="object", schedule="object", source="object", definition="object", bookings="list",
             balance="object", reconciliation="object", acknowledged="object_", type="text", number="int")
         must(now["type"] == "sluice.statement.v1" and now["number"] == number, f"{path} has another type or number")
@@ -261,7 +285,8 @@ class Check:
             must(last and now["chain"] == last["chain"], f"{path} continues another chain")
             must(previous and previous.get("sha256") == self.digest and type(previous.get("number")) is int
                 and previous["number"] == number - 1, f"{path} does not name the statement before")
-            must(now["period"]["start"] == last["period"]["end"], f"{path} does not begin where the period before ended")
+            must(now["period"]["start"] == last["period"]["end"],
+                f"{path} does not begin where the period before ended")
             closing = last["balance"]["closing"]
         else:
             expect(begins, f"{path}: begins", reason="text", last_number="count", last_sha256="hex_")
@@ -269,49 +294,59 @@ class Check:
                 and begins["last_number"] == number - 1 and begins["last_sha256"] == self.digest and previous is None
                 and now["chain"] not in self.chains, f"{path} does not begin a chain as it should")
             if last: self.lines.append(f"Statement {number} begins a new chain: {begins['reason']}")
-            self.owed |= {(start, end) for start, (end, after) in self.intervals.items() if after["state"] == "delivered"}
+            for start, (end, after) in self.intervals.items():
+                if after["state"] == "delivered": self.owed.add((start, end))
             self.intervals = {}
             self.chains.add(now["chain"])
-        due, at, parts = now["period"]["start"], "", {name: dict.fromkeys(SUMS, 0) for name in ("delivered", "removed", "erased")}
+        due, at = now["period"]["start"], ""
+        parts = {name: dict.fromkeys(SUMS, 0) for name in ("delivered", "removed", "erased")}
         for index, booking in enumerate(now["bookings"], 1):
             where = f"{path}: booking {index}"
-            expect(booking, where, kind="text", start="instant", end="instant", at="instant", before="object_", after="object", note="any")
+            expect(booking, where, kind="text", start="instant", end="instant", at="instant", before="object_",
+                after="object", note="any")
             if booking["before"] is None:
-                must(booking["start"] == due and due < booking["end"] and due not in self.intervals, f"{where} does not begin at {due}")
+                must(booking["start"] == due and due < booking["end"] and due not in self.intervals,
+                    f"{where} does not begin at {due}")
                 due = booking["end"]
             else:
                 must(at <= booking["at"], f"{where} is earlier than the one before")
                 at = booking["at"]
             self.book(booking, parts, where)
         must(due == now["period"]["end"], f"{path} has no interval at {due}, or one after its period")
-        for part in ("opening", *parts, "closing"): expect(now["balance"].get(part), f"{path}: {part}", rows="int", bytes="int", files="int")
+        for part in ("opening", *parts, "closing"):
+            expect(now["balance"].get(part), f"{path}: {part}", rows="int", bytes="int", files="int")
         for name in SUMS:
             delivered, removed, erased = (parts[part][name] for part in ("delivered", "removed", "erased"))
             right = (closing[name], delivered, removed, erased, closing[name] + delivered - removed - erased)
-            said = tuple(now["balance"][part][name] for part in ("opening", "delivered", "removed", "erased", "closing"))
+            said = tuple(now["balance"][part][name] for part in ("opening", *parts, "closing"))
             must(said == right, f"{path}: the balance of {name} does not add up")
 
     def book(self, booking, parts, where):
-        kind, start, end, before, after, note = (booking[name] for name in ("kind", "start", "end", "before", "after", "note"))
+        kind, start, end = booking["kind"], booking["start"], booking["end"]
+        before, after, note = booking["before"], booking["after"], booking["note"]
         held = self.intervals.get(start)
         must(before is None or (held and held[0] == end and canonical(held[1]) == canonical(before)),
             f"{where}: `before` is not what the bookings before have left")
         expect(after, where, state="text", rows="count", bytes="count", files="count")
         must(after["state"] in AFTER.get(kind, CHANGES.get(kind, ())), f"{where} has a wrong kind, or a wrong state")
-        must(kind not in CHANGES or (before and before["state"] in FULL), f"{where} changes an interval that was not delivered")
+        must(kind not in CHANGES or (before and before["state"] in FULL),
+            f"{where} changes an interval that was not delivered")
         if after["state"] in FULL:
-            expect(after, where, place="text", manifest="object_", generation="count", key_digest="text_", settled="flag", pending="list")
+            expect(after, where, place="text", manifest="object_", generation="count", key_digest="text_",
+                settled="flag", pending="list")
             if after["manifest"] is not None: expect(after["manifest"], where, key="text", sha256="hex")
         empty = {"delivered": (), "empty": ("rows",)}.get(after["state"], SUMS)
         must(all(after[name] == 0 for name in empty), f"{where} has rows, bytes or files in the state {after['state']}")
         if kind in NOTES: expect(note, f"{where}: note", **NOTES[kind])
-        else: must(note is None or (kind in ("open", "not_due") and type(note) is dict and "reason" in note), f"{where} has a wrong note")
+        else: must(note is None or (kind in ("open", "not_due") and type(note) is dict and "reason" in note),
+            f"{where} has a wrong note")
         part = kind if kind in ("removed", "erased") else "delivered"
         grown = {name: after[name] - (before[name] if before else 0) for name in SUMS}
         must(part != "delivered" or grown["rows"] >= 0, f"{where} takes rows away")
         must(kind != "supplement" or note["rows"] == grown["rows"], f"{where} adds other rows than its note says")
         must(kind != "erased" or note["rows"] == -grown["rows"], f"{where} erases other rows than its note says")
-        must(kind != "moved" or (note["from"], note["to"]) == (before["place"], after["place"]), f"{where} moves elsewhere")
+        must(kind != "moved" or (note["from"], note["to"]) == (before["place"], after["place"]),
+            f"{where} moves elsewhere")
         for name in SUMS: parts[part][name] += grown[name] if part == "delivered" else -grown[name]
         self.intervals[start] = end, after
         if after["state"] == "delivered": self.owed.discard((start, end))
@@ -323,7 +358,8 @@ class Check:
             f"{key} is not a key below the place of the export")
         return key[len(inside):]
     def read_objects(self):
-        place, others, work, complete = self.newest["place"], collections.Counter(), [], not self.since and self.names is not None
+        place, others, work = self.newest["place"], collections.Counter(), []
+        complete = not self.since and self.names is not None
         here = place["type"].lower() + "://" + "/".join(filter(None, (place["bucket"], place["prefix"])))
         for start, (end, after) in self.intervals.items():
             if after["state"] not in FULL or end < self.since: continue
@@ -337,14 +373,17 @@ class Check:
         else: self.lines.append("Objects that no manifest names were not looked for.")
         opened = sorted(start for start, (_, after) in self.intervals.items() if after["state"] == "open")
         if opened: self.lines.append(f"{len(opened)} open: {', '.join(opened[:5])}{', ...' if len(opened) > 5 else ''}")
-        for name, number in others.items(): self.lines.append(f"{number} intervals are at {name}, and were not looked at.")
+        for name, number in others.items():
+            self.lines.append(f"{number} intervals are at {name}, and were not looked at.")
         if self.changed: self.lines.append(f"{self.changed} manifests are newer than the newest statement.")
 
     def read_manifest(self, path, start=None, end=None, after=None):
         data, said = self.read(path, 16 * MEBIBYTE), self.newest
         must(data is not None, f"{path} is missing")
-        manifest, booked = parse(data, path, indented), after is not None and hashlib.sha256(data).hexdigest() == after["manifest"]["sha256"]
-        expect(manifest, path, batch_export_id="text", data_interval_start="instant", data_interval_end="instant", generation="count",
+        manifest = parse(data, path, indented)
+        booked = after is not None and hashlib.sha256(data).hexdigest() == after["manifest"]["sha256"]
+        expect(manifest, path, batch_export_id="text", data_interval_start="instant", data_interval_end="instant",
+            generation="count",
             total_rows="count", total_bytes="count", rejected_rows="count", files="list", rejected_files="list")
         must(manifest["batch_export_id"] == said["batch_export_id"], f"{path} is of another export")
         if after is not None:
@@ -360,11 +399,14 @@ class Check:
             must(newer, f"{path} is not the manifest of a booking, nor a newer one")
             self.changed += 1
         files, rejected = manifest["files"], manifest["rejected_files"]
-        for file in files + rejected: expect(file, f"{path}: a file", key="text", rows="count", bytes="count", sha256="hex")
-        must(manifest["total_rows"] == sum(file["rows"] for file in files) and manifest["total_bytes"] == sum(file["bytes"] for file in files)
+        for file in files + rejected:
+            expect(file, f"{path}: a file", key="text", rows="count", bytes="count", sha256="hex")
+        must(manifest["total_rows"] == sum(file["rows"] for file in files)
+            and manifest["total_bytes"] == sum(file["bytes"] for file in files)
             and manifest["rejected_rows"] == sum(file["rows"] for file in rejected), f"{path} has wrong totals")
         must(not booked or (manifest["generation"], manifest["total_rows"], manifest["total_bytes"], len(files)) == (
-            after["generation"], after["rows"], after["bytes"], after["files"]), f"{path} has other totals than its booking")
+            after["generation"], after["rows"], after["bytes"], after["files"]),
+            f"{path} has other totals than its booking")
         for name in [path] + [self.path_of(file["key"]) for file in files + rejected]:
             with self.lock:
                 must(name not in self.named, f"{name} is named twice")
@@ -385,12 +427,16 @@ class Check:
         if kind not in ("JSONLines", "CSV") or compression not in (None, "gzip"): return
         lines, quotes = 0, 0
         for piece in unpacked(self.open(path, size)[1], path) if compression else self.open(path, size)[1]:
-            for at, part in enumerate(piece.split(b'"') if kind == "CSV" else (piece,)):  # A line feed between quotes is text.
+            # A line feed between quotes is a part of a cell.
+            for at, part in enumerate(piece.split(b'"') if kind == "CSV" else (piece,)):
                 quotes += at > 0
                 if quotes % 2 == 0: lines += part.count(b"\n")
-        must(lines == file["rows"] or (kind == "CSV" and lines == file["rows"] + 1), f"{path} has {lines} rows instead of {file['rows']}")
+        must(lines == file["rows"] or (kind == "CSV" and lines == file["rows"] + 1),
+            f"{path} has {lines} rows instead of {file['rows']}")
     def read_strays(self):
-        def is_ours(name): return name in self.named or re.match("(_sluice|metadata)/", name) or name.split("/")[-1].startswith(".sluice-test-")
+        def is_ours(name):
+            is_probe = name.split("/")[-1].startswith(".sluice-test-")
+            return is_probe or name in self.named or re.match("(_sluice|metadata)/", name)
         for name in self.names:
             if name.endswith("_manifest.json") and not is_ours(name): self.read_manifest(name)
         for name in self.names: must(is_ours(name), f"{name} is in no manifest")
@@ -431,7 +477,8 @@ def main():
     given = parser.parse_args()
     head = re.fullmatch("([1-9][0-9]{0,14}):([0-9a-f]{64})", given.head or "")
     for wrong, message in ((bool(given.urls) == bool(given.place), "give one folder or address, or --urls"),
-            (given.since is not None and not is_instant(f"{given.since}T00:00:00.000000Z"), "--since is not a date: write 2026-11-30"),
+            (given.since is not None and not is_instant(f"{given.since}T00:00:00.000000Z"),
+                "--since is not a date: write 2026-11-30"),
             (given.head is not None and not head, "--head is not a number, a colon and a digest of 64 digits"),
             (not all(map(is_hex, given.key)), "--key is not a public key or a fingerprint: 64 digits in lower case"),
             (not re.fullmatch("[1-9][0-9]{0,5}", given.timeout), "--timeout is not a number of seconds")):
