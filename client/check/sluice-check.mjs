@@ -5,7 +5,8 @@ class Wrong extends Error {}
 const must = (isRight, what) => { if (!isRight) throw new Wrong(what); };
 const mebibyte = 1024 ** 2, sums = ['rows', 'bytes', 'files'], full = ['delivered', 'empty'];
 const later = { supplement: ['delivered'], remade: full, removed: full, erased: full, moved: full };
-const statesAfter = { ...Object.fromEntries([...full, 'open', 'not_due', 'accepted'].map((one) => [one, [one]])), ...later };
+const statesAfter = { ...later };
+for (const kind of [...full, 'open', 'not_due', 'accepted']) statesAfter[kind] = [kind];
 const notes = { accepted: 'by:any reason:any', supplement: 'rows:count', removed: 'by:any request:any shown:count?',
   erased: 'request:any rows:count files:list', moved: 'from:text to:text', open: 'reason:any', not_due: 'reason:any' };
 const isHex = (value, digits) => kinds.text(value) && value.length === digits && /^[0-9a-f]*$/.test(value);
@@ -58,9 +59,9 @@ async function isSigned(value, signature, publicKey) {
 }
 
 /**
- * `readObject(path, { bytes, onlySize })` gives null or `{ size, body }`, a ReadableStream. At most `bytes` of it are read.
- * `listObjects()` gives all paths, or null. Options: `since`, `keys`, `head` (`{ number, digest }`), `deep`, and `hasher`
- * (makes `{ update(bytes), digest('hex') }`; without it a file is held in memory). The answer is `{ exit, lines }`.
+ * `readObject(path, { bytes, onlySize })` gives null or `{ size, body }`, a ReadableStream. At most `bytes` of it are
+ * read. `listObjects()` gives all paths, or null. Options: `since`, `keys`, `head` (`{ number, digest }`), `deep`,
+ * `hasher` (makes `{ update(bytes), digest('hex') }`; without it a file is held in memory). The answer is `{ exit, lines }`.
  */
 export async function check(readObject, listObjects, options = {}) {
   const notices = [], state = { options, given: options.keys ?? [], keys: [], intervals: new Map(), chains: new Set(),
@@ -70,7 +71,8 @@ export async function check(readObject, listObjects, options = {}) {
     const paths = await listObjects(), folder = /^(.*?\/)??_sluice\//;
     const places = new Set(paths?.flatMap((path) => (folder.test(path) ? [folder.exec(path)[1] ?? ''] : [])) ?? ['']);
     const [place] = places.has('') ? [''] : places;
-    if (!places.has('') && places.size !== 1) throw new Error(`it has ${places.size} folders _sluice: name the place of one`);
+    const isPlain = places.has('') || places.size === 1;
+    if (!isPlain) throw new Error(`it has ${places.size} folders _sluice: name the place of one`);
     state.read = (path, expected) => readObject(place + path, expected);
     state.paths = paths?.filter((path) => path.startsWith(place)).map((path) => path.slice(place.length));
     await readStatements(state);
@@ -90,7 +92,8 @@ function monthsOf(intervals) {
     for (const one of ['intervals', after.state]) if (one in month) month[one] += 1n;
     for (const sum of ['rows', 'bytes']) month[sum] += BigInt(after[sum]);
   }
-  return Object.keys(months).sort().map((one) => [one, ...columns.map((name) => `${name} ${months[one][name]}`)].join(' '));
+  const lineOf = (month) => [month, ...columns.map((column) => `${column} ${months[month][column]}`)].join(' ');
+  return Object.keys(months).sort().map(lineOf);
 }
 async function eachPiece(stream, use) {
   const reader = stream.getReader();
@@ -115,17 +118,20 @@ async function readKeys({ keys, given, ...state }) {
   must(list.type === 'sluice.keys.v1' && kinds.list(list.keys), `${path} is not a list of keys`);
   for (const entry of list.keys) {
     const before = keys.at(-1), where = `${path}, key ${keys.length + 1}`;
-    mustHave(entry, 'key_id:text algorithm:text public_key:digest created_at:instant signed_by:text signature:text', where);
+    const shape = 'key_id:text algorithm:text public_key:digest created_at:instant signed_by:text signature:text';
+    mustHave(entry, shape, where);
     const { signature, ...signed } = entry, { key_id: id, public_key: publicKey, signed_by: by } = entry;
     must(entry.algorithm === 'Ed25519' && !badKey.test(publicKey), `${where} is not a safe key`);
     const fingerprint = await digestOf(fromHex(publicKey)), signer = by === id ? { id, publicKey } : before;
     must(id === fingerprint.slice(0, 16) && !keys.some((key) => key.id === id), `${where} has a wrong key_id`);
     must(by === signer?.id, `${where} is signed by neither itself nor the key before`);
     must(await isSigned(signed, signature, signer.publicKey), `${where} has a wrong signature`);
-    const isTrusted = !given.length || given.includes(publicKey) || given.includes(fingerprint) || signer.isTrusted === true;
+    const isGiven = given.length === 0 || given.includes(publicKey) || given.includes(fingerprint);
+    const isTrusted = isGiven || signer.isTrusted === true;
     keys.push({ id, fingerprint, publicKey, isTrusted, number: keys.length });
   }
-  for (const one of given) must(keys.some((key) => key.publicKey === one || key.fingerprint === one), `${path} lacks key ${one}`);
+  const has = (one) => keys.some((key) => key.publicKey === one || key.fingerprint === one);
+  for (const one of given) must(has(one), `${path} does not have the given key ${one}`);
 }
 /** The key that signed a statement or a manifest, or undefined. */
 async function signerOf({ keys }, { receipt, ...signed }) {
@@ -143,7 +149,7 @@ async function readStatements(state) {
     const path = pathOf(number), statement = parse(bytes, path, canonical), { newest } = state;
     const signer = await signerOf(state, statement), digest = await digestOf(bytes);
     must(signer, `${path} has no right signature`);
-    must(!newest || signer.number >= newest.signer.number, `${path} is signed by an earlier key than the statement before`);
+    must(!newest || signer.number >= newest.signer.number, `${path} is signed by an earlier key`);
     must(statement.type === 'sluice.statement.v1' && statement.number === number, `${path} has another type or number`);
     addStatement(state, statement, path);
     must(head?.number !== number || head.digest === digest, `${path} is not the given head`);
@@ -155,15 +161,15 @@ async function readStatements(state) {
   must(!numbers.some((one) => BigInt(one) > number), `${pathOf(number)} is missing, and there is a later one`);
   if (number === 1) throw new Error('there is no statement');
   must(!head || head.number < number, `${pathOf(number)} is missing: the given head is ${head?.number}`);
-  must(state.owed.size === 0, `the interval ${[...state.owed][0]} was delivered in an earlier chain, and is not in the newest`);
+  must(state.owed.size === 0, `${[...state.owed][0]} was delivered in an earlier chain, and is not in the newest`);
   const { isTrusted, fingerprint } = state.newest.signer;
   must(isTrusted, `${pathOf(number - 1)} is signed by ${fingerprint}, which does not follow from a given key`);
   state.notices.push(state.given.length ? `Key ${fingerprint} is given, or follows from a given key.`
     : `Key ${fingerprint} is from the bucket. Who can write there could have put it there: compare it, or use --key.`);
 }
-const statementShape = `batch_export_id:text chain:text previous:object? begins:object? made_at:instant era:text place:object
-  period:object schedule:object source:object definition:object bookings:list balance:object reconciliation:object
-  acknowledged:object? receipt:object`;
+const statementShape = `batch_export_id:text chain:text previous:object? begins:object? made_at:instant era:text
+  place:object period:object schedule:object source:object definition:object bookings:list balance:object
+  reconciliation:object acknowledged:object? receipt:object`;
 function addStatement(state, statement, path) {
   mustHave(statement, statementShape, path);
   const { chain, begins, previous, period, balance } = statement, { newest, intervals } = state;
@@ -179,33 +185,39 @@ function addStatement(state, statement, path) {
       && begins.last_sha256 === (newest?.digest ?? null) && (newest ? begins.reason !== 'first' : true)
       && ['first', 'restored', 'replaced'].includes(begins.reason), `${path} does not begin a chain as it should`);
     if (newest) state.notices.push(`Statement ${statement.number} begins a new chain: ${begins.reason}`);
-    for (const [start, { end, after }] of intervals) if (after.state === 'delivered') state.owed.add(`${start} to ${end}`);
+    for (const [start, { end, after }] of intervals)
+      if (after.state === 'delivered') state.owed.add(`${start} to ${end}`);
     intervals.clear();
     state.chains.add(chain);
   }
   const run = { due: period.start, at: '', parts: {} };
   for (const part of ['delivered', 'removed', 'erased']) run.parts[part] = { rows: 0n, bytes: 0n, files: 0n };
-  for (const [at, booking] of statement.bookings.entries()) addBooking(state, booking, run, `${path}, booking ${at + 1},`);
+  for (const [index, booking] of statement.bookings.entries())
+    addBooking(state, booking, run, `${path}, booking ${index + 1},`);
   must(run.due === period.end, `${path} has no interval from ${run.due} to ${period.end}`);
   for (const part of ['opening', ...Object.keys(run.parts), 'closing'])
     mustHave(balance[part], 'rows:number bytes:number files:number', `${path}: balance: ${part}`);
   for (const sum of sums) {
-    const opening = begins ? 0n : BigInt(newest.statement.balance.closing[sum]), { delivered, removed, erased } = run.parts;
+    const opening = begins ? 0n : BigInt(newest.statement.balance.closing[sum]);
+    const { delivered, removed, erased } = run.parts;
     const right = { opening, delivered: delivered[sum], removed: removed[sum], erased: erased[sum],
       closing: opening + delivered[sum] - removed[sum] - erased[sum] };
-    for (const part in right) must(BigInt(balance[part][sum]) === right[part], `${path}: ${sum} ${part} are ${right[part]}`);
+    for (const part in right)
+      must(BigInt(balance[part][sum]) === right[part], `${path}: ${sum} ${part} are ${right[part]}`);
   }
 }
 function addBooking({ intervals, owed }, booking, run, where) {
   mustHave(booking, 'kind:text start:instant end:instant at:instant before:object? after:object note:object?', where);
   const { kind, start, end, at, before, after, note } = booking, held = intervals.get(start);
-  must(before ? held?.end === end && canonical(before) === held.text && at >= run.at : !held && start === run.due && start < end,
-    `${where} does not fit what was booked before`);
+  const follows = before ? held?.end === end && canonical(before) === held.text && at >= run.at
+    : !held && start === run.due && start < end;
+  must(follows, `${where} does not fit what was booked before`);
   if (before) run.at = at;
   else run.due = end;
   mustHave(after, 'state:text rows:count bytes:count files:count', where);
-  must(Object.hasOwn(statesAfter, kind) && statesAfter[kind].includes(after.state), `${where} has a wrong kind or state`);
-  must(!Object.hasOwn(later, kind) || full.includes(before?.state), `${where} changes an interval that was not delivered`);
+  const states = Object.hasOwn(statesAfter, kind) ? statesAfter[kind] : [];
+  must(states.includes(after.state), `${where} has a wrong kind, or a wrong state`);
+  must(!(kind in later) || full.includes(before?.state), `${where} changes an interval that was not delivered`);
   if (full.includes(after.state)) {
     mustHave(after, 'place:text manifest:object? generation:count key_digest:text? settled:flag pending:list', where);
     if (after.manifest) mustHave(after.manifest, 'key:text sha256:digest', where);
@@ -214,18 +226,20 @@ function addBooking({ intervals, owed }, booking, run, where) {
   must(full.includes(after.state) || (after.bytes === 0 && after.files === 0), `${where} has bytes or files`);
   const needsNote = note !== null || !(kind in { delivered: 1, empty: 1, remade: 1, open: 1, not_due: 1 });
   if (needsNote) mustHave(note, notes[kind] ?? 'nothing:any', `${where} note`);
-  const change = (sum) => BigInt(after[sum]) - BigInt(before?.[sum] ?? 0), isCut = kind === 'removed' || kind === 'erased';
+  const change = (sum) => BigInt(after[sum]) - BigInt(before?.[sum] ?? 0);
+  const isCut = kind === 'removed' || kind === 'erased';
   must(isCut || change('rows') >= 0n, `${where} takes rows away`);
   must(kind !== 'supplement' || BigInt(note.rows) === change('rows'), `${where} adds other rows than its note says`);
   must(kind !== 'erased' || BigInt(note.rows) === -change('rows'), `${where} erases other rows than its note says`);
-  must(kind !== 'moved' || (note.from === before.place && note.to === after.place), `${where} moves from or to another place`);
+  must(kind !== 'moved' || (note.from === before.place && note.to === after.place), `${where} moves elsewhere`);
   for (const sum of sums) run.parts[isCut ? kind : 'delivered'][sum] += isCut ? -change(sum) : change(sum);
   intervals.set(start, { end, after, text: canonical(after) });
   if (after.state === 'delivered') owed.delete(`${start} to ${end}`);
 }
 
 async function checkObjects(state) {
-  const { type, bucket, prefix } = state.newest.statement.place, { since = '' } = state.options, elsewhere = {}, open = [], jobs = [];
+  const { type, bucket, prefix } = state.newest.statement.place, { since = '' } = state.options;
+  const elsewhere = {}, open = [], jobs = [];
   const place = `${type.toLowerCase()}://${[bucket, prefix].filter(Boolean).join('/')}`;
   state.pathOf = (key) => {
     const inside = prefix === '' ? '' : `${prefix}/`, parts = key.split('/');
@@ -238,7 +252,8 @@ async function checkObjects(state) {
     if (after.state === 'open') open.push(`${start} to ${end}`);
     if (!full.includes(after.state) || end < since) continue;
     if (after.place !== place) elsewhere[after.place] = (elsewhere[after.place] ?? 0) + 1;
-    else if (after.manifest) jobs.push(() => checkManifest(state, state.pathOf(after.manifest.key), { start, end, ...after }));
+    else if (after.manifest)
+      jobs.push(() => checkManifest(state, state.pathOf(after.manifest.key), { start, end, ...after }));
     else lists = null;
   }
   for (let at = 0; at < jobs.length; at += 16) {
@@ -246,7 +261,8 @@ async function checkObjects(state) {
     for (const { reason } of results) if (reason) throw reason;
   }
   if (lists) await checkStrays(state, lists);
-  if (open.length) state.notices.push(`${open.length} open: ${open.slice(0, 5).join(', ')}${open.length > 5 ? ', …' : ''}`);
+  if (open.length > 5) open.splice(5, Number.POSITIVE_INFINITY, `… (${open.length} in all)`);
+  if (open.length) state.notices.push(`Open: ${open.join(', ')}`);
   for (const one in elsewhere) state.notices.push(`${elsewhere[one]} intervals are at ${one}, and were not looked at`);
   if (state.changed) state.notices.push(`${state.changed} manifests were signed after the newest statement`);
   if (!lists) state.notices.push('Objects that no manifest names were not looked for.');
@@ -255,11 +271,12 @@ async function checkManifest(state, path, booked) {
   const bytes = await bytesOf(state, path, 16 * mebibyte), { statement } = state.newest;
   must(bytes, `${path} is missing`);
   const manifest = parse(bytes, path, indented), isBooked = booked?.manifest.sha256 === (await digestOf(bytes));
-  mustHave(manifest, `batch_export_id:text data_interval_start:instant data_interval_end:instant generation:count total_rows:count
-    total_bytes:count rejected_rows:count files:list rejected_files:list`, path);
+  mustHave(manifest, `batch_export_id:text data_interval_start:instant data_interval_end:instant generation:count
+    total_rows:count total_bytes:count rejected_rows:count files:list rejected_files:list`, path);
   if (!isBooked) {
     must((await signerOf(state, manifest))?.isTrusted, `${path} is not what statements say, and has no right receipt`);
-    const held = state.intervals.get(manifest.data_interval_start), isMoved = manifest.moved_to !== undefined && !booked;
+    const held = state.intervals.get(manifest.data_interval_start);
+    const isMoved = manifest.moved_to !== undefined && !booked;
     const isNewer = held ? manifest.generation > (held.after.generation ?? -1)
       : manifest.data_interval_start >= statement.period.end;
     must(isNewer || isMoved, `${path} is not in a statement, and not newer than they are`);
@@ -268,12 +285,14 @@ async function checkManifest(state, path, booked) {
   const { data_interval_start: start, data_interval_end: end, files, rejected_files: rejected } = manifest;
   must(manifest.batch_export_id === statement.batch_export_id, `${path} is of another export`);
   must(!booked || (start === booked.start && end === booked.end), `${path} is of another interval`);
-  for (const file of [...files, ...rejected]) mustHave(file, 'key:text rows:count bytes:count sha256:digest', `${path}: a file`);
+  for (const file of [...files, ...rejected])
+    mustHave(file, 'key:text rows:count bytes:count sha256:digest', `${path}: a file`);
   const sumOf = (list, name) => list.reduce((sum, file) => sum + file[name], 0);
   must(manifest.total_rows === sumOf(files, 'rows') && manifest.total_bytes === sumOf(files, 'bytes')
     && manifest.rejected_rows === sumOf(rejected, 'rows'), `${path} has wrong totals`);
   must(!isBooked || (manifest.generation === booked.generation && manifest.total_rows === booked.rows
-    && manifest.total_bytes === booked.bytes && files.length === booked.files), `${path} has other totals than its booking`);
+    && manifest.total_bytes === booked.bytes && files.length === booked.files),
+    `${path} has other totals than its booking`);
   for (const name of [path, ...[...files, ...rejected].map((file) => state.pathOf(file.key))]) {
     must(!state.named.has(name), `${name} is named twice`);
     state.named.add(name);
@@ -282,8 +301,9 @@ async function checkManifest(state, path, booked) {
   for (const file of rejected) await checkFile(state, file, 'JSONLines', null);
 }
 async function checkFile(state, { key, bytes, rows, sha256 }, format, compression) {
-  const path = state.pathOf(key), { deep, hasher } = state.options, get = (onlySize) => state.read(path, { bytes, onlySize });
-  const object = await get(!deep), isText = ['JSONLines', 'CSV'].includes(format) && [null, 'gzip'].includes(compression);
+  const path = state.pathOf(key), { deep, hasher } = state.options;
+  const get = (onlySize) => state.read(path, { bytes, onlySize }), object = await get(!deep);
+  const isText = ['JSONLines', 'CSV'].includes(format) && [null, 'gzip'].includes(compression);
   must(object, `${path} is missing`);
   must(object.size === null || object.size === bytes, `${path} has ${object.size} bytes instead of ${bytes}`);
   if (!deep) return;
@@ -307,15 +327,17 @@ async function checkFile(state, { key, bytes, rows, sha256 }, format, compressio
   must(lines === rows || (format === 'CSV' && lines === rows + 1), `${path} has ${lines} rows instead of ${rows}`);
 }
 async function checkStrays(state, paths) {
-  const isOurs = (path) => /^(_sluice|metadata)\//.test(path) || /(^|\/)\.sluice-test-[^/]*$/.test(path) || state.named.has(path);
-  for (const path of paths) if (path.endsWith('_manifest.json') && !isOurs(path)) await checkManifest(state, path, null);
+  const isOurs = (path) => state.named.has(path) || /^(_sluice|metadata)\/|(^|\/)\.sluice-test-[^/]*$/.test(path);
+  for (const path of paths)
+    if (path.endsWith('_manifest.json') && !isOurs(path)) await checkManifest(state, path, null);
   const stray = paths.find((path) => !isOurs(path));
   must(stray === undefined, `${stray} is in no manifest`);
 }
 
 function overHttp(addressOf, seconds) {
   return async (path, { onlySize }) => {
-    const address = addressOf(path), headers = { 'accept-encoding': 'identity', ...(onlySize ? { range: 'bytes=0-0' } : {}) };
+    const address = addressOf(path), range = onlySize ? { range: 'bytes=0-0' } : {};
+    const headers = { 'accept-encoding': 'identity', ...range };
     if (address === undefined) return null;
     if (!/^https?:\/\//.test(address)) throw new Error(`the address of ${path} is not http or https`);
     const control = new AbortController(), began = Date.now();
@@ -333,8 +355,9 @@ function overHttp(addressOf, seconds) {
     if (onlySize || response.status !== 200) end();
     if (![200, 206].includes(response.status)) await response.body?.cancel();
     if ([403, 404, 410].includes(response.status)) return null;
-    if (![200, 206, 416].includes(response.status)) throw new Error(`${path}: the store answered with ${response.status}`);
-    const size = response.status === 200 ? response.headers.get('content-length') : response.headers.get('content-range')?.split('/')[1];
+    const { status } = response;
+    if (![200, 206, 416].includes(status)) throw new Error(`${path}: the store answered with ${status}`);
+    const size = response.headers.get(status === 200 ? 'content-length' : 'content-range')?.split('/').at(-1);
     if (onlySize) await response.body?.cancel();
     const count = new TransformStream({ flush: end, transform(piece, out) {
       received += piece.length;
@@ -344,19 +367,22 @@ function overHttp(addressOf, seconds) {
   };
 }
 async function main(args) {
-  const [{ createReadStream }, { lstat, readdir, readFile, realpath }, { join }, { Readable }, { createHash }, { parseArgs }] =
-    await Promise.all([import('node:fs'), import('node:fs/promises'), import('node:path'), import('node:stream'),
-      import('node:crypto'), import('node:util')]);
-  const text = { type: 'string' }, { values, positionals } = parseArgs({ args, allowPositionals: true, options: { since: text,
-    key: { ...text, multiple: true }, head: text, deep: { type: 'boolean' }, urls: text, timeout: text } });
-  const { since = '', key = [], head, deep = false, urls, timeout = '60' } = values, [, number, digest] = /^([1-9]\d{0,14}):([0-9a-f]{64})$/.exec(head ?? '') ?? [];
+  const [{ createReadStream }, { lstat, readdir, readFile, realpath }, { join }, { Readable }, { createHash },
+    { parseArgs }] = await Promise.all([import('node:fs'), import('node:fs/promises'), import('node:path'),
+      import('node:stream'), import('node:crypto'), import('node:util')]);
+  const text = { type: 'string' }, { values, positionals } = parseArgs({ args, allowPositionals: true, options: {
+    since: text, key: { ...text, multiple: true }, head: text, deep: { type: 'boolean' }, urls: text,
+    timeout: text } });
+  const { since = '', key = [], head, deep = false, urls, timeout = '60' } = values;
+  const [, number, digest] = /^([1-9]\d{0,14}):([0-9a-f]{64})$/.exec(head ?? '') ?? [];
   const refuse = (isWrong, what) => { if (isWrong) throw new Error(what); };
   refuse(positionals.length !== (urls ? 0 : 1), 'give one folder or address, or --urls');
   refuse(since && !kinds.instant(`${since}T00:00:00.000000Z`), '--since is not a date: write 2026-11-30');
   refuse(head !== undefined && !number, '--head is not a number, a colon and a digest of 64 digits');
   refuse(!key.every((one) => kinds.digest(one)), '--key is not a public key or a fingerprint: 64 digits in lower case');
   refuse(!/^[1-9]\d{0,5}$/.test(timeout), '--timeout is not a number of seconds');
-  const options = { since, keys: key, deep, hasher: () => createHash('sha256'), ...(number ? { head: { number: Number(number), digest } } : {}) };
+  const options = { since, keys: key, deep, hasher: () => createHash('sha256') };
+  if (number) options.head = { number: Number(number), digest };
   if (urls) {
     const map = new Map(Object.entries(JSON.parse(await readFile(urls, 'utf8'))));
     return check(overHttp((path) => map.get(path), Number(timeout)), () => [...map.keys()], options);
@@ -383,15 +409,16 @@ async function main(args) {
   };
   const list = async (folder = '') => {
     const entries = await readdir(join(top, folder), { withFileTypes: true });
-    const lists = entries.map((entry) => (entry.isDirectory() ? list(`${folder}${entry.name}/`) : [`${folder}${entry.name}`]));
-    return (await Promise.all(lists)).flat();
+    const listOf = ({ name }, isFolder) => (isFolder ? list(`${folder}${name}/`) : [`${folder}${name}`]);
+    return (await Promise.all(entries.map((entry) => listOf(entry, entry.isDirectory())))).flat();
   };
   return check(read, list, options);
 }
 if (globalThis.process?.argv?.[1]) {
   const [{ realpathSync }, { pathToFileURL }] = await Promise.all([import('node:fs'), import('node:url')]);
   if (pathToFileURL(realpathSync(process.argv[1])).href === import.meta.url) {
-    const { exit, lines } = await main(process.argv.slice(2)).catch((error) => ({ exit: 2, lines: [`NOT CHECKED: ${error.message}`] }));
+    const failed = ({ message }) => ({ exit: 2, lines: [`NOT CHECKED: ${message}`] });
+    const { exit, lines } = await main(process.argv.slice(2)).catch(failed);
     process.stdout.write(`${lines.join('\n')}\n`, () => process.exit(exit));
   }
 }
