@@ -100,7 +100,7 @@ export async function checkTwice(jobs: readonly Job[]) {
   return jobs.map((job, index) => ({ job, answers: [javaScript[index], python[index]] as const }));
 }
 
-export type Attack = Job & { readonly name: string };
+export type Attack = Job & { readonly name: string; readonly reason?: RegExp };
 
 export const jobOf = (
   made: { readonly objects: Bucket },
@@ -112,7 +112,9 @@ export const jobOf = (
 export async function expectFound(attacks: readonly Attack[], reason = /^WRONG: [^\n]{10,}$/) {
   const results = await checkTwice(attacks.map((attack) => ({ ...attack, deep: true })));
   const missed = results.flatMap(({ answers }, index) => {
-    const isFound = answers.every((one) => one?.exit === 1 && reason.test(one.lines.at(-1) ?? ''));
+    const isFound = answers.every(
+      (one) => one?.exit === 1 && (attacks[index]?.reason ?? reason).test(one.lines.at(-1) ?? ''),
+    );
     return isFound
       ? []
       : [[attacks[index]?.name, ...answers.map((one) => [one?.exit, one?.lines.at(-1)])]];

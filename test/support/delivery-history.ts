@@ -4,7 +4,7 @@ import { gzipSync } from 'node:zlib';
 /** Writes the bucket of an export with its receipts and statements: by docs/receipts.md alone, without the code of the service. */
 
 type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };
-type JsonObject = { readonly [name: string]: Json };
+export type JsonObject = { readonly [name: string]: Json };
 const sums = ['rows', 'bytes', 'files'] as const;
 type Sums = Record<(typeof sums)[number], number>;
 
@@ -85,6 +85,8 @@ export class DeliveryHistory {
   /** The intervals that chains had before the newest began. */
   head: { number: number; sha256: string } | null = null;
   prefix: string;
+  /** Changes each manifest before it is signed: for what the signer itself may do wrong. */
+  alter: (manifest: JsonObject) => JsonObject = (same) => same;
   private readonly entries: JsonObject[] = [];
   private readonly format: Format;
   private readonly exportId = '0f0e0d0c-0000-4000-8000-000000000001';
@@ -310,7 +312,7 @@ export class DeliveryHistory {
     const bytes = sum(entries, (entry) => entry.bytes);
     interval.generation += 1;
     const manifest = withReceipt(
-      {
+      this.alter({
         batch_export_id: this.exportId,
         run_id: 'run',
         attempt: 1,
@@ -326,7 +328,7 @@ export class DeliveryHistory {
         files: entries.map((entry) => ({ ...entry })),
         rejected_rows: 0,
         rejected_files: [],
-      },
+      }),
       this.newestKey(),
     );
     const text = `${JSON.stringify(manifest, null, 2)}\n`;
