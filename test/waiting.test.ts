@@ -13,7 +13,6 @@ const allowed: Readonly<Record<string, string>> = {
   'support/tcp-proxy.ts': 'it delays data: that is its work',
   'support/s3-server/exchange.ts': 'it delays answers: that is its work',
   'support/redis.ts': 'the time limit of a socket',
-  'unit/receipts/histories.test.ts': 'the time of a year of statements beside that of a quarter',
   'unit/support/tcp-proxy.test.ts': 'a delay that was asked for is a minimum',
   'unit/support/s3-faults.test.ts': 'a delay that was asked for is a minimum',
   'integration/queue/queue.test.ts': 'a rate: how often, in the time that passed',

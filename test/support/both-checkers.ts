@@ -9,6 +9,7 @@ export type Bucket = ReadonlyMap<string, Buffer>;
 export interface Answer {
   readonly exit: number;
   readonly lines: readonly string[];
+  readonly cpuSeconds: number;
 }
 export interface Job {
   /** The bucket from here on. */
@@ -37,13 +38,14 @@ export async function checkInJavaScript(jobs: Iterable<Job>): Promise<Answer[]> 
       return bytes ? { size: bytes.length, body: streamOf(bytes) } : null;
     };
     const { head, ...options } = optionsOf(job);
-    answers.push(
-      await check(read, () => [...objects.keys()], {
-        ...options,
-        ...(head ? { head: { number: head[0], digest: head[1] } } : {}),
-        hasher: () => createHash('sha256'),
-      }),
-    );
+    const began = process.cpuUsage();
+    const answer = await check(read, () => [...objects.keys()], {
+      ...options,
+      ...(head ? { head: { number: head[0], digest: head[1] } } : {}),
+      hasher: () => createHash('sha256'),
+    });
+    const { user, system } = process.cpuUsage(began);
+    answers.push({ ...answer, cpuSeconds: (user + system) / 1e6 });
   }
   return answers;
 }
@@ -69,8 +71,8 @@ export async function checkInPython(jobs: Iterable<Job>): Promise<Answer[]> {
   const answers: Answer[] = [];
   const read = (async () => {
     for await (const line of createInterface({ input: python.stdout })) {
-      const [exit, lines] = JSON.parse(line);
-      answers.push({ exit, lines });
+      const [exit, lines, cpuSeconds] = JSON.parse(line);
+      answers.push({ exit, lines, cpuSeconds });
     }
   })();
   for (const job of jobs) {

@@ -1,5 +1,5 @@
 """Runs sluice_check over many buckets in one process: each line of the input changes a bucket, and gets an answer."""
-import base64, functools, json, pathlib, sys
+import base64, functools, json, pathlib, sys, time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "client" / "check"))
 sys.dont_write_bytecode = True
@@ -28,4 +28,8 @@ for line in sys.stdin:
         if data is not None: objects[path] = base64.b64decode(data)
     options = job["options"]
     if "head" in options: options["head"] = tuple(options["head"])
-    print(json.dumps(sluice_check.check(Memory(objects), **options)), flush=True)
+    began = time.process_time()
+    answer = sluice_check.check(Memory(objects), **options)
+    # The cache must not make a second check of the same bucket faster.
+    if len(objects) > 500: sluice_check.is_signed.cache_clear()
+    print(json.dumps([*answer, time.process_time() - began]), flush=True)
