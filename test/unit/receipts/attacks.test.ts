@@ -139,6 +139,14 @@ test('both refuse a key with the key_id of another, and keys in a wrong order', 
   await expectFound(jobOf(made, ...lists.map((list) => new Map([[keysFile, bytesOf(list)]]))));
 });
 
+test('both refuse a key that signs itself with the key_id of another', async () => {
+  for (const id of [keyOf('1 0').id, '0'.repeat(16)]) {
+    const made = history();
+    made.addKey('own', { ...keyOf('other'), id });
+    await expectFound(jobOf(made, new Map()), /key_id/);
+  }
+});
+
 test('both refuse bytes before and after', async () => {
   const made = history();
   const changes = [...made.objects]
