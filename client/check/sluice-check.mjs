@@ -61,7 +61,7 @@ async function isSigned(value, signature, publicKey) {
 /**
  * `readObject(path, { bytes, onlySize })` gives null or `{ size, body }`, a ReadableStream. At most `bytes` of it are
  * read. `listObjects()` gives all paths, or null. Options: `since`, `keys`, `head` (`{ number, digest }`), `deep`,
- * `hasher` (makes `{ update(bytes), digest('hex') }`; without it a file is held in memory). The answer is `{ exit, lines }`.
+ * `hasher` (makes `{ update(bytes), digest('hex') }`; without it a file is held in memory). It gives `{ exit, lines }`.
  */
 export async function check(readObject, listObjects, options = {}) {
   const notices = [], state = { options, given: options.keys ?? [], keys: [], intervals: new Map(), chains: new Set(),
@@ -189,11 +189,16 @@ function addStatement(state, statement, path) {
       if (after.state === 'delivered') state.owed.add(`${start} to ${end}`);
     intervals.clear();
     state.chains.add(chain);
+    Object.assign(state, { chainStart: period.start, backfilled: [] });
   }
   const run = { due: period.start, at: '', parts: {} };
   for (const part of ['delivered', 'removed', 'erased']) run.parts[part] = { rows: 0n, bytes: 0n, files: 0n };
   for (const [index, booking] of statement.bookings.entries())
     addBooking(state, booking, run, `${path}, booking ${index + 1},`);
+  // Backfills deliver intervals from before the first period of the chain. They tile nothing, and must not overlap.
+  state.backfilled.sort(([one], [other]) => (one < other ? -1 : 1));
+  const overlap = state.backfilled.find(([start], index) => index > 0 && start < state.backfilled[index - 1][1]);
+  must(overlap === undefined, `${path} has intervals that overlap at ${overlap?.[0]}`);
   must(run.due === period.end, `${path} has no interval from ${run.due} to ${period.end}`);
   for (const part of ['opening', ...Object.keys(run.parts), 'closing'])
     mustHave(balance[part], 'rows:number bytes:number files:number', `${path}: balance: ${part}`);
@@ -206,13 +211,15 @@ function addStatement(state, statement, path) {
       must(BigInt(balance[part][sum]) === right[part], `${path}: ${sum} ${part} are ${right[part]}`);
   }
 }
-function addBooking({ intervals, owed }, booking, run, where) {
+function addBooking({ intervals, owed, chainStart, backfilled }, booking, run, where) {
   mustHave(booking, 'kind:text start:instant end:instant at:instant before:object? after:object note:object?', where);
   const { kind, start, end, at, before, after, note } = booking, held = intervals.get(start);
+  const isBackfilled = before === null && end <= chainStart;
   const follows = before ? held?.end === end && canonical(before) === held.text && at >= run.at
-    : !held && start === run.due && start < end;
+    : !held && start < end && (isBackfilled || start === run.due);
   must(follows, `${where} does not fit what was booked before`);
   if (before) run.at = at;
+  else if (isBackfilled) backfilled.push([start, end]);
   else run.due = end;
   mustHave(after, 'state:text rows:count bytes:count files:count', where);
   const states = Object.hasOwn(statesAfter, kind) ? statesAfter[kind] : [];
@@ -228,7 +235,7 @@ function addBooking({ intervals, owed }, booking, run, where) {
   if (needsNote) mustHave(note, notes[kind] ?? 'nothing:any', `${where} note`);
   const change = (sum) => BigInt(after[sum]) - BigInt(before?.[sum] ?? 0);
   const isCut = kind === 'removed' || kind === 'erased';
-  must(isCut || change('rows') >= 0n, `${where} takes rows away`);
+  must(isCut || kind === 'moved' || change('rows') >= 0n, `${where} takes rows away`);
   must(kind !== 'supplement' || BigInt(note.rows) === change('rows'), `${where} adds other rows than its note says`);
   must(kind !== 'erased' || BigInt(note.rows) === -change('rows'), `${where} erases other rows than its note says`);
   must(kind !== 'moved' || (note.from === before.place && note.to === after.place), `${where} moves elsewhere`);
@@ -278,7 +285,7 @@ async function checkManifest(state, path, booked) {
     const held = state.intervals.get(manifest.data_interval_start);
     const isMoved = manifest.moved_to !== undefined && !booked;
     const isNewer = held ? manifest.generation > (held.after.generation ?? -1)
-      : manifest.data_interval_start >= statement.period.end;
+      : manifest.data_interval_start >= statement.period.end || manifest.data_interval_end <= state.chainStart;
     must(isNewer || isMoved, `${path} is not in a statement, and not newer than they are`);
     state.changed += 1;
   }

@@ -296,7 +296,7 @@ class Check:
             if last: self.lines.append(f"Statement {number} begins a new chain: {begins['reason']}")
             for start, (end, after) in self.intervals.items():
                 if after["state"] == "delivered": self.owed.add((start, end))
-            self.intervals = {}
+            self.intervals, self.early, self.first = {}, [], now["period"]["start"]
             self.chains.add(now["chain"])
         due, at = now["period"]["start"], ""
         parts = {name: dict.fromkeys(SUMS, 0) for name in ("delivered", "removed", "erased")}
@@ -304,7 +304,12 @@ class Check:
             where = f"{path}: booking {index}"
             expect(booking, where, kind="text", start="instant", end="instant", at="instant", before="object_",
                 after="object", note="any")
-            if booking["before"] is None:
+            if booking["before"] is None and booking["end"] <= self.first:
+                # A backfill delivered it: it is from before the first period of the chain.
+                right = booking["start"] < booking["end"] and booking["start"] not in self.intervals
+                must(right, f"{where} is there already, or empty")
+                self.early.append((booking["start"], booking["end"]))
+            elif booking["before"] is None:
                 must(booking["start"] == due and due < booking["end"] and due not in self.intervals,
                     f"{where} does not begin at {due}")
                 due = booking["end"]
@@ -312,6 +317,9 @@ class Check:
                 must(at <= booking["at"], f"{where} is earlier than the one before")
                 at = booking["at"]
             self.book(booking, parts, where)
+        self.early.sort()
+        for one, other in zip(self.early, self.early[1:]):
+            must(one[1] <= other[0], f"{path}: two intervals overlap at {other[0]}")
         must(due == now["period"]["end"], f"{path} has no interval at {due}, or one after its period")
         for part in ("opening", *parts, "closing"):
             expect(now["balance"].get(part), f"{path}: {part}", rows="int", bytes="int", files="int")
@@ -342,7 +350,7 @@ class Check:
             f"{where} has a wrong note")
         part = kind if kind in ("removed", "erased") else "delivered"
         grown = {name: after[name] - (before[name] if before else 0) for name in SUMS}
-        must(part != "delivered" or grown["rows"] >= 0, f"{where} takes rows away")
+        must(part != "delivered" or kind == "moved" or grown["rows"] >= 0, f"{where} takes rows away")
         must(kind != "supplement" or note["rows"] == grown["rows"], f"{where} adds other rows than its note says")
         must(kind != "erased" or note["rows"] == -grown["rows"], f"{where} erases other rows than its note says")
         must(kind != "moved" or (note["from"], note["to"]) == (before["place"], after["place"]),
@@ -386,15 +394,14 @@ class Check:
             generation="count",
             total_rows="count", total_bytes="count", rejected_rows="count", files="list", rejected_files="list")
         must(manifest["batch_export_id"] == said["batch_export_id"], f"{path} is of another export")
-        if after is not None:
-            names = (manifest["data_interval_start"], manifest["data_interval_end"])
-            must(names == (start, end), f"{path} is of another interval")
+        names = (manifest["data_interval_start"], manifest["data_interval_end"])
+        must(after is None or names == (start, end), f"{path} is of another interval")
         if not booked:
             signer = self.signer_of(manifest)
             must(signer and signer.trusted, f"{path} is not the manifest of its booking, and has no right receipt")
             known = self.intervals.get(manifest["data_interval_start"])
             if known: newer = manifest["generation"] > known[1].get("generation", -1)
-            else: newer = manifest["data_interval_start"] >= said["period"]["end"]
+            else: newer = names[0] >= said["period"]["end"] or names[1] <= self.first
             newer = newer or (after is None and "moved_to" in manifest)
             must(newer, f"{path} is not the manifest of a booking, nor a newer one")
             self.changed += 1

@@ -143,6 +143,11 @@ export class DeliveryHistory {
     this.redeliver(interval, ...rowsOfFiles);
     return interval;
   }
+  /** An interval of the past, before the first period. It is in no list here. */
+  backfill(start: string, rows: number): void {
+    const end = timestamp(Date.parse(start) + this.intervalMs);
+    this.redeliver({ start, end, after: null, generation: 0, files: [], manifest: null }, rows);
+  }
   /** The next interval without rows: `empty` has a manifest. */
   skip(state: 'empty' | 'open' | 'not_due'): Interval {
     const interval = this.next();

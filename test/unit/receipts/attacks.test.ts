@@ -192,6 +192,9 @@ test('a given key must be there, and the newest statement must follow from it', 
   expect(await exits(made, keys(first?.publicKey))).toEqual([0, 0]);
   expect(await exits(made, keys(made.newestKey().fingerprint))).toEqual([0, 0]);
   expect(await exits(made, keys(keyOf('stranger').fingerprint))).toEqual([1, 1]);
+  expect(await exits(made, keys(first?.fingerprint, keyOf('stranger').fingerprint))).toEqual([
+    1, 1,
+  ]);
   made.addKey('own');
   made.state();
   expect(await exits(made, keys(first?.fingerprint))).toEqual([1, 1]);
@@ -212,6 +215,29 @@ test('an interval of an earlier chain must be delivered in the new one', async (
     jobOf(lost, new Map(gone?.manifest ? [[gone.manifest, null]] : [])),
     /earlier chain/,
   );
+});
+
+test('a backfill from before the first period tiles nothing, and may not overlap', async () => {
+  const made = history();
+  made.backfill('2025-01-01T00:00:00.000000Z', 2);
+  expect(await exits(made)).toEqual([0, 0]);
+  made.state();
+  made.backfill('2025-01-01T02:00:00.000000Z', 1);
+  made.backfill('2025-01-01T01:00:00.000000Z', 1);
+  made.deliver(1);
+  made.state();
+  expect(await exits(made)).toEqual([0, 0]);
+  made.backfill('2025-01-01T01:59:59.999000Z', 1);
+  made.state();
+  await expectFound(jobOf(made, new Map()), /overlap/);
+  const twice = history();
+  for (const rows of [1, 2]) twice.backfill('2025-01-01T00:00:00.000000Z', rows);
+  twice.state();
+  await expectFound(jobOf(twice, new Map()), /booked before|there already/);
+  const inside = history();
+  inside.backfill('2026-11-29T23:30:00.000000Z', 1);
+  inside.state();
+  await expectFound(jobOf(inside, new Map()), /booked before|does not begin/);
 });
 
 test('both find an earlier manifest in place of the newest', async () => {
