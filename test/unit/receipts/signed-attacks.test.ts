@@ -217,6 +217,17 @@ const byValue: Readonly<Record<string, (made: Any) => void>> = {
   'a manifest without a digest': (made) => {
     made.bookings[1].after.manifest = { key: 'x' };
   },
+  'an empty interval with rows': (made) => {
+    made.bookings[1].kind = 'empty';
+    made.bookings[1].after.state = 'empty';
+  },
+  'a flag as text': (made) => {
+    made.bookings[1].after.settled = 'yes';
+  },
+  'a manifest elsewhere without a digest': (made) => {
+    made.bookings[1].after.place = 's3://elsewhere';
+    made.bookings[1].after.manifest = { key: 'x' };
+  },
   'a place that is a number': (made) => {
     made.place.prefix = 1;
   },
