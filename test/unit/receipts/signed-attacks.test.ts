@@ -259,3 +259,33 @@ test('both refuse a signed statement that does not follow from those before', as
     }),
   );
 });
+
+test('both refuse rows that vanish without a line for it, although the balance adds up', async () => {
+  const made = new DeliveryHistory();
+  const first = made.deliver(3);
+  made.state();
+  made.remove(first, 1);
+  made.state((right) => {
+    const changed = structuredClone(right) as Any;
+    const { balance, bookings } = changed;
+    Object.assign(bookings[0], { kind: 'remade', note: null });
+    for (const sum of ['rows', 'bytes', 'files']) {
+      balance.delivered[sum] = -balance.removed[sum];
+      balance.removed[sum] = 0;
+    }
+    return changed;
+  });
+  const erased = new DeliveryHistory();
+  const second = erased.deliver(3);
+  erased.state();
+  erased.erase(second, 'p1');
+  erased.state((right) => {
+    const changed = structuredClone(right) as Any;
+    changed.bookings[0].note.rows = 2;
+    return changed;
+  });
+  await expectFound([
+    { name: 'remade', base: made.objects, reason: /takes rows away/ },
+    { name: 'erased', base: erased.objects, reason: /erases other rows/ },
+  ]);
+});
