@@ -37,6 +37,8 @@ bring_test_packages() {
   command -v jq >/dev/null || install_packages jq || printf 'continuing without jq\n'
   # For the tests behind a pooler; without it they are reported as skipped.
   [ -x /usr/sbin/pgbouncer ] || install_packages pgbouncer || printf 'continuing without a pooler\n'
+  # For the checker of receipts in Python; without it the tests run the one in JavaScript alone.
+  command -v python3 >/dev/null || install_packages python3 || printf 'continuing without Python\n'
   # For tests that open the page; without a browser they are reported as skipped.
   if compgen -G 'test/e2e/*page*' >/dev/null || compgen -G 'test/e2e/*console*' >/dev/null; then
     has_browser || install_packages chromium || printf 'continuing without a browser\n'

@@ -56,7 +56,7 @@ function findMissing(page: string, text: string): readonly string[] {
   for (const [, script = ''] of prose.matchAll(/npm run (?:-s )?([\w:-]+)/g)) {
     if (!Object.hasOwn(scripts, script)) missing.push(`npm run ${script}`);
   }
-  for (const [, metric = ''] of prose.matchAll(/`(sluice_\w+)/g)) {
+  for (const [, metric = ''] of prose.matchAll(/`(sluice_\w+)\b(?!\.py)/g)) {
     if (!holds(source, metric)) missing.push(metric);
   }
   for (const [named] of prose.matchAll(/panels? \*[^*]+\*(?: and \*[^*]+\*)*/g)) {

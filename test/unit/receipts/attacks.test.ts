@@ -1,0 +1,254 @@
+import { expect, test } from 'vitest';
+import { checkTwice, expectFound, type Job, jobOf } from '../../support/both-checkers.ts';
+import { canonical, DeliveryHistory, keyOf, sha256Of } from '../../support/delivery-history.ts';
+
+const order = 2n ** 252n + 27742317777372353535851937790883648493n;
+const statement = (number: number) => `events/_sluice/statements/${number}.json`;
+const keysFile = 'events/_sluice/keys.json';
+
+function history(): DeliveryHistory {
+  const made = new DeliveryHistory();
+  const first = made.deliver(2);
+  made.state();
+  made.supplement(first, 1);
+  made.deliver(1);
+  made.state();
+  return made;
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: attacks give any value to any member
+type Any = any;
+
+const inStatement = (made: DeliveryHistory, number: number, change: (value: Any) => void) => {
+  const value = JSON.parse(String(made.objects.get(statement(number))));
+  change(value);
+  return new Map([[statement(number), Buffer.from(canonical(value))]]);
+};
+
+test('both refuse a signature with S of the order or more', async () => {
+  const made = history();
+  await expectFound(
+    jobOf(
+      made,
+      inStatement(made, 2, ({ receipt }) => {
+        const bytes = Buffer.from(receipt.signature, 'hex');
+        let s = 0n;
+        for (const byte of bytes.subarray(32).reverse()) s = s * 256n + BigInt(byte);
+        receipt.signature = bytes.subarray(0, 32).toString('hex') + little(s + order);
+      }),
+    ),
+  );
+});
+
+test('both refuse a signature in upper case', async () => {
+  const made = history();
+  await expectFound(
+    jobOf(
+      made,
+      inStatement(made, 2, ({ receipt }) => {
+        receipt.signature = receipt.signature.toUpperCase();
+      }),
+    ),
+  );
+});
+
+test('both refuse a receipt of a key that is not in the list, of another algorithm, and none', async () => {
+  const made = history();
+  const changes = [
+    { key_id: keyOf('stranger').id },
+    { algorithm: 'ed25519' },
+    { key_id: made.keys[0]?.fingerprint },
+    { signature: '' },
+  ].map((change) => inStatement(made, 2, ({ receipt }) => Object.assign(receipt, change)));
+  await expectFound(
+    jobOf(
+      made,
+      ...changes,
+      inStatement(made, 2, (value) => {
+        delete value.receipt;
+      }),
+      inStatement(made, 2, (value) => {
+        value.receipt = 'none';
+      }),
+    ),
+  );
+});
+
+const little = (value: bigint) =>
+  Buffer.from(value.toString(16).padStart(64, '0'), 'hex').reverse().toString('hex');
+const p = 2n ** 255n - 19n;
+const smallOrder = [
+  0n,
+  1n,
+  p - 1n,
+  p,
+  p + 1n,
+  ...[
+    '26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05',
+    'c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a',
+  ].map((hex) => BigInt(`0x${Buffer.from(hex, 'hex').reverse().toString('hex')}`)),
+].flatMap((y) => [little(y), little(y + 2n ** 255n)]);
+
+test('both refuse keys of small order, which fit signatures of others', async () => {
+  // R is the neutral point and S is zero: with a key of order one this fits each message.
+  const signature = `01${'00'.repeat(63)}`;
+  await expectFound(
+    smallOrder.map((publicKey) => {
+      const made = new DeliveryHistory();
+      const id = sha256Of(Buffer.from(publicKey, 'hex')).slice(0, 16);
+      const receipt = { key_id: id, algorithm: 'Ed25519', signature };
+      made.deliver(1);
+      made.state();
+      const entry = {
+        key_id: id,
+        algorithm: 'Ed25519',
+        public_key: publicKey,
+        created_at: '2026-11-30T00:00:00.000000Z',
+        signed_by: id,
+        signature,
+      };
+      const keys = Buffer.from(canonical({ type: 'sluice.keys.v1', keys: [entry] }));
+      const change = new Map([
+        ...inStatement(made, 1, (value) => {
+          value.receipt = receipt;
+        }),
+        [keysFile, keys],
+      ]);
+      return { name: publicKey, base: made.objects, change };
+    }),
+    /safe/,
+  );
+});
+
+test('both refuse a key with the key_id of another, and keys in a wrong order', async () => {
+  const made = history();
+  made.addKey('next');
+  made.addKey('next');
+  const { keys } = JSON.parse(String(made.objects.get(keysFile)));
+  const [first, second, third] = keys;
+  const lists = [
+    [first, { ...second, key_id: first.key_id }, third],
+    [first, second, second],
+    [first, third, second],
+    [second, third],
+    [third],
+    [first, third],
+    [],
+  ];
+  const bytesOf = (keys: Any) => Buffer.from(canonical({ type: 'sluice.keys.v1', keys }));
+  await expectFound(jobOf(made, ...lists.map((list) => new Map([[keysFile, bytesOf(list)]]))));
+});
+
+test('both refuse a key that signs itself with the key_id of another', async () => {
+  for (const id of [keyOf('1 0').id, '0'.repeat(16)]) {
+    const made = history();
+    made.addKey('own', { ...keyOf('other'), id });
+    await expectFound(jobOf(made, new Map()), /key_id/);
+  }
+});
+
+test('both refuse bytes before and after', async () => {
+  const made = history();
+  const changes = [...made.objects]
+    .filter(([key]) => !key.endsWith('.jsonl'))
+    .flatMap(([key, bytes]) =>
+      [
+        ['\ufeff', ''],
+        ['', '\n'],
+        ['', '\0'],
+        [' ', ''],
+      ].map(
+        ([before = '', after = '']) =>
+          new Map([[key, Buffer.concat([Buffer.from(before), bytes, Buffer.from(after)])]]),
+      ),
+    );
+  await expectFound(jobOf(made, ...changes));
+});
+
+test('both refuse a statement of another export, and one that is signed by an earlier key', async () => {
+  const made = history();
+  const stranger = new DeliveryHistory({ seed: 2 });
+  stranger.deliver(1);
+  stranger.state();
+  await expectFound(
+    jobOf(made, new Map([[statement(3), stranger.objects.get(statement(1)) ?? null]])),
+  );
+  const rotated = new DeliveryHistory();
+  rotated.addKey('next');
+  rotated.state();
+  const [old, next] = [rotated.keys[0], rotated.keys.pop()];
+  rotated.state();
+  expect([old, next].includes(undefined)).toBe(false);
+  await expectFound(jobOf(rotated, new Map()), /earlier key/);
+});
+
+test('a given key must be there, and the newest statement must follow from it', async () => {
+  const made = history();
+  const [first] = made.keys;
+  made.addKey('next');
+  made.state();
+  const keys = (...given: (string | undefined)[]) => ({ keys: given.map((key) => key ?? '') });
+  expect(await exits(made, keys(first?.fingerprint))).toEqual([0, 0]);
+  expect(await exits(made, keys(first?.publicKey))).toEqual([0, 0]);
+  expect(await exits(made, keys(made.newestKey().fingerprint))).toEqual([0, 0]);
+  expect(await exits(made, keys(keyOf('stranger').fingerprint))).toEqual([1, 1]);
+  expect(await exits(made, keys(first?.fingerprint, keyOf('stranger').fingerprint))).toEqual([
+    1, 1,
+  ]);
+  made.addKey('own');
+  made.state();
+  expect(await exits(made, keys(first?.fingerprint))).toEqual([1, 1]);
+  expect(await exits(made, keys(made.newestKey().fingerprint))).toEqual([0, 0]);
+});
+
+test('an interval of an earlier chain must be delivered in the new one', async () => {
+  const made = history();
+  made.beginChain('restored');
+  made.state();
+  expect(await exits(made)).toEqual([0, 0]);
+  const lost = history();
+  const gone = lost.intervals.pop();
+  lost.beginChain('restored');
+  lost.state();
+  for (const { entry } of gone?.files ?? []) lost.objects.delete(entry.key);
+  await expectFound(
+    jobOf(lost, new Map(gone?.manifest ? [[gone.manifest, null]] : [])),
+    /earlier chain/,
+  );
+});
+
+test('a backfill from before the first period tiles nothing, and may not overlap', async () => {
+  const made = history();
+  made.backfill('2025-01-01T00:00:00.000000Z', 2);
+  expect(await exits(made)).toEqual([0, 0]);
+  made.state();
+  made.backfill('2025-01-01T02:00:00.000000Z', 1);
+  made.backfill('2025-01-01T01:00:00.000000Z', 1);
+  made.deliver(1);
+  made.state();
+  expect(await exits(made)).toEqual([0, 0]);
+  made.backfill('2025-01-01T01:59:59.999000Z', 1);
+  made.state();
+  await expectFound(jobOf(made, new Map()), /overlap/);
+  const twice = history();
+  for (const rows of [1, 2]) twice.backfill('2025-01-01T00:00:00.000000Z', rows);
+  twice.state();
+  await expectFound(jobOf(twice, new Map()), /booked before|there already/);
+  const inside = history();
+  inside.backfill('2026-11-29T23:30:00.000000Z', 1);
+  inside.state();
+  await expectFound(jobOf(inside, new Map()), /booked before|does not begin/);
+});
+
+test('both find an earlier manifest in place of the newest', async () => {
+  const made = history();
+  const old = new DeliveryHistory();
+  old.deliver(2);
+  const key = old.intervals[0]?.manifest ?? '';
+  await expectFound(jobOf(made, new Map([[key, old.objects.get(key) ?? null]])), /newer/);
+});
+
+async function exits(made: DeliveryHistory, options: Partial<Job> = {}) {
+  const [result] = await checkTwice([{ base: made.objects, deep: true, ...options }]);
+  return result?.answers.map((answer) => answer?.exit);
+}

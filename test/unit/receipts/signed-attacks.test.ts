@@ -1,0 +1,291 @@
+import { sign } from 'node:crypto';
+import { expect, test } from 'vitest';
+import { checkTwice, expectFound } from '../../support/both-checkers.ts';
+import { canonical, DeliveryHistory } from '../../support/delivery-history.ts';
+
+const statement = (number: number) => `events/_sluice/statements/${number}.json`;
+
+function history(): DeliveryHistory {
+  const made = new DeliveryHistory();
+  made.deliver(2);
+  made.state();
+  return made;
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: attacks give any value to any member
+type Any = any;
+
+/** The bytes of a statement after a change of its text, signed again as they are. */
+function signedText(
+  made: DeliveryHistory,
+  number: number,
+  change: (text: string) => string,
+): Buffer {
+  const { receipt, ...rest } = JSON.parse(String(made.objects.get(statement(number))));
+  const text = change(canonical(rest));
+  const signature = sign(null, Buffer.from(text), made.newestKey().secret).toString('hex');
+  const added = `"receipt":${canonical({ ...receipt, signature })},"reconciliation"`;
+  return Buffer.from(text.replace('"reconciliation"', added));
+}
+
+/** The signer itself writes something that no checker may accept. */
+const byText: Readonly<Record<string, (text: string) => string>> = {
+  'a number with a point': (text) => text.replace('"rows":2', '"rows":2.0'),
+  'a number with an exponent': (text) => text.replace('"rows":2', '"rows":2e0'),
+  'minus zero': (text) => text.replace('"offset_seconds":0', '"offset_seconds":-0'),
+  'a fraction': (text) => text.replace('"offset_seconds":0', '"offset_seconds":0.5'),
+  'a number above 2^53': (text) =>
+    text.replace('"offset_seconds":0', '"offset_seconds":9007199254740993'),
+  'a number of many digits': (text) =>
+    text.replace('"offset_seconds":0', `"offset_seconds":${'9'.repeat(400_000)}`),
+  NaN: (text) => text.replace('"offset_seconds":0', '"offset_seconds":NaN'),
+  'a name twice': (text) => text.replace('"number":1', '"number":1,"number":1'),
+  'names in another order': (text) =>
+    text.replace('"era":"e-1",', '').replace('{', '{"era":"e-1",'),
+  'a space': (text) => text.replace('"number":1', '"number": 1'),
+  'an escape that is not needed': (text) => text.replace('"era":"e-1"', '"era":"\\u0065-1"'),
+  'an escape in upper case': (text) => text.replace('\\u0001', '\\U0001'),
+  'a level too many': (text) =>
+    text.replace('"missing":[]', `"missing":${'['.repeat(64)}${']'.repeat(64)}`),
+  'a name that is not ASCII': (text) => text.replace('"timezone"', '"timezoné"'),
+  'half a character': (text) => text.replace('"era":"e-1"', '"era":"\\ud800"'),
+  'a deep list': (text) =>
+    text.replace('"missing":[]', `"missing":${'['.repeat(200_000)}${']'.repeat(200_000)}`),
+  'a list of 70 levels': (text) =>
+    text.replace('"missing":[]', `"missing":${'['.repeat(70)}${']'.repeat(70)}`),
+};
+
+test('both refuse a signed statement that has other bytes than its value', async () => {
+  const made = history();
+  const attack = (change: (text: string) => string) => ({
+    base: made.objects,
+    change: new Map([[statement(1), signedText(made, 1, change)]]),
+  });
+  const [right] = await checkTwice([attack((text) => text)]);
+  expect(right?.answers.map((answer) => answer?.exit)).toEqual([0, 0]);
+  await expectFound(Object.entries(byText).map(([name, change]) => ({ name, ...attack(change) })));
+});
+
+/** The same with values: the statement is canonical, and its signature is right. */
+const byValue: Readonly<Record<string, (made: Any) => void>> = {
+  'a number as text': (made) => {
+    made.balance.opening.rows = '3';
+  },
+  'a count as text': (made) => {
+    made.bookings[0].after.rows = '3';
+  },
+  'true as a number': (made) => {
+    made.number = true;
+  },
+  'an instant without a fraction': (made) => {
+    made.made_at = '2026-11-30T00:00:00Z';
+  },
+  'an instant with an offset': (made) => {
+    made.made_at = '2026-11-30T00:00:00.000000+00:00';
+  },
+  'an instant that does not exist': (made) => {
+    made.made_at = '2026-02-30T00:00:00.000000Z';
+  },
+  'the hour 24': (made) => {
+    made.made_at = '2026-11-30T24:00:00.000000Z';
+  },
+  'a leap second': (made) => {
+    made.made_at = '2026-12-31T23:59:60.000000Z';
+  },
+  'digits of another script': (made) => {
+    made.made_at = '２026-11-30T00:00:00.000000Z';
+  },
+  'an instant with a line feed': (made) => {
+    made.made_at += '\n';
+  },
+  'a gap of a microsecond': (made) => {
+    made.bookings[1].start = made.bookings[1].start.replace('00.000000', '00.000001');
+  },
+  'an overlap': (made) => {
+    made.bookings[1].start = '2026-11-30T00:59:59.999999Z';
+  },
+  'an interval after the period': (made) => {
+    made.period.end = made.period.start;
+  },
+  'a period that lacks an interval': (made) => {
+    made.bookings.pop();
+  },
+  'a period that begins late': (made) => {
+    made.period.start = made.period.end;
+    made.bookings.pop();
+  },
+  'another before': (made) => {
+    made.bookings[0].before.bytes += 1;
+  },
+  'no before': (made) => {
+    made.bookings[0].before = null;
+  },
+  'rows that vanish': (made) => {
+    made.bookings[0].after.rows = 1;
+    made.bookings[0].kind = 'remade';
+    made.bookings[0].note = null;
+  },
+  'a supplement of other rows': (made) => {
+    made.bookings[0].note.rows = 2;
+  },
+  'a negative count': (made) => {
+    made.bookings[0].after.files = -1;
+  },
+  'an unknown kind': (made) => {
+    made.bookings[0].kind = 'constructor';
+  },
+  'a kind that is a list': (made) => {
+    made.bookings[1].kind = ['delivered'];
+  },
+  'an unknown state': (made) => {
+    made.bookings[1].after.state = 'gone';
+  },
+  'a digest in upper case': (made) => {
+    made.bookings[1].after.manifest.sha256 = made.bookings[1].after.manifest.sha256.toUpperCase();
+  },
+  'a digest in a list': (made) => {
+    made.previous.sha256 = [made.previous.sha256];
+  },
+  'another balance': (made) => {
+    made.balance.closing.bytes += 1;
+  },
+  'a balance that overflows': (made) => {
+    made.bookings[1].after.bytes = Number.MAX_SAFE_INTEGER;
+    made.balance.closing.bytes = Number.MAX_SAFE_INTEGER;
+  },
+  'an opening out of nothing': (made) => {
+    made.balance.opening.rows += 1;
+    made.balance.closing.rows += 1;
+  },
+  'another export': (made) => {
+    made.batch_export_id = 'another';
+  },
+  'another chain': (made) => {
+    made.chain = 'another';
+  },
+  'another number': (made) => {
+    made.number = 3;
+  },
+  'another type': (made) => {
+    made.type = 'sluice.statement.v2';
+  },
+  'another statement before': (made) => {
+    made.previous.sha256 = '0'.repeat(64);
+  },
+  'a chain that begins without the statement before': (made) => {
+    made.begins = { reason: 'restored', last_number: 0, last_sha256: null };
+    made.previous = null;
+    made.chain = 'b';
+  },
+  'a place outside': (made) => {
+    made.place.prefix = '..';
+    made.bookings[1].after.place = 's3://bucket/..';
+    made.bookings[1].after.manifest.key = '../events/x';
+  },
+  'a key outside': (made) => {
+    made.bookings[1].after.manifest.key = 'events/../../x';
+  },
+  'rows of an accepted interval': (made) => {
+    made.bookings[1].kind = 'accepted';
+    made.bookings[1].after = { state: 'accepted', rows: 1, bytes: 0, files: 0 };
+    made.bookings[1].note = { by: 'x', reason: 'y' };
+  },
+  'a supplement of an interval that was never delivered': (made) => {
+    made.bookings[1].kind = 'supplement';
+    made.bookings[1].note = { rows: 1 };
+  },
+  'a note that is missing': (made) => {
+    made.bookings[0].note = null;
+  },
+  'a note that does not belong there': (made) => {
+    made.bookings[1].note = {};
+  },
+  'an erasure of other rows than it says': (made) => {
+    made.bookings[0].kind = 'erased';
+    made.bookings[0].note = { request: 'x', rows: 1, files: [] };
+  },
+  'a move from elsewhere': (made) => {
+    made.bookings[0].kind = 'moved';
+    made.bookings[0].note = { from: 's3://other', to: 's3://bucket/events' };
+  },
+  'a booking that is null': (made) => {
+    made.bookings[0] = null;
+  },
+  'a manifest that is no object': (made) => {
+    made.bookings[1].after.manifest = 'x';
+  },
+  'a manifest without a digest': (made) => {
+    made.bookings[1].after.manifest = { key: 'x' };
+  },
+  'an empty interval with rows': (made) => {
+    made.bookings[1].kind = 'empty';
+    made.bookings[1].after.state = 'empty';
+  },
+  'a flag as text': (made) => {
+    made.bookings[1].after.settled = 'yes';
+  },
+  'a manifest elsewhere without a digest': (made) => {
+    made.bookings[1].after.place = 's3://elsewhere';
+    made.bookings[1].after.manifest = { key: 'x' };
+  },
+  'a place that is a number': (made) => {
+    made.place.prefix = 1;
+  },
+  'a part of the balance that is missing': (made) => {
+    delete made.balance.erased;
+  },
+  'a missing member': (made) => {
+    delete made.era;
+  },
+  'a member of another type': (made) => {
+    made.period = [];
+  },
+};
+
+test('both refuse a signed statement that does not follow from those before', async () => {
+  await expectFound(
+    Object.entries(byValue).map(([name, attack]) => {
+      const made = new DeliveryHistory();
+      const first = made.deliver(2);
+      made.state();
+      made.supplement(first, 1);
+      made.deliver(1);
+      made.state((right) => {
+        const changed = structuredClone(right) as Any;
+        attack(changed);
+        return changed;
+      });
+      return { name, base: made.objects };
+    }),
+  );
+});
+
+test('both refuse rows that vanish without a line for it, although the balance adds up', async () => {
+  const made = new DeliveryHistory();
+  const first = made.deliver(3);
+  made.state();
+  made.remove(first, 1);
+  made.state((right) => {
+    const changed = structuredClone(right) as Any;
+    const { balance, bookings } = changed;
+    Object.assign(bookings[0], { kind: 'remade', note: null });
+    for (const sum of ['rows', 'bytes', 'files']) {
+      balance.delivered[sum] = -balance.removed[sum];
+      balance.removed[sum] = 0;
+    }
+    return changed;
+  });
+  const erased = new DeliveryHistory();
+  const second = erased.deliver(3);
+  erased.state();
+  erased.erase(second, 'p1');
+  erased.state((right) => {
+    const changed = structuredClone(right) as Any;
+    changed.bookings[0].note.rows = 2;
+    return changed;
+  });
+  await expectFound([
+    { name: 'remade', base: made.objects, reason: /takes rows away/ },
+    { name: 'erased', base: erased.objects, reason: /erases other rows/ },
+  ]);
+});
