@@ -2,7 +2,6 @@ import type { Producer } from '../../state/queue/producer.ts';
 import { findGoneWork } from '../../state/store/tenants/tenant-rows.ts';
 import type { Context } from '../use-cases/context.ts';
 import { advanceOffboardings } from '../use-cases/tenants/advance-offboarding.ts';
-import type { WorkGuard } from '../use-cases/work-guard.ts';
 import type { ExecutorOptions } from './execute-run.ts';
 
 export interface OffboardOptions {
@@ -12,7 +11,6 @@ export interface OffboardOptions {
   /** Called once for each that is completed. */
   readonly onOffboarded: (offboardingId: string) => void;
   readonly onOffboardingError: (error: unknown) => void;
-  readonly guard: WorkGuard;
 }
 
 /** How long one sweep goes on with it. The next sweep continues. */
@@ -25,7 +23,6 @@ export async function offboardTenants({
   producer,
   onOffboarded,
   onOffboardingError,
-  guard,
 }: OffboardOptions): Promise<void> {
   const endsAt = performance.now() + sliceMs;
   await advanceOffboardings(db, {
@@ -34,7 +31,7 @@ export async function offboardTenants({
     removeGoneJobs: () =>
       producer.removeGone((ids) => findGoneWork(db, ids)).catch(onOffboardingError),
     onCompleted: onOffboarded,
-    guard,
+    onError: onOffboardingError,
     isOver: () => stopping.aborted || performance.now() > endsAt,
   }).catch(onOffboardingError);
 }

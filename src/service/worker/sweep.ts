@@ -83,7 +83,7 @@ function longDuties(options: HandlerOptions, { dispatch }: NextRuns) {
     }),
     offboard: skipWhileBusy(() =>
       offboardTenants({
-        ...{ context, executor, producer, guard },
+        ...{ context, executor, producer },
         onOffboarded: reports.offboarded,
         onOffboardingError: reports.offboardingFailed,
       }),
