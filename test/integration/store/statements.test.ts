@@ -24,7 +24,6 @@ const plumbing = [
   'migrate',
   'role-settings',
   'sessions',
-  'sole-service',
 ].map((name) => `database/${name}.ts`);
 
 const modules = readdirSync(store, { recursive: true, encoding: 'utf8' })
