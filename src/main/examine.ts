@@ -1,6 +1,5 @@
 import { tmpdir } from 'node:os';
 import type { Config } from '../foundation/config/config.ts';
-import { findStruckSettings } from '../foundation/config/struck-settings.ts';
 import { turnOfCode } from '../foundation/domain/causes.ts';
 import { systemClock } from '../foundation/domain/clock.ts';
 import { describeError } from '../foundation/domain/describe-error.ts';
@@ -59,13 +58,10 @@ export async function examineInstallation(
     onError: () => {},
   });
   try {
-    const struck = findStruckSettings().map((detail) => failed('settings', detail));
     const database = await examineDatabase(url, config.DATABASE_URL ?? url);
     if (database.result === 'failed') {
       // Without Redis the queue is in the same database.
-      return config.REDIS_URL === null
-        ? [...struck, database]
-        : [...struck, database, await examineQueue(config, url)];
+      return config.REDIS_URL === null ? [database] : [database, await examineQueue(config, url)];
     }
     const migrations = await examineSchema(url);
     const rest = [
@@ -73,7 +69,7 @@ export async function examineInstallation(
       await examineClock(db),
       await examineTemporaryFolder(),
     ];
-    const found = [...struck, database, migrations, ...rest];
+    const found = [database, migrations, ...rest];
     return migrations.result === 'ok'
       ? [
           ...found,
