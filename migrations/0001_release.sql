@@ -859,20 +859,15 @@ create table idempotency_keys (
 comment on column idempotency_keys.fingerprint is 'open: a hash of the request';
 create index idempotency_keys_by_time on idempotency_keys (created_at);
 
--- Requests taken from the budget of each key. A crash of Postgres loses them, which does no harm.
-create unlogged table rate_limits (
-  key_id uuid primary key,
-  minute_started_at timestamptz not null default now(),
-  minute_used bigint not null default 0,
-  hour_started_at timestamptz not null default now(),
-  hour_used bigint not null default 0
-);
-
--- What the requests of each organization may store in a day. A crash of Postgres loses it, which does no harm.
-create unlogged table stored_bytes (
-  organization_id uuid primary key,
-  day_started_at timestamptz not null default now(),
-  used bigint not null default 0
+-- What was used of a budget in its current window: requests of a key in a minute and an hour, bytes that an organization stores in a
+-- day. A crash of Postgres loses it, which does no harm.
+create unlogged table used_budgets (
+  -- The key, or the organization.
+  owner uuid not null,
+  span text not null check (span in ('minute', 'hour', 'day')),
+  began_at timestamptz not null default now(),
+  used bigint not null default 0,
+  primary key (owner, span)
 );
 
 
@@ -982,8 +977,7 @@ create table installation_alarms (
 -- Room on each page for the next version of its rows.
 alter table dispatch_turn set (fillfactor = 10);
 alter table log_counts set (fillfactor = 50);
-alter table rate_limits set (fillfactor = 50);
-alter table stored_bytes set (fillfactor = 50);
+alter table used_budgets set (fillfactor = 50);
 alter table workers set (fillfactor = 50);
 alter table batch_exports set (fillfactor = 60);
 alter table upload_places set (fillfactor = 60);

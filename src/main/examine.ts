@@ -26,7 +26,7 @@ import {
 } from '../state/store/intervals/verify-queries.ts';
 import { listTenantKeys } from '../state/store/tenants/tenants.ts';
 import { checkModels } from './check-models.ts';
-import { findTemporaryFault } from './check-temporary-folder.ts';
+import { findTemporaryFault } from './check-folders.ts';
 import { examineConnections } from './connections.ts';
 import { destinationContextOf, destinationOf, joinConnectors, registry } from './connectors.ts';
 import { openSecretBox } from './encryption-keys.ts';

@@ -11,7 +11,7 @@ import { QueueSchemaError } from '../state/queue/postgres-backend.ts';
 import { ServerError } from '../state/store/database/check-server.ts';
 import { SchemaError } from '../state/store/database/migrate.ts';
 import { PoolerError } from '../state/store/database/sessions.ts';
-import { findFileRootFault } from './check-file-root.ts';
+import { findFileRootFault } from './check-folders.ts';
 import { findTightLimits } from './connections.ts';
 import { explainStart } from './explain-start.ts';
 import { type Foundation, openFoundation } from './foundation.ts';

@@ -52,6 +52,34 @@ update api_keys k set revoked_at = least(k.revoked_at, now() + $2 * interval '1 
   k.created_at as "createdAt", k.expires_at as "expiresAt",
   k.revoked_at as "revokedAt", k.last_used_at as "lastUsedAt";
 
+-- tenants/budgets.ts reserveFromBudget
+-- takes $1 uuid, $2 text[], $3 bigint[], $4 bigint, $5 double precision
+-- gives span text, granted double precision, left double precision, endsInMs double precision
+with held as materialized (
+    select * from used_budgets where owner = $1 and span = any ($2::text[]) order by span for update
+  ), current as (
+    select span, allowed, case when is_fresh then began_at else now() end as began_at,
+           allowed - case when is_fresh then used else 0 end as left
+      from unnest($2::text[], $3::bigint[]) as limits (span, allowed) join held using (span),
+           lateral (select began_at > now() - ('1 ' || span)::interval as is_fresh) age
+  ), taken as (
+    select case when min("left") < $4::bigint then 0
+                else greatest($4::bigint, ceil(min("left") * $5::float8)::bigint) end as granted from current
+  )
+  update used_budgets b set began_at = c.began_at, used = c.allowed - c.left + t.granted
+    from current c, taken t where b.owner = $1 and b.span = c.span
+  returning b.span, t.granted::float8 as granted, (c.left - t.granted)::float8 as left,
+    ceil(extract(epoch from c.began_at + ('1 ' || b.span)::interval - now()) * 1000)::float8 as "endsInMs";
+
+-- tenants/budgets.ts reserveFromBudget
+-- takes $1 uuid, $2 text[]
+insert into used_budgets (owner, span) select $1, unnest($2::text[]) on conflict do nothing;
+
+-- tenants/budgets.ts countStoredBytes
+-- takes $1 integer
+-- gives organizationId uuid
+select organization_id as "organizationId" from projects where id = $1;
+
 -- tenants/idempotency.ts lockIdempotencyKey
 -- takes $1 text
 -- gives locked boolean
@@ -203,34 +231,6 @@ select destination_type as "destinationType", address, place, count(distinct exp
       where offboarding_id = $1 and address is not null and files + manifests + leftover_files + open_uploads > 0
       group by 1, 2, 3 order by 2, 3, 1 limit $2;
 
--- tenants/rate-limits.ts reserveRequests
--- takes $1 uuid
-insert into rate_limits (key_id) values ($1) on conflict do nothing;
-
--- tenants/rate-limits.ts reserve
--- takes $1 uuid, $2 bigint, $3 bigint, $4 bigint
--- gives granted bigint, minuteLeft bigint, hourLeft bigint, minuteEndsInMs bigint, hourEndsInMs bigint
-with current as (
-       select case when minute_fresh then minute_started_at else now() end as minute_started_at,
-              case when hour_fresh then hour_started_at else now() end as hour_started_at,
-              $2::bigint - case when minute_fresh then minute_used else 0 end as minute_left,
-              $3::bigint - case when hour_fresh then hour_used else 0 end as hour_left
-         from (select *, minute_started_at > now() - interval '1 minute' as minute_fresh,
-                      hour_started_at > now() - interval '1 hour' as hour_fresh
-                 from rate_limits where key_id = $1 for update) as stored
-     ), taken as (
-       select *, case when least(minute_left, hour_left) < $4::bigint then 0
-                      else greatest($4::bigint, ceil(least(minute_left, hour_left) / 16.0))::bigint end as granted
-         from current
-     )
-     update rate_limits r
-        set minute_started_at = t.minute_started_at, minute_used = $2::bigint - t.minute_left + t.granted,
-            hour_started_at = t.hour_started_at, hour_used = $3::bigint - t.hour_left + t.granted
-       from taken t where r.key_id = $1
-     returning t.granted, t.minute_left - t.granted as "minuteLeft", t.hour_left - t.granted as "hourLeft",
-       ceil(extract(epoch from t.minute_started_at + interval '1 minute' - now()) * 1000)::bigint as "minuteEndsInMs",
-       ceil(extract(epoch from t.hour_started_at + interval '1 hour' - now()) * 1000)::bigint as "hourEndsInMs";
-
 -- tenants/sealed-secrets.ts listSealedSecrets
 -- gives row text, identity text, box bytea
 select ctid::text as row, concat("id") as identity, destination_secrets as box
@@ -315,35 +315,10 @@ with registered as (
 -- gives id text
 delete from encryption_keys where id <> $1 returning id;
 
--- tenants/stored-bytes.ts reserveStoredBytes
--- takes $1 uuid
-insert into stored_bytes as s (organization_id) values ($1) on conflict (organization_id) do update
-        set day_started_at = now(), used = 0 where s.day_started_at <= now() - interval '1 day';
-
--- tenants/stored-bytes.ts reserveStoredBytes
--- takes $1 uuid, $2 bigint, $3 bigint
--- gives granted double precision, left double precision, endsInMs double precision
-update stored_bytes s set used = s.used + t.granted
-       from (select case when $3::bigint - used < $2::bigint then 0 else least($3::bigint - used, greatest($2::bigint, 1048576)) end as granted
-               from stored_bytes where organization_id = $1 for update) t
-      where s.organization_id = $1
-     returning t.granted::float8 as granted, ($3::bigint - s.used)::float8 as left,
-               (extract(epoch from s.day_started_at + interval '1 day' - now()) * 1000)::float8 as "endsInMs";
-
--- tenants/stored-bytes.ts countStoredBytes
--- takes $1 integer, $2 bigint, $3 bigint
--- gives organization_id uuid
-insert into stored_bytes as s (organization_id, used) select organization_id, $2::bigint from projects where id = $1
-     on conflict (organization_id) do update
-        set day_started_at = case when s.day_started_at <= now() - interval '1 day' then now() else s.day_started_at end,
-            used = case when s.day_started_at <= now() - interval '1 day' then 0 else s.used end + excluded.used
-      where s.day_started_at <= now() - interval '1 day' or s.used + excluded.used <= $3::bigint
-     returning organization_id;
-
 -- tenants/tenant-rows.ts countRows
 -- takes $1 uuid[]
 -- gives table text, rows bigint
-select 'accepted_intervals' as table, count(*) as rows from accepted_intervals t where t.export_id = any ($1::uuid[]) union all select 'automatic_pauses' as table, count(*) as rows from automatic_pauses t where t.export_id = any ($1::uuid[]) union all select 'backfills' as table, count(*) as rows from backfills t where t.export_id = any ($1::uuid[]) union all select 'deadline_checks' as table, count(*) as rows from deadline_checks t where t.export_id = any ($1::uuid[]) union all select 'former_destinations' as table, count(*) as rows from former_destinations t where t.export_id = any ($1::uuid[]) union all select 'holes' as table, count(*) as rows from holes t where t.export_id = any ($1::uuid[]) union all select 'late_intervals' as table, count(*) as rows from late_intervals t where t.export_id = any ($1::uuid[]) union all select 'leftover_files' as table, count(*) as rows from leftover_files t where t.export_id = any ($1::uuid[]) union all select 'notification_events' as table, count(*) as rows from notification_events t where t.export_id = any ($1::uuid[]) union all select 'outbox' as table, count(*) as rows from outbox t where t.export_id = any ($1::uuid[]) union all select 'receipts' as table, count(*) as rows from receipts t where t.export_id = any ($1::uuid[]) union all select 'runs' as table, count(*) as rows from runs t where t.export_id = any ($1::uuid[]) union all select 'ticks' as table, count(*) as rows from ticks t where t.export_id = any ($1::uuid[]) union all select 'upload_places' as table, count(*) as rows from upload_places t where t.export_id = any ($1::uuid[]) union all select 'verifications' as table, count(*) as rows from verifications t where t.export_id = any ($1::uuid[]) union all select 'notification_deliveries' as table, count(*) as rows from notification_deliveries t where t.event_id in (select id from notification_events where export_id = any ($1::uuid[])) union all select 'batch_exports' as table, count(*) as rows from batch_exports t where t.id = any ($1::uuid[]) union all select 'guarded_work' as table, count(*) as rows from guarded_work t where t.id = any ($1::text[]) union all select 'log_entries' as table, count(*) as rows from log_entries t where t.export_id = any ($1::uuid[]) union all select 'log_counts' as table, count(*) as rows from log_counts t where t.export_id = any ($1::uuid[]);
+select 'accepted_intervals' as table, count(*) as rows from accepted_intervals t where t.export_id = any ($1::uuid[]) union all select 'automatic_pauses' as table, count(*) as rows from automatic_pauses t where t.export_id = any ($1::uuid[]) union all select 'backfills' as table, count(*) as rows from backfills t where t.export_id = any ($1::uuid[]) union all select 'deadline_checks' as table, count(*) as rows from deadline_checks t where t.export_id = any ($1::uuid[]) union all select 'former_destinations' as table, count(*) as rows from former_destinations t where t.export_id = any ($1::uuid[]) union all select 'holes' as table, count(*) as rows from holes t where t.export_id = any ($1::uuid[]) union all select 'late_intervals' as table, count(*) as rows from late_intervals t where t.export_id = any ($1::uuid[]) union all select 'leftover_files' as table, count(*) as rows from leftover_files t where t.export_id = any ($1::uuid[]) union all select 'notification_events' as table, count(*) as rows from notification_events t where t.export_id = any ($1::uuid[]) union all select 'receipts' as table, count(*) as rows from receipts t where t.export_id = any ($1::uuid[]) union all select 'runs' as table, count(*) as rows from runs t where t.export_id = any ($1::uuid[]) union all select 'ticks' as table, count(*) as rows from ticks t where t.export_id = any ($1::uuid[]) union all select 'upload_places' as table, count(*) as rows from upload_places t where t.export_id = any ($1::uuid[]) union all select 'verifications' as table, count(*) as rows from verifications t where t.export_id = any ($1::uuid[]) union all select 'notification_deliveries' as table, count(*) as rows from notification_deliveries t where t.event_id in (select id from notification_events where export_id = any ($1::uuid[])) union all select 'batch_exports' as table, count(*) as rows from batch_exports t where t.id = any ($1::uuid[]) union all select 'guarded_work' as table, count(*) as rows from guarded_work t where t.id = any ($1::text[]) union all select 'log_entries' as table, count(*) as rows from log_entries t where t.export_id = any ($1::uuid[]) union all select 'log_counts' as table, count(*) as rows from log_counts t where t.export_id = any ($1::uuid[]);
 
 -- tenants/tenant-rows.ts countRows
 -- takes $1 uuid, $2 integer
@@ -351,7 +326,7 @@ select 'accepted_intervals' as table, count(*) as rows from accepted_intervals t
 select 'transformation_jobs' as table, count(*) as rows from transformation_jobs t where t.config_id in (select c.id from pipeline_transformation_configs c where c.team_id in (select id from projects where organization_id = $1 and ($2::int is null or id = $2))) union all select 'transformation_rates' as table, count(*) as rows from transformation_rates t where t.config_id in (select c.id from pipeline_transformation_configs c where c.team_id in (select id from projects where organization_id = $1 and ($2::int is null or id = $2))) union all select 'pipeline_transformation_configs' as table, count(*) as rows from pipeline_transformation_configs t where t.team_id in (select id from projects where organization_id = $1 and ($2::int is null or id = $2)) union all select 'transformation_versions' as table, count(*) as rows from transformation_versions t where t.team_id in (select id from projects where organization_id = $1 and ($2::int is null or id = $2)) union all select 'worker_seconds' as table, count(*) as rows from worker_seconds t where t.team_id in (select id from projects where organization_id = $1 and ($2::int is null or id = $2)) union all select 'notification_targets' as table, count(*) as rows from notification_targets t where t.organization_id = $1 and ($2::int is null or t.team_id = $2) union all select 'notification_events' as table, count(*) as rows from notification_events t where t.organization_id = $1 and ($2::int is null or t.team_id = $2) union all select 'notification_deliveries' as table, count(*) as rows from notification_deliveries t where t.target_id in (select t.id from notification_targets t where t.organization_id = $1 and ($2::int is null or t.team_id = $2))
        or t.event_id in (select t.id from notification_events t where t.organization_id = $1 and ($2::int is null or t.team_id = $2)) union all select 'plugins' as table, count(*) as rows from plugins t where t.organization_id = $1 and $2::int is null union all select 'idempotency_keys' as table, count(*) as rows from idempotency_keys t where t.key_id in (select k.id from api_keys k where k.organization_id = $1 and ($2::int is null or k.project_ids <@ array[$2::int]))
        or $2::int is not null and t.key_id in (select k.id from api_keys k where k.organization_id = $1)
-          and t.response ~ ('"team_id": ?' || $2::int || '[,}]') union all select 'activity' as table, count(*) as rows from activity t where t.organization_id = $1 and ($2::int is null or t.team_id = $2) or t.subject_type = 'api_key' and t.subject_id in (select id::text from (select k.id from api_keys k where k.organization_id = $1 and ($2::int is null or k.project_ids <@ array[$2::int])) k) union all select 'rate_limits' as table, count(*) as rows from rate_limits t where t.key_id in (select k.id from api_keys k where k.organization_id = $1 and ($2::int is null or k.project_ids <@ array[$2::int])) union all select 'stored_bytes' as table, count(*) as rows from stored_bytes t where t.organization_id = $1 and $2::int is null union all select 'api_keys' as table, count(*) as rows from api_keys t where t.id in (select k.id from api_keys k where k.organization_id = $1 and ($2::int is null or k.project_ids <@ array[$2::int])) union all select 'projects' as table, count(*) as rows from projects t where t.id in (select id from projects where organization_id = $1 and ($2::int is null or id = $2)) union all select 'organizations' as table, count(*) as rows from organizations t where t.id = $1 and $2::int is null;
+          and t.response ~ ('"team_id": ?' || $2::int || '[,}]') union all select 'activity' as table, count(*) as rows from activity t where t.organization_id = $1 and ($2::int is null or t.team_id = $2) or t.subject_type = 'api_key' and t.subject_id in (select id::text from (select k.id from api_keys k where k.organization_id = $1 and ($2::int is null or k.project_ids <@ array[$2::int])) k) union all select 'used_budgets' as table, count(*) as rows from used_budgets t where t.owner in (select k.id from api_keys k where k.organization_id = $1 and ($2::int is null or k.project_ids <@ array[$2::int])) or t.owner = $1 and $2::int is null union all select 'api_keys' as table, count(*) as rows from api_keys t where t.id in (select k.id from api_keys k where k.organization_id = $1 and ($2::int is null or k.project_ids <@ array[$2::int])) union all select 'projects' as table, count(*) as rows from projects t where t.id in (select id from projects where organization_id = $1 and ($2::int is null or id = $2)) union all select 'organizations' as table, count(*) as rows from organizations t where t.id = $1 and $2::int is null;
 
 -- tenants/tenant-rows.ts deleteRows
 -- takes $1 uuid[]
@@ -381,11 +356,7 @@ delete from activity t where t.organization_id = $1 and ($2::int is null or t.te
 
 -- tenants/tenant-rows.ts deleteRows
 -- takes $1 uuid, $2 integer
-delete from rate_limits t where t.key_id in (select k.id from api_keys k where k.organization_id = $1 and ($2::int is null or k.project_ids <@ array[$2::int]));
-
--- tenants/tenant-rows.ts deleteRows
--- takes $1 uuid, $2 integer
-delete from stored_bytes t where t.organization_id = $1 and $2::int is null;
+delete from used_budgets t where t.owner in (select k.id from api_keys k where k.organization_id = $1 and ($2::int is null or k.project_ids <@ array[$2::int])) or t.owner = $1 and $2::int is null;
 
 -- tenants/tenant-rows.ts deleteRows
 -- takes $1 uuid, $2 integer
@@ -468,10 +439,8 @@ delete from log_entries where export_id in (select export_id from offboarding_pl
 delete from log_counts where export_id in (select export_id from offboarding_places where offboarding_id = $1);
 
 -- tenants/tenant-rows.ts deleteStragglers
-delete from rate_limits l where not exists (select from api_keys k where k.id = l.key_id);
-
--- tenants/tenant-rows.ts deleteStragglers
-delete from stored_bytes t where not exists (select from organizations o where o.id = t.organization_id);
+delete from used_budgets b where not exists (select from api_keys k where k.id = b.owner)
+        and not exists (select from organizations o where o.id = b.owner);
 
 -- tenants/tenant-rows.ts findGoneWork
 -- takes $1 uuid[]

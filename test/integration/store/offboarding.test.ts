@@ -8,7 +8,6 @@ import {
   type Offboarding,
 } from '../../../src/state/store/tenants/offboardings.ts';
 import { findTeamsToLookAt } from '../../../src/state/store/files/upload-places.ts';
-import { tablesWithTenants } from '../../../src/state/store/tenants/tenant-rows.ts';
 import {
   advanceOffboardings,
   type OffboardingPorts,
@@ -31,7 +30,7 @@ import { useRunSide } from '../../support/use-run-side.ts';
 
 const side = useRunSide();
 
-/** Tables whose rows belong to the installation. A new table belongs here, or to `src/state/store/tenants/tenant-rows.ts`. */
+/** Tables whose rows belong to the installation. A new table belongs here, or to `tenant-rows.ts` and `fillTenant`. */
 const tablesWithoutTenants = [
   'dispatch_turn',
   'encryption_keys',
@@ -43,7 +42,6 @@ const tablesWithoutTenants = [
   'workers',
 ];
 
-/** Uploads and other transactions are not waited for. */
 const impatient = { uploadsMs: 0, settleMs: 0 };
 
 const ports = (changes: Partial<OffboardingPorts> = {}): OffboardingPorts => ({
@@ -86,18 +84,18 @@ async function readAll(): Promise<Map<string, readonly string[]>> {
   return all;
 }
 
+/** Every other table of the schema. */
+let tablesWithTenants: readonly string[] = [];
 let others: Map<string, readonly string[]>;
 beforeAll(async () => {
+  const tables = await side.db.query<{ name: string }>(
+    `select c.relname as name from pg_class c
+      where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and c.relname <> all ($1) order by 1`,
+    [tablesWithoutTenants],
+  );
+  tablesWithTenants = tables.map(({ name }) => name);
   await fillTenant(side, 'of the other');
   others = await readAll();
-});
-
-it('knows every table of the schema', async () => {
-  const found = await side.db.query<{ name: string }>(
-    `select c.relname as name from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')`,
-  );
-  const known = [...tablesWithTenants, ...tablesWithoutTenants];
-  expect(found.map(({ name }) => name).sort()).toEqual([...new Set(known)].sort());
 });
 
 describe('a deleted organization', () => {
@@ -133,6 +131,9 @@ describe('a deleted organization', () => {
     expect(await readAll()).toEqual(others);
     const state = await stateOf(id);
     expect(state).toMatchObject({ status: 'completed', lastError: null, name: 'Acme' });
+    // A new table is missing here until `tenant-rows.ts` has it. Cancelled runs have left the outbox.
+    const counted = [...Object.keys(state.deletedRows), 'outbox'].sort();
+    expect(counted).toEqual(tablesWithTenants);
     expect(state.deletedRows).toMatchObject({
       runs: runs.length,
       batch_exports: 1,
@@ -242,8 +243,6 @@ it('an export of a request that began before the tenant was closed goes too', as
   const { id } = await offboard(organizationId);
   let isAdded = false;
   await advance({
-    // After all exports were deleted.
-    removeGoneJobs: async () => {},
     describePlace: () => {
       isAdded = true;
       return null;

@@ -155,7 +155,7 @@ export const rooms: Readonly<Record<string, Room>> = {
     // What reads, and what keeps the books of HTTP itself: key use, rate limits, idempotency keys.
     names: {
       store:
-        /^(find|list|count|average|is)[A-Z]|^(logLevels|installationId)$|^touchApiKey$|^reserve(Requests|StoredBytes)$|IdempotencyKey$|^keepResponse$/,
+        /^(find|list|count|average|is)[A-Z]|^(logLevels|installationId)$|^touchApiKey$|^reserveFromBudget$|IdempotencyKey$|^keepResponse$/,
     },
   },
   // Of a run's memory what plugins need. Of timers the turns and rests of organizations.

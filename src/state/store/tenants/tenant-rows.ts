@@ -18,15 +18,7 @@ const exportTables: readonly TenantTable[] = [
       'deadline_checks',
       'former_destinations',
     ],
-    ...[
-      'holes',
-      'late_intervals',
-      'leftover_files',
-      'notification_events',
-      'outbox',
-      'receipts',
-      'runs',
-    ],
+    ...['holes', 'late_intervals', 'leftover_files', 'notification_events', 'receipts', 'runs'],
     ...['ticks', 'upload_places', 'verifications'],
   ].map((table) => [table, ofExports] as const),
   [
@@ -82,17 +74,10 @@ const tenantRoots: readonly TenantTable[] = [
     'activity',
     `${inTenant} or t.subject_type = 'api_key' and t.subject_id in (select id::text from ${tenantKeys} k)`,
   ],
-  ['rate_limits', `t.key_id in ${tenantKeys}`],
-  ['stored_bytes', ofOrganization],
+  ['used_budgets', `t.owner in ${tenantKeys} or t.owner = $1 and $2::int is null`],
   ['api_keys', `t.id in ${tenantKeys}`],
   ['projects', ofTenant('t.id')],
   ['organizations', 't.id = $1 and $2::int is null'],
-];
-
-/** Every table that can have rows of a tenant. */
-export const tablesWithTenants: readonly string[] = [
-  ...new Set([...exportTables, ...tenantTables, ...tenantRoots].map(([table]) => table)),
-  'plugin_sources',
 ];
 
 async function countRows(
@@ -108,11 +93,7 @@ async function countRows(
   return Object.fromEntries(rows.map(({ table, rows: count }) => [table, count]));
 }
 
-async function deleteRows(
-  tx: Sql,
-  tables: readonly TenantTable[],
-  values: readonly unknown[],
-): Promise<void> {
+async function deleteRows(tx: Sql, tables: readonly TenantTable[], values: readonly unknown[]) {
   for (const [table, condition] of tables) {
     await tx.query(`delete from ${table} t where ${condition}`, values);
   }
@@ -152,7 +133,7 @@ export async function deleteExports(
   return counts;
 }
 
-/** A source with this mark goes when the tenant has gone, if nothing names it then. @param organization SQL of the tenant's */
+/** Marks sources that are deleted with the tenant, if nothing names them then. @param organization SQL of the tenant's */
 const markSources = (digests: string, organization: string): string =>
   `update plugin_sources s set replaced_at = 'epoch' where sha256 in (${digests})
       and not exists (select from plugins p where p.source_sha256 = s.sha256 and p.organization_id <> ${organization})`;
@@ -253,10 +234,8 @@ export async function deleteStragglers(tx: Sql, offboardingId: string): Promise<
   await tx.query(`delete from log_entries where export_id in (${ofPlaces})`, [offboardingId]);
   await tx.query(`delete from log_counts where export_id in (${ofPlaces})`, [offboardingId]);
   await tx.query(
-    `delete from rate_limits l where not exists (select from api_keys k where k.id = l.key_id)`,
-  );
-  await tx.query(
-    `delete from stored_bytes t where not exists (select from organizations o where o.id = t.organization_id)`,
+    `delete from used_budgets b where not exists (select from api_keys k where k.id = b.owner)
+        and not exists (select from organizations o where o.id = b.owner)`,
   );
   // Only those with the mark are that old.
   return { plugin_sources: await deleteOldPluginSources(tx, 10_000) };
