@@ -80,20 +80,18 @@ const tenantRoots: readonly TenantTable[] = [
   ['organizations', 't.id = $1 and $2::int is null'],
 ];
 
-async function countRows(
-  tx: Sql,
-  tables: readonly TenantTable[],
-  values: readonly unknown[],
-): Promise<RowCounts> {
+type Values = readonly unknown[];
+
+async function countRows(tx: Sql, tables: readonly TenantTable[], values: Values) {
   const counts = tables.map(
     ([table, condition]) =>
       `select '${table}' as table, count(*) as rows from ${table} t where ${condition}`,
   );
   const rows = await tx.query<{ table: string; rows: number }>(counts.join(' union all '), values);
-  return Object.fromEntries(rows.map(({ table, rows: count }) => [table, count]));
+  return Object.fromEntries(rows.map(({ table, rows: count }) => [table, count])) as RowCounts;
 }
 
-async function deleteRows(tx: Sql, tables: readonly TenantTable[], values: readonly unknown[]) {
+async function deleteRows(tx: Sql, tables: readonly TenantTable[], values: Values) {
   for (const [table, condition] of tables) {
     await tx.query(`delete from ${table} t where ${condition}`, values);
   }
@@ -139,10 +137,7 @@ const markSources = (digests: string, organization: string): string =>
       and not exists (select from plugins p where p.source_sha256 = s.sha256 and p.organization_id <> ${organization})`;
 
 /** Locks the projects and the organization that are deleted: an insert of an export or a project that began before is visible afterwards, and a later one fails. */
-export async function lockTenant(
-  tx: Sql,
-  { organizationId, teamId }: OffboardedTenant,
-): Promise<void> {
+export async function lockTenant(tx: Sql, { organizationId, teamId }: OffboardedTenant) {
   const values = [organizationId, teamId];
   await tx.query(`select from organizations where id = $1 and $2::int is null for update`, values);
   await tx.query(`select from projects t where ${ofTenant('t.id')} for update`, values);
