@@ -83,7 +83,6 @@ async function measureShape(shape: Shape, major: string): Promise<string> {
       ENCRYPTION_KEYS: `bench:${encryptionKey.toString('base64')}`,
       LOG_LEVEL: 'error',
       RATE_LIMIT_PER_MINUTE: '1000000',
-      RATE_LIMIT_PER_HOUR: '10000000',
       ALLOWED_PRIVATE_ENDPOINTS: '127.0.0.1',
       MAX_JITTER_SECONDS: '0',
     });

@@ -159,7 +159,6 @@ function serviceEnv(url: string, redisUrl: string): NodeJS.ProcessEnv {
     ENCRYPTION_KEYS: `bench:${randomBytes(32).toString('base64')}`,
     LOG_LEVEL: 'error',
     RATE_LIMIT_PER_MINUTE: '1000000',
-    RATE_LIMIT_PER_HOUR: '10000000',
     ALLOWED_PRIVATE_ENDPOINTS: '127.0.0.1',
     ...(values.places !== undefined && {
       WORKER_SMALL_RUNS: values.places,

@@ -42,7 +42,6 @@ try {
     LOG_LEVEL: 'warn',
     PORT: '0',
     RATE_LIMIT_PER_MINUTE: '1000000',
-    RATE_LIMIT_PER_HOUR: '10000000',
     // The runs wait for their time, so that it is the schedule that is measured.
     MAX_JITTER_SECONDS: '3600',
   };

@@ -59,7 +59,6 @@ try {
     LOG_LEVEL: 'error',
     PORT: '0',
     RATE_LIMIT_PER_MINUTE: '1000000',
-    RATE_LIMIT_PER_HOUR: '10000000',
     ALLOWED_PRIVATE_ENDPOINTS: '127.0.0.1',
     WORKER_CONCURRENCY: values.slots,
     // Small runs wait for slots too: how many wait at a time is what is varied.

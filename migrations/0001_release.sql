@@ -53,7 +53,7 @@ create unique index projects_by_tenant_identity on projects ((coalesce(tenant_id
 create table api_keys (
   id uuid primary key default gen_random_uuid(),
   -- Null: an operator's key, which belongs to no organization.
-  organization_id uuid references organizations (id),
+  organization_id uuid references organizations (id) on delete cascade,
   -- Null: all projects of the organization.
   project_ids integer[],
   name text not null,
@@ -206,7 +206,7 @@ create table automatic_pauses (
 
 -- What became of each instant at which an interval was due.
 create table ticks (
-  export_id uuid not null references batch_exports (id),
+  export_id uuid not null references batch_exports (id) on delete cascade,
   tick_at timestamptz not null,
   data_interval_start timestamptz not null,
   data_interval_end timestamptz not null,
@@ -221,7 +221,7 @@ create index ticks_by_time on ticks using brin (decided_at);
 -- Intervals of the past that were asked for together.
 create table backfills (
   id uuid primary key default gen_random_uuid(),
-  export_id uuid not null references batch_exports (id),
+  export_id uuid not null references batch_exports (id) on delete cascade,
   team_id integer not null,
   status text not null default 'Running' check (status in ('Running', 'Completed', 'Cancelled')),
   -- The requested range, widened to interval bounds.
@@ -251,7 +251,7 @@ create index backfills_by_export on backfills (export_id, created_at desc, id de
 -- One interval of an export, to be done by one or more attempts.
 create table runs (
   id uuid primary key default gen_random_uuid(),
-  export_id uuid not null references batch_exports (id),
+  export_id uuid not null references batch_exports (id) on delete cascade,
   team_id integer not null,
   backfill_id uuid references backfills (id),
   data_interval_start timestamptz not null,
@@ -356,7 +356,7 @@ create index runs_erasing on runs (id) where erases is not null;
 -- Runs that wait for an attempt. A row is deleted when a worker claims its run. What is empty between two bursts keeps its
 -- pages (vacuum_truncate): a plan that was made for a table without pages reads all of it, and a connection keeps such a plan.
 create table outbox (
-  run_id uuid primary key references runs (id),
+  run_id uuid primary key references runs (id) on delete cascade,
   team_id integer not null,
   export_id uuid not null,
   backfill_id uuid,
@@ -410,7 +410,7 @@ create table workers (
 create table guarded_work (
   -- Such as remove_files.
   kind text not null,
-  -- The export, the step or the offboarding.
+  -- The export or the step.
   id text not null,
   -- The process that does it; null: none.
   holder uuid,
@@ -438,7 +438,7 @@ create index worker_seconds_by_hour on worker_seconds (hour);
 
 -- The current manifest of each interval, as we recorded it.
 create table receipts (
-  export_id uuid not null references batch_exports (id),
+  export_id uuid not null references batch_exports (id) on delete cascade,
   data_interval_start timestamptz not null,
   data_interval_end timestamptz not null,
   run_id uuid not null references runs (id),
@@ -635,7 +635,7 @@ create table plugin_sources (
 -- An organization's own plugins. Built-in ones live in the code, with ids below 1000.
 create table plugins (
   id integer generated always as identity (start with 1000) primary key,
-  organization_id uuid not null references organizations (id),
+  organization_id uuid not null references organizations (id) on delete cascade,
   name text not null,
   description text,
   url text,
@@ -651,7 +651,7 @@ create index plugins_by_organization on plugins (organization_id, id);
 -- The steps of a project's chain.
 create table pipeline_transformation_configs (
   id integer generated always as identity primary key,
-  team_id integer not null references projects (id),
+  team_id integer not null references projects (id) on delete cascade,
   plugin integer not null,
   enabled boolean not null default false,
   "order" integer not null,
@@ -677,7 +677,7 @@ create index transformation_configs_by_team on pipeline_transformation_configs (
 create table transformation_versions (
   config_id integer not null,
   version integer not null,
-  team_id integer not null references projects (id),
+  team_id integer not null references projects (id) on delete cascade,
   plugin integer not null,
   name text,
   -- Without secrets.
@@ -832,20 +832,21 @@ create index notification_deliveries_under_way on notification_deliveries (organ
 create table activity (
   id bigint generated always as identity primary key,
   -- Null: an operator changed the installation, which belongs to no organization.
-  organization_id uuid references organizations (id),
+  organization_id uuid references organizations (id) on delete cascade,
   team_id integer,
   subject_type text not null check (subject_type ~ '^[a-z_]+$'),
   subject_id text not null,
   action text not null,
   -- Null: the command line, or the service itself.
-  key_id uuid references api_keys (id),
+  key_id uuid references api_keys (id) on delete set null,
   changes jsonb not null default '[]',
   happened_at timestamptz not null default clock_timestamp()
 );
 create index activity_by_subject on activity (subject_type, subject_id, id desc);
+create index activity_by_key on activity (key_id) where key_id is not null;
 
 create table idempotency_keys (
-  key_id uuid not null references api_keys (id),
+  key_id uuid not null references api_keys (id) on delete cascade,
   idempotency_key text not null,
   -- SHA-256 of method, path and body.
   fingerprint bytea not null,
@@ -858,20 +859,15 @@ create table idempotency_keys (
 comment on column idempotency_keys.fingerprint is 'open: a hash of the request';
 create index idempotency_keys_by_time on idempotency_keys (created_at);
 
--- Requests taken from the budget of each key. A crash of Postgres loses them, which does no harm.
-create unlogged table rate_limits (
-  key_id uuid primary key,
-  minute_started_at timestamptz not null default now(),
-  minute_used bigint not null default 0,
-  hour_started_at timestamptz not null default now(),
-  hour_used bigint not null default 0
-);
-
--- What the requests of each organization may store in a day. A crash of Postgres loses it, which does no harm.
-create unlogged table stored_bytes (
-  organization_id uuid primary key,
-  day_started_at timestamptz not null default now(),
-  used bigint not null default 0
+-- What was used of a budget in its current window: requests of a key in a minute and an hour, bytes that an organization stores in a
+-- day. A crash of Postgres loses it, which does no harm.
+create unlogged table used_budgets (
+  -- The key, or the organization.
+  owner uuid not null,
+  span text not null check (span in ('minute', 'hour', 'day')),
+  began_at timestamptz not null default now(),
+  used bigint not null default 0,
+  primary key (owner, span)
 );
 
 
@@ -892,14 +888,9 @@ create table offboardings (
   status text not null default 'cancelling' check (status in ('cancelling', 'deleting', 'settling', 'completed')),
   -- How many rows were deleted, by table.
   deleted_rows jsonb not null default '{}',
-  -- Digests of sources of own plugins that may have no use any more.
-  plugin_sources text[] not null default '{}',
   -- The transaction that deleted the last row, and when: what began before it may still write.
   deleted_by xid8,
   deleted_at timestamptz,
-  -- Held by the process that works on it, until then.
-  lease uuid,
-  leased_until timestamptz,
   -- Why the last try made no progress; null if it did.
   last_error text,
   completed_at timestamptz
@@ -986,8 +977,7 @@ create table installation_alarms (
 -- Room on each page for the next version of its rows.
 alter table dispatch_turn set (fillfactor = 10);
 alter table log_counts set (fillfactor = 50);
-alter table rate_limits set (fillfactor = 50);
-alter table stored_bytes set (fillfactor = 50);
+alter table used_budgets set (fillfactor = 50);
 alter table workers set (fillfactor = 50);
 alter table batch_exports set (fillfactor = 60);
 alter table upload_places set (fillfactor = 60);

@@ -86,7 +86,7 @@ A run can be larger than expected. Then it must get the memory of a large run be
 
 ## Costly requests
 
-\`RATE_LIMIT_PER_MINUTE\` and \`RATE_LIMIT_PER_HOUR\` count most requests as one. Some requests cost the service more, so they count as several:
+\`RATE_LIMIT_PER_MINUTE\`, and ten times as much per hour, counts most requests as one. Some requests cost the service more, so they count as several:
 
 ${table(['Request', 'Counts as'], costs)}
 

@@ -4,7 +4,7 @@ import { keyNames, usualFileName } from '../../src/foundation/domain/file-name.t
 import { readFileSettings } from '../../src/foundation/domain/file-settings.ts';
 import { destinationContextOf, joinConnectors } from '../../src/main/connectors.ts';
 import { joinSources } from '../../src/main/models.ts';
-import { growYoungGeneration } from '../../src/service/admission/tune-garbage-collection.ts';
+import { growYoungGeneration } from '../../src/service/admission/process-memory.ts';
 import { unrecorded } from '../../src/rows/destinations/destination.ts';
 import { exportInterval } from '../../src/rows/pipeline/export-interval.ts';
 import { createSecretBox } from '../../src/foundation/security/secret-box.ts';

@@ -1,4 +1,4 @@
-import { tuneGarbageCollection } from '../../src/service/admission/tune-garbage-collection.ts';
+import { tuneGarbageCollection } from '../../src/service/admission/process-memory.ts';
 
 tuneGarbageCollection();
 await import('./export-once.ts');

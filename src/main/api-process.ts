@@ -62,7 +62,10 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
     publicUrl: config.PUBLIC_URL,
     failedKeysPerMinute: 60,
     storedBytesPerDay: config.MAX_STORED_MIB_PER_DAY * 2 ** 20,
-    rateLimit: { perMinute: config.RATE_LIMIT_PER_MINUTE, perHour: config.RATE_LIMIT_PER_HOUR },
+    rateLimit: {
+      perMinute: config.RATE_LIMIT_PER_MINUTE,
+      perHour: 10 * config.RATE_LIMIT_PER_MINUTE,
+    },
     readiness,
     checkSource: checkSourceOf(foundation.sourceOf, tenantKeyOf),
     notifications,

@@ -1,8 +1,7 @@
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Config } from '../foundation/config/config.ts';
-import { AloneTurns } from '../service/worker/alone-turns.ts';
-import type { ChildProgram } from '../service/worker/run-alone.ts';
+import { AloneTurns, type ChildProgram } from '../service/worker/run-alone.ts';
 import type { Foundation } from './foundation.ts';
 
 /** What a process for one job needs to open its connections and connectors. Its parent has prepared all of it. */

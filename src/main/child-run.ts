@@ -1,4 +1,4 @@
-import { tuneGarbageCollection } from '../service/admission/tune-garbage-collection.ts';
+import { tuneGarbageCollection } from '../service/admission/process-memory.ts';
 import { loadProgram } from './load-program.ts';
 
 tuneGarbageCollection();

@@ -3,7 +3,6 @@ import type { SourcedModel } from '../foundation/config/models-file.ts';
 import { type ConnectionRoom, readConnectionRoom } from '../rows/sources/index.ts';
 import type { Sql } from '../state/store/database/database.ts';
 import { readInstallationState } from '../state/store/exports/first-day.ts';
-import { type Examined, ok } from './examined.ts';
 import { addressNamesOf } from './models.ts';
 
 type Sizes = Pick<Config, 'DATABASE_POOL_SIZE' | 'REDIS_URL'>;
@@ -51,19 +50,6 @@ interface Addresses {
 }
 
 const patienceMs = 5_000;
-
-/** What `findTightLimits` finds. */
-export async function examineConnections(
-  ...compared: Parameters<typeof findTightLimits>
-): Promise<readonly Examined[]> {
-  const { tight, unread } = await findTightLimits(...compared);
-  const left = unread.map(
-    (setting) => `${setting}: its limits could not be read, so nothing was compared with them.`,
-  );
-  const details = [...tight, ...left];
-  if (details.length === 0) return [ok('connections', 'the servers have room for all')];
-  return details.map((detail) => ({ check: 'connections', result: 'warning', detail }));
-}
 
 /**
  * Compares the connections that an API and the workers that report may open with the limits of their servers, databases and roles.

@@ -84,7 +84,7 @@ export function destinationContextOf(config: Config): DestinationContext {
     maxParts: 10_000,
     connectTimeoutMs: 10_000,
     stallTimeoutMs: config.UPLOAD_STALL_SECONDS * 1_000,
-    minBytesPerSecond: config.UPLOAD_MIN_KIB_PER_SECOND * 1_024,
+    minBytesPerSecond: 16 * 1_024,
     requestRetry: { maxAttempts: 6, baseMs: 200, capMs: 10_000 },
     sharedProbes: new SharedProbes(),
   };

@@ -239,14 +239,15 @@ export interface Databases {
   /** The address of our database without a pooler. */
   readonly directUrl: string;
   readonly sourceUrl: string;
-  readonly embedded: boolean;
   /** The role in `sourceUrl`, if this process keeps it up to date. */
   readonly sourceRole: Pick<SourceRole, 'name' | 'password'> | null;
+  /** Publishes the address of this service to a second one on the same data folder. */
+  publish(address: string): Promise<void>;
   /** Stops what was started here. */
   stop(): Promise<void>;
 }
 
-/** Uses DATABASE_URL. Without it, uses the embedded PostgreSQL and starts it if necessary. */
+/** Uses DATABASE_URL. Without it, starts the embedded PostgreSQL. @throws StartError if another process owns that */
 export async function openDatabases(
   config: Config,
   log: (message: string) => void,
@@ -258,8 +259,8 @@ export async function openDatabases(
       url,
       directUrl,
       sourceUrl: config.SOURCE_DATABASE_URL ?? directUrl,
-      embedded: false,
       sourceRole: null,
+      publish: async () => {},
       stop: async () => {},
     };
   }
@@ -274,7 +275,7 @@ export async function openDatabases(
     url: postgres.url,
     directUrl: postgres.url,
     sourceUrl: config.SOURCE_DATABASE_URL ?? postgres.sourceUrl,
-    embedded: true,
+    publish: (address) => postgres.publish(address),
     sourceRole: config.SOURCE_DATABASE_URL === null ? postgres.sourceRole : null,
     stop: () => postgres.stop(),
   };

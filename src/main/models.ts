@@ -69,8 +69,6 @@ export function joinSources(
       ...addressNamesOf(first),
       allowUnsettledStandby: config.ALLOW_UNSETTLED_STANDBY,
       plan: planModels(inside),
-      lockWaitMs: config.SOURCE_LOCK_WAIT_SECONDS * 1_000,
-      snapshotMs: config.MAX_SNAPSHOT_HOURS * 3_600_000,
       settleTimeoutMs: config.SETTLE_TIMEOUT_SECONDS * 1_000,
       maxRowBytes: maxRowMib(config) * 2 ** 20,
       onSettleLook: () => onSettleLook(first.model.name),

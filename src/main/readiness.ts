@@ -8,7 +8,7 @@ import {
   checkReadiness,
   type Readiness,
 } from '../service/use-cases/installation/check-readiness.ts';
-import { findTemporaryFault } from './check-temporary-folder.ts';
+import { findTemporaryFault } from './check-folders.ts';
 import type { Foundation } from './foundation.ts';
 
 /**

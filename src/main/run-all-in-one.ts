@@ -1,12 +1,10 @@
 import { allowQuickstartS3, reopenQuickstartS3 } from '../clients/quickstart/remembered-s3.ts';
 import { startApi } from './api-process.ts';
-import { claimDataFolder } from './claim-data-folder.ts';
 import { readConfigOrExit, runProcess } from './run-process.ts';
 import { startWorker } from './worker-process.ts';
 
 const config = await allowQuickstartS3(readConfigOrExit('sluice'));
 await runProcess('sluice', config, config.PORT, async (foundation, keep) => {
-  const running = keep(await claimDataFolder(foundation));
   const s3 = await reopenQuickstartS3(config).catch((error: unknown) => {
     foundation.logger.warn({ err: error }, "the quickstart's S3 could not be started again");
     return null;
@@ -14,6 +12,6 @@ await runProcess('sluice', config, config.PORT, async (foundation, keep) => {
   if (s3) keep({ close: () => s3.stop() });
   keep(await startWorker(foundation));
   const api = keep(await startApi(foundation));
-  await running.publish(api.address);
+  await foundation.databases.publish(api.address);
   process.stdout.write(`ready ${api.address}\n`);
 });

@@ -11,7 +11,7 @@ import { destinationContextOf, joinConnectors } from './connectors.ts';
 import { openSecretBox } from './encryption-keys.ts';
 import { joinSources, loadModels } from './models.ts';
 import { policyOf } from './policy.ts';
-import { growYoungGeneration } from '../service/admission/tune-garbage-collection.ts';
+import { growYoungGeneration } from '../service/admission/process-memory.ts';
 
 /** One run needs few: its writes and its log. Its worker sends the heartbeat. */
 const maxConnections = 4;

@@ -4,7 +4,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { isatty } from 'node:tty';
 import closeWithGrace from 'close-with-grace';
 import { type Config, ConfigError, readConfig } from '../foundation/config/config.ts';
-import { findStruckSettings } from '../foundation/config/struck-settings.ts';
 import { findUnknownSettings } from '../foundation/config/unknown-settings.ts';
 import { createLogger } from '../foundation/telemetry/logger.ts';
 import { checkReadiness } from '../service/use-cases/installation/check-readiness.ts';
@@ -12,7 +11,7 @@ import { QueueSchemaError } from '../state/queue/postgres-backend.ts';
 import { ServerError } from '../state/store/database/check-server.ts';
 import { SchemaError } from '../state/store/database/migrate.ts';
 import { PoolerError } from '../state/store/database/sessions.ts';
-import { findFileRootFault } from './check-file-root.ts';
+import { findFileRootFault } from './check-folders.ts';
 import { findTightLimits } from './connections.ts';
 import { explainStart } from './explain-start.ts';
 import { type Foundation, openFoundation } from './foundation.ts';
@@ -50,7 +49,6 @@ export async function runProcess(
     for (const part of parts.splice(0).toReversed()) await part.close();
   };
   const logger = createLogger(config.LOG_LEVEL, { role });
-  for (const sentence of findStruckSettings()) logger.warn(sentence);
   for (const { name, nearest } of findUnknownSettings()) {
     const remedy = nearest === null ? 'docs/configuration.md has all' : `Did you mean ${nearest}?`;
     logger.warn(`${name} is not a setting. ${remedy}`);

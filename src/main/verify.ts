@@ -12,7 +12,7 @@ import {
   readDestinationVersion,
   type VerifiedExport,
 } from '../state/store/intervals/verify-queries.ts';
-import { freeBuffers } from '../service/admission/tune-garbage-collection.ts';
+import { freeBuffers } from '../service/admission/process-memory.ts';
 import { openChain } from '../service/use-cases/transformations/open-chain.ts';
 import type { StrayPlace } from '../service/verify/find-strays.ts';
 import { folderOf, type Places } from '../service/verify/places.ts';
@@ -21,8 +21,8 @@ import type { RenderAgain } from '../service/verify/verified-interval.ts';
 import {
   type OpenedExport,
   type VerifyAll,
-  type VerifyReport,
   verifyExports,
+  type VerifyReport,
 } from '../service/verify/verify-exports.ts';
 import type { Connectors } from '../service/worker/connectors.ts';
 import {

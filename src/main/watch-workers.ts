@@ -3,7 +3,7 @@ import { NotificationCourier } from '../service/worker/notification-courier.ts';
 import { checkDeadlines } from '../service/use-cases/deadlines/check-deadlines.ts';
 import { checkLateness } from '../state/store/exports/lateness.ts';
 import { countWaiting } from '../state/store/runs/outbox.ts';
-import { endAlarm, raiseAlarm } from '../state/store/notifications/installation-alarms.ts';
+import { endAlarm, raiseAlarm } from '../state/store/notifications/group-events.ts';
 import { sumCapacity } from '../state/store/runs/workers.ts';
 import type { Foundation } from './foundation.ts';
 

@@ -20,7 +20,6 @@ const production = {
   UPLOAD_STALL_SECONDS: '30',
   MIN_INTERVAL_MINUTES: '5',
   RATE_LIMIT_PER_MINUTE: '480',
-  RATE_LIMIT_PER_HOUR: '100000',
   WORKER_MEMORY_MB: String(workerMemoryMb),
   WORKER_CONCURRENCY: '4',
   LOG_LEVEL: 'info',

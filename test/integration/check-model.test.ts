@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { readConfig } from '../../src/foundation/config/config.ts';
 import type { Model } from '../../src/foundation/domain/model.ts';
-import { checkModels } from '../../src/main/check-models.ts';
+import { checkModels } from '../../src/clients/cli/check-models.ts';
 import { checkModel } from '../../src/rows/sources/index.ts';
 import { createEmptyDatabase, type TestDatabase } from '../support/database.ts';
 

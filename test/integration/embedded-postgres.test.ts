@@ -33,7 +33,7 @@ beforeAll(async () => {
   dataDir = await mkdtemp(path.join(tmpdir(), 'sluice-embedded-'));
 });
 afterAll(async () => {
-  if (await findEmbeddedPostgres(dataDir)) await (await start()).stop();
+  await start().then((server) => server.stop());
   await rm(dataDir, { recursive: true, force: true });
 });
 
@@ -46,7 +46,7 @@ function startLauncher(folder: string): TestProcess {
   const script = `
     const { startEmbeddedPostgres } = await import(${JSON.stringify(module)});
     const server = await startEmbeddedPostgres(${JSON.stringify({ dataDir: folder, settings })});
-    console.log('adopted ' + server.adopted);
+    console.log('started');
     setInterval(() => {}, 1000);`;
   return startProcess(process.execPath, ['--input-type=module', '-e', script]);
 }
@@ -65,7 +65,6 @@ async function query(url: string, text: string): Promise<Record<string, unknown>
 describe('the embedded PostgreSQL', () => {
   it('starts in an empty folder, on loopback only, behind a password', async () => {
     const server = await start();
-    expect(server.adopted).toBe(false);
     const [row] = await query(
       server.url,
       `SELECT current_database() AS name, current_setting('listen_addresses') AS address,
@@ -87,16 +86,16 @@ describe('the embedded PostgreSQL', () => {
     expect(await findEmbeddedPostgres(dataDir)).toBeNull();
   });
 
-  it('serves a second start in the same folder, until the last user stops', async () => {
+  it('refuses a second start in the same folder, and names the address of the first', async () => {
     const first = await start();
-    const second = await start();
-    expect([first.adopted, second.adopted]).toEqual([false, true]);
-    expect(second.url).toBe(first.url);
+    await expect(start()).rejects.toThrow(
+      `another process of Sluice uses it (on ${dataDir}). Use that one, stop it first, or set another SLUICE_DATA_DIR.`,
+    );
+    await first.publish('http://127.0.0.1:4321');
+    await expect(start()).rejects.toThrow('already running at http://127.0.0.1:4321');
     await query(first.url, 'CREATE TABLE kept AS SELECT 1 AS n');
     await first.stop();
     await first.stop();
-    expect(await findEmbeddedPostgres(dataDir)).toBe(second.url);
-    await second.stop();
     expect(await findEmbeddedPostgres(dataDir)).toBeNull();
   });
 
@@ -118,14 +117,14 @@ describe('the embedded PostgreSQL', () => {
     occupant.close();
   });
 
-  it('is adopted, and stopped in the end, after its launcher was killed', async () => {
+  it('is taken over, and stopped in the end, after its launcher was killed', async () => {
     const launcher = startLauncher(dataDir);
-    await launcher.waitForLine(/^adopted false/);
+    await launcher.waitForLine(/^started/);
     launcher.kill('SIGKILL');
     await launcher.waitForExit();
-    const orphan = await findEmbeddedPostgres(dataDir);
+    const orphan = await readServerPid();
     const server = await start();
-    expect(server).toMatchObject({ adopted: true, url: orphan });
+    expect(await readServerPid()).toBe(orphan);
     await server.stop();
     expect(await findEmbeddedPostgres(dataDir)).toBeNull();
   });
@@ -133,12 +132,13 @@ describe('the embedded PostgreSQL', () => {
   it('recovers after the server itself was killed', async () => {
     const crashed = await start();
     await query(crashed.url, 'INSERT INTO kept VALUES (2)');
-    process.kill(await readServerPid(), 'SIGKILL');
+    const killed = await readServerPid();
+    process.kill(killed, 'SIGKILL');
+    await crashed.stop();
     const server = await start();
-    expect(server.adopted).toBe(false);
+    expect(await readServerPid()).not.toBe(killed);
     expect(await query(server.url, 'SELECT n FROM kept ORDER BY n')).toEqual([{ n: 1 }, { n: 2 }]);
     await server.stop();
-    await crashed.stop();
   });
 
   it('starts over a postmaster.pid whose number is now a foreign process', async () => {
@@ -152,38 +152,28 @@ describe('the embedded PostgreSQL', () => {
     foreign.kill('SIGKILL');
   });
 
-  it('goes on for the other user although that one lost its connection for a moment', async () => {
+  it('refuses a second start also after the first one lost its connection', async () => {
     const first = await start();
-    const second = await start();
-    const marks = () =>
-      query(
-        first.url,
-        `SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock' AND granted`,
-      );
-    const lost = (await marks()).map(({ pid }) => pid);
-    expect(lost).toHaveLength(2);
+    const marks = async () =>
+      (
+        await query(
+          first.url,
+          `SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND granted`,
+        )
+      ).map(({ pid }) => pid);
+    const lost = await marks();
+    expect(lost).toHaveLength(1);
     await query(first.url, `SELECT pg_terminate_backend(pid) FROM unnest('{${lost}}'::int[]) pid`);
-    const message = 'both have marked the server anew';
+    const message = 'it has marked the server anew';
     await until(
       async () => {
-        const now = (await marks()).map(({ pid }) => pid);
-        return now.length === 2 && !now.some((pid) => lost.includes(pid));
+        const now = await marks();
+        return now.length === 1 && !now.some((pid) => lost.includes(pid));
       },
       { message },
     );
+    await expect(start()).rejects.toThrow('another process of Sluice uses it');
     await first.stop();
-    expect(await findEmbeddedPostgres(dataDir)).toBe(second.url);
-    await second.stop();
-  });
-
-  it('is there for a start that meets the stop of the last user', async () => {
-    let server = await start();
-    for (let round = 0; round < 5; round++) {
-      const [, next] = await Promise.all([server.stop(), start()]);
-      expect(await query(next.url, 'SELECT 1 AS one')).toEqual([{ one: 1 }]);
-      server = next;
-    }
-    await server.stop();
   });
 
   it('refuses data of another major version', async () => {
@@ -202,7 +192,7 @@ describe('a first start', () => {
   afterAll(() => rm(fresh, { recursive: true, force: true }));
 
   it.runIf(isNightly)(
-    'that was killed in the middle is cleared and done anew, by two at once',
+    'that was killed in the middle is cleared and done anew, by one of two at once',
     async () => {
       const launcher = startLauncher(fresh);
       const folder = path.join(fresh, 'postgres');
@@ -215,13 +205,12 @@ describe('a first start', () => {
       await launcher.waitForExit();
       expect(await findEmbeddedPostgres(fresh)).toBeNull();
 
-      const servers = await Promise.all(
+      const servers = await Promise.allSettled(
         [1, 2].map(() => startEmbeddedPostgres({ dataDir: fresh, settings })),
       );
-      expect(servers.map((server) => server.adopted).sort()).toEqual([false, true]);
-      expect(servers[0]?.url).toBe(servers[1]?.url);
+      expect(servers.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
       expect(await findUnfinished()).toEqual([]);
-      await Promise.all(servers.map((server) => server.stop()));
+      for (const each of servers) if (each.status === 'fulfilled') await each.value.stop();
       expect(await findEmbeddedPostgres(fresh)).toBeNull();
     },
   );

@@ -262,8 +262,8 @@ export const mutants = [
   {
     name: 'completions: a group waits for a run that another transaction has locked',
     file: 'src/state/store/runs/completions.ts',
-    find: 'r.id = asked.run_id for no key update skip locked) run',
-    replace: 'r.id = asked.run_id) run',
+    find: 'r.id = asked.run_id for no key update skip locked) run\n)',
+    replace: 'r.id = asked.run_id) run\n)',
     test: `${store}/shared-records.test.ts`,
   },
   {
@@ -282,9 +282,9 @@ export const mutants = [
   },
   {
     name: 'attempt steps: a lost lease begins to commit',
-    file: 'src/state/store/runs/attempt-steps.ts',
-    find: 'where runs.id = free.run_id and runs.fence = free.fence and',
-    replace: 'where runs.id = free.run_id and',
+    file: 'src/state/store/runs/completions.ts',
+    find: 'from free where runs.id = free.run_id and runs.fence = free.fence and',
+    replace: 'from free where runs.id = free.run_id and',
     test: `${store}/shared-records.test.ts`,
   },
   {

@@ -44,7 +44,7 @@ const readers: Readonly<Record<string, string>> = {
   // Requests: 1 MiB.
   'service/api/capabilities/routes.ts': 'names compressions only',
   'service/api/hooks/idempotency.ts': 'answers of our own',
-  'service/api/hooks/json-body.ts': 'bodies of requests: api/validation/json-bounds.ts',
+  'service/api/hooks/read-body.ts': 'bodies of requests: api/validation/json-bounds.ts',
   'service/api/lists/cursors.ts': 'cursors: part of an address',
   'service/api/logs/tail.ts': 'cursors: part of an address',
   'service/api/transformations/input.ts': 'a config: api/validation/json-bounds.ts',

@@ -11,8 +11,7 @@ import {
 } from '../../src/state/store/files/upload-places.ts';
 import { cancelRuns } from '../../src/state/store/runs/runs.ts';
 import { type GuardedEnd, WorkGuard } from '../../src/service/use-cases/work-guard.ts';
-import type { SweepOptions } from '../../src/service/worker/collect-by-team.ts';
-import { collectUploads } from '../../src/service/worker/collect-uploads.ts';
+import { collectUploads, type SweepOptions } from '../../src/service/worker/collect-uploads.ts';
 import { contextWith } from '../conformance/destination-suite.ts';
 import { type HostileStore, sendXml, startHostileStore } from '../support/hostile-store.ts';
 import {

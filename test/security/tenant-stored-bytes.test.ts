@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { countStoredBytes } from '../../src/state/store/tenants/stored-bytes.ts';
-import { PluginLines } from '../../src/service/worker/plugin-lines.ts';
+import { countStoredBytes } from '../../src/state/store/tenants/budgets.ts';
+import { PluginLines } from '../../src/service/worker/run-ports.ts';
 import type { ApiAnswer, ApiClient } from '../support/api-client.ts';
 import { type ApiUnderTest, startApiBeside, startApiUnderTest } from '../support/api-under-test.ts';
 import { exportBody, s3 } from '../support/batch-export-bodies.ts';
@@ -69,7 +69,7 @@ describe('what an organization stores in a day', () => {
       const others = pick(two, 0).client.withKey(other.key);
       expect((await others.post(`${other.path}/batch_exports`, large())).status).toBe(201);
       await api.db.query(
-        `update stored_bytes set day_started_at = day_started_at - interval '25 hours' where organization_id = $1`,
+        `update used_budgets set began_at = began_at - interval '25 hours' where owner = $1`,
         [tenant.organizationId],
       );
       const third = await beside();

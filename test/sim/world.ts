@@ -14,7 +14,7 @@ import { listRunningBackfills } from '../../src/state/store/exports/backfills.ts
 import { findBatchExport } from '../../src/state/store/exports/exports.ts';
 import type { Lease } from '../../src/state/store/runs/lease.ts';
 import { renewLeases, sweepExpiredLeases } from '../../src/state/store/runs/leases.ts';
-import { findRunNeeds } from '../../src/state/store/runs/run-needs.ts';
+import { findRunNeeds } from '../../src/state/store/runs/outbox.ts';
 import { findRun } from '../../src/state/store/runs/runs.ts';
 import { reportWorker } from '../../src/state/store/runs/workers.ts';
 import { startBackfill } from '../../src/service/use-cases/backfills/start-backfill.ts';
@@ -33,7 +33,7 @@ import { SlowExports } from '../../src/service/use-cases/runs/slow-exports.ts';
 import { advanceBackfill, claimRun } from '../support/run-verbs.ts';
 import { WorkGuard } from '../../src/service/use-cases/work-guard.ts';
 import { storeExport } from '../support/store-export.ts';
-import { type Attempt, type Bucket, begun, keyOf, takeStep } from './attempt.ts';
+import { type Attempt, begun, type Bucket, keyOf, takeStep } from './attempt.ts';
 import { type Defect, type FaultyDatabase, type Outcome, Unheard } from './faulty-database.ts';
 import {
   changeSource,

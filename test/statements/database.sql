@@ -119,28 +119,11 @@ delete from runs where id = any (array(
                    and newer.generation > r.generation))
       limit 5000)) returning 1;
 
--- database/retention.ts deleteForgottenReceipts
--- takes $1 double precision
--- gives ?column? integer
-delete from receipts where ctid = any (array(
-     select c.ctid from batch_exports e, lateral (
-         -- Without the limit the planner may read the receipts of all exports.
-         select ctid from receipts where export_id = e.id limit 5000) as c
-      where e.deleted_at < now() - $1 * interval '1 day' limit 5000)) returning 1;
-
 -- database/retention.ts deleteForgottenExports
 -- takes $1 double precision
 -- gives ?column? integer
-with forgotten as (
-     select e.id from batch_exports e
-      where e.deleted_at < now() - $1 * interval '1 day'
-        and not exists (select 1 from runs r where r.export_id = e.id)
-        and not exists (select 1 from ticks t where t.export_id = e.id)
-      limit 5000
-   ), backfilled as (
-     delete from backfills where export_id in (select id from forgotten)
-   )
-   delete from batch_exports where id in (select id from forgotten) returning 1;
+delete from batch_exports where id = any (array(
+     select e.id from batch_exports e where e.deleted_at < now() - $1 * interval '1 day' limit 10)) returning 1;
 
 -- database/retention.ts deleteOldStepVersions
 -- takes $1 double precision

@@ -293,52 +293,6 @@ select avg(newest.records_total_count)::float8 as average
        from (select records_total_count from runs
               where export_id = $1 and status = 'Completed' order by created_at desc, id desc limit 100) as newest;
 
--- exports/export-details.ts details, findExportDetails
--- takes $1 text
--- gives exportId uuid, teamId integer, holes bigint, health text, healing jsonb, holesSince bigint, unsettledFrom bigint, failure text, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone
-select e.id as "exportId", e.team_id as "teamId", h.count as holes, case
-  when e.paused and e.paused_reason is null then 'paused'
-  when e.failing_since is not null then 'failing'
-  when e.paused then 'paused'
-  when e.late_since is not null then 'late'
-  when h.count > 0 then 'incomplete'
-  else 'fine' end as health,
-  (select case when count(*) > 0 then jsonb_build_object('intervals', count(*), 'since', api_time(min(x.heals_since)),
-    'until', api_time(min(x.heals_since) + e.heal_for_hours * interval '1 hour'),
-    'code', coalesce(e.failing_code, (select r.error_code from runs r where r.export_id = e.id and r.error_code is not null
-       and r.status in ('Failed', 'FailedRetryable') order by r.created_at desc, r.id desc limit 1)),
-    'nextProbeAt', case when ((e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.json_too_deep', 'source.rows_missing'), false)))) and not (select d.disabled_at is not null or (select o.disabled_at is not null from organizations o where o.id = d.organization_id)
-  from projects d where d.id = e.team_id)) then api_time(min(x.next_try_at)) end) end
-   from (select h.heals_since, greatest(h.next_try_at, e.heal_after, clock_timestamp()) as next_try_at from holes h
-          where h.export_id = e.id and h.heals_since is not null order by h.data_interval_start limit 1000) x) as healing, floor(extract(epoch from h.since) * 1000)::bigint as "holesSince", floor(extract(epoch from u.start) * 1000)::bigint as "unsettledFrom", failed.latest_error as failure, newest.*
-  from batch_exports e
-     cross join lateral (select count(*) as count, min(data_interval_start) as since from (
-       select h.data_interval_start from missing_intervals h
-        where h.export_id = e.id order by h.data_interval_start limit 1000) as counted) as h
-     left join lateral (
-       select c.data_interval_start as start from receipts c
-        where c.export_id = e.id and not c.settled and not exists (select from accepted_intervals x where x.export_id = c.export_id
-     and x.data_interval_start = c.data_interval_start and x.data_interval_end = c.data_interval_end and true)
-        order by c.data_interval_start limit 1) as u on true
-  left join lateral (select f.latest_error from ((select r.created_at, r.latest_error from runs r
-       where e.failing_since is not null and r.export_id = e.id and r.status = 'Failed' order by r.created_at desc, r.id desc limit 1) union all (select r.created_at, r.latest_error from runs r
-       where e.failing_since is not null and r.export_id = e.id and r.status = 'FailedRetryable' order by r.created_at desc, r.id desc limit 1)) as f
-                      order by f.created_at desc limit 1) as failed on true
-  left join lateral (select r.id, r.backfill_id as "backfillId", r.purpose, r.status,
-  r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt, r.faults,
-  case when r.status in ('Starting', 'Running') then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
-  case when r.status in ('Starting', 'Running') then (select o.waits_for -> 'blockers' from outbox o where o.run_id = r.id) end as "waitsFor",
-  r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
-  r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
-  r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError",
-  r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
-    and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
-    and c.committed_at > r.finished_at) as superseded,
-  r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt",
-  r.last_updated_at as "lastUpdatedAt" from runs r where r.export_id = e.id
-                      order by r.created_at desc, r.id desc limit 10) as newest on true
- where e.id = any ((select $1)::uuid[]);
-
 -- exports/export-health.ts readExportHealth
 -- takes $1 text[]
 -- gives troubled jsonb, pausedBySluice jsonb, missingIntervals jsonb, pausedByPerson integer, pausedByOperator integer, worstLagSeconds double precision, longestLateSeconds double precision, waitingNotifications integer, oldestDueNotificationSeconds double precision, overdue jsonb, atRisk integer, healing integer, failingTargets integer
@@ -705,6 +659,52 @@ with wanted as materialized (select p.id, p.name from projects p where p.organiz
        select p.id, p.name, coalesce(c.failing, 0) as failing, coalesce(c.late, 0) as late, coalesce(c.incomplete, 0) as incomplete, coalesce(c.paused, 0) as paused, coalesce(c.fine, 0) as fine
          from wanted p left join counts c on c.team_id = p.id order by coalesce(c.failing, 0) asc, coalesce(c.late, 0) asc, coalesce(c.incomplete, 0) asc, coalesce(c.paused, 0) asc, p.id limit $3 offset $4;
 
+-- exports/export-lists.ts details, findExportDetails
+-- takes $1 text
+-- gives exportId uuid, teamId integer, holes bigint, health text, healing jsonb, holesSince bigint, unsettledFrom bigint, failure text, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone
+select e.id as "exportId", e.team_id as "teamId", h.count as holes, case
+  when e.paused and e.paused_reason is null then 'paused'
+  when e.failing_since is not null then 'failing'
+  when e.paused then 'paused'
+  when e.late_since is not null then 'late'
+  when h.count > 0 then 'incomplete'
+  else 'fine' end as health,
+  (select case when count(*) > 0 then jsonb_build_object('intervals', count(*), 'since', api_time(min(x.heals_since)),
+    'until', api_time(min(x.heals_since) + e.heal_for_hours * interval '1 hour'),
+    'code', coalesce(e.failing_code, (select r.error_code from runs r where r.export_id = e.id and r.error_code is not null
+       and r.status in ('Failed', 'FailedRetryable') order by r.created_at desc, r.id desc limit 1)),
+    'nextProbeAt', case when ((e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.json_too_deep', 'source.rows_missing'), false)))) and not (select d.disabled_at is not null or (select o.disabled_at is not null from organizations o where o.id = d.organization_id)
+  from projects d where d.id = e.team_id)) then api_time(min(x.next_try_at)) end) end
+   from (select h.heals_since, greatest(h.next_try_at, e.heal_after, clock_timestamp()) as next_try_at from holes h
+          where h.export_id = e.id and h.heals_since is not null order by h.data_interval_start limit 1000) x) as healing, floor(extract(epoch from h.since) * 1000)::bigint as "holesSince", floor(extract(epoch from u.start) * 1000)::bigint as "unsettledFrom", failed.latest_error as failure, newest.*
+  from batch_exports e
+     cross join lateral (select count(*) as count, min(data_interval_start) as since from (
+       select h.data_interval_start from missing_intervals h
+        where h.export_id = e.id order by h.data_interval_start limit 1000) as counted) as h
+     left join lateral (
+       select c.data_interval_start as start from receipts c
+        where c.export_id = e.id and not c.settled and not exists (select from accepted_intervals x where x.export_id = c.export_id
+     and x.data_interval_start = c.data_interval_start and x.data_interval_end = c.data_interval_end and true)
+        order by c.data_interval_start limit 1) as u on true
+  left join lateral (select f.latest_error from ((select r.created_at, r.latest_error from runs r
+       where e.failing_since is not null and r.export_id = e.id and r.status = 'Failed' order by r.created_at desc, r.id desc limit 1) union all (select r.created_at, r.latest_error from runs r
+       where e.failing_since is not null and r.export_id = e.id and r.status = 'FailedRetryable' order by r.created_at desc, r.id desc limit 1)) as f
+                      order by f.created_at desc limit 1) as failed on true
+  left join lateral (select r.id, r.backfill_id as "backfillId", r.purpose, r.status,
+  r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt, r.faults,
+  case when r.status in ('Starting', 'Running') then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
+  case when r.status in ('Starting', 'Running') then (select o.waits_for -> 'blockers' from outbox o where o.run_id = r.id) end as "waitsFor",
+  r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
+  r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
+  r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError",
+  r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
+    and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
+    and c.committed_at > r.finished_at) as superseded,
+  r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt",
+  r.last_updated_at as "lastUpdatedAt" from runs r where r.export_id = e.id
+                      order by r.created_at desc, r.id desc limit 10) as newest on true
+ where e.id = any ((select $1)::uuid[]);
+
 -- exports/exports.ts updating, updateBatchExport
 -- takes $1 uuid, $2 text, $3 jsonb, $4 bytea, $5 jsonb, $6 text, $7 text, $8 smallint, $9 smallint, $10 text, $11 jsonb, $12 jsonb, $13 boolean, $14 boolean, $15 timestamp with time zone, $16 text, $17 text, $18 timestamp with time zone, $19 timestamp with time zone, $20 jsonb, $21 timestamp with time zone, $22 integer, $23 text, $24 integer, $25 integer, $26 uuid, $27 integer, $28 text, $29 text, $30 text, $31 uuid, $32 jsonb
 -- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
@@ -887,6 +887,12 @@ select e.id from batch_exports e join projects p on p.id = e.team_id
         and case when $3::text is null then not e.paused else e.paused and e.paused_code = $3 end
       order by e.id;
 
+-- exports/exports.ts endPause
+-- takes $1 uuid, $2 jsonb, $3 timestamp with time zone
+update batch_exports set paused = false, paused_reason = null, paused_code = null, failure_streak = 0, schedule = $2, next_tick_at = $3,
+            last_updated_at = clock_timestamp()
+      where id = $1;
+
 -- exports/first-day.ts readInstallationState
 -- gives organizations integer, projects integer, operatorKeys integer, targets integer, reachedTargets integer, workers integer, activeExports integer
 select (select count(*) from organizations where closed_at is null and id <> '00000000-0000-0000-0000-000000000000')::int as organizations,
@@ -986,6 +992,12 @@ with page as materialized (
      select l.team_id as "teamId", l.export_id as "exportId", l.run_id as "runId", l.timestamp, l.level, l.message
        from page join log_entries l using (id) order by l.id desc;
 
+-- exports/log-entries.ts countQuotes
+-- takes $1 uuid, $2 text
+-- gives count bigint
+select (select count(*) from log_entries where export_id = $1 and message ~ $2)
+          + (select count(*) from runs where export_id = $1 and latest_error ~ $2) as count;
+
 -- exports/log-tail.ts newest, findLogTail
 -- takes $1 uuid, $2 uuid, $3 bigint
 -- gives oldest text, upcoming bigint, id bigint, teamId integer, exportId uuid, runId uuid, timestamp timestamp with time zone, level text, message text
@@ -1006,15 +1018,3 @@ with page as materialized (
         from pg_current_snapshot() as snapshot) as s
     left join lateral (select l.id, l.team_id as "teamId", l.export_id as "exportId", l.run_id as "runId", l.timestamp, l.level, l.message from log_entries l
      where l.export_id = $1 and l.run_id = $2 and s.upcoming - ((s.upcoming - l.xmin::text::bigint) & 4294967295) >= $4::bigint and l.id > $5::bigint order by l.id limit $3) as l on true order by l.id;
-
--- exports/pauses.ts endPause
--- takes $1 uuid, $2 jsonb, $3 timestamp with time zone
-update batch_exports set paused = false, paused_reason = null, paused_code = null, failure_streak = 0, schedule = $2, next_tick_at = $3,
-            last_updated_at = clock_timestamp()
-      where id = $1;
-
--- exports/quoted-values.ts countQuotes
--- takes $1 uuid, $2 text
--- gives count bigint
-select (select count(*) from log_entries where export_id = $1 and message ~ $2)
-          + (select count(*) from runs where export_id = $1 and latest_error ~ $2) as count;

@@ -1,19 +1,3 @@
--- intervals/commit-facts.ts findCommit
--- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone, $4 double precision
--- gives isWhole boolean, isChanged boolean, snapshot text, rowsRead bigint, isLookedAt boolean, waitsFor text, isAccepted boolean
-select r.purpose = 'whole' and r.records_total_count - r.records_dropped = c.rows + (select coalesce(sum((f ->> 'rows')::bigint), 0) from jsonb_array_elements(c.rejected_files) f) as "isWhole",
-            r.purpose <> 'whole' as "isChanged", case r.purpose when 'whole' then r.snapshot end as snapshot,
-            coalesce(r.records_total_count, 0) as "rowsRead",
-            not c.settled or c.data_interval_end > now() - $4 * interval '1 hour' as "isLookedAt",
-            case when c.late_rows_wait is not null and not exists (
-  select from accepted_intervals a where a.export_id = c.export_id and a.data_interval_start = c.data_interval_start
-     and a.data_interval_end = c.data_interval_end and a.accepted_at >= c.pending_checked_at) then c.late_rows_wait end as "waitsFor",
-            c.late_rows_wait is not null and not (c.late_rows_wait is not null and not exists (
-  select from accepted_intervals a where a.export_id = c.export_id and a.data_interval_start = c.data_interval_start
-     and a.data_interval_end = c.data_interval_end and a.accepted_at >= c.pending_checked_at)) as "isAccepted"
-       from receipts c join runs r on r.id = c.run_id
-      where c.export_id = $1 and c.data_interval_start = $2 and c.data_interval_end = $3;
-
 -- intervals/coverage.ts findCoverage
 -- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone
 -- gives state text, start bigint, end bigint, before bigint, opens boolean
@@ -138,22 +122,6 @@ with accepted as (
      select $1, interval_start, interval_end from accepted
      on conflict (export_id, data_interval_start, data_interval_end) do update set accepted_at = now();
 
--- intervals/decided-intervals.ts findDecidedIntervals
--- takes $1 uuid, $2 timestamp with time zone[], $3 timestamp with time zone[]
--- gives start bigint, end bigint
-with spans as materialized (
-       select * from unnest($2::timestamptz[], $3::timestamptz[]) as s (span_start, span_end)
-     )
-     select floor(extract(epoch from data_interval_start) * 1000)::bigint as start, floor(extract(epoch from data_interval_end) * 1000)::bigint as "end"
-       from (select 0 as rank, f.data_interval_start, f.data_interval_end from spans s, receipts f
-             where f.export_id = $1 and f.data_interval_start >= s.span_start and f.data_interval_start < s.span_end and true union all select 1 as rank, f.data_interval_start, f.data_interval_end from spans s, runs f
-             where f.export_id = $1 and f.data_interval_start >= s.span_start and f.data_interval_start < s.span_end and status in ('Starting', 'Running') union all select 2 as rank, f.data_interval_start, f.data_interval_end from spans s, ticks f
-             where f.export_id = $1 and f.data_interval_start >= s.span_start and f.data_interval_start < s.span_end and true union all select 3 as rank, f.data_interval_start, f.data_interval_end from spans s, accepted_intervals f
-             where f.export_id = $1 and f.data_interval_start >= s.span_start and f.data_interval_start < s.span_end and true union all select 4 as rank, f.data_interval_start, f.data_interval_end from spans s, runs f
-             where f.export_id = $1 and f.data_interval_start >= s.span_start and f.data_interval_start < s.span_end and finished_at is not null union all select 5 as rank, f.data_interval_start, f.data_interval_end from spans s, holes f
-             where f.export_id = $1 and f.data_interval_start >= s.span_start and f.data_interval_start < s.span_end and true) as decided group by data_interval_start, data_interval_end
-      order by min(rank), data_interval_start;
-
 -- intervals/gaps.ts findGaps
 -- takes $1 uuid, $2 timestamp with time zone
 -- gives start bigint, end bigint
@@ -181,6 +149,22 @@ select floor(extract(epoch from g.start) * 1000)::bigint as start, floor(extract
      (select max(least(b.end_at, s.at)) from backfills b where b.export_id = $1 and b.status = 'Running' and b.reprocess <> 'missing' and b.start_at < s.at)) as at) as e
    where e.at < s.at and (exists (select from receipts x where x.export_id = $1 and x.data_interval_start = s.at and true) or exists (select from runs x where x.export_id = $1 and x.data_interval_start = s.at and true) or exists (select from holes x where x.export_id = $1 and x.data_interval_start = s.at and true) or exists (select from accepted_intervals x where x.export_id = $1 and x.data_interval_start = s.at and true) or exists (select from ticks x where x.export_id = $1 and x.data_interval_start = s.at and x.fate <> 'outside_window')
      or exists (select from backfills b where b.export_id = $1 and b.status = 'Running' and b.reprocess <> 'missing' and b.start_at <= s.at and s.at < b.end_at))) as g order by g."end" desc;
+
+-- intervals/gaps.ts findDecidedIntervals
+-- takes $1 uuid, $2 timestamp with time zone[], $3 timestamp with time zone[]
+-- gives start bigint, end bigint
+with spans as materialized (
+       select * from unnest($2::timestamptz[], $3::timestamptz[]) as s (span_start, span_end)
+     )
+     select floor(extract(epoch from data_interval_start) * 1000)::bigint as start, floor(extract(epoch from data_interval_end) * 1000)::bigint as "end"
+       from (select 0 as rank, f.data_interval_start, f.data_interval_end from spans s, receipts f
+             where f.export_id = $1 and f.data_interval_start >= s.span_start and f.data_interval_start < s.span_end and true union all select 1 as rank, f.data_interval_start, f.data_interval_end from spans s, runs f
+             where f.export_id = $1 and f.data_interval_start >= s.span_start and f.data_interval_start < s.span_end and status in ('Starting', 'Running') union all select 2 as rank, f.data_interval_start, f.data_interval_end from spans s, ticks f
+             where f.export_id = $1 and f.data_interval_start >= s.span_start and f.data_interval_start < s.span_end and true union all select 3 as rank, f.data_interval_start, f.data_interval_end from spans s, accepted_intervals f
+             where f.export_id = $1 and f.data_interval_start >= s.span_start and f.data_interval_start < s.span_end and true union all select 4 as rank, f.data_interval_start, f.data_interval_end from spans s, runs f
+             where f.export_id = $1 and f.data_interval_start >= s.span_start and f.data_interval_start < s.span_end and finished_at is not null union all select 5 as rank, f.data_interval_start, f.data_interval_end from spans s, holes f
+             where f.export_id = $1 and f.data_interval_start >= s.span_start and f.data_interval_start < s.span_end and true) as decided group by data_interval_start, data_interval_end
+      order by min(rank), data_interval_start;
 
 -- intervals/high-water-mark.ts advanceHighWaterMark
 -- takes $1 uuid

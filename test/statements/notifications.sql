@@ -9,11 +9,11 @@ select notify_group($1, $2, $3, $4);
 select notify_group($1, null, $3, $4::jsonb || coalesce(
        (select jsonb_build_object('organization', jsonb_build_object('id', o.id, 'name', o.name)) from organizations o where o.id = $2), '{}'));
 
--- notifications/installation-alarms.ts raiseAlarm
+-- notifications/group-events.ts raiseAlarm
 -- takes $1 text
 insert into installation_alarms (kind) select $1 where (select coalesce(sum(capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s') = 0 on conflict do nothing;
 
--- notifications/installation-alarms.ts endAlarm
+-- notifications/group-events.ts endAlarm
 -- takes $1 text
 -- gives kind text
 delete from installation_alarms where kind = $1 returning kind;

@@ -1,49 +1,3 @@
--- runs/attempt-steps.ts beginCommitsSql, beginLockedCommit
--- is planned once
--- takes $1 jsonb, $2 double precision
--- gives runId uuid, isHeld boolean
-with asked as materialized (
-       select * from jsonb_to_recordset($1::jsonb) as a (
-         run_id uuid, fence bigint, intent jsonb, generation int, destination_version int, manifest_key text, keys text[]) limit (select 2147483647)
-     ), free as materialized (
-       select asked.* from asked
-     ), begun as (
-       update runs set committing_at = now(), commit_intent = free.intent, committing_generation = file_generation,
-              lease_expires_at = now() + $2 * interval '1 ms'
-         from free where runs.id = free.run_id and runs.fence = free.fence and runs.status not in ('Starting', 'Completed', 'Failed', 'FailedRetryable', 'Cancelled')
-       returning free.*, runs.export_id, runs.data_interval_start, runs.data_interval_end
-     ), noted as (
-       insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, uncommitted)
-       select export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, true
-         from begun, unnest(begun.keys) as key
-       on conflict (export_id, destination_version, key) do update
-          set generation = excluded.generation, manifest_key = excluded.manifest_key, uncommitted = true, noted_at = now()
-     )
-     select run_id as "runId", exists (select from begun where begun.run_id = free.run_id) as "isHeld" from free;
-
--- runs/attempt-steps.ts beginCommitsSql, beginFreeCommits
--- is planned once
--- takes $1 jsonb, $2 double precision
--- gives runId uuid, isHeld boolean
-with asked as materialized (
-       select * from jsonb_to_recordset($1::jsonb) as a (
-         run_id uuid, fence bigint, intent jsonb, generation int, destination_version int, manifest_key text, keys text[]) limit (select 2147483647)
-     ), free as materialized (
-       select asked.* from asked , lateral (select from runs r where r.id = asked.run_id for no key update skip locked) run
-     ), begun as (
-       update runs set committing_at = now(), commit_intent = free.intent, committing_generation = file_generation,
-              lease_expires_at = now() + $2 * interval '1 ms'
-         from free where runs.id = free.run_id and runs.fence = free.fence and runs.status not in ('Starting', 'Completed', 'Failed', 'FailedRetryable', 'Cancelled')
-       returning free.*, runs.export_id, runs.data_interval_start, runs.data_interval_end
-     ), noted as (
-       insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, uncommitted)
-       select export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, true
-         from begun, unnest(begun.keys) as key
-       on conflict (export_id, destination_version, key) do update
-          set generation = excluded.generation, manifest_key = excluded.manifest_key, uncommitted = true, noted_at = now()
-     )
-     select run_id as "runId", exists (select from begun where begun.run_id = free.run_id) as "isHeld" from free;
-
 -- runs/claims.ts claimSql, claimFree
 -- is planned once
 -- takes $1 uuid[], $2 text[], $3 double precision, $4 double precision
@@ -220,6 +174,52 @@ with recursive asked as materialized (
       and l.data_interval_end = free.data_interval_end and l.destination_version = free.destination_version and l.key <> all (free.named) limit 1) is true as "leavesFiles"
   from free;
 
+-- runs/completions.ts beginCommitsSql, beginLockedCommit
+-- is planned once
+-- takes $1 jsonb, $2 double precision
+-- gives runId uuid, isHeld boolean
+with asked as materialized (
+       select * from jsonb_to_recordset($1::jsonb) as a (
+         run_id uuid, fence bigint, intent jsonb, generation int, destination_version int, manifest_key text, keys text[]) limit (select 2147483647)
+     ), free as materialized (
+       select asked.* from asked
+     ), begun as (
+       update runs set committing_at = now(), commit_intent = free.intent, committing_generation = file_generation,
+              lease_expires_at = now() + $2 * interval '1 ms'
+         from free where runs.id = free.run_id and runs.fence = free.fence and runs.status not in ('Starting', 'Completed', 'Failed', 'FailedRetryable', 'Cancelled')
+       returning free.*, runs.export_id, runs.data_interval_start, runs.data_interval_end
+     ), noted as (
+       insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, uncommitted)
+       select export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, true
+         from begun, unnest(begun.keys) as key
+       on conflict (export_id, destination_version, key) do update
+          set generation = excluded.generation, manifest_key = excluded.manifest_key, uncommitted = true, noted_at = now()
+     )
+     select run_id as "runId", exists (select from begun where begun.run_id = free.run_id) as "isHeld" from free;
+
+-- runs/completions.ts beginCommitsSql, beginFreeCommits
+-- is planned once
+-- takes $1 jsonb, $2 double precision
+-- gives runId uuid, isHeld boolean
+with asked as materialized (
+       select * from jsonb_to_recordset($1::jsonb) as a (
+         run_id uuid, fence bigint, intent jsonb, generation int, destination_version int, manifest_key text, keys text[]) limit (select 2147483647)
+     ), free as materialized (
+       select asked.* from asked , lateral (select from runs r where r.id = asked.run_id for no key update skip locked) run
+     ), begun as (
+       update runs set committing_at = now(), commit_intent = free.intent, committing_generation = file_generation,
+              lease_expires_at = now() + $2 * interval '1 ms'
+         from free where runs.id = free.run_id and runs.fence = free.fence and runs.status not in ('Starting', 'Completed', 'Failed', 'FailedRetryable', 'Cancelled')
+       returning free.*, runs.export_id, runs.data_interval_start, runs.data_interval_end
+     ), noted as (
+       insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, uncommitted)
+       select export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, true
+         from begun, unnest(begun.keys) as key
+       on conflict (export_id, destination_version, key) do update
+          set generation = excluded.generation, manifest_key = excluded.manifest_key, uncommitted = true, noted_at = now()
+     )
+     select run_id as "runId", exists (select from begun where begun.run_id = free.run_id) as "isHeld" from free;
+
 -- runs/leases.ts renewLeases
 -- takes $1 uuid[], $2 bigint[], $3 double precision
 -- gives id uuid
@@ -370,17 +370,7 @@ with waiting as (
 -- gives n integer
 select count(*)::int as n from outbox where available_at <= now();
 
--- runs/run-names.ts findNamedRuns
--- takes $1 uuid[]
--- gives id uuid, exportId uuid, teamId integer, status text, error text, name text
-select r.id, r.export_id as "exportId", r.team_id as "teamId", r.status, r.latest_error as error,
-            concat_ws(' · ', o.name, e.name, to_char(r.data_interval_start at time zone 'UTC',
-              case when r.data_interval_end - r.data_interval_start >= interval '23 hours' then 'YYYY-MM-DD'
-                   when r.data_interval_start >= date_trunc('day', now(), 'UTC') then 'HH24:MI' else 'YYYY-MM-DD HH24:MI' end)) as name
-       from runs r join batch_exports e on e.id = r.export_id join projects p on p.id = r.team_id join organizations o on o.id = p.organization_id
-      where r.id = any ($1::uuid[]);
-
--- runs/run-needs.ts findRunNeeds
+-- runs/outbox.ts findRunNeeds
 -- is planned once
 -- takes $1 uuid[]
 -- gives newestEra jsonb, place jsonb, runId uuid, organizationId uuid, teamId integer, exportId uuid, purpose text, model text, interval json, beganCommit boolean, wait jsonb, type text, config jsonb, transformations boolean, small boolean, ownSteps integer, isHeldUp boolean, crashes integer
@@ -411,6 +401,16 @@ select (select to_jsonb(n) from (select e.id, e.number, e.needs_acceptance and e
             -- Limited, so that it is looked up: a plan that was made while the outbox was empty would read all of it.
             left join lateral (select * from outbox where run_id = r.id limit 1) o on true
       where r.status not in ('Completed', 'Failed', 'FailedRetryable', 'Cancelled');
+
+-- runs/run-names.ts findNamedRuns
+-- takes $1 uuid[]
+-- gives id uuid, exportId uuid, teamId integer, status text, error text, name text
+select r.id, r.export_id as "exportId", r.team_id as "teamId", r.status, r.latest_error as error,
+            concat_ws(' · ', o.name, e.name, to_char(r.data_interval_start at time zone 'UTC',
+              case when r.data_interval_end - r.data_interval_start >= interval '23 hours' then 'YYYY-MM-DD'
+                   when r.data_interval_start >= date_trunc('day', now(), 'UTC') then 'HH24:MI' else 'YYYY-MM-DD HH24:MI' end)) as name
+       from runs r join batch_exports e on e.id = r.export_id join projects p on p.id = r.team_id join organizations o on o.id = p.organization_id
+      where r.id = any ($1::uuid[]);
 
 -- runs/runs.ts findRun
 -- takes $1 uuid, $2 uuid
@@ -675,22 +675,6 @@ select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as 
   r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt",
   r.last_updated_at as "lastUpdatedAt" from ((select r.* from runs r where r.export_id = $1 and r.created_at >= $2::timestamptz and r.created_at <= now() - $3::interval and r.data_interval_start >= $4::timestamptz and r.data_interval_end <= $5::timestamptz and r.status = 'Starting' and (r.error_code is not null or r.crashes > 0) order by r.created_at desc, r.id desc limit $6) union all (select r.* from runs r where r.export_id = $1 and r.created_at >= $2::timestamptz and r.created_at <= now() - $3::interval and r.data_interval_start >= $4::timestamptz and r.data_interval_end <= $5::timestamptz and r.status = 'Running' and (r.error_code is not null or r.crashes > 0) order by r.created_at desc, r.id desc limit $6) union all (select r.* from runs r where r.export_id = $1 and r.created_at >= $2::timestamptz and r.created_at <= now() - $3::interval and r.data_interval_start >= $4::timestamptz and r.data_interval_end <= $5::timestamptz and r.status = 'Failed'  order by r.created_at desc, r.id desc limit $6)) r order by r.created_at desc, r.id desc limit $6;
 
--- runs/throughput.ts listThroughput
--- takes $1 uuid, $2 timestamp with time zone, $3 bigint
--- gives startsAt timestamp with time zone, endsAt timestamp with time zone, rows bigint, bytes bigint, runId uuid, waitedSeconds double precision, durationSeconds double precision, deliveryDelaySeconds double precision
-select c.data_interval_start as "startsAt", c.data_interval_end as "endsAt", c.rows, c.bytes, c.run_id as "runId",
-            extract(epoch from r.started_at - r.created_at)::float8 as "waitedSeconds",
-            extract(epoch from r.finished_at - r.started_at)::float8 as "durationSeconds",
-            (select extract(epoch from min(f.finished_at) - c.data_interval_end)::float8 from runs f
-              where f.export_id = $1 and f.data_interval_start = c.data_interval_start and f.data_interval_end = c.data_interval_end
-                and f.status = 'Completed' and exists (select from ticks t where t.export_id = $1 and t.fate = 'ran'
-                      and t.data_interval_start = c.data_interval_start)) as "deliveryDelaySeconds"
-       from (select data_interval_start, data_interval_end, rows, bytes, run_id from receipts
-              where export_id = $1 and data_interval_start < $2
-              order by data_interval_start desc, data_interval_end desc limit $3) c
-       left join runs r on r.id = c.run_id
-      order by c.data_interval_start, c.data_interval_end;
-
 -- runs/traceparents.ts noteTraceparent
 -- takes $1 uuid, $2 text
 update runs set traceparent = $2 where id = $1;
@@ -716,6 +700,22 @@ select o.id as "organizationId", o.name as "organizationName", sum(w.seconds)::f
        from worker_seconds w join projects p on p.id = w.team_id join organizations o on o.id = p.organization_id
       where w.hour >= date_trunc('hour', now()) - $1 * interval '1 hour'
       group by o.id order by sum(w.seconds) desc, o.id limit $2;
+
+-- runs/worker-seconds.ts listThroughput
+-- takes $1 uuid, $2 timestamp with time zone, $3 bigint
+-- gives startsAt timestamp with time zone, endsAt timestamp with time zone, rows bigint, bytes bigint, runId uuid, waitedSeconds double precision, durationSeconds double precision, deliveryDelaySeconds double precision
+select c.data_interval_start as "startsAt", c.data_interval_end as "endsAt", c.rows, c.bytes, c.run_id as "runId",
+            extract(epoch from r.started_at - r.created_at)::float8 as "waitedSeconds",
+            extract(epoch from r.finished_at - r.started_at)::float8 as "durationSeconds",
+            (select extract(epoch from min(f.finished_at) - c.data_interval_end)::float8 from runs f
+              where f.export_id = $1 and f.data_interval_start = c.data_interval_start and f.data_interval_end = c.data_interval_end
+                and f.status = 'Completed' and exists (select from ticks t where t.export_id = $1 and t.fate = 'ran'
+                      and t.data_interval_start = c.data_interval_start)) as "deliveryDelaySeconds"
+       from (select data_interval_start, data_interval_end, rows, bytes, run_id from receipts
+              where export_id = $1 and data_interval_start < $2
+              order by data_interval_start desc, data_interval_end desc limit $3) c
+       left join runs r on r.id = c.run_id
+      order by c.data_interval_start, c.data_interval_end;
 
 -- runs/workers.ts reportWorker
 -- takes $1 text, $2 integer, $3 integer, $4 integer

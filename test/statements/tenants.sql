@@ -52,6 +52,34 @@ update api_keys k set revoked_at = least(k.revoked_at, now() + $2 * interval '1 
   k.created_at as "createdAt", k.expires_at as "expiresAt",
   k.revoked_at as "revokedAt", k.last_used_at as "lastUsedAt";
 
+-- tenants/budgets.ts reserveFromBudget
+-- takes $1 uuid, $2 text[], $3 bigint[], $4 bigint, $5 double precision
+-- gives span text, granted double precision, left double precision, endsInMs double precision
+with held as materialized (
+    select * from used_budgets where owner = $1 and span = any ($2::text[]) order by span for update
+  ), current as (
+    select span, allowed, case when is_fresh then began_at else now() end as began_at,
+           allowed - case when is_fresh then used else 0 end as left
+      from unnest($2::text[], $3::bigint[]) as limits (span, allowed) join held using (span),
+           lateral (select began_at > now() - ('1 ' || span)::interval as is_fresh) age
+  ), taken as (
+    select case when min("left") < $4::bigint then 0
+                else greatest($4::bigint, ceil(min("left") * $5::float8)::bigint) end as granted from current
+  )
+  update used_budgets b set began_at = c.began_at, used = c.allowed - c.left + t.granted
+    from current c, taken t where b.owner = $1 and b.span = c.span
+  returning b.span, t.granted::float8 as granted, (c.left - t.granted)::float8 as left,
+    ceil(extract(epoch from c.began_at + ('1 ' || b.span)::interval - now()) * 1000)::float8 as "endsInMs";
+
+-- tenants/budgets.ts reserveFromBudget
+-- takes $1 uuid, $2 text[]
+insert into used_budgets (owner, span) select $1, unnest($2::text[]) on conflict do nothing;
+
+-- tenants/budgets.ts countStoredBytes
+-- takes $1 integer
+-- gives organizationId uuid
+select organization_id as "organizationId" from projects where id = $1;
+
 -- tenants/idempotency.ts lockIdempotencyKey
 -- takes $1 text
 -- gives locked boolean
@@ -127,67 +155,62 @@ select o.id, o.organization_id as "organizationId", o.team_id as "teamId", o.nam
   o.requested_at as "requestedAt", o.status, o.deleted_rows as "deletedRows", o.last_error as "lastError", o.completed_at as "completedAt" from offboardings o
       where o.organization_id = $1 and o.team_id is not distinct from $2 and o.completed_at is null;
 
--- tenants/offboardings.ts takeOffboarding
--- takes $1 double precision, $2 uuid[]
--- gives id uuid, organizationId uuid, teamId integer, status text, lease uuid, ageMs double precision
-update offboardings o set lease = gen_random_uuid(), leased_until = now() + $1 * interval '1 ms'
-      where id = (select id from offboardings where completed_at is null and (leased_until is null or leased_until < now()) and id <> all ($2::uuid[])
-                   order by leased_until nulls first, requested_at limit 1 for update skip locked)
-     returning id, organization_id as "organizationId", team_id as "teamId", status, lease,
-               greatest(0, extract(epoch from now() - requested_at) * 1000)::float8 as "ageMs";
-
--- tenants/offboardings.ts leaveOffboarding
--- takes $1 uuid, $2 uuid, $3 text
-update offboardings set leased_until = now(), last_error = $3 where id = $1 and lease = $2 and completed_at is null;
-
--- tenants/offboardings.ts moveOffboarding
--- takes $1 uuid, $2 uuid, $3 text
+-- tenants/offboardings.ts listOpenOffboardings
 -- gives id uuid
-update offboardings set status = $3,
-            deleted_by = case when $3 = 'settling' then pg_current_xact_id() else deleted_by end,
-            deleted_at = case when $3 = 'settling' then now() else deleted_at end,
-            completed_at = case when $3 = 'completed' then now() end,
-            last_error = case when $3 = 'completed' then null else last_error end
-      where id = $1 and lease = $2 and completed_at is null returning id;
+select id from offboardings where completed_at is null order by requested_at, id;
 
--- tenants/offboardings.ts countDeleted
--- takes $1 uuid, $2 uuid, $3 text, $4 bigint, $5 double precision, $6 text[]
--- gives id uuid
-update offboardings set leased_until = now() + $5 * interval '1 ms',
-            deleted_rows = case when $4::bigint = 0 then deleted_rows else deleted_rows || jsonb_build_object($3::text, coalesce((deleted_rows ->> $3)::bigint, 0) + $4::bigint) end,
-            plugin_sources = array(select distinct unnest(plugin_sources || $6::text[]))
-      where id = $1 and lease = $2 and completed_at is null returning id;
+-- tenants/offboardings.ts lockOffboarding
+set local statement_timeout = '15min';
+
+-- tenants/offboardings.ts lockOffboarding
+-- takes $1 uuid
+-- gives id uuid, organizationId uuid, teamId integer, name text, requestedBy uuid, requestedAt timestamp with time zone, status text, deletedRows jsonb, lastError text, completedAt timestamp with time zone, ageMs double precision
+select o.id, o.organization_id as "organizationId", o.team_id as "teamId", o.name, o.requested_by as "requestedBy",
+  o.requested_at as "requestedAt", o.status, o.deleted_rows as "deletedRows", o.last_error as "lastError", o.completed_at as "completedAt", greatest(0, extract(epoch from now() - o.requested_at) * 1000)::float8 as "ageMs"
+       from offboardings o where o.id = $1 and o.completed_at is null for update skip locked;
+
+-- tenants/offboardings.ts recordStep
+-- takes $1 uuid, $2 text, $3 jsonb, $4 text
+update offboardings set status = $2, deleted_rows = $3, last_error = $4,
+            deleted_by = case when $2 = 'settling' then coalesce(deleted_by, pg_current_xact_id()) end,
+            deleted_at = case when $2 = 'settling' then coalesce(deleted_at, now()) else deleted_at end,
+            completed_at = case when $2 = 'completed' then now() end
+      where id = $1;
+
+-- tenants/offboardings.ts recordFailure
+-- takes $1 uuid, $2 text
+update offboardings set last_error = $2 where id = $1;
 
 -- tenants/offboardings.ts hasSettled
 -- takes $1 uuid, $2 double precision
-select from offboardings where id = $1 and (pg_snapshot_xmin(pg_current_snapshot()) > deleted_by
+select from offboardings where id = $1 and status = 'settling' and (pg_snapshot_xmin(pg_current_snapshot()) > deleted_by
         or deleted_at < now() - $2 * interval '1 ms');
 
 -- tenants/offboardings.ts measurePlaces
--- takes $1 uuid
+-- takes $1 uuid[]
 -- gives exportId uuid, exportName text, version integer, type text, config jsonb, files bigint, manifests bigint, rows bigint, bytes bigint, leftoverFiles bigint, openUploads integer
 with places as (
-       select destination_version as version, destination_config as config from batch_exports where id = $1
-       union all select version, destination_config from former_destinations where export_id = $1
+       select id, destination_version as version, destination_config as config from batch_exports where id = any ($1::uuid[])
+       union all select export_id, version, destination_config from former_destinations where export_id = any ($1::uuid[])
      ), current as (
-       select destination_version as version, sum(jsonb_array_length(files) + jsonb_array_length(rejected_files)) as files,
+       select export_id as id, destination_version as version, sum(jsonb_array_length(files) + jsonb_array_length(rejected_files)) as files,
               count(manifest_key) as manifests, sum(rows) as rows, sum(bytes) as bytes
-         from receipts where export_id = $1 group by 1
+         from receipts where export_id = any ($1::uuid[]) group by 1, 2
      ), leftovers as (
-       select destination_version as version, count(*) as files from leftover_files l where export_id = $1 and l.deleted_at is null
+       select export_id as id, destination_version as version, count(*) as files from leftover_files l
+        where export_id = any ($1::uuid[]) and l.deleted_at is null
           and not exists (select from receipts c where c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
                              and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
                              and l.key in (select f ->> 'key' from jsonb_array_elements(c.files || c.rejected_files) f))
-        group by 1
+        group by 1, 2
      ), uploaded as (
-       select destination_version as version, 1 as uploads from upload_places where export_id = $1
+       select export_id as id, destination_version as version, 1 as uploads from upload_places where export_id = any ($1::uuid[])
      )
      select e.id as "exportId", e.name as "exportName", p.version, e.destination_type as type, p.config,
             coalesce(c.files, 0)::bigint as files, coalesce(c.manifests, 0) as manifests, coalesce(c.rows, 0)::bigint as rows,
             coalesce(c.bytes, 0)::bigint as bytes, coalesce(l.files, 0) as "leftoverFiles", coalesce(u.uploads, 0) as "openUploads"
-       from batch_exports e cross join places p left join current c using (version) left join leftovers l using (version)
-            left join uploaded u using (version)
-      where e.id = $1;
+       from places p join batch_exports e using (id) left join current c using (id, version)
+            left join leftovers l using (id, version) left join uploaded u using (id, version);
 
 -- tenants/offboardings.ts keepPlaces
 -- takes $1 uuid, $2 uuid, $3 integer, $4 text, $5 text, $6 text, $7 text, $8 bigint, $9 bigint, $10 bigint, $11 bigint, $12 bigint, $13 bigint
@@ -207,34 +230,6 @@ select destination_type as "destinationType", address, place, count(distinct exp
        from offboarding_places
       where offboarding_id = $1 and address is not null and files + manifests + leftover_files + open_uploads > 0
       group by 1, 2, 3 order by 2, 3, 1 limit $2;
-
--- tenants/rate-limits.ts reserveRequests
--- takes $1 uuid
-insert into rate_limits (key_id) values ($1) on conflict do nothing;
-
--- tenants/rate-limits.ts reserve
--- takes $1 uuid, $2 bigint, $3 bigint, $4 bigint
--- gives granted bigint, minuteLeft bigint, hourLeft bigint, minuteEndsInMs bigint, hourEndsInMs bigint
-with current as (
-       select case when minute_fresh then minute_started_at else now() end as minute_started_at,
-              case when hour_fresh then hour_started_at else now() end as hour_started_at,
-              $2::bigint - case when minute_fresh then minute_used else 0 end as minute_left,
-              $3::bigint - case when hour_fresh then hour_used else 0 end as hour_left
-         from (select *, minute_started_at > now() - interval '1 minute' as minute_fresh,
-                      hour_started_at > now() - interval '1 hour' as hour_fresh
-                 from rate_limits where key_id = $1 for update) as stored
-     ), taken as (
-       select *, case when least(minute_left, hour_left) < $4::bigint then 0
-                      else greatest($4::bigint, ceil(least(minute_left, hour_left) / 16.0))::bigint end as granted
-         from current
-     )
-     update rate_limits r
-        set minute_started_at = t.minute_started_at, minute_used = $2::bigint - t.minute_left + t.granted,
-            hour_started_at = t.hour_started_at, hour_used = $3::bigint - t.hour_left + t.granted
-       from taken t where r.key_id = $1
-     returning t.granted, t.minute_left - t.granted as "minuteLeft", t.hour_left - t.granted as "hourLeft",
-       ceil(extract(epoch from t.minute_started_at + interval '1 minute' - now()) * 1000)::bigint as "minuteEndsInMs",
-       ceil(extract(epoch from t.hour_started_at + interval '1 hour' - now()) * 1000)::bigint as "hourEndsInMs";
 
 -- tenants/sealed-secrets.ts listSealedSecrets
 -- gives row text, identity text, box bytea
@@ -320,387 +315,93 @@ with registered as (
 -- gives id text
 delete from encryption_keys where id <> $1 returning id;
 
--- tenants/stored-bytes.ts reserveStoredBytes
--- takes $1 uuid
-insert into stored_bytes as s (organization_id) values ($1) on conflict (organization_id) do update
-        set day_started_at = now(), used = 0 where s.day_started_at <= now() - interval '1 day';
+-- tenants/tenant-rows.ts countRows
+-- takes $1 uuid[]
+-- gives table text, rows bigint
+select 'accepted_intervals' as table, count(*) as rows from accepted_intervals t where t.export_id = any ($1::uuid[]) union all select 'automatic_pauses' as table, count(*) as rows from automatic_pauses t where t.export_id = any ($1::uuid[]) union all select 'backfills' as table, count(*) as rows from backfills t where t.export_id = any ($1::uuid[]) union all select 'deadline_checks' as table, count(*) as rows from deadline_checks t where t.export_id = any ($1::uuid[]) union all select 'former_destinations' as table, count(*) as rows from former_destinations t where t.export_id = any ($1::uuid[]) union all select 'holes' as table, count(*) as rows from holes t where t.export_id = any ($1::uuid[]) union all select 'late_intervals' as table, count(*) as rows from late_intervals t where t.export_id = any ($1::uuid[]) union all select 'leftover_files' as table, count(*) as rows from leftover_files t where t.export_id = any ($1::uuid[]) union all select 'notification_events' as table, count(*) as rows from notification_events t where t.export_id = any ($1::uuid[]) union all select 'receipts' as table, count(*) as rows from receipts t where t.export_id = any ($1::uuid[]) union all select 'runs' as table, count(*) as rows from runs t where t.export_id = any ($1::uuid[]) union all select 'ticks' as table, count(*) as rows from ticks t where t.export_id = any ($1::uuid[]) union all select 'upload_places' as table, count(*) as rows from upload_places t where t.export_id = any ($1::uuid[]) union all select 'verifications' as table, count(*) as rows from verifications t where t.export_id = any ($1::uuid[]) union all select 'notification_deliveries' as table, count(*) as rows from notification_deliveries t where t.event_id in (select id from notification_events where export_id = any ($1::uuid[])) union all select 'batch_exports' as table, count(*) as rows from batch_exports t where t.id = any ($1::uuid[]) union all select 'guarded_work' as table, count(*) as rows from guarded_work t where t.id = any ($1::text[]) union all select 'log_entries' as table, count(*) as rows from log_entries t where t.export_id = any ($1::uuid[]) union all select 'log_counts' as table, count(*) as rows from log_counts t where t.export_id = any ($1::uuid[]);
 
--- tenants/stored-bytes.ts reserveStoredBytes
--- takes $1 uuid, $2 bigint, $3 bigint
--- gives granted double precision, left double precision, endsInMs double precision
-update stored_bytes s set used = s.used + t.granted
-       from (select case when $3::bigint - used < $2::bigint then 0 else least($3::bigint - used, greatest($2::bigint, 1048576)) end as granted
-               from stored_bytes where organization_id = $1 for update) t
-      where s.organization_id = $1
-     returning t.granted::float8 as granted, ($3::bigint - s.used)::float8 as left,
-               (extract(epoch from s.day_started_at + interval '1 day' - now()) * 1000)::float8 as "endsInMs";
-
--- tenants/stored-bytes.ts countStoredBytes
--- takes $1 integer, $2 bigint, $3 bigint
--- gives organization_id uuid
-insert into stored_bytes as s (organization_id, used) select organization_id, $2::bigint from projects where id = $1
-     on conflict (organization_id) do update
-        set day_started_at = case when s.day_started_at <= now() - interval '1 day' then now() else s.day_started_at end,
-            used = case when s.day_started_at <= now() - interval '1 day' then 0 else s.used end + excluded.used
-      where s.day_started_at <= now() - interval '1 day' or s.used + excluded.used <= $3::bigint
-     returning organization_id;
-
--- tenants/tenant-rows.ts deleterOf
--- takes $1 uuid
--- gives rows bigint, sources text[]
-with gone as (
-     delete from outbox where ctid = any (array(select t.ctid from outbox t where t.export_id = $1 limit 2000)) returning null::jsonb as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
-
--- tenants/tenant-rows.ts deleterOf
--- takes $1 uuid
--- gives rows bigint, sources text[]
-with gone as (
-     delete from verifications where ctid = any (array(select t.ctid from verifications t where t.export_id = $1 limit 2000)) returning null::jsonb as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
-
--- tenants/tenant-rows.ts deleterOf
--- takes $1 uuid
--- gives rows bigint, sources text[]
-with gone as (
-     delete from log_entries where ctid = any (array(select t.ctid from log_entries t where t.export_id = $1 limit 2000)) returning null::jsonb as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
-
--- tenants/tenant-rows.ts deleterOf
--- takes $1 uuid
--- gives rows bigint, sources text[]
-with gone as (
-     delete from log_counts where ctid = any (array(select t.ctid from log_counts t where t.export_id = $1 limit 2000)) returning null::jsonb as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
-
--- tenants/tenant-rows.ts deleterOf
--- takes $1 uuid
--- gives rows bigint, sources text[]
-with gone as (
-     delete from receipts where ctid = any (array(select t.ctid from receipts t where t.export_id = $1 limit 2000)) returning recipe -> 'chain' as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
-
--- tenants/tenant-rows.ts deleterOf
--- takes $1 uuid
--- gives rows bigint, sources text[]
-with gone as (
-     delete from late_intervals where ctid = any (array(select t.ctid from late_intervals t where t.export_id = $1 limit 2000)) returning null::jsonb as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
-
--- tenants/tenant-rows.ts deleterOf
--- takes $1 uuid
--- gives rows bigint, sources text[]
-with gone as (
-     delete from deadline_checks where ctid = any (array(select t.ctid from deadline_checks t where t.export_id = $1 limit 2000)) returning null::jsonb as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
-
--- tenants/tenant-rows.ts deleterOf
--- takes $1 uuid
--- gives rows bigint, sources text[]
-with gone as (
-     delete from automatic_pauses where ctid = any (array(select t.ctid from automatic_pauses t where t.export_id = $1 limit 2000)) returning null::jsonb as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
-
--- tenants/tenant-rows.ts deleterOf
--- takes $1 uuid
--- gives rows bigint, sources text[]
-with gone as (
-     delete from holes where ctid = any (array(select t.ctid from holes t where t.export_id = $1 limit 2000)) returning null::jsonb as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
-
--- tenants/tenant-rows.ts deleterOf
--- takes $1 uuid
--- gives rows bigint, sources text[]
-with gone as (
-     delete from accepted_intervals where ctid = any (array(select t.ctid from accepted_intervals t where t.export_id = $1 limit 2000)) returning null::jsonb as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
-
--- tenants/tenant-rows.ts deleterOf
--- takes $1 uuid
--- gives rows bigint, sources text[]
-with gone as (
-     delete from leftover_files where ctid = any (array(select t.ctid from leftover_files t where t.export_id = $1 limit 2000)) returning null::jsonb as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
-
--- tenants/tenant-rows.ts deleterOf
--- takes $1 uuid
--- gives rows bigint, sources text[]
-with gone as (
-     delete from ticks where ctid = any (array(select t.ctid from ticks t where t.export_id = $1 limit 2000)) returning null::jsonb as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
-
--- tenants/tenant-rows.ts deleterOf
--- takes $1 uuid
--- gives rows bigint, sources text[]
-with gone as (
-     delete from notification_deliveries where ctid = any (array(select t.ctid from notification_events v join notification_deliveries t on t.event_id = v.id where v.export_id = $1 limit 2000)) returning null::jsonb as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
-
--- tenants/tenant-rows.ts deleterOf
--- takes $1 uuid
--- gives rows bigint, sources text[]
-with gone as (
-     delete from notification_events where ctid = any (array(select t.ctid from notification_events t where t.export_id = $1 limit 2000)) returning null::jsonb as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
-
--- tenants/tenant-rows.ts deleterOf
--- takes $1 uuid
--- gives rows bigint, sources text[]
-with gone as (
-     delete from upload_places where ctid = any (array(select t.ctid from upload_places t where t.export_id = $1 limit 2000)) returning null::jsonb as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
-
--- tenants/tenant-rows.ts deleterOf
--- takes $1 uuid
--- gives rows bigint, sources text[]
-with gone as (
-     delete from runs where ctid = any (array(select t.ctid from runs t where t.export_id = $1 limit 2000)) returning chain as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
-
--- tenants/tenant-rows.ts deleterOf
--- takes $1 uuid
--- gives rows bigint, sources text[]
-with gone as (
-     delete from backfills where ctid = any (array(select t.ctid from backfills t where t.export_id = $1 limit 2000)) returning null::jsonb as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
-
--- tenants/tenant-rows.ts deleterOf
--- takes $1 text
--- gives rows bigint, sources text[]
-with gone as (
-     delete from guarded_work where ctid = any (array(select t.ctid from guarded_work t where t.id = $1::text limit 2000)) returning null::jsonb as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
-
--- tenants/tenant-rows.ts deleterOf
--- takes $1 uuid
--- gives rows bigint, sources text[]
-with gone as (
-     delete from former_destinations where ctid = any (array(select t.ctid from former_destinations t where t.export_id = $1 limit 2000)) returning null::jsonb as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
-
--- tenants/tenant-rows.ts deleterOf
--- takes $1 uuid
--- gives rows bigint, sources text[]
-with gone as (
-     delete from batch_exports where ctid = any (array(select t.ctid from batch_exports t where t.id = $1 limit 2000)) returning null::jsonb as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
-
--- tenants/tenant-rows.ts deleterOf
+-- tenants/tenant-rows.ts countRows
 -- takes $1 uuid, $2 integer
--- gives rows bigint, sources text[]
-with gone as (
-     delete from transformation_jobs where ctid = any (array(select t.ctid from transformation_jobs t join pipeline_transformation_configs c on c.id = t.config_id where c.team_id in (select id from projects where organization_id = $1 and ($2::int is null or id = $2)) limit 2000)) returning null::jsonb as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
-
--- tenants/tenant-rows.ts deleterOf
--- takes $1 uuid, $2 integer
--- gives rows bigint, sources text[]
-with gone as (
-     delete from transformation_rates where ctid = any (array(select t.ctid from transformation_rates t join pipeline_transformation_configs c on c.id = t.config_id where c.team_id in (select id from projects where organization_id = $1 and ($2::int is null or id = $2)) limit 2000)) returning null::jsonb as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
-
--- tenants/tenant-rows.ts deleterOf
--- takes $1 uuid, $2 integer
--- gives rows bigint, sources text[]
-with gone as (
-     delete from pipeline_transformation_configs where ctid = any (array(select t.ctid from pipeline_transformation_configs t where t.team_id in (select id from projects where organization_id = $1 and ($2::int is null or id = $2)) limit 2000)) returning null::jsonb as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
-
--- tenants/tenant-rows.ts deleterOf
--- takes $1 uuid, $2 integer
--- gives rows bigint, sources text[]
-with gone as (
-     delete from transformation_versions where ctid = any (array(select t.ctid from transformation_versions t where t.team_id in (select id from projects where organization_id = $1 and ($2::int is null or id = $2)) limit 2000)) returning null::jsonb as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
-
--- tenants/tenant-rows.ts deleterOf
--- takes $1 uuid, $2 integer
--- gives rows bigint, sources text[]
-with gone as (
-     delete from worker_seconds where ctid = any (array(select t.ctid from worker_seconds t where t.team_id in (select id from projects where organization_id = $1 and ($2::int is null or id = $2)) limit 2000)) returning null::jsonb as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
-
--- tenants/tenant-rows.ts deleterOf
--- takes $1 uuid, $2 integer
--- gives rows bigint, sources text[]
-with gone as (
-     delete from notification_deliveries where ctid = any (array(select d.ctid from notification_targets t join notification_deliveries d on d.target_id = t.id where t.organization_id = $1 and ($2::int is null or t.team_id = $2) limit 2000)) returning null::jsonb as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
-
--- tenants/tenant-rows.ts deleterOf
--- takes $1 uuid, $2 integer
--- gives rows bigint, sources text[]
-with gone as (
-     delete from notification_deliveries where ctid = any (array(select d.ctid from notification_events t join notification_deliveries d on d.event_id = t.id where t.organization_id = $1 and ($2::int is null or t.team_id = $2) limit 2000)) returning null::jsonb as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
-
--- tenants/tenant-rows.ts deleterOf
--- takes $1 uuid, $2 integer
--- gives rows bigint, sources text[]
-with gone as (
-     delete from notification_events where ctid = any (array(select t.ctid from notification_events t where t.organization_id = $1 and ($2::int is null or t.team_id = $2) limit 2000)) returning null::jsonb as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
-
--- tenants/tenant-rows.ts deleterOf
--- takes $1 uuid, $2 integer
--- gives rows bigint, sources text[]
-with gone as (
-     delete from notification_targets where ctid = any (array(select t.ctid from notification_targets t where t.organization_id = $1 and ($2::int is null or t.team_id = $2) limit 2000)) returning null::jsonb as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
-
--- tenants/tenant-rows.ts deleterOf
--- takes $1 uuid, $2 integer
--- gives rows bigint, sources text[]
-with gone as (
-     delete from plugins where ctid = any (array(select t.ctid from plugins t where t.organization_id = $1 and $2::int is null limit 2000)) returning jsonb_build_array(jsonb_build_object('source', source_sha256)) as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
-
--- tenants/tenant-rows.ts deleterOf
--- takes $1 uuid, $2 integer
--- gives rows bigint, sources text[]
-with gone as (
-     delete from stored_bytes where ctid = any (array(select t.ctid from stored_bytes t where t.organization_id = $1 and $2::int is null limit 2000)) returning null::jsonb as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
-
--- tenants/tenant-rows.ts deleterOf
--- takes $1 uuid, $2 integer
--- gives rows bigint, sources text[]
-with gone as (
-     delete from activity where ctid = any (array(select t.ctid from activity t where t.organization_id = $1 and ($2::int is null or t.team_id = $2) limit 2000)) returning null::jsonb as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
-
--- tenants/tenant-rows.ts deleterOf
--- takes $1 uuid, $2 integer
--- gives rows bigint, sources text[]
-with gone as (
-     delete from activity where ctid = any (array(select t.ctid from activity t where t.subject_type = 'api_key' and t.subject_id in (select k.id::text from api_keys k where k.organization_id = $1 and ($2::int is null or k.project_ids <@ array[$2::int])) limit 2000)) returning null::jsonb as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
-
--- tenants/tenant-rows.ts deleterOf
--- takes $1 uuid, $2 integer
--- gives rows bigint, sources text[]
-with gone as (
-     delete from idempotency_keys where ctid = any (array(select t.ctid from idempotency_keys t where t.key_id in (select k.id from api_keys k where k.organization_id = $1 and ($2::int is null or k.project_ids <@ array[$2::int]))
+-- gives table text, rows bigint
+select 'transformation_jobs' as table, count(*) as rows from transformation_jobs t where t.config_id in (select c.id from pipeline_transformation_configs c where c.team_id in (select id from projects where organization_id = $1 and ($2::int is null or id = $2))) union all select 'transformation_rates' as table, count(*) as rows from transformation_rates t where t.config_id in (select c.id from pipeline_transformation_configs c where c.team_id in (select id from projects where organization_id = $1 and ($2::int is null or id = $2))) union all select 'pipeline_transformation_configs' as table, count(*) as rows from pipeline_transformation_configs t where t.team_id in (select id from projects where organization_id = $1 and ($2::int is null or id = $2)) union all select 'transformation_versions' as table, count(*) as rows from transformation_versions t where t.team_id in (select id from projects where organization_id = $1 and ($2::int is null or id = $2)) union all select 'worker_seconds' as table, count(*) as rows from worker_seconds t where t.team_id in (select id from projects where organization_id = $1 and ($2::int is null or id = $2)) union all select 'notification_targets' as table, count(*) as rows from notification_targets t where t.organization_id = $1 and ($2::int is null or t.team_id = $2) union all select 'notification_events' as table, count(*) as rows from notification_events t where t.organization_id = $1 and ($2::int is null or t.team_id = $2) union all select 'notification_deliveries' as table, count(*) as rows from notification_deliveries t where t.target_id in (select t.id from notification_targets t where t.organization_id = $1 and ($2::int is null or t.team_id = $2))
+       or t.event_id in (select t.id from notification_events t where t.organization_id = $1 and ($2::int is null or t.team_id = $2)) union all select 'plugins' as table, count(*) as rows from plugins t where t.organization_id = $1 and $2::int is null union all select 'idempotency_keys' as table, count(*) as rows from idempotency_keys t where t.key_id in (select k.id from api_keys k where k.organization_id = $1 and ($2::int is null or k.project_ids <@ array[$2::int]))
        or $2::int is not null and t.key_id in (select k.id from api_keys k where k.organization_id = $1)
-          and t.response ~ ('"team_id": ?' || $2::int || '[,}]') limit 2000)) returning null::jsonb as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
+          and t.response ~ ('"team_id": ?' || $2::int || '[,}]') union all select 'activity' as table, count(*) as rows from activity t where t.organization_id = $1 and ($2::int is null or t.team_id = $2) or t.subject_type = 'api_key' and t.subject_id in (select id::text from (select k.id from api_keys k where k.organization_id = $1 and ($2::int is null or k.project_ids <@ array[$2::int])) k) union all select 'used_budgets' as table, count(*) as rows from used_budgets t where t.owner in (select k.id from api_keys k where k.organization_id = $1 and ($2::int is null or k.project_ids <@ array[$2::int])) or t.owner = $1 and $2::int is null union all select 'api_keys' as table, count(*) as rows from api_keys t where t.id in (select k.id from api_keys k where k.organization_id = $1 and ($2::int is null or k.project_ids <@ array[$2::int])) union all select 'projects' as table, count(*) as rows from projects t where t.id in (select id from projects where organization_id = $1 and ($2::int is null or id = $2)) union all select 'organizations' as table, count(*) as rows from organizations t where t.id = $1 and $2::int is null;
 
--- tenants/tenant-rows.ts deleterOf
+-- tenants/tenant-rows.ts deleteRows
+-- takes $1 uuid[]
+delete from batch_exports t where t.id = any ($1::uuid[]);
+
+-- tenants/tenant-rows.ts deleteRows
+-- takes $1 text[]
+delete from guarded_work t where t.id = any ($1::text[]);
+
+-- tenants/tenant-rows.ts deleteRows
+-- takes $1 uuid[]
+delete from log_entries t where t.export_id = any ($1::uuid[]);
+
+-- tenants/tenant-rows.ts deleteRows
+-- takes $1 uuid[]
+delete from log_counts t where t.export_id = any ($1::uuid[]);
+
+-- tenants/tenant-rows.ts deleteRows
 -- takes $1 uuid, $2 integer
--- gives rows bigint, sources text[]
-with gone as (
-     delete from rate_limits where ctid = any (array(select t.ctid from rate_limits t where t.key_id in (select k.id from api_keys k where k.organization_id = $1 and ($2::int is null or k.project_ids <@ array[$2::int])) limit 2000)) returning null::jsonb as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
+delete from idempotency_keys t where t.key_id in (select k.id from api_keys k where k.organization_id = $1 and ($2::int is null or k.project_ids <@ array[$2::int]))
+       or $2::int is not null and t.key_id in (select k.id from api_keys k where k.organization_id = $1)
+          and t.response ~ ('"team_id": ?' || $2::int || '[,}]');
 
--- tenants/tenant-rows.ts deleterOf
+-- tenants/tenant-rows.ts deleteRows
 -- takes $1 uuid, $2 integer
--- gives rows bigint, sources text[]
-with gone as (
-     delete from api_keys where ctid = any (array(select t.ctid from api_keys t where t.organization_id = $1 and ($2::int is null or t.project_ids <@ array[$2::int]) limit 50)) returning null::jsonb as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
+delete from activity t where t.organization_id = $1 and ($2::int is null or t.team_id = $2) or t.subject_type = 'api_key' and t.subject_id in (select id::text from (select k.id from api_keys k where k.organization_id = $1 and ($2::int is null or k.project_ids <@ array[$2::int])) k);
 
--- tenants/tenant-rows.ts deleterOf
+-- tenants/tenant-rows.ts deleteRows
 -- takes $1 uuid, $2 integer
--- gives rows bigint, sources text[]
-with gone as (
-     delete from projects where ctid = any (array(select t.ctid from projects t where t.id in (select id from projects where organization_id = $1 and ($2::int is null or id = $2)) limit 2000)) returning null::jsonb as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
+delete from used_budgets t where t.owner in (select k.id from api_keys k where k.organization_id = $1 and ($2::int is null or k.project_ids <@ array[$2::int])) or t.owner = $1 and $2::int is null;
 
--- tenants/tenant-rows.ts deleterOf
+-- tenants/tenant-rows.ts deleteRows
 -- takes $1 uuid, $2 integer
--- gives rows bigint, sources text[]
-with gone as (
-     delete from organizations where ctid = any (array(select t.ctid from organizations t where t.id = $1 and $2::int is null limit 2000)) returning null::jsonb as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step;
+delete from api_keys t where t.id in (select k.id from api_keys k where k.organization_id = $1 and ($2::int is null or k.project_ids <@ array[$2::int]));
 
--- tenants/tenant-rows.ts forgetActingKeys
+-- tenants/tenant-rows.ts deleteRows
 -- takes $1 uuid, $2 integer
-update activity set key_id = null where key_id in (select k.id from api_keys k where k.organization_id = $1 and ($2::int is null or k.project_ids <@ array[$2::int]))
-        and not coalesce(organization_id = $1 and $2::int is null, false);
+delete from projects t where t.id in (select id from projects where organization_id = $1 and ($2::int is null or id = $2));
 
--- tenants/tenant-rows.ts listExportsUnderWay
+-- tenants/tenant-rows.ts deleteRows
+-- takes $1 uuid, $2 integer
+delete from organizations t where t.id = $1 and $2::int is null;
+
+-- tenants/tenant-rows.ts lockExportsOf
 -- takes $1 uuid, $2 integer, $3 bigint
 -- gives id uuid
-select e.id from batch_exports e where e.team_id in (select id from projects where organization_id = $1 and ($2::int is null or id = $2)) and (e.deleted_at is null
+select e.id from batch_exports e where e.team_id in (select id from projects where organization_id = $1 and ($2::int is null or id = $2)) order by e.id limit $3 for update;
+
+-- tenants/tenant-rows.ts deleteExports
+-- takes $1 uuid[], $2 uuid
+update plugin_sources s set replaced_at = 'epoch' where sha256 in (select step ->> 'source' from runs r, jsonb_array_elements(r.chain) step where r.export_id = any ($1::uuid[])
+       union select step ->> 'source' from receipts c, jsonb_array_elements(c.recipe -> 'chain') step
+              where c.export_id = any ($1::uuid[]) and jsonb_typeof(c.recipe -> 'chain') = 'array')
+      and not exists (select from plugins p where p.source_sha256 = s.sha256 and p.organization_id <> $2);
+
+-- tenants/tenant-rows.ts lockTenant
+-- takes $1 uuid, $2 integer
+select from organizations where id = $1 and $2::int is null for update;
+
+-- tenants/tenant-rows.ts lockTenant
+-- takes $1 uuid, $2 integer
+select from projects t where t.id in (select id from projects where organization_id = $1 and ($2::int is null or id = $2)) for update;
+
+-- tenants/tenant-rows.ts deleteTenant
+-- takes $1 uuid, $2 integer
+update plugin_sources s set replaced_at = 'epoch' where sha256 in (select t.source_sha256 from plugins t where t.organization_id = $1 and $2::int is null)
+      and not exists (select from plugins p where p.source_sha256 = s.sha256 and p.organization_id <> $1);
+
+-- tenants/tenant-rows.ts listExportsUnderWay
+-- takes $1 uuid, $2 integer, $3 bigint, $4 uuid[]
+-- gives id uuid
+select e.id from batch_exports e where e.team_id in (select id from projects where organization_id = $1 and ($2::int is null or id = $2)) and ($4::uuid[] is null or e.id = any ($4)) and (e.deleted_at is null
         or exists (select from runs r where r.export_id = e.id and r.status in ('Starting', 'Running') and r.committing_at is null)
         or exists (select from backfills b where b.export_id = e.id and b.status = 'Running'))
-      limit $3;
+      order by e.id limit $3;
 
 -- tenants/tenant-rows.ts endSilentCommits
 -- takes $1 uuid, $2 integer
@@ -729,29 +430,6 @@ select from runs r join batch_exports e on e.id = r.export_id
 -- takes $1 uuid, $2 integer
 select from upload_places p join batch_exports e on e.id = p.export_id where e.team_id in (select id from projects where organization_id = $1 and ($2::int is null or id = $2)) limit 1;
 
--- tenants/tenant-rows.ts findAnyExport
--- takes $1 uuid, $2 integer
--- gives id uuid, isUnderWay boolean
-select e.id, e.deleted_at is null or exists (select from runs r where r.export_id = e.id and r.status in ('Starting', 'Running')) as "isUnderWay"
-       from batch_exports e where e.team_id in (select id from projects where organization_id = $1 and ($2::int is null or id = $2)) limit 1;
-
--- tenants/tenant-rows.ts deleteUnusedSources
--- takes $1 uuid
-select from plugin_sources s where s.sha256 = any ((select plugin_sources from offboardings where id = $1)::text[])
-        and not exists (select from plugins p where p.source_sha256 = s.sha256) limit 1;
-
--- tenants/tenant-rows.ts deleteUnusedSources
--- takes $1 uuid
--- gives ?column? integer
-with named as (
-       select step ->> 'source' as sha256 from runs r, jsonb_array_elements(r.chain) step where r.chain is not null
-       union select step ->> 'source' from receipts c, jsonb_array_elements(c.recipe -> 'chain') step
-               where jsonb_typeof(c.recipe -> 'chain') = 'array'
-     )
-     delete from plugin_sources s where s.sha256 = any ((select plugin_sources from offboardings where id = $1)::text[])
-        and not exists (select from plugins p where p.source_sha256 = s.sha256) and not exists (select from named n where n.sha256 = s.sha256)
-     returning 1;
-
 -- tenants/tenant-rows.ts deleteStragglers
 -- takes $1 uuid
 delete from log_entries where export_id in (select export_id from offboarding_places where offboarding_id = $1);
@@ -761,10 +439,8 @@ delete from log_entries where export_id in (select export_id from offboarding_pl
 delete from log_counts where export_id in (select export_id from offboarding_places where offboarding_id = $1);
 
 -- tenants/tenant-rows.ts deleteStragglers
-delete from rate_limits l where not exists (select from api_keys k where k.id = l.key_id);
-
--- tenants/tenant-rows.ts deleteStragglers
-delete from stored_bytes t where not exists (select from organizations o where o.id = t.organization_id);
+delete from used_budgets b where not exists (select from api_keys k where k.id = b.owner)
+        and not exists (select from organizations o where o.id = b.owner);
 
 -- tenants/tenant-rows.ts findGoneWork
 -- takes $1 uuid[]

@@ -92,8 +92,11 @@ export async function fillTenant(
       `insert into idempotency_keys values ($1, 'once', '\\x00', 201, '{"team_id":0}', now())`,
       keyId,
     ],
-    [`insert into rate_limits (key_id) values ($1)`, keyId],
-    [`insert into stored_bytes (organization_id, used) values ($1, 1)`, organizationId],
+    [
+      `insert into used_budgets (owner, span) values ($1, 'hour'), ($2, 'day')`,
+      keyId,
+      organizationId,
+    ],
     [
       `insert into activity (organization_id, subject_type, subject_id, action, key_id) values ($1, 'api_key', $2::uuid::text, 'created', $2::uuid)`,
       organizationId,

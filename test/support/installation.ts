@@ -100,7 +100,6 @@ const shortTimes = {
   UPLOAD_PART_MIB: '5',
   UPLOAD_STALL_SECONDS: '3',
   RATE_LIMIT_PER_MINUTE: '100000',
-  RATE_LIMIT_PER_HOUR: '1000000',
 };
 
 /** Starts all of it and a tenant with a key. */

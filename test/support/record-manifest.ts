@@ -1,7 +1,7 @@
 import type { ClaimedRun } from '../../src/state/store/runs/claims.ts';
 import { RunStatements } from '../../src/state/store/runs/run-statements.ts';
 import type { Context } from '../../src/service/use-cases/context.ts';
-import { recordCompletion } from '../../src/service/use-cases/runs/complete-run.ts';
+import { recordCompletion } from '../../src/service/use-cases/runs/finish-run.ts';
 import { plainRecipe } from './brief-receipts.ts';
 
 /**
@@ -24,13 +24,12 @@ export async function recordManifest(
 ): Promise<boolean> {
   const completion = await recordCompletion(statements, run, {
     result: {
-      recordsTotalCount: put.rows,
-      recordsCompleted: put.rows,
-      bytesExported: 0,
-      files: 0,
-      cursor: null,
-      recordsDropped: 0,
-      recordsRejected: 0,
+      totalRows: put.rows,
+      rows: put.rows,
+      bytes: 0,
+      madeFiles: 0,
+      droppedRows: 0,
+      rejectedRows: 0,
       steps: [],
       ...proof,
       settled: true,

@@ -1,4 +1,4 @@
-import type { CommitKeys } from '../../src/state/store/runs/attempt-steps.ts';
+import type { CommitKeys } from '../../src/state/store/runs/completions.ts';
 import type { ClaimedRun } from '../../src/state/store/runs/claims.ts';
 import type { Transactor } from '../../src/state/store/database/database.ts';
 import type { Lease } from '../../src/state/store/runs/lease.ts';

@@ -6,7 +6,7 @@ import { ConnectionLimit } from '../../src/rows/sources/postgres/connection-limi
 import { connect, destroyConnection } from '../../src/rows/sources/postgres/connection.ts';
 import { checkMailServer, openMailer } from '../../src/service/notifications/mail.ts';
 import { openRedis } from '../../src/state/queue/redis.ts';
-import { becomeSoleService } from '../../src/state/store/database/sole-service.ts';
+import { becomeOwner } from '../../src/state/embedded-postgres/server-owner.ts';
 import { startConnectProxy } from '../support/connect-proxy.ts';
 import { startDrippingServer } from '../support/dripping-server.ts';
 import { until } from '../support/until.ts';
@@ -84,14 +84,14 @@ describe('a mail server that drips the answer to EHLO', () => {
   });
 });
 
-test('a database that drips its login fails the start of the only service', async () => {
+test('a database that drips its login fails the start of its owner', async () => {
   const { port, closed } = await startDripping((socket, _, drip) => {
     // A parameter of 1 GiB.
     socket.write(Buffer.from([83, 64, 0, 0, 0]));
     drip();
   });
   const url = `postgres://sluice:secret@127.0.0.1:${port}/sluice`;
-  await expect(becomeSoleService(url, limitMs)).rejects.toThrow('timeout expired');
+  await expect(becomeOwner(url, limitMs)).rejects.toThrow('timeout expired');
   await Promise.all(closed);
 });
 

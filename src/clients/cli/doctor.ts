@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { readClientSettings } from '../../foundation/config/client-settings.ts';
-import type { Examined } from '../../main/examined.ts';
+import type { Examined } from './examine-first-day.ts';
 import { type CliDeps, CliError, exitCodes } from './deps.ts';
 
 interface Options {
@@ -50,7 +50,7 @@ async function examineHere(deps: CliDeps, onlyInstallation: boolean): Promise<re
   const config = readConfig(deps.terminal.env);
   try {
     const url = await deps.findDatabase();
-    const { examineInstallation } = await import('../../main/examine.ts');
+    const { examineInstallation } = await import('./examine.ts');
     const { allowQuickstartS3 } = await import('../quickstart/remembered-s3.ts');
     return await examineInstallation(await allowQuickstartS3(config), url, onlyInstallation);
   } catch (error) {

@@ -246,7 +246,7 @@ async function rewrite(
       namedAfter.push(key);
   }
   const left = [...describeLeft({ ...first, namedAfter }, wanted)];
-  const { countQuotes } = await import('../../state/store/exports/quoted-values.ts');
+  const { countQuotes } = await import('../../state/store/exports/log-entries.ts');
   const quotes = await countQuotes(db, options.export, wanted.value);
   if (quotes > 0) left.push(describeQuotes(quotes));
   const proof = [describeProof(rewritten, after, search.hasMoved, deletedAgain), ...left].join(' ');

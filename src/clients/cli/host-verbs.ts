@@ -1,7 +1,7 @@
 import { readClientSettings } from '../../foundation/config/client-settings.ts';
 import { inSnakeCase } from '../../foundation/domain/snake-case.ts';
 import type { Instant, Timestamp } from '../../foundation/domain/time.ts';
-import type { CheckedModel } from '../../main/check-models.ts';
+import type { CheckedModel } from './check-models.ts';
 import type { Json } from './api/json.ts';
 import { type Called, type Field, here, type Verbs } from './api/verb.ts';
 import { readInstant, readProjectId, readWholeNumber } from './arguments.ts';
@@ -77,7 +77,7 @@ export const hostVerbs: Verbs = {
   'models list': here({
     about: 'list every model that exports can name',
     async run({ deps }) {
-      const { listModels } = await import('../../main/check-models.ts');
+      const { listModels } = await import('./check-models.ts');
       const config = await readSettings(deps);
       return listModels(config, async () => config.SOURCE_DATABASE_URL ?? deps.findDatabase());
     },
@@ -213,7 +213,7 @@ async function checkModels(
   deps: CliDeps,
   project: number | undefined,
 ): Promise<readonly CheckedModel[]> {
-  const { checkModels: check } = await import('../../main/check-models.ts');
+  const { checkModels: check } = await import('./check-models.ts');
   const faults = new Map<string, string | null>([
     ['SOURCE_DATABASE_URL', null],
     ['SOURCE_PRIMARY_URL', null],

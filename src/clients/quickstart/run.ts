@@ -1,6 +1,5 @@
 import { readConfig } from '../../foundation/config/config.ts';
 import { startApi } from '../../main/api-process.ts';
-import { claimDataFolder } from '../../main/claim-data-folder.ts';
 import { runProcess } from '../../main/run-process.ts';
 import { startWorker } from '../../main/worker-process.ts';
 import type { CliDeps } from '../cli/deps.ts';
@@ -25,12 +24,11 @@ export async function runQuickstart(
     LOG_LEVEL: terminal.isTerminal || exit ? ('warn' as const) : given.LOG_LEVEL,
   };
   await runProcess('quickstart', config, config.PORT, async (foundation, keep, end) => {
-    const running = keep(await claimDataFolder(foundation));
     const s3 = await openQuickstartS3(config);
     keep({ close: () => s3.stop() });
     keep(await startWorker(foundation));
     const { address } = keep(await startApi(foundation));
-    await running.publish(address);
+    await foundation.databases.publish(address);
     const tenant = await ensureTenant(foundation.db, config.SLUICE_DATA_DIR);
     const shown = { foundation, config, address, s3, tenant, rows, terminal, print };
     const proven = await quickstart({ ...shown, alwaysProve: exit });

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import type { Setting } from './setting.ts';
 import { settings } from './settings.ts';
+import { findStruckSettings } from './struck-settings.ts';
 
 /** The values of all settings, by the name of their variable. */
 export type Config = {
@@ -40,7 +41,7 @@ export function readConfig(
   // The AWS SDK is pinned to a version that supports this Node. Its warning about later versions is
   // of no use to operators.
   env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true';
-  const faults: string[] = [];
+  const faults = findStruckSettings(env);
   const values: Record<string, unknown> = {};
   for (const [name, setting] of Object.entries<Setting<unknown>>(settings)) {
     try {

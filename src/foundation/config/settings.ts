@@ -76,14 +76,9 @@ export const settings = {
     'Port of a worker for /livez, /readyz and /metrics. Without it, the worker opens no port. Each worker of a machine needs one of its own, and another one than METRICS_PORT.',
   ),
   RATE_LIMIT_PER_MINUTE: wholeNumber(
-    'Maximum requests of one API key per minute. Costly requests count as several; see docs/configuration.md.',
+    'Maximum requests of one API key per minute, and ten times as many per hour. Costly requests count as several; see docs/configuration.md.',
     480,
     [1, 1_000_000],
-  ),
-  RATE_LIMIT_PER_HOUR: wholeNumber(
-    'Maximum requests of one API key per hour.',
-    4_800,
-    [1, 10_000_000],
   ),
   MAX_STORED_MIB_PER_DAY: wholeNumber(
     'Maximum MiB that requests of one organization may store per day. Each change counts as the size of its body plus 2 KiB. Deleting the data later does not free the amount.',
@@ -191,16 +186,6 @@ export const settings = {
     0,
     [0, 720],
   ),
-  SOURCE_LOCK_WAIT_SECONDS: wholeNumber(
-    'Maximum seconds that another session of the source waits for a table that a run is reading, such as an ALTER TABLE. Then the run gives up its attempt, so that the session can continue, and retries.',
-    5,
-    [1, 86_400],
-  ),
-  MAX_SNAPSHOT_HOURS: wholeNumber(
-    'Maximum hours that a run reads from one snapshot of the source. VACUUM of the source removes no newer rows meanwhile. Then the run gives up its attempt and retries.',
-    24,
-    [1, 720],
-  ),
   SHUTDOWN_GRACE_SECONDS: wholeNumber(
     'Maximum seconds between SIGTERM and the exit of a process. In this time it hands back its work.',
     25,
@@ -263,14 +248,9 @@ export const settings = {
     'STS endpoint for exports that use a role. Without it, Sluice uses the AWS endpoint of the region.',
   ),
   UPLOAD_STALL_SECONDS: wholeNumber(
-    'Seconds without progress after which Sluice aborts and retries an upload.',
+    'Seconds without progress after which Sluice aborts and retries an upload. After this time each request to a destination must also have moved 16 KiB per second.',
     60,
     [1, 3_600],
-  ),
-  UPLOAD_MIN_KIB_PER_SECOND: wholeNumber(
-    'Minimum speed of each request to a destination, in KiB per second, after its first UPLOAD_STALL_SECONDS. Sluice aborts and retries slower requests. Lower it if the workers share a slow connection.',
-    16,
-    [1, 1_048_576],
   ),
   LOG_RETENTION_DAYS: wholeNumber(
     'Number of days to keep log entries, the log of notifications and the record of worker time.',

@@ -1,17 +1,22 @@
-/** Settings that are no longer there, each with what to use instead. */
+/** Settings that are no longer there, each with the remedy. */
 const struckSettings = {
   FRESHNESS_MINUTES:
     'Set deadline_minutes or deadline_at of exports. Without a deadline, data is late after two intervals and six minutes.',
   MAIL_TRUSTED_DOMAINS: 'List addresses and domains in MAIL_RECIPIENTS.',
   MAX_EMAILS_PER_HOUR:
-    'Remove it. Mail goes only to MAIL_RECIPIENTS, at most 20 of a type of event within five minutes.',
+    'Mail goes only to MAIL_RECIPIENTS, at most 20 of a type of event within five minutes.',
+  MAX_SNAPSHOT_HOURS: 'A run reads from one snapshot of the source for 24 hours at most.',
+  RATE_LIMIT_PER_HOUR:
+    'Set RATE_LIMIT_PER_MINUTE: a key may send ten times as many requests per hour.',
+  SOURCE_LOCK_WAIT_SECONDS:
+    'A run gives up a table of the source for which another session has waited 5 seconds.',
+  UPLOAD_MIN_KIB_PER_SECOND:
+    'Set UPLOAD_STALL_SECONDS: after this time each request must have moved 16 KiB per second.',
 };
 
-/** Returns a sentence for each variable that was a setting and is none any more. */
-export function findStruckSettings(
-  env: Readonly<Record<string, string | undefined>> = process.env,
-): readonly string[] {
+/** Returns a fault for each variable that is set, was a setting and is none any more. */
+export function findStruckSettings(env: Readonly<Record<string, string | undefined>>): string[] {
   return Object.entries(struckSettings)
     .filter(([name]) => env[name])
-    .map(([name, instead]) => `${name} is no longer a setting and does nothing. ${instead}`);
+    .map(([name, instead]) => `${name} is no longer a setting: remove it. ${instead}`);
 }

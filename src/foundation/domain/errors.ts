@@ -182,7 +182,7 @@ export const errorCatalogue = {
   'source.lock_released': transient(
     'source',
     'The run gave up the table that it was reading, because it held the table or its snapshot for too long.',
-    'If it persists, use a faster destination, or raise SOURCE_LOCK_WAIT_SECONDS or MAX_SNAPSHOT_HOURS.',
+    'If it persists, use a faster destination, or backfill shorter intervals.',
   ),
   'source.out_of_resources': transient(
     'source',

@@ -7,10 +7,10 @@ import type {
 } from '../../foundation/domain/notification.ts';
 import { allowsEndpoint, type OutboundAgents } from '../../foundation/security/outbound-filter.ts';
 import { discordBody, pagerDutyBody, takeRoutingKey, teamsBody } from './chat-bodies.ts';
-import { type MailServer, mailAnswerOf, openMailer } from './mail.ts';
+import { mailAnswerOf, type MailServer, openMailer } from './mail.ts';
 import { emailText, jsonBody, slackBody } from './payload.ts';
 import { answerOf, post } from './post.ts';
-import { signatureHeaders } from './signature.ts';
+import { createHmac } from 'node:crypto';
 
 export interface SenderOptions {
   readonly agents: OutboundAgents;
@@ -90,5 +90,34 @@ export function createSender(options: SenderOptions): NotificationSender {
       const outcome = await attempt(order).catch(failed);
       return { ...outcome, latencyMs: Math.round(performance.now() - startedAt) };
     },
+  };
+}
+
+/** What a signature covers. */
+interface Signed {
+  readonly id: string;
+  /** Seconds since the epoch. */
+  readonly timestamp: number;
+  readonly body: string;
+}
+
+/**
+ * The headers by which a receiver proves who sent a request, as Standard Webhooks 1.0 describes them: for
+ * each secret `v1,` and the base64 of HMAC-SHA256 of `id.timestamp.body`.
+ *
+ * @param secrets `whsec_` and base64
+ */
+export function signatureHeaders(
+  { id, timestamp, body }: Signed,
+  secrets: readonly string[],
+): Record<string, string> {
+  const sign = (secret: string) => {
+    const key = Buffer.from(secret.replace(/^whsec_/, ''), 'base64');
+    return `v1,${createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')}`;
+  };
+  return {
+    'webhook-id': id,
+    'webhook-timestamp': String(timestamp),
+    'webhook-signature': secrets.map(sign).join(' '),
   };
 }

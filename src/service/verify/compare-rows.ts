@@ -10,7 +10,7 @@ import { ColumnsAbsent, showKeys } from '../../rows/pipeline/key-values.ts';
 import { madeBy } from '../../rows/pipeline/read-back.ts';
 import type { SourceRequest } from '../../rows/sources/source.ts';
 import type { Receipt } from '../../state/store/intervals/receipts.ts';
-import { type CommitFacts, findCommit } from '../../state/store/intervals/commit-facts.ts';
+import { type CommitFacts, findCommit } from '../../state/store/files/known-commits.ts';
 import { readSourceKeys, type SourceRows } from './source-keys.ts';
 import type { VerifiedInterval } from './verified-interval.ts';
 import { verifyFiles } from './verify-files.ts';

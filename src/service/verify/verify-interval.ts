@@ -1,7 +1,7 @@
 import { describeInterval, inSeconds, toTimestamp } from '../../foundation/domain/time.ts';
 import type { Receipt } from '../../state/store/intervals/receipts.ts';
-import type { CommitFacts } from '../../state/store/intervals/commit-facts.ts';
-import { compareRows, type RowAnswers, type Rows, requestOf } from './compare-rows.ts';
+import type { CommitFacts } from '../../state/store/files/known-commits.ts';
+import { compareRows, requestOf, type RowAnswers, type Rows } from './compare-rows.ts';
 import { breachesOf, counted, type Finding } from './finding.ts';
 import { type IntervalAnswers, noAnswers, type VerifiedInterval } from './verified-interval.ts';
 

@@ -10,7 +10,7 @@ import { describeInterval } from '../../foundation/domain/time.ts';
 import { inSpan } from '../../foundation/domain/traces.ts';
 import { failpoint } from '../../foundation/failpoints/failpoint.ts';
 import { type ExportedInterval, exportInterval } from '../../rows/pipeline/export-interval.ts';
-import type { IntervalJob } from '../../rows/pipeline/interval-job.ts';
+import type { CommitIntent, Encoding, IntervalJob } from '../../rows/pipeline/interval-job.ts';
 import type { IntervalSource } from '../../rows/pipeline/interval-attempt.ts';
 import type { Settlement } from '../../rows/sources/source.ts';
 import { recordStepError } from '../../state/store/transformations/chains.ts';
@@ -18,10 +18,11 @@ import type { ClaimedRun } from '../../state/store/runs/claims.ts';
 import type { NewLogEntry } from '../../state/store/exports/log-entries.ts';
 import type { RunStatements } from '../../state/store/runs/run-statements.ts';
 import type { Context } from '../use-cases/context.ts';
-import { type Completion, recordCompletion } from '../use-cases/runs/complete-run.ts';
 import {
+  type Completion,
   endDeleted,
   handOver,
+  recordCompletion,
   recordFault,
   releaseOutgrown,
   releaseRun,
@@ -29,15 +30,24 @@ import {
 import type { AttemptEnd, AttemptReport } from './attempt-report.ts';
 import { nameOwnFault } from './own-fault.ts';
 import type { Connectors } from './connectors.ts';
-import { makeJob } from './make-job.ts';
 import { removeReplaced } from './remove-files.ts';
 import { retryUntilRecorded } from './retry-until-recorded.ts';
 import { RunLog } from './run-log.ts';
 import { type OpenPorts, openPorts } from './run-ports.ts';
-import type { Ticket } from '../admission/ticket.ts';
+import type { Ticket } from '../admission/admission.ts';
 import { keepNewTraits, tryStore } from './try-store.ts';
 import { type FileSettings, readFileSettings } from '../../foundation/domain/file-settings.ts';
 import { ownStepsOf } from '../../foundation/domain/recipe.ts';
+import { type KeyNames, keyNames, tailOf } from '../../foundation/domain/file-name.ts';
+import { settingsOfRecipe } from '../../foundation/domain/format-settings.ts';
+import { renderKeyTemplate } from '../../foundation/domain/key-template.ts';
+import { stemOf } from '../../foundation/domain/object-keys.ts';
+import type { ReadRows, WithoutRows } from '../../rows/pipeline/read-back.ts';
+import type { TableFormat } from '../../rows/pipeline/table-format.ts';
+import { listFormerManifests } from '../../state/store/files/leftover-files.ts';
+import { openErased } from '../use-cases/runs/erase-intervals.ts';
+import { sourceRequestOf } from '../use-cases/runs/source-request.ts';
+import { openChain } from '../use-cases/transformations/open-chain.ts';
 
 /** For the removal of replaced files within a run. */
 const removalPatienceMs = 5_000;
@@ -185,7 +195,9 @@ export class Attempt {
     const { context, statements } = this.#options;
     const run = this.#run;
     const record = (entries: readonly NewLogEntry[]) =>
-      recordCompletion(statements, run, { ...recordOf(run, result), replaced, entries });
+      recordCompletion(statements, run, {
+        ...{ result, receipt: receiptOf(run, result), replaced, entries },
+      });
     return this.#log.hand((entries) =>
       retryUntilRecorded(
         () => inSpan(context.traces, 'record', {}, () => record(entries)),
@@ -237,40 +249,16 @@ export class Attempt {
   }
 }
 
-/** What our tables keep of a result. */
-function recordOf(run: ClaimedRun, result: ExportedInterval['result']) {
+/** The receipt of a result: of the files that are current now. */
+function receiptOf(
+  { exportId, interval, runId, destinationVersion }: ClaimedRun,
+  result: ExportedInterval['result'],
+) {
   return {
-    result: {
-      recordsTotalCount: result.totalRows,
-      recordsCompleted: result.rows,
-      recordsDropped: result.droppedRows,
-      steps: result.steps ?? [],
-      recordsRejected: result.rejectedRows,
-      bytesExported: result.bytes,
-      files: result.madeFiles,
-      cursor: null,
-      snapshot: result.snapshot,
-      settled: result.settled,
-      pending: result.pending,
-      keyDigest: result.keyDigest,
-      keyCount: result.keyCount,
-    },
-    receipt: {
-      exportId: run.exportId,
-      interval: run.interval,
-      runId: run.runId,
-      destinationVersion: run.destinationVersion,
-      generation: result.generation,
-      era: result.era,
-      manifestKey: result.manifestKey,
-      manifestEtag: result.manifestEtag,
-      recipe: result.recipe,
-      files: result.files,
-      rejectedFiles: result.rejectedFiles,
-      deliveredDigest: result.deliveredDigest,
-      rows: sum(result.files, ({ rows }) => rows),
-      bytes: sum(result.files, ({ bytes }) => bytes),
-    },
+    ...result,
+    ...{ exportId, interval, runId, destinationVersion },
+    rows: sum(result.files, ({ rows }) => rows),
+    bytes: sum(result.files, ({ bytes }) => bytes),
   };
 }
 
@@ -307,4 +295,83 @@ export function checkMemory(
     'transformation.needs_memory',
     `${steps} a plugin of your own. For this run WORKER_MEMORY_MB is ${missingMib} MiB too small`,
   );
+}
+
+/** What a claimed run exports, of what its claim has read. */
+async function makeJob(
+  options: {
+    readonly context: Pick<Context, 'db' | 'secrets'>;
+    readonly connectors: {
+      encodingOf(files: FileSettings): Encoding;
+      readonly readRows: ReadRows;
+      readonly withoutRows: WithoutRows;
+      readonly tableOf: TableFormat['tableOf'];
+      /** Whether files that a run makes at such a destination can be read again. */
+      keepsFiles(type: string): boolean;
+    };
+  },
+  run: ClaimedRun,
+): Promise<IntervalJob> {
+  const { interval, receipt } = run;
+  const stored = readFileSettings(run.destination.config);
+  // Files at a place that the export has left stay there.
+  const keepsFiles = options.connectors.keepsFiles(run.destination.type);
+  const isHere = keepsFiles && receipt?.destinationVersion === run.destinationVersion;
+  const current = isHere ? receipt : null;
+  // What is added to files is made as they were.
+  const recipe = run.purpose === 'whole' ? null : (current?.recipe ?? null);
+  const files = recipe
+    ? { ...stored, partitionBy: [], ...recipe, ...settingsOfRecipe(recipe) }
+    : stored;
+  const writesManifest = recipe && current ? current.manifestKey !== null : files.writesManifest;
+  return {
+    exportId: run.exportId,
+    runId: run.runId,
+    attempt: run.attempt,
+    purpose: run.purpose,
+    dropsMissing: run.dropsMissing,
+    isDeleted: run.isDeleted,
+    interval,
+    // An erasure reads what the chain made.
+    chain: run.purpose === 'erase' ? null : await openChain(options.context, run.teamId, run.chain),
+    request: {
+      ...sourceRequestOf(
+        { ...run, ...files, ...(recipe && { dslQuery: recipe.dslQuery }) },
+        interval,
+      ),
+      ...(files.csvArrays === 'postgres' && { nested: 'text' as const }),
+    },
+    names: namesOf(run, files),
+    encoding: options.connectors.encodingOf(files),
+    readRows: options.connectors.readRows,
+    withoutRows: options.connectors.withoutRows,
+    erased: openErased(options.context, run),
+    maxFileBytes: files.maxFileBytes,
+    partitionBy: files.partitionBy,
+    writesManifest: writesManifest && keepsFiles,
+    onRejected: files.onRejected,
+    // Files that were made before the export had a table are not in it.
+    table: files.tableFormat === null ? null : options.connectors.tableOf(run),
+    generation: run.fileGeneration,
+    era: run.era,
+    current,
+    formerManifests:
+      run.destinationVersion === 0 ? [] : await listFormerManifests(options.context.db, run),
+    intent: run.commitIntent as CommitIntent | null,
+    mayBeOvertaken: run.mayBeOvertaken,
+    begunManifests: run.begunManifests,
+  };
+}
+
+/** An erasure keeps the manifest's key, even if the export has another prefix or file_name now. */
+function namesOf(
+  { purpose, receipt, interval, model, exportId }: ClaimedRun,
+  { prefix, fileName }: FileSettings,
+): KeyNames {
+  const manifest = receipt?.manifestKey ?? null;
+  if (purpose === 'erase' && manifest !== null) {
+    return { stem: stemOf(manifest), tail: tailOf(fileName) };
+  }
+  const values = { interval, table: model, batchExportId: exportId };
+  return keyNames(renderKeyTemplate(prefix, values), fileName, interval);
 }

@@ -1,6 +1,6 @@
 import { writeFile } from 'node:fs/promises';
 import { SluiceError } from '../../foundation/domain/errors.ts';
-import { aliveEveryMs, type FromChild, type ToChild } from './child-messages.ts';
+import { aliveEveryMs, type FromChild, type ToChild } from './run-alone.ts';
 
 /** A child without its worker has this long to stop; the fence checks each of its writes anyway. */
 const orphanMs = 5_000;

@@ -6,7 +6,7 @@ import {
 } from '../../state/store/files/leftover-files.ts';
 import { appendLogEntries, type LogLevel } from '../../state/store/exports/log-entries.ts';
 import { findStoreTraits } from '../../state/store/files/store-traits.ts';
-import { collectByTeam, type SweepOptions, teamPatienceMs } from './collect-by-team.ts';
+import { collectByTeam, type SweepOptions, teamPatienceMs } from './collect-uploads.ts';
 import { removeFiles } from './remove-files.ts';
 
 /** Removes files that the workers of their runs could not remove. */

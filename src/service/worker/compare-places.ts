@@ -11,7 +11,7 @@ import {
   type UncomparedPlace,
 } from '../../state/store/files/former-destinations.ts';
 import { appendLogEntries } from '../../state/store/exports/log-entries.ts';
-import { collectByTeam, type SweepOptions, teamPatienceMs } from './collect-by-team.ts';
+import { collectByTeam, type SweepOptions, teamPatienceMs } from './collect-uploads.ts';
 
 /**
  * Finds out whether a place that an export has left is its present one by another address: another host name, another

@@ -1,12 +1,28 @@
 import type { Producer } from '../../state/queue/producer.ts';
+import type { LookBack } from '../../state/store/intervals/look-backs.ts';
 import type { VerifyJob } from '../../state/store/intervals/verifications.ts';
 import type { Admission } from '../admission/admission.ts';
 import type { WorkGuard } from '../use-cases/work-guard.ts';
 import type { AttemptReport } from './attempt-report.ts';
-import type { ExecutorOptions } from './execute-run.ts';
+import type { AttemptOptions } from './attempt.ts';
+import type { LeaseKeeper } from './lease-keeper.ts';
 import type { NotificationCourier } from './notification-courier.ts';
+import type { ChildProgram } from './run-alone.ts';
 import type { SampleOptions } from './run-sample-jobs.ts';
 import type { SourceWaits } from './wait-for-source.ts';
+
+/** Options of the worker for its runs and sweeps. */
+export interface ExecutorOptions extends AttemptOptions {
+  readonly leases: LeaseKeeper;
+  /** The worker's name in the lease. */
+  readonly workerId: string;
+  /** Aborted when the worker shuts down. */
+  readonly stopping: AbortSignal;
+  /** For runs that get a process of their own. */
+  readonly program: ChildProgram;
+  readonly onSweepError: (error: unknown) => void;
+  readonly onLookBackError: (error: unknown, item: LookBack) => void;
+}
 
 /** What the jobs of a worker need. */
 export interface HandlerOptions {

@@ -1,12 +1,11 @@
-import { SluiceError, toSluiceError } from '../../foundation/domain/errors.ts';
+import { type ErrorCode, SluiceError, toSluiceError } from '../../foundation/domain/errors.ts';
 import type { ClaimedRun } from '../../state/store/runs/claims.ts';
 import type { Context } from '../use-cases/context.ts';
-import { recordFault, releaseRun } from '../use-cases/runs/finish-run.ts';
-import { recordDeathAlone } from '../use-cases/runs/record-death.ts';
-import type { AloneTurns } from './alone-turns.ts';
+import { recordDeathAlone, recordFault, releaseRun } from '../use-cases/runs/finish-run.ts';
 import type { AttemptReport } from './attempt-report.ts';
 import { retryUntilRecorded } from './retry-until-recorded.ts';
-import { type JobProgram, runChild } from './watch-child.ts';
+import { type ChildProcess, fork } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
 
 /** What the composition root provides for runs with a process of their own. */
 export interface ChildProgram extends JobProgram {
@@ -47,4 +46,180 @@ export async function runAlone(
   }
   await retryUntilRecorded(() => recordDeathAlone(context, run, end.death), signal);
   return { ...nothing, end: 'failed', fault: new SluiceError('run.crashed').code };
+}
+
+/** How a process of its own ended without a report. */
+interface Death {
+  /**
+   * Whether the run itself caused it: the process crashed, or exceeded its memory. A kill from outside, an
+   * exit or silence may have another cause.
+   */
+  readonly certain: boolean;
+  /** For the run's log, such as `SIGSEGV`. */
+  readonly how: string;
+}
+
+type ChildEnd<Report> =
+  | { readonly report: Report }
+  | { readonly death: Death }
+  | { readonly notStarted: Error };
+
+interface ChildLimits {
+  readonly memoryBytes: number;
+  /** A process that is silent for this time is ended. */
+  readonly silentMs: number;
+}
+
+const lookEveryMs = 250;
+/** How long a process may take to stop after its signal is aborted, or after its report. */
+const stopMs = 30_000;
+const farewellMs = 5_000;
+
+/** Signals that a process causes itself. */
+const crashSignals = new Set([
+  'SIGABRT',
+  'SIGSEGV',
+  'SIGBUS',
+  'SIGILL',
+  'SIGFPE',
+  'SIGTRAP',
+  'SIGSYS',
+]);
+/** The shell's number for SIGABRT; Node exits with it on some systems. */
+const abortedCode = 134;
+
+/** A program that does one job in a process of its own, by `serveJob`. */
+interface JobProgram {
+  /** The file of the program. */
+  readonly entry: string;
+  /** What the program needs to open its connections and connectors. Passed unchanged. */
+  readonly setup: unknown;
+  /** The limit of the whole process. */
+  readonly memoryMib: number;
+}
+
+/** The heap's share of the process's memory; a job's data is outside the heap. */
+const heapShare = 0.5;
+
+/** Does a job in a process of its own. @param silentMs after which a process that does not respond is ended */
+function runChild<Report>(
+  { entry, setup, memoryMib }: JobProgram,
+  job: unknown,
+  silentMs: number,
+  signal: AbortSignal,
+): Promise<ChildEnd<Report>> {
+  // This process has the debugger's port.
+  const inherited = process.execArgv.filter((argument) => !argument.startsWith('--inspect'));
+  const child = fork(entry, {
+    execArgv: [...inherited, `--max-old-space-size=${Math.floor(memoryMib * heapShare)}`],
+    // The secrets of a run are bytes.
+    serialization: 'advanced',
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+  });
+  const message: ToChild = { kind: 'execute', setup, job };
+  child.send(message, () => {});
+  return watchChild(child, { memoryBytes: memoryMib * 1024 ** 2, silentMs }, signal);
+}
+
+/** Waits until the process has ended; asks it to stop when `signal` is aborted. */
+function watchChild<Report>(
+  child: ChildProcess,
+  limits: ChildLimits,
+  signal: AbortSignal,
+): Promise<ChildEnd<Report>> {
+  return new Promise((resolve) => {
+    let report: Report | null = null;
+    let killedFor: Death | null = null;
+    let silentLooks = 0;
+    const kill = (death: Death) => {
+      killedFor ??= death;
+      child.kill('SIGKILL');
+    };
+    const timers = new Set<NodeJS.Timeout>();
+    const killLater = (ms: number) => void timers.add(setTimeout(() => child.kill('SIGKILL'), ms));
+
+    const stop = () => {
+      const { code } = toSluiceError(signal.reason);
+      const message: ToChild = { kind: 'stop', code };
+      if (child.connected) child.send(message, () => {});
+      killLater(stopMs);
+    };
+    child.on('message', (message: FromChild<Report>) => {
+      silentLooks = 0;
+      if (message.kind === 'alive') return;
+      report = message.report;
+      killLater(farewellMs);
+    });
+    // Counts checks, not time: while this process is frozen, the child must not be judged.
+    const looking = setInterval(() => {
+      silentLooks += 1;
+      if (silentLooks * lookEveryMs > limits.silentMs) {
+        kill({ certain: false, how: `no heartbeat for ${limits.silentMs / 1_000} s` });
+      }
+      void residentBytes(child.pid).then((bytes) => {
+        if (bytes > limits.memoryBytes) kill(overMemory(limits));
+      });
+    }, lookEveryMs);
+    const end = (how: ChildEnd<Report>) => {
+      clearInterval(looking);
+      for (const timer of timers) clearTimeout(timer);
+      signal.removeEventListener('abort', stop);
+      resolve(how);
+    };
+    child.once('error', (error) => {
+      if (child.pid === undefined) end({ notStarted: error });
+    });
+    child.once('exit', (code, by) => {
+      if (report) end({ report });
+      else end({ death: killedFor ?? deathOf(code, by) });
+    });
+    signal.addEventListener('abort', stop);
+    if (signal.aborted) stop();
+  });
+}
+
+function deathOf(code: number | null, signal: NodeJS.Signals | null): Death {
+  if (signal !== null) return { certain: crashSignals.has(signal), how: signal };
+  return { certain: code === abortedCode, how: `exit code ${code}` };
+}
+
+function overMemory({ memoryBytes }: ChildLimits): Death {
+  return { certain: true, how: `it needed more than ${memoryBytes / 1024 ** 2} MiB of memory` };
+}
+
+/** 0 if this system does not say; the heap limit applies there too. */
+async function residentBytes(pid: number | undefined): Promise<number> {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');
+  return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1] ?? 0) * 1024;
+}
+
+/** Messages of a worker to a process of its own. `setup` and `job` belong to the composition root. */
+export type ToChild =
+  | { readonly kind: 'execute'; readonly setup: unknown; readonly job: unknown }
+  /** The lease is lost, or the worker shuts down. */
+  | { readonly kind: 'stop'; readonly code: ErrorCode };
+
+/** Messages of such a process to its worker. */
+export type FromChild<Report> =
+  | { readonly kind: 'alive' }
+  | { readonly kind: 'ended'; readonly report: Report };
+
+/** How often such a process reports that its event loop is alive. */
+export const aliveEveryMs = 1_000;
+
+/**
+ * Lets one run at a time have a process of its own. The process may use as much memory as the worker, and many that start at once
+ * would take the time in which the worker renews its leases. A run that finds it taken is not claimed: it would hold a slot.
+ */
+export class AloneTurns {
+  #isTaken = false;
+
+  /** @returns a function to call when the process has ended; null if another run has one */
+  enter(): (() => void) | null {
+    if (this.#isTaken) return null;
+    this.#isTaken = true;
+    return () => {
+      this.#isTaken = false;
+    };
+  }
 }

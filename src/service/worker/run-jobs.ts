@@ -2,15 +2,20 @@ import { Grouped } from '../../foundation/domain/grouped.ts';
 import type { JobData } from '../../state/queue/catalogue.ts';
 import { isDatabaseUnavailable } from '../../state/store/database/unavailable.ts';
 import type { ClaimedRun } from '../../state/store/runs/claims.ts';
-import { expectLarge } from '../../state/store/runs/outbox.ts';
-import { findRunNeeds, type RunNeeds } from '../../state/store/runs/run-needs.ts';
+import { expectLarge, findRunNeeds, type RunNeeds } from '../../state/store/runs/outbox.ts';
 import type { ComingRun } from '../admission/admission.ts';
 import type { AttemptReport } from './attempt-report.ts';
-import { executeRun } from './execute-run.ts';
-import type { HandlerOptions } from './handler-options.ts';
+import type { ExecutorOptions, HandlerOptions } from './handler-options.ts';
 import { retryUntilRecorded } from './retry-until-recorded.ts';
 import { paced } from './shared-work.ts';
 import { traceProcess } from './trace-jobs.ts';
+import { randomUUID } from 'node:crypto';
+import { ownStepsOf } from '../../foundation/domain/recipe.ts';
+import { inSpan } from '../../foundation/domain/traces.ts';
+import { failpoint } from '../../foundation/failpoints/failpoint.ts';
+import { releaseRun } from '../use-cases/runs/finish-run.ts';
+import { type Admitted, Attempt } from './attempt.ts';
+import { runAlone } from './run-alone.ts';
 
 type RunJobOptions = Pick<HandlerOptions, 'executor' | 'admission' | 'waits' | 'reports'>;
 
@@ -139,4 +144,49 @@ export class RunJobs {
       ticket.leave();
     }
   }
+}
+
+/**
+ * Executes one attempt of a run: claim, export, record. A run that has ended, was deleted or is held by
+ * another worker is skipped, so the same job may be delivered any number of times. A run during which
+ * workers have crashed gets a process of its own.
+ */
+async function executeRun(
+  options: ExecutorOptions,
+  runId: string,
+  admitted: Admitted | null = null,
+): Promise<AttemptReport> {
+  const { context, leases, program } = options;
+  const claimedAt = performance.now();
+  const run = await inSpan(context.traces, 'claim', {}, () => claim(options, runId));
+  if (!run) return { run, end: 'skipped', fault: null, rows: 0, bytes: 0, rejectedRows: 0 };
+  if (admitted && ownStepsOf(run.chain) > admitted.ticket.ownSteps) {
+    // A config was enabled between the admission and the claim, which pinned it: there is no memory set aside.
+    await retryUntilRecorded(() => releaseRun(context, run), AbortSignal.timeout(5_000));
+    return { run, end: 'released', fault: null, rows: 0, bytes: 0, rejectedRows: 0 };
+  }
+  await failpoint('claim');
+  const signal = leases.keep(run, claimedAt);
+  try {
+    return run.crashes >= context.policy.maxSharedCrashes
+      ? await runAlone(context, program, run, signal)
+      : await new Attempt(options, run, signal, admitted).execute();
+  } finally {
+    leases.release(run);
+  }
+}
+
+/**
+ * If the answer to a claim was lost, the claim is repeated under the same name: no other worker would renew
+ * it.
+ */
+function claim(
+  { context: { policy }, statements, workerId }: ExecutorOptions,
+  runId: string,
+): Promise<ClaimedRun | null> {
+  const holder = `${workerId}/${randomUUID()}`;
+  return retryUntilRecorded(
+    () => statements.claim({ runId, holder }),
+    AbortSignal.timeout(policy.leaseMs / 2),
+  );
 }

@@ -12,11 +12,14 @@ import { SlowExports } from '../use-cases/runs/slow-exports.ts';
 import { collectFiles } from './collect-files.ts';
 import { collectUploads } from './collect-uploads.ts';
 import { comparePlaces } from './compare-places.ts';
-import type { HandlerOptions } from './handler-options.ts';
-import { offboardTenants } from './offboard-tenants.ts';
+import type { ExecutorOptions, HandlerOptions } from './handler-options.ts';
 import type { NextRuns } from './run-jobs.ts';
 import { sampleJobs } from './run-sample-jobs.ts';
 import { skipWhileBusy } from './shared-work.ts';
+import type { Producer } from '../../state/queue/producer.ts';
+import { findGoneWork } from '../../state/store/tenants/tenant-rows.ts';
+import type { Context } from '../use-cases/context.ts';
+import { advanceOffboardings } from '../use-cases/tenants/advance-offboarding.ts';
 
 /** Sweeps between two looks that read all exports: one minute. */
 const sweepsPerLook = 12;
@@ -83,7 +86,7 @@ function longDuties(options: HandlerOptions, { dispatch }: NextRuns) {
     }),
     offboard: skipWhileBusy(() =>
       offboardTenants({
-        ...{ context, executor, producer, guard },
+        ...{ context, executor, producer },
         onOffboarded: reports.offboarded,
         onOffboardingError: reports.offboardingFailed,
       }),
@@ -99,4 +102,36 @@ function longDuties(options: HandlerOptions, { dispatch }: NextRuns) {
       }),
     ),
   };
+}
+
+interface OffboardOptions {
+  readonly context: Context;
+  readonly executor: Pick<ExecutorOptions, 'connectors' | 'stopping'>;
+  readonly producer: Pick<Producer, 'removeGone'>;
+  /** Called once for each that is completed. */
+  readonly onOffboarded: (offboardingId: string) => void;
+  readonly onOffboardingError: (error: unknown) => void;
+}
+
+/** How long one sweep goes on with it. The next sweep continues. */
+const sliceMs = 20_000;
+
+/** Goes on with the deletion of organizations and projects. */
+async function offboardTenants({
+  context: { db },
+  executor: { connectors, stopping },
+  producer,
+  onOffboarded,
+  onOffboardingError,
+}: OffboardOptions): Promise<void> {
+  const endsAt = performance.now() + sliceMs;
+  await advanceOffboardings(db, {
+    describePlace: (type, config) => connectors.placeOf(type, config),
+    // They hold ids only and are gone in a day anyway: an unreachable queue must not hold up the deletion.
+    removeGoneJobs: () =>
+      producer.removeGone((ids) => findGoneWork(db, ids)).catch(onOffboardingError),
+    onCompleted: onOffboarded,
+    onError: onOffboardingError,
+    isOver: () => stopping.aborted || performance.now() > endsAt,
+  }).catch(onOffboardingError);
 }

@@ -4,8 +4,7 @@ import type { Settlement, Source } from '../../rows/sources/source.ts';
 import type { Sql } from '../../state/store/database/database.ts';
 import { isDatabaseUnavailable } from '../../state/store/database/unavailable.ts';
 import { appendLogEntries, type NewLogEntry } from '../../state/store/exports/log-entries.ts';
-import { goBack, type WaitingRun } from '../../state/store/runs/outbox.ts';
-import type { RunNeeds } from '../../state/store/runs/run-needs.ts';
+import { goBack, type RunNeeds, type WaitingRun } from '../../state/store/runs/outbox.ts';
 import { retryUntilRecorded } from './retry-until-recorded.ts';
 
 /** How long a run may use a slot for its interval to settle. */

@@ -1,5 +1,4 @@
-import { randomUUID } from 'node:crypto';
-import { link, readFile, readlink, realpath, rename, rm } from 'node:fs/promises';
+import { readFile, readlink, realpath, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { runProgram } from './identity.ts';
 
@@ -51,21 +50,9 @@ export function isProcessAlive(pid: number): boolean {
   }
 }
 
-/**
- * Removes a `postmaster.pid` whose number belongs to another program; PostgreSQL would refuse to start. If
- * a new server has written its own meanwhile, that one is restored.
- */
+/** Removes a `postmaster.pid` whose number belongs to another program; PostgreSQL would refuse to start. */
 export async function discardPidFile(data: string, stale: PidFile): Promise<void> {
-  const aside = path.join(data, `postmaster.pid.${randomUUID()}`);
-  try {
-    await rename(pidFileOf(data), aside);
-    if ((await readFile(aside, 'utf8')) !== stale.text) await link(aside, pidFileOf(data));
-  } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code;
-    if (code !== 'ENOENT' && code !== 'EEXIST') throw error;
-  } finally {
-    await rm(aside, { force: true });
-  }
+  if ((await readPidFile(data))?.text === stale.text) await rm(pidFileOf(data), { force: true });
 }
 
 const pidFileOf = (data: string): string => path.join(data, 'postmaster.pid');

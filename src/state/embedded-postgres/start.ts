@@ -13,7 +13,7 @@ import {
 import { chooseIdentity, type ServerIdentity } from './identity.ts';
 import { discardPidFile, isProcessAlive, isServerOf, readPidFile } from './pid-file.ts';
 import { rememberPort, type ServerSettings, spawnServer, stopServer } from './server-process.ts';
-import { type ServerUse, serverAnswers, useServer } from './server-use.ts';
+import { becomeOwner, type Ownership, serverAnswers } from './server-owner.ts';
 
 const attempts = 8;
 const pollMs = 40;
@@ -26,7 +26,7 @@ export interface EmbeddedPostgresOptions {
   readonly dataDir: string;
   /** Gets a sentence for each step. */
   readonly log?: (message: string) => void;
-  /** Override our defaults. No effect on a server that already runs. */
+  /** Override our defaults. They have no effect on a server that still runs. */
   readonly settings?: ServerSettings;
 }
 
@@ -38,12 +38,9 @@ export interface EmbeddedPostgres {
   readonly sourceRole: { readonly name: string; readonly password: string };
   /** The address of this database for that role. It is secret. */
   readonly sourceUrl: string;
-  /** True if the server already ran: another process's, or one that a killed process left. */
-  readonly adopted: boolean;
-  /**
-   * Ends this process's use of the server. The last user stops it, even if another process started it. May
-   * be called again. Fails if the server does not stop.
-   */
+  /** Publishes the address of this service, for the error of a second start. */
+  publish(address: string): Promise<void>;
+  /** Stops the server. May be called again. Fails if the server does not stop. */
   stop(): Promise<void>;
 }
 
@@ -56,9 +53,9 @@ interface Server {
 }
 
 /**
- * Starts PostgreSQL over `dataDir`, or uses the one that runs there. PostgreSQL itself allows only one
- * server per data directory, and an advisory lock counts the users. Fails with advice if this machine
- * cannot run it, or if the data is not for this version.
+ * Starts PostgreSQL over `dataDir`, or takes over the one that a killed process left there. This process then owns the
+ * folder. Fails with advice if another process owns it, if this machine cannot run PostgreSQL, or if the data is not
+ * for this version.
  */
 export async function startEmbeddedPostgres(
   options: EmbeddedPostgresOptions,
@@ -79,16 +76,12 @@ export async function startEmbeddedPostgres(
   for (let attempt = 1; attempt <= attempts; attempt++) {
     const running = await findRunning(layout, secrets, log);
     const started = running === null ? await launch(server) : { port: running, failure: '' };
-    if (started.port === null) {
-      failure = started.failure;
-    } else {
-      const use = await markUse(secrets, started.port);
-      if (use !== null) {
-        log(`PostgreSQL ${running === null ? 'started' : 'already runs'} on port ${started.port}.`);
-        return handle(server, started.port, running !== null, use);
-      }
-      failure = 'Another process stopped the server at once.';
+    const owner = started.port === null ? null : await own(options.dataDir, secrets, started.port);
+    if (started.port !== null && owner !== null) {
+      log(`PostgreSQL ${running === null ? 'started' : 'still runs'} on port ${started.port}.`);
+      return handle(server, started.port, owner);
     }
+    failure = started.failure || 'Another process stopped the server at once.';
     await sleep(Math.min(100 * attempt, 1_000));
   }
   throw new Error(`The embedded PostgreSQL does not start (log: ${layout.log}):\n${failure}`);
@@ -138,13 +131,26 @@ async function findRunning(
   );
 }
 
-/** Null if the last user is stopping the server: then it must be started again. */
-async function markUse(secrets: ClusterSecrets, port: number): Promise<ServerUse | null> {
+/** @returns null if the server is stopping: then it must be started again. Fails if another process owns it */
+async function own(
+  folder: string,
+  secrets: ClusterSecrets,
+  port: number,
+): Promise<Ownership | null> {
   const url = urlOf(secrets, port, 'postgres');
-  const use = await useServer(url).catch(() => null);
+  const owner = await becomeOwner(url).catch(() => null);
+  if (owner !== null && 'address' in owner) {
+    const subject =
+      owner.address === null
+        ? 'another process of Sluice uses it'
+        : `already running at ${owner.address}`;
+    throw new Error(
+      `${subject} (on ${folder}). Use that one, stop it first, or set another SLUICE_DATA_DIR. Several processes need a DATABASE_URL.`,
+    );
+  }
   // A server that is stopping can still grant the lock, but it accepts no new connection.
-  if (use === null || (await serverAnswers(url, secrets.clusterName))) return use;
-  await use.close();
+  if (owner === null || (await serverAnswers(url, secrets.clusterName))) return owner;
+  await owner.end(async () => {});
   return null;
 }
 
@@ -165,13 +171,8 @@ async function launch(server: Server): Promise<{ port: number | null; failure: s
   return { port: null, failure: await child.readLog() };
 }
 
-function handle(server: Server, port: number, adopted: boolean, use: ServerUse): EmbeddedPostgres {
+function handle(server: Server, port: number, owner: Ownership): EmbeddedPostgres {
   let stopping: Promise<void> | null = null;
-  const stop = async (): Promise<void> => {
-    const isLast = await use.release();
-    if (isLast) await stopServer(server.layout);
-    await use.close();
-  };
   const url = urlOf(server.secrets, port, databaseName);
   const sourceRole = sourceRoleOf(server.secrets);
   return {
@@ -182,9 +183,9 @@ function handle(server: Server, port: number, adopted: boolean, use: ServerUse):
       `${databaseUser}:${server.secrets.password}`,
       `${sourceRole.name}:${sourceRole.password}`,
     ),
-    adopted,
+    publish: (address) => owner.publish(address),
     stop: () => {
-      stopping ??= stop();
+      stopping ??= owner.end(() => stopServer(server.layout));
       return stopping;
     },
   };

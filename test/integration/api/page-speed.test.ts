@@ -1,8 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Database, Sql } from '../../../src/state/store/database/database.ts';
-import type { LogLevel } from '../../../src/state/store/exports/log-entries.ts';
-import { listLogEntries } from '../../../src/state/store/exports/log-entries.ts';
-import { findExportDetails } from '../../../src/state/store/exports/export-details.ts';
+import { listLogEntries, type LogLevel } from '../../../src/state/store/exports/log-entries.ts';
+import { findExportDetails } from '../../../src/state/store/exports/export-lists.ts';
 import { listRuns } from '../../../src/state/store/runs/runs.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';

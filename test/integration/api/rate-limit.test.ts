@@ -45,7 +45,7 @@ test('a key may send exactly its limit over all API processes, and then learns w
 
     // A minute later there is the rest of the hour.
     await api.db.query(
-      `update rate_limits set minute_started_at = now() - interval '61 seconds' where key_id = $1`,
+      `update used_budgets set began_at = now() - interval '61 seconds' where owner = $1 and span = 'minute'`,
       [api.tenant.keyId],
     );
     const third = await buildApi(testApiOptions(otherDb, api.databaseUrl, { rateLimit }));

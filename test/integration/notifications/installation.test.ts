@@ -9,10 +9,7 @@ import { watchWorkers } from '../../../src/main/watch-workers.ts';
 import { heal } from '../../../src/service/use-cases/healing/heal.ts';
 import { checkCompleteness, checkLateness } from '../../../src/state/store/exports/lateness.ts';
 import { installationId } from '../../../src/state/store/tenants/tenants.ts';
-import {
-  endAlarm,
-  raiseAlarm,
-} from '../../../src/state/store/notifications/installation-alarms.ts';
+import { endAlarm, raiseAlarm } from '../../../src/state/store/notifications/group-events.ts';
 import { reportWorker } from '../../../src/state/store/runs/workers.ts';
 import {
   createWebhook,

@@ -5,14 +5,14 @@ import { keyNames, usualFileName } from '../../../src/foundation/domain/file-nam
 import { allTraits } from '../../../src/rows/destinations/destination.ts';
 import { FileSet, type FileSetOptions } from '../../../src/rows/pipeline/file-set.ts';
 import { openPartitions } from '../../../src/rows/pipeline/partitioned-rows.ts';
-import { BoundedDestination } from '../../../src/service/admission/bounded-destination.ts';
+import { BoundedDestination } from '../../../src/service/admission/small-run.ts';
 import {
   keysUnder,
   readAll,
   recordingJournal,
   uploadsUnder,
 } from '../../conformance/destination-suite.ts';
-import { encodingOf, type OpenedDestination, openedBy } from '../../support/interval-bench.ts';
+import { encodingOf, openedBy, type OpenedDestination } from '../../support/interval-bench.ts';
 import { columnsOf, rowBlock } from '../../support/row-blocks.ts';
 import { openStore } from '../../support/s3-destination.ts';
 

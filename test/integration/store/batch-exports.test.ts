@@ -1,5 +1,5 @@
 import { describe, expect, it, test } from 'vitest';
-import { findExportDetails } from '../../../src/state/store/exports/export-details.ts';
+import { findExportDetails } from '../../../src/state/store/exports/export-lists.ts';
 import { lockExport } from '../../../src/state/store/exports/exports.ts';
 import { changeExport } from '../../../src/service/use-cases/exports/activity.ts';
 import {

@@ -4,7 +4,7 @@ import type { Database } from '../../../src/state/store/database/database.ts';
 import { plannedOnce } from '../../../src/state/store/database/prepared.ts';
 import { noteUploads } from '../../../src/state/store/files/upload-places.ts';
 import { renewLeases } from '../../../src/state/store/runs/leases.ts';
-import { findRunNeeds } from '../../../src/state/store/runs/run-needs.ts';
+import { findRunNeeds } from '../../../src/state/store/runs/outbox.ts';
 import { reportWorker } from '../../../src/state/store/runs/workers.ts';
 import {
   claim,

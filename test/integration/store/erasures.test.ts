@@ -6,8 +6,7 @@ import {
   listStillUnderWay,
   listUnderWay,
 } from '../../../src/state/store/intervals/interval-runs.ts';
-import { appendLogEntries } from '../../../src/state/store/exports/log-entries.ts';
-import { countQuotes } from '../../../src/state/store/exports/quoted-values.ts';
+import { appendLogEntries, countQuotes } from '../../../src/state/store/exports/log-entries.ts';
 import { findRun } from '../../../src/state/store/runs/runs.ts';
 import { listUnfinishedCommits } from '../../../src/state/store/files/unfinished-commits.ts';
 import { cancelRun } from '../../../src/service/use-cases/runs/cancel-work.ts';

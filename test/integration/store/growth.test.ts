@@ -8,15 +8,15 @@ import { readServiceState } from '../../../src/state/store/database/service-stat
 import { listActivity } from '../../../src/state/store/exports/activity.ts';
 import { findAdvancing, planFreePages } from '../../../src/state/store/exports/backfill-pages.ts';
 import { averageRows, insertBackfill } from '../../../src/state/store/exports/backfills.ts';
-import { findExportDetails } from '../../../src/state/store/exports/export-details.ts';
 import {
   countExportHealths,
   findBatchExports,
+  findExportDetails,
   listProjectOverviews,
 } from '../../../src/state/store/exports/export-lists.ts';
 import {
-  type LogListRequest,
   listLogEntries,
+  type LogListRequest,
 } from '../../../src/state/store/exports/log-entries.ts';
 import { findLogTail } from '../../../src/state/store/exports/log-tail.ts';
 import { findTeamsWithRemovals } from '../../../src/state/store/files/leftover-files.ts';
@@ -29,11 +29,10 @@ import {
 } from '../../../src/state/store/intervals/coverage.ts';
 import { takeLookBacks } from '../../../src/state/store/intervals/look-backs.ts';
 import { readNow } from '../../../src/state/store/intervals/ticks.ts';
-import { beginFreeCommits } from '../../../src/state/store/runs/attempt-steps.ts';
+import { beginFreeCommits, completeFree } from '../../../src/state/store/runs/completions.ts';
 import { claimFree } from '../../../src/state/store/runs/claims.ts';
-import { completeFree } from '../../../src/state/store/runs/completions.ts';
 import { renewLeases, sweepExpiredLeases } from '../../../src/state/store/runs/leases.ts';
-import { findRunNeeds } from '../../../src/state/store/runs/run-needs.ts';
+import { findRunNeeds } from '../../../src/state/store/runs/outbox.ts';
 import { cancelRuns, listRuns } from '../../../src/state/store/runs/runs.ts';
 import { completedRun } from '../../support/completed-run.ts';
 import { fillHistory } from '../../support/history.ts';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { Database } from '../../../src/state/store/database/database.ts';
-import { findExportDetails } from '../../../src/state/store/exports/export-details.ts';
+import { findExportDetails } from '../../../src/state/store/exports/export-lists.ts';
 import { lockExportNow } from '../../../src/state/store/exports/exports.ts';
 import { confirmLease } from '../../../src/state/store/runs/leases.ts';
 import { recordProgress } from '../../../src/state/store/runs/runs.ts';

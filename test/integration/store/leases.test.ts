@@ -15,10 +15,10 @@ import { handBackRun, recordProgress, recordSent } from '../../../src/state/stor
 import { noteUploads } from '../../../src/state/store/files/upload-places.ts';
 import {
   quarantineRun,
+  recordDeathAlone,
   recordFault,
   releaseRun,
 } from '../../../src/service/use-cases/runs/finish-run.ts';
-import { recordDeathAlone } from '../../../src/service/use-cases/runs/record-death.ts';
 import {
   claim,
   complete,

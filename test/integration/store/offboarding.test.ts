@@ -4,21 +4,15 @@ import { appendLogEntries } from '../../../src/state/store/exports/log-entries.t
 import {
   findOffboarding,
   listRemainingFiles,
+  lockOffboarding,
   type Offboarding,
-  takeOffboarding,
 } from '../../../src/state/store/tenants/offboardings.ts';
 import { findTeamsToLookAt } from '../../../src/state/store/files/upload-places.ts';
-import {
-  deletersOfExport,
-  deletersOfOwner,
-  deletersOfTenant,
-} from '../../../src/state/store/tenants/tenant-rows.ts';
 import {
   advanceOffboardings,
   type OffboardingPorts,
 } from '../../../src/service/use-cases/tenants/advance-offboarding.ts';
 import { offboardTenant } from '../../../src/service/use-cases/tenants/offboard.ts';
-import { WorkGuard } from '../../../src/service/use-cases/work-guard.ts';
 import { type FullTenant, fillTenant } from '../../support/full-tenant.ts';
 import {
   claim,
@@ -36,19 +30,7 @@ import { useRunSide } from '../../support/use-run-side.ts';
 
 const side = useRunSide();
 
-const anyTenant = { organizationId: '', teamId: null };
-
-/** Every table that can have rows of a tenant. */
-const tablesWithTenants = [
-  ...new Set(
-    [...deletersOfExport(''), ...deletersOfTenant(anyTenant), ...deletersOfOwner(anyTenant)].map(
-      ({ table }) => table,
-    ),
-  ),
-  'plugin_sources',
-];
-
-/** Tables whose rows belong to the installation. A new table belongs here, or to `src/state/store/tenants/tenant-rows.ts`. */
+/** Tables whose rows belong to the installation. A new table belongs here, or to `tenant-rows.ts` and `fillTenant`. */
 const tablesWithoutTenants = [
   'dispatch_turn',
   'encryption_keys',
@@ -60,8 +42,7 @@ const tablesWithoutTenants = [
   'workers',
 ];
 
-/** Uploads and other transactions are not waited for. */
-const impatient = { leaseMs: 60_000, uploadsMs: 0, settleMs: 0 };
+const impatient = { uploadsMs: 0, settleMs: 0 };
 
 const ports = (changes: Partial<OffboardingPorts> = {}): OffboardingPorts => ({
   describePlace: (_type, { bucket_name, prefix = '' }) => ({
@@ -70,8 +51,10 @@ const ports = (changes: Partial<OffboardingPorts> = {}): OffboardingPorts => ({
   }),
   removeGoneJobs: async () => {},
   onCompleted: () => {},
+  onError: (error) => {
+    throw error;
+  },
   isOver: () => false,
-  guard: new WorkGuard(side.db, () => {}),
   ...changes,
 });
 
@@ -101,18 +84,18 @@ async function readAll(): Promise<Map<string, readonly string[]>> {
   return all;
 }
 
+/** Every other table of the schema. */
+let tablesWithTenants: readonly string[] = [];
 let others: Map<string, readonly string[]>;
 beforeAll(async () => {
+  const tables = await side.db.query<{ name: string }>(
+    `select c.relname as name from pg_class c
+      where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and c.relname <> all ($1) order by 1`,
+    [tablesWithoutTenants],
+  );
+  tablesWithTenants = tables.map(({ name }) => name);
   await fillTenant(side, 'of the other');
   others = await readAll();
-});
-
-it('knows every table of the schema', async () => {
-  const found = await side.db.query<{ name: string }>(
-    `select c.relname as name from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')`,
-  );
-  const known = [...tablesWithTenants, ...tablesWithoutTenants];
-  expect(found.map(({ name }) => name).sort()).toEqual([...new Set(known)].sort());
 });
 
 describe('a deleted organization', () => {
@@ -124,15 +107,14 @@ describe('a deleted organization', () => {
         for (let died = 0; (await stateOf(id)).completedAt === null; died += 1) {
           let left = 1;
           await advance({ isOver: () => left-- <= 0 });
-          expect(died).toBeLessThan(500);
+          expect(died).toBeLessThan(20);
         }
       },
     ],
     [
-      'by processes that believe that the others are dead',
+      'by several processes at once',
       async () => {
-        const all = Array.from({ length: 3 }, () => advance({}, { ...impatient, leaseMs: 0 }));
-        await Promise.allSettled(all);
+        await Promise.all(Array.from({ length: 3 }, () => advance()));
         await advance();
       },
     ],
@@ -149,6 +131,9 @@ describe('a deleted organization', () => {
     expect(await readAll()).toEqual(others);
     const state = await stateOf(id);
     expect(state).toMatchObject({ status: 'completed', lastError: null, name: 'Acme' });
+    // A new table is missing here until `tenant-rows.ts` has it. Cancelled runs have left the outbox.
+    const counted = [...Object.keys(state.deletedRows), 'outbox'].sort();
+    expect(counted).toEqual(tablesWithTenants);
     expect(state.deletedRows).toMatchObject({
       runs: runs.length,
       batch_exports: 1,
@@ -258,8 +243,6 @@ it('an export of a request that began before the tenant was closed goes too', as
   const { id } = await offboard(organizationId);
   let isAdded = false;
   await advance({
-    // After all exports were deleted.
-    removeGoneJobs: async () => {},
     describePlace: () => {
       isAdded = true;
       return null;
@@ -268,9 +251,10 @@ it('an export of a request that began before the tenant was closed goes too', as
   });
   await storeExport(side.db, late);
   await advance();
-  expect((await stateOf(id)).status).not.toBe('completed');
-  await advance();
-  expect((await stateOf(id)).status).toBe('completed');
+  expect(await stateOf(id)).toMatchObject({
+    status: 'completed',
+    deletedRows: { batch_exports: 2 },
+  });
   expect(await readAll()).toEqual(others);
 });
 
@@ -322,14 +306,47 @@ it('a project and its organization, deleted at the same time, both have what sta
 it('an offboarding is worked on by one process at a time', async () => {
   const tenant = await fillTenant(side, 'its own');
   const { id } = await offboard(tenant.organizationId);
-  const taken = await takeOffboarding(side.db, 60_000, []);
-  expect(taken?.id).toBe(id);
-  expect(await takeOffboarding(side.db, 60_000, [])).toBeNull();
-  await side.db.query(
-    `update offboardings set leased_until = now() - interval '1 s' where id = $1`,
-    [id],
-  );
+  await side.db.transaction(async (tx) => {
+    expect((await lockOffboarding(tx, id))?.id).toBe(id);
+    await finishFor(tenant);
+    expect(await stateOf(id)).toMatchObject({ status: 'cancelling', deletedRows: {} });
+  });
   await finishFor(tenant);
+  expect((await stateOf(id)).status).toBe('completed');
+});
+
+it('fifty exports go in a transaction, and one that fails leaves all of its rows and says why', async () => {
+  const tenant = await fillTenant(side, 'its own');
+  const { organizationId, projectIds } = tenant;
+  for (let made = 1; made <= 50; made += 1) {
+    await createExportOfThePast(side, { teamId: projectIds[1] });
+  }
+  await side.db.query('delete from former_destinations where export_id = $1', [tenant.exportId]);
+  const { id } = await offboard(organizationId);
+  for (const run of tenant.runIds) await expireLease(side.db, run);
+  let described = 0;
+  const errors: unknown[] = [];
+  await advance({
+    describePlace: () => {
+      described += 1;
+      if (described > 50) throw new Error('no such place');
+      return null;
+    },
+    onError: (error) => errors.push(error),
+  });
+  expect(errors).toEqual([new Error('no such place')]);
+  expect(await stateOf(id)).toMatchObject({
+    status: 'deleting',
+    lastError: 'Error: no such place',
+    deletedRows: { batch_exports: 50 },
+  });
+  await advance();
+  expect(await stateOf(id)).toMatchObject({
+    status: 'completed',
+    lastError: null,
+    deletedRows: { batch_exports: 51 },
+  });
+  expect(await readAll()).toEqual(others);
 });
 
 async function finishFor(tenant: FullTenant): Promise<void> {

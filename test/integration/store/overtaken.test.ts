@@ -4,14 +4,14 @@ import { startBackfill } from '../../../src/service/use-cases/backfills/start-ba
 import type { Sql } from '../../../src/state/store/database/database.ts';
 import {
   findAdvancing,
-  type PlannedPage,
   planFreePages,
   planLockedPage,
+  type PlannedPage,
 } from '../../../src/state/store/exports/backfill-pages.ts';
 import { lockExport, lockExportNow } from '../../../src/state/store/exports/exports.ts';
 import { advanceHighWaterMark } from '../../../src/state/store/intervals/high-water-mark.ts';
 import { readNow } from '../../../src/state/store/intervals/ticks.ts';
-import { beginLockedCommit } from '../../../src/state/store/runs/attempt-steps.ts';
+import { beginLockedCommit } from '../../../src/state/store/runs/completions.ts';
 import { reportWorker } from '../../../src/state/store/runs/workers.ts';
 import {
   claim,

@@ -2,16 +2,17 @@ import { describe, expect, it } from 'vitest';
 import {
   beginFreeCommits,
   type CommitRequest,
-} from '../../../src/state/store/runs/attempt-steps.ts';
+  completeFree,
+  type CompletionOutcome,
+} from '../../../src/state/store/runs/completions.ts';
 import type { ClaimedRun } from '../../../src/state/store/runs/claims.ts';
-import { type CompletionOutcome, completeFree } from '../../../src/state/store/runs/completions.ts';
 import {
   openDatabase,
   type Sql,
   type Transactor,
 } from '../../../src/state/store/database/database.ts';
 import { RunStatements } from '../../../src/state/store/runs/run-statements.ts';
-import { recordCompletion } from '../../../src/service/use-cases/runs/complete-run.ts';
+import { recordCompletion } from '../../../src/service/use-cases/runs/finish-run.ts';
 import { RunLog } from '../../../src/service/worker/run-log.ts';
 import { openPorts } from '../../../src/service/worker/run-ports.ts';
 import { testServer } from '../../support/database.ts';

@@ -18,14 +18,9 @@ type Prepared = typeof import('../../../src/state/store/database/prepared.ts');
 let isPlannedOnce: Prepared['isPlannedOnce'];
 
 /** They open connections, and pass on the statements of others. */
-const plumbing = [
-  'counted',
-  'database',
-  'migrate',
-  'role-settings',
-  'sessions',
-  'sole-service',
-].map((name) => `database/${name}.ts`);
+const plumbing = ['counted', 'database', 'migrate', 'role-settings', 'sessions'].map(
+  (name) => `database/${name}.ts`,
+);
 
 const modules = readdirSync(store, { recursive: true, encoding: 'utf8' })
   .filter((name) => name.endsWith('.ts') && !plumbing.includes(name))

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { Settlement, SettleWait, Source } from '../../../src/rows/sources/source.ts';
 import type { Sql } from '../../../src/state/store/database/database.ts';
 import { findRun } from '../../../src/state/store/runs/runs.ts';
-import { findRunNeeds, type RunNeeds } from '../../../src/state/store/runs/run-needs.ts';
+import { findRunNeeds, type RunNeeds } from '../../../src/state/store/runs/outbox.ts';
 import { reportWorker } from '../../../src/state/store/runs/workers.ts';
 import { dispatchRuns } from '../../../src/service/admission/dispatch-runs.ts';
 import { releaseRun } from '../../../src/service/use-cases/runs/finish-run.ts';

@@ -155,7 +155,7 @@ export const rooms: Readonly<Record<string, Room>> = {
     // What reads, and what keeps the books of HTTP itself: key use, rate limits, idempotency keys.
     names: {
       store:
-        /^(find|list|count|average|is)[A-Z]|^(logLevels|installationId)$|^touchApiKey$|^reserve(Requests|StoredBytes)$|IdempotencyKey$|^keepResponse$/,
+        /^(find|list|count|average|is)[A-Z]|^(logLevels|installationId)$|^touchApiKey$|^reserveFromBudget$|IdempotencyKey$|^keepResponse$/,
     },
   },
   // Of a run's memory what plugins need. Of timers the turns and rests of organizations.
@@ -192,8 +192,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       'quickstart',
       'embedded-postgres',
       'sources/index.ts',
-      'verify/finding.ts',
-      'verify/describe-result.ts',
+      ...['queue/connection.ts', 'security', 'verify/finding.ts', 'verify/describe-result.ts'],
     ],
     types: ['verify/sums.ts', 'verify/verified-interval.ts', 'verify/verify-exports.ts'],
     packages: ['commander', 'yaml', 'node:*'],
@@ -226,7 +225,7 @@ export const places = {
   clock: ['domain/clock.ts', 'console'],
   date: ['domain/clock.ts', 'domain/time.ts', 'console'],
   bullmq: ['queue'],
-  pg: ['store', 'sources/postgres', 'embedded-postgres/server-use.ts'],
+  pg: ['store', 'sources/postgres', 'embedded-postgres/server-owner.ts'],
   any: [],
   'default-export': [],
 } as const satisfies Record<string, readonly string[]>;

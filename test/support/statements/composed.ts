@@ -144,12 +144,8 @@ async function composeTenants(load: Load, sql: Sql, database: Sql): Promise<void
 
   const rows = await load('tenants/tenant-rows.ts');
   const tenant = { organizationId: id, teamId: null };
-  const deleters = [
-    ...rows.deletersOfExport(id),
-    ...rows.deletersOfTenant(tenant as never),
-    ...rows.deletersOfOwner(tenant as never),
-  ];
-  for (const { deleteBatch } of deleters) await deleteBatch(sql);
+  await rows.deleteExports(sql, tenant as never, [id]);
+  await rows.deleteTenant(sql, tenant as never);
   await rows.deleteStragglers(sql, id);
 
   const { setDisabled } = await load('tenants/tenants.ts');

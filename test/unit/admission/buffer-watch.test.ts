@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { BufferWatch } from '../../../src/service/admission/buffer-watch.ts';
+import { BufferWatch } from '../../../src/service/admission/process-memory.ts';
 
 const mebibyte = 1024 ** 2;
 

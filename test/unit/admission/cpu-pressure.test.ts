@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from 'vitest';
-import { CpuPressure } from '../../../src/service/admission/cpu-pressure.ts';
+import { CpuPressure } from '../../../src/service/admission/cpu-use.ts';
 
 let now = 0;
 let stalledMs: number | null = 0;

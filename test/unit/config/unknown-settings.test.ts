@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { findStruckSettings } from '../../../src/foundation/config/struck-settings.ts';
+import { readConfig } from '../../../src/foundation/config/config.ts';
 import { findUnknownSettings } from '../../../src/foundation/config/unknown-settings.ts';
 
 test.each([
@@ -20,15 +20,17 @@ test.each(['HOME', 'HOSTNAME', 'DATABASE_URL', 'SLUICE_URL', 'SLUICE_KEY', 'AWS_
   },
 );
 
-test.each(['MAIL_TRUSTED_DOMAINS', 'MAX_EMAILS_PER_HOUR'])(
-  '%s was a setting: one sentence names it and what to use instead',
-  (name) => {
-    expect(findUnknownSettings({ [name]: 'x' })).toEqual([]);
-    const [sentence, ...more] = findStruckSettings({ [name]: 'x', PORT: '1' });
-    expect(sentence).toMatch(
-      new RegExp(`^${name} is no longer a setting and does nothing\\. .*MAIL_RECIPIENTS`),
-    );
-    expect(more).toEqual([]);
-    expect(findStruckSettings({ [name]: '' })).toEqual([]);
-  },
-);
+test.each([
+  ['MAIL_TRUSTED_DOMAINS', 'MAIL_RECIPIENTS'],
+  ['MAX_EMAILS_PER_HOUR', 'MAIL_RECIPIENTS'],
+  ['RATE_LIMIT_PER_HOUR', 'RATE_LIMIT_PER_MINUTE'],
+  ['UPLOAD_MIN_KIB_PER_SECOND', 'UPLOAD_STALL_SECONDS'],
+  ['MAX_SNAPSHOT_HOURS', '24 hours'],
+  ['SOURCE_LOCK_WAIT_SECONDS', '5 seconds'],
+])('%s was a setting: a start with it is refused by its name, with the remedy', (name, remedy) => {
+  expect(findUnknownSettings({ [name]: 'x' })).toEqual([]);
+  expect(() => readConfig({ [name]: 'x', PORT: '1' })).toThrow(
+    new RegExp(`\n  ${name} is no longer a setting: remove it\\. .*${remedy}[^\n]*$`),
+  );
+  expect(() => readConfig({ [name]: '' })).not.toThrow();
+});

@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, expect, test, vi } from 'vitest';
-import { findTemporaryFault } from '../../../src/main/check-temporary-folder.ts';
+import { findTemporaryFault } from '../../../src/main/check-folders.ts';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'sluice-tmpdir-'));
 afterEach(() => {

@@ -7,7 +7,7 @@ import { toApiError } from '../../../src/service/api/api-error.ts';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import { eventsModel } from '../../../src/foundation/domain/events-model.ts';
 import { checkQueryOf } from '../../../src/main/checks.ts';
-import { findFileRootFault } from '../../../src/main/check-file-root.ts';
+import { findFileRootFault } from '../../../src/main/check-folders.ts';
 import { destinationOf, registry } from '../../../src/main/connectors.ts';
 import { contextWith } from '../../conformance/destination-suite.ts';
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { signatureHeaders } from '../../../src/service/notifications/signature.ts';
+import { signatureHeaders } from '../../../src/service/notifications/sender.ts';
 
 // The example of the Standard Webhooks libraries.
 const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
-import { logAttempt } from '../../../src/main/log-attempt.ts';
+import { logAttempt } from '../../../src/service/worker/attempt-report.ts';
 import type { ClaimedRun } from '../../../src/state/store/runs/claims.ts';
 import { createLogger } from '../../../src/foundation/telemetry/logger.ts';
 

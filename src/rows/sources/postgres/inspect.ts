@@ -65,7 +65,7 @@ function findLongSnapshot(ageSeconds: number): readonly Finding[] {
   const effect = 'VACUUM of the source removes no newer rows meanwhile';
   return [
     warning(
-      `A run has read from one snapshot for ${hours} hours: ${effect}. MAX_SNAPSHOT_HOURS bounds it.`,
+      `A run has read from one snapshot for ${hours} hours: ${effect}. After 24 hours it gives up its attempt.`,
     ),
   ];
 }

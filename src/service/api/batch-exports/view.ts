@@ -6,7 +6,7 @@ import type { Holes } from '../../../state/store/intervals/coverage.ts';
 import {
   type ExportDetails,
   findExportDetails,
-} from '../../../state/store/exports/export-details.ts';
+} from '../../../state/store/exports/export-lists.ts';
 import { turnOfCode } from '../../../foundation/domain/causes.ts';
 import type { Context } from '../../use-cases/context.ts';
 import type { CreatedExport } from '../../use-cases/exports/create-export.ts';

@@ -7,17 +7,22 @@ import {
   toTimestamp,
   toTimestampOrNull,
 } from '../../../foundation/domain/time.ts';
-import { findHoles } from '../../../state/store/intervals/coverage.ts';
-import { type AcceptRequest, acceptCoverage } from '../../use-cases/exports/accept-coverage.ts';
-import { readCoverage } from '../../use-cases/exports/read-coverage.ts';
+import { findHoles, type Holes } from '../../../state/store/intervals/coverage.ts';
+import { acceptCoverage, type AcceptRequest } from '../../use-cases/exports/accept-coverage.ts';
+import {
+  type CountedRange,
+  type Coverage as Found,
+  readCoverage,
+} from '../../use-cases/exports/read-coverage.ts';
 import { readGaps } from '../../use-cases/exports/read-gaps.ts';
-import { type Api, actorOf, batchExportOf } from '../api.ts';
-import { missingView } from '../batch-exports/view.ts';
+import { actorOf, type Api, batchExportOf } from '../api.ts';
+import { healingView, missingView } from '../batch-exports/view.ts';
 import { exportOperations, type Family } from '../operations.ts';
 import { errors, postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/shapes.ts';
 import { AcceptBody, AcceptedCoverage, Coverage, CoverageGaps, CoverageQuery } from './schema.ts';
-import { countsView, coverageView } from './view.ts';
+import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
+import type { CoverageState } from '../../../foundation/domain/coverage.ts';
 
 /** Maximum gaps in an answer. */
 const shownGaps = 100;
@@ -110,4 +115,38 @@ function acceptRequest({ from, to, reason }: AcceptBody): AcceptRequest {
   const [start, end] = [readBound('from', from), readBound('to', to)];
   if (problems.length > 0) throw new Refusal(...problems);
   return { start, end, reason: reason ?? null };
+}
+
+function coverageView(
+  { highWaterMark }: BatchExport,
+  { range, ranges, days, blocker, lateRowsWaits }: Found,
+  holes: Holes | null,
+): Coverage {
+  return {
+    from: range && toTimestamp(range.start),
+    to: range && toTimestamp(range.end),
+    high_water_mark: toTimestampOrNull(highWaterMark),
+    blocker: blocker && { ...rangeView(blocker), healing: blocker.healing },
+    healing: healingView(holes),
+    late_rows_wait: lateRowsWaits.map(({ start, end, why }) => ({
+      start: toTimestamp(start),
+      end: toTimestamp(end),
+      why,
+    })),
+    ...(ranges && { ranges: ranges.map(rangeView) }),
+    ...(days && {
+      days: days.map(({ day, counts }) => ({
+        day: toTimestamp(day).slice(0, 10),
+        counts: countsView(counts),
+      })),
+    }),
+  };
+}
+
+function rangeView({ start, end, state, intervals }: CountedRange) {
+  return { start: toTimestamp(start), end: toTimestamp(end), state, intervals };
+}
+
+function countsView(counts: ReadonlyMap<CoverageState, number>) {
+  return Object.fromEntries(counts) as Partial<Record<CoverageState, number>>;
 }

@@ -1,16 +1,20 @@
 import type { Sql } from '../../../state/store/database/database.ts';
-import {
-  type RateLimit,
-  type Reservation,
-  reserveRequests,
-} from '../../../state/store/tenants/rate-limits.ts';
+import { type Taken, reserveFromBudget } from '../../../state/store/tenants/budgets.ts';
 import type { Api, Reply, Request } from '../api.ts';
 import { ApiError } from '../api-error.ts';
+
+interface RateLimit {
+  readonly perMinute: number;
+  readonly perHour: number;
+}
+
+/** A process takes this share of what is left of a key's windows. */
+const share = 1 / 16;
 
 /** Requests that this process may let through for one key, until their window ends. */
 interface Budget {
   held: number;
-  reservation: Reservation;
+  reservation: Taken<'minute' | 'hour'>;
   /** On this process' steady clock, milliseconds. */
   minuteEndsAt: number;
   hourEndsAt: number;
@@ -70,17 +74,19 @@ function costOfPage({ query }: Request): number {
 export function createRequestLimit(db: Sql, limit: RateLimit): TakeRequest {
   const budgets = new Map<string, Budget>();
   const pending = new Map<string, Promise<Budget>>();
+  const windows = { minute: limit.perMinute, hour: limit.perHour };
 
   const refill = async (keyId: string, cost: number): Promise<Budget> => {
     const left = leftOf(budgets.get(keyId));
-    const reservation = await reserveRequests(db, keyId, limit, Math.max(1, cost - left));
+    const needed = Math.max(1, cost - left);
+    const reservation = await reserveFromBudget(db, keyId, windows, needed, share);
     const now = performance.now();
     const budget: Budget = {
       // Requests that came meanwhile may have used some.
       held: leftOf(budgets.get(keyId)) + reservation.granted,
       reservation,
-      minuteEndsAt: now + reservation.minuteEndsInMs,
-      hourEndsAt: now + reservation.hourEndsInMs,
+      minuteEndsAt: now + reservation.minute.endsInMs,
+      hourEndsAt: now + reservation.hour.endsInMs,
     };
     budgets.set(keyId, budget);
     return budget;
@@ -117,14 +123,16 @@ function leftOf(budget: Budget | undefined): number {
   return budget && performance.now() < budget.minuteEndsAt ? budget.held : 0;
 }
 
+const leftIn = ({ minute, hour }: Budget['reservation']): number =>
+  Math.min(minute.left, hour.left);
+
 /** Nothing was granted, because a window has less left than the request costs. */
 function isSpent({ held, reservation }: Budget, cost: number): boolean {
-  const { granted, minuteLeft, hourLeft } = reservation;
-  return held < cost && granted === 0 && held + Math.min(minuteLeft, hourLeft) < cost;
+  return held < cost && reservation.granted === 0 && held + leftIn(reservation) < cost;
 }
 
 function retryAfterMs({ held, reservation, minuteEndsAt, hourEndsAt }: Budget, cost: number) {
-  return (held + reservation.hourLeft < cost ? hourEndsAt : minuteEndsAt) - performance.now();
+  return (held + reservation.hour.left < cost ? hourEndsAt : minuteEndsAt) - performance.now();
 }
 
 const seconds = (ms: number): string => String(Math.max(1, Math.ceil(ms / 1_000)));
@@ -143,7 +151,7 @@ function headersOf(
   cost: number,
 ): Record<string, string> {
   const { held, reservation } = budget;
-  const left = Math.min(reservation.minuteLeft, reservation.hourLeft) + held;
+  const left = leftIn(reservation) + held;
   return {
     'ratelimit-limit': String(perMinute),
     'ratelimit-remaining': String(Math.max(0, left)),

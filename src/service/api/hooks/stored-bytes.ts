@@ -1,19 +1,19 @@
 import { Throttled } from '../../../foundation/domain/problem.ts';
 import type { Sql } from '../../../state/store/database/database.ts';
 import { countBytes } from '../../../state/store/database/counted.ts';
-import {
-  reserveStoredBytes,
-  type StoredBytesReservation,
-} from '../../../state/store/tenants/stored-bytes.ts';
+import { type Taken, reserveFromBudget } from '../../../state/store/tenants/budgets.ts';
 import { type Api, callerOf, type Request } from '../api.ts';
 
 /** What a change counts as at least: rows have columns of their own. */
 const bytesPerChange = 2 * 1024;
 
+/** A process takes this share of what is left of the day. */
+const share = 1 / 256;
+
 /** Bytes that this process may let through for one organization, until its day ends. */
 interface Budget {
   held: number;
-  readonly reservation: StoredBytesReservation;
+  readonly reservation: Taken<'day'>;
   /** On this process' steady clock, milliseconds. */
   readonly endsAt: number;
 }
@@ -21,7 +21,7 @@ interface Budget {
 /**
  * Limits what the changes of an organization store in a day, over all API processes. What they delete is kept for
  * a while, so it counts too. The values that the database gets are counted: the change, its record in the
- * activity, the answer that an Idempotency-Key keeps. Each process takes a MiB at a time.
+ * activity, the answer that an Idempotency-Key keeps. Each process takes a share of what is left at a time.
  *
  * @param perDay bytes
  */
@@ -33,11 +33,11 @@ export function limitStoredBytes(api: Api, db: Sql, perDay: number): void {
 
   const refill = async (id: string, needed: number) => {
     const owed = Math.max(0, -(budgets.get(id)?.held ?? 0));
-    const reservation = await reserveStoredBytes(db, id, needed + owed, perDay);
+    const reservation = await reserveFromBudget(db, id, { day: perDay }, needed + owed, share);
     const now = performance.now();
     for (const [other, { endsAt }] of budgets) if (endsAt <= now) budgets.delete(other);
     const held = (budgets.get(id)?.held ?? 0) + reservation.granted;
-    budgets.set(id, { held, reservation, endsAt: now + reservation.endsInMs });
+    budgets.set(id, { held, reservation, endsAt: now + reservation.day.endsInMs });
   };
   /** Concurrent requests wait for one refill. */
   const refillOnce = (id: string, needed: number) => {
@@ -54,8 +54,8 @@ export function limitStoredBytes(api: Api, db: Sql, perDay: number): void {
           budget.held -= needed;
           return;
         }
-        const { granted, left } = budget.reservation;
-        if (granted === 0 && budget.held + left < needed) throw tooMuch(leftMs);
+        const { granted, day } = budget.reservation;
+        if (granted === 0 && budget.held + day.left < needed) throw tooMuch(leftMs);
       }
       await refillOnce(id, needed);
     }

@@ -2,11 +2,11 @@ import { inSnakeCase } from '../../../foundation/domain/snake-case.ts';
 import { Type } from 'typebox';
 import { parseTime } from '../../../foundation/domain/parse-time.ts';
 import { ceilInstant } from '../../../foundation/domain/time.ts';
-import { listThroughput } from '../../../state/store/runs/throughput.ts';
+import { listThroughput } from '../../../state/store/runs/worker-seconds.ts';
 import { type Api, batchExportOf } from '../api.ts';
 import { exportOperations, type Family } from '../operations.ts';
 import { errors } from '../schemas/error.ts';
-import { Nullable, named, Ref, Time } from '../schemas/shapes.ts';
+import { named, Nullable, Ref, Time } from '../schemas/shapes.ts';
 
 /** Points of a chart: more are not seen apart. */
 const maxPoints = 500;

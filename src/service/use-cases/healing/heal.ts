@@ -6,7 +6,7 @@ import {
   noteAnnounced,
   takeOver,
 } from '../../../state/store/healing/announced.ts';
-import { lockExportNow } from '../../../state/store/exports/exports.ts';
+import { endPause, lockExportNow } from '../../../state/store/exports/exports.ts';
 import {
   endExpired,
   findHealedPauses,
@@ -14,7 +14,6 @@ import {
   makeHealingRuns,
 } from '../../../state/store/healing/healing.ts';
 import { appendLogEntries } from '../../../state/store/exports/log-entries.ts';
-import { endPause } from '../../../state/store/exports/pauses.ts';
 import type { Context } from '../context.ts';
 import { readTimeline } from '../exports/timeline.ts';
 import { announce, turnOfCode } from '../notifications/announce.ts';

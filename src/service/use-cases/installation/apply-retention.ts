@@ -3,7 +3,6 @@ import { deleteSpentIdempotencyKeys } from '../../../state/store/tenants/idempot
 import {
   type DeleteOld,
   deleteForgottenExports,
-  deleteForgottenReceipts,
   deleteOldActivity,
   deleteOldGuardedWork,
   deleteOldLogEntries,
@@ -26,7 +25,6 @@ export async function applyRetention({ db, policy }: Context): Promise<void> {
     [deleteOldGuardedWork, logRetentionDays],
     [deleteOldActivity, retentionDays],
     [deleteOldTicks, retentionDays],
-    [deleteForgottenReceipts, retentionDays],
     [deleteOldRuns, retentionDays],
     [deleteForgottenExports, retentionDays],
     [deleteOldStepVersions, retentionDays],

@@ -1,7 +1,7 @@
 import { afterRemedy, decidedByPeople } from '../../../foundation/domain/causes.ts';
 import {
-  type ErrorCode,
   errorCatalogue,
+  type ErrorCode,
   isErrorCode,
   SluiceError,
 } from '../../../foundation/domain/errors.ts';
@@ -16,7 +16,11 @@ import type { ClaimedRun } from '../../../state/store/runs/claims.ts';
 import type { Sql } from '../../../state/store/database/database.ts';
 import { stopFailingBackfill } from '../../../state/store/exports/backfills.ts';
 import { lockExport, recordFailure } from '../../../state/store/exports/exports.ts';
-import { appendLogEntries, type LogLevel } from '../../../state/store/exports/log-entries.ts';
+import {
+  appendLogEntries,
+  type LogLevel,
+  type NewLogEntry,
+} from '../../../state/store/exports/log-entries.ts';
 import { hasReceiptAt } from '../../../state/store/intervals/receipts.ts';
 import {
   cancelHeldRun,
@@ -27,6 +31,9 @@ import {
 } from '../../../state/store/runs/runs.ts';
 import { readNow, storeSchedules } from '../../../state/store/intervals/ticks.ts';
 import type { Context } from '../context.ts';
+import type { CompletedRun } from '../../../state/store/runs/completions.ts';
+import type { RunStatements } from '../../../state/store/runs/run-statements.ts';
+import { countDeathAlone } from '../../../state/store/runs/leases.ts';
 
 /**
  * Records that an attempt ended in an error: another attempt follows, or the run ends.
@@ -73,7 +80,7 @@ export async function recordFault(
   });
 }
 
-const plural = (streak: number) =>
+const failuresOf = (streak: number) =>
   streak === 1 ? 'a failed run' : `${streak} consecutive failed runs`;
 
 const healsPause =
@@ -176,7 +183,7 @@ async function countFailure(
   const pauseAfter = mustStop ? 1 : context.policy.pauseAfterFailures;
   if (run.backfillId !== null) {
     if (!(await stopFailingBackfill(tx, run.backfillId, pauseAfter, reason))) return;
-    const streak = plural(pauseAfter);
+    const streak = failuresOf(pauseAfter);
     const text = `Backfill ${run.backfillId} has stopped after ${streak}. The schedule goes on. Fix the cause, then start a backfill of what is missing. ${reason}`;
     await logForExport(tx, run, 'ERROR', text);
     return;
@@ -191,7 +198,7 @@ async function countFailure(
       tx,
       run,
       'ERROR',
-      `The export is paused after ${plural(failure.streak)}. ${heals ? healsPause : 'Fix the cause, then unpause the export.'} ${reason}`,
+      `The export is paused after ${failuresOf(failure.streak)}. ${heals ? healsPause : 'Fix the cause, then unpause the export.'} ${reason}`,
     );
   } else if (failure.streak === context.policy.warnAfterFailures) {
     await logForExport(
@@ -216,4 +223,69 @@ async function logForExport(
 ): Promise<void> {
   const { teamId, exportId } = run;
   await appendLogEntries(tx, [{ teamId, exportId, runId: null, level, message }]);
+}
+
+/** A recorded completion. */
+export interface Completion {
+  /** Whether there are files that the run must remove. */
+  readonly leavesFiles: boolean;
+}
+
+/**
+ * Records that the manifest of a run is current, with the line of its log that says so.
+ *
+ * @param completed `entries` of the run are those that are not written yet
+ * @returns null if the lease is lost; then nothing is recorded
+ */
+export async function recordCompletion(
+  statements: RunStatements,
+  run: ClaimedRun,
+  { entries, ...completed }: Omit<CompletedRun, 'lease'>,
+): Promise<Completion | null> {
+  const { teamId, exportId, runId } = run;
+  const { result } = completed;
+  const message = `Completed: ${plural(result.rows, 'row')}, ${plural(result.bytes, 'byte')} in ${plural(result.madeFiles, 'file')}.${rejectedPart(result)}`;
+  const last: NewLogEntry = { teamId, exportId, runId, level: 'INFO', message };
+  const outcome = await statements.complete({
+    ...completed,
+    lease: run,
+    entries: [...entries, last],
+  });
+  return outcome.isCompleted ? outcome : null;
+}
+
+/** The end of the line of a run that left rows out. */
+function rejectedPart({ rejectedRows: rows }: CompletedRun['result']): string {
+  return rows === 0 ? '' : ` ${plural(rows, 'row')} rejected.`;
+}
+
+/** `1 file`, `3 files` */
+function plural(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? '' : 's'}`;
+}
+
+/** How the process of a run ended. */
+interface DeathAlone {
+  /** Whether the run must have caused it; otherwise the process may have been killed from outside. */
+  readonly certain: boolean;
+  /** `SIGSEGV` */
+  readonly how: string;
+}
+
+/**
+ * Records that a run's own process died. If the run must have caused it, or it has happened before, the
+ * run ends as Failed. Otherwise it is retried, again in its own process.
+ */
+export async function recordDeathAlone(
+  context: Context,
+  run: ClaimedRun,
+  { certain, how }: DeathAlone,
+): Promise<void> {
+  const deaths = await countDeathAlone(context.db, run);
+  const text = `The run's own process ended: ${how}.`;
+  if (deaths !== null && (certain || deaths >= context.policy.maxDeathsAlone)) {
+    await quarantineRun(context, run, text);
+  } else {
+    await recordFault(context, run, new SluiceError('internal.unexpected', text), Math.random());
+  }
 }

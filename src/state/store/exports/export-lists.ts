@@ -8,13 +8,21 @@ import { type HealthCounts, healthOfExport } from './export-states.ts';
 import { columns, type ExportRow, toBatchExport } from './exports.ts';
 import {
   Conditions,
+  jsonBytes,
   type OffsetPage,
   type PageRequest,
   upToPageBytes,
-  jsonBytes,
 } from '../database/lists.ts';
 import { prepared } from '../database/prepared.ts';
 import { byReach, type Reach, reaches, reachValue } from '../tenants/tenants.ts';
+import {
+  type Holes,
+  holesColumns,
+  holesFrom,
+  type HolesRow,
+  toHoles,
+} from '../intervals/coverage.ts';
+import { ownRunColumns, type Run } from '../runs/runs.ts';
 
 const inReach = (reach: Reach, number: number): string =>
   `e.deleted_at is null and ${reaches(reach, 'e.team_id', number)}`;
@@ -192,4 +200,54 @@ export async function listProjectOverviews(
     counts: counts as HealthCounts,
   }));
   return { count: total?.count ?? 0, results };
+}
+
+/** What an answer shows of an export beside its own row. */
+export interface ExportDetails {
+  /** The 10 newest, newest first. */
+  readonly latestRuns: readonly Run[];
+  readonly holes: Holes;
+  /** The error of the newest run that ended without success; null unless the export is failing. */
+  readonly failure: string | null;
+}
+
+/** Each status has its own scan of an index, which ends at its first row; an export that does not fail has none. */
+const newestFailure = ['Failed', 'FailedRetryable']
+  .map(
+    (status) => `(select r.created_at, r.latest_error from runs r
+       where e.failing_since is not null and r.export_id = e.id and r.status = '${status}' order by r.created_at desc, r.id desc limit 1)`,
+  )
+  .join(' union all ');
+
+// The planner cannot count an array that comes from a subquery. If it could, it would make a plan for each request, which
+// takes several times as long as the statement itself.
+const details = prepared(`select ${holesColumns}, failed.latest_error as failure, newest.*
+  from ${holesFrom}
+  left join lateral (select f.latest_error from (${newestFailure}) as f
+                      order by f.created_at desc limit 1) as failed on true
+  left join lateral (select ${ownRunColumns} from runs r where r.export_id = e.id
+                      order by r.created_at desc, r.id desc limit 10) as newest on true
+ where e.id = any ((select $1)::uuid[])`);
+
+/** Reads each of these exports, by one statement for a whole page. Each run's row repeats the holes of its export. */
+export async function findExportDetails(
+  sql: Sql,
+  exportIds: readonly string[],
+): Promise<ReadonlyMap<string, ExportDetails>> {
+  if (exportIds.length === 0) return new Map();
+  const rows = await sql.query<(Run | { id: null }) & HolesRow & Pick<ExportDetails, 'failure'>>(
+    details,
+    [exportIds],
+  );
+  const found = new Map<string, Omit<ExportDetails, 'latestRuns'> & { latestRuns: Run[] }>();
+  for (const row of rows) {
+    const own = found.get(row.exportId) ?? {
+      latestRuns: [],
+      holes: toHoles(row),
+      failure: row.failure,
+    };
+    found.set(row.exportId, own);
+    if (row.id !== null) own.latestRuns.push(row);
+  }
+  return found;
 }

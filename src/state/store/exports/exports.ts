@@ -8,6 +8,7 @@ import type { Sql, Transactor } from '../database/database.ts';
 import { prepared } from '../database/prepared.ts';
 import { byReach, type Reach, reaches, reachValue, type TenantId } from '../tenants/tenants.ts';
 import { instantOf } from '../database/times.ts';
+import type { Schedule } from '../../../foundation/domain/schedule.ts';
 
 /** All settings of an export that a request can change. */
 export type BatchExportSettings = Omit<
@@ -349,4 +350,14 @@ export async function listPausableExports(
     [organizationId, teamId, code],
   );
   return rows.map(({ id }) => id);
+}
+
+/** Ends the pause of an export that the transaction has locked. No failure before it counts any more. */
+export async function endPause(tx: Sql, exportId: string, schedule: Schedule): Promise<void> {
+  await tx.query(
+    `update batch_exports set paused = false, paused_reason = null, paused_code = null, failure_streak = 0, schedule = $2, next_tick_at = $3,
+            last_updated_at = clock_timestamp()
+      where id = $1`,
+    [exportId, JSON.stringify(schedule), toTimestamp(schedule.nextTickAt)],
+  );
 }

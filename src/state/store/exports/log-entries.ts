@@ -1,7 +1,11 @@
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
-import type { OffsetPage, PageRequest } from '../database/lists.ts';
-import { Conditions, type TimeBound } from '../database/lists.ts';
+import {
+  Conditions,
+  type OffsetPage,
+  type PageRequest,
+  type TimeBound,
+} from '../database/lists.ts';
 import { prepared } from '../database/prepared.ts';
 
 export type LogLevel = 'DEBUG' | 'LOG' | 'INFO' | 'WARNING' | 'ERROR';
@@ -143,3 +147,20 @@ async function readPage(
     return `select l.id from (${ordered.join(' union all ')}) as l`;
   }
 }
+
+/** Counts the log entries and the errors of runs of an export that quote a value of a row, such as the key of a rejected one. */
+export async function countQuotes(sql: Sql, exportId: string, value: string): Promise<number> {
+  const inJson = JSON.stringify(value).slice(1, -1);
+  const forms = [...new Set([value, inJson])].map(escapeForPattern);
+  // `7` is not quoted by `17 rows`.
+  const pattern = `(^|[^[:alnum:]])(${forms.join('|')})($|[^[:alnum:]])`;
+  const [row] = await sql.query<{ count: number }>(
+    `select (select count(*) from log_entries where export_id = $1 and message ~ $2)
+          + (select count(*) from runs where export_id = $1 and latest_error ~ $2) as count`,
+    [exportId, pattern],
+  );
+  return row?.count ?? 0;
+}
+
+/** PostgreSQL takes a punctuation mark after a backslash as itself. */
+const escapeForPattern = (text: string): string => text.replace(/[!-/:-@[-`{-~]/g, '\\$&');

@@ -2,12 +2,11 @@ import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 import { isTime } from '../database/times.ts';
 
-/** Work besides runs that reads what others wrote. The id is that of the export, of the step, or of the offboarding. */
+/** Work besides runs that reads what others wrote. The id is that of the export or of the step. */
 export type GuardedKind =
   | 'abort_uploads'
   | 'compare_places'
   | 'look_back'
-  | 'offboard'
   | 'remove_files'
   | 'sample'
   | 'verify';

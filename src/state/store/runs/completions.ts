@@ -1,3 +1,4 @@
+import type { StepCount } from '../../../foundation/domain/recipe.ts';
 import { recordSteps } from '../transformations/chains.ts';
 import { lockRuns } from './claims.ts';
 import type { Sql, Transactor } from '../database/database.ts';
@@ -8,9 +9,27 @@ import type { LeftoverFile } from '../files/leftover-files.ts';
 import { entryValues, insertEntries, type NewLogEntry } from '../exports/log-entries.ts';
 import { anyNumber, isAny, plannedOnce } from '../database/prepared.ts';
 import type { Receipt } from '../intervals/receipts.ts';
-import { canMove, move } from './run-moves.ts';
-import type { RunResult } from './runs.ts';
+import { canMove, isRunning, move } from './run-moves.ts';
 import { boundsOf, isSameInterval } from '../database/times.ts';
+
+/** What a run has read and made. */
+interface RunResult {
+  readonly totalRows: number;
+  readonly rows: number;
+  readonly droppedRows: number;
+  readonly rejectedRows: number;
+  readonly bytes: number;
+  readonly madeFiles: number;
+  /** In the order of the chain; missing without one. */
+  readonly steps?: readonly StepCount[];
+  readonly snapshot: string;
+  readonly settled: boolean;
+  readonly pending: readonly string[];
+  /** A digest of the keys that the source has for the interval, for the receipt; null if there is none. */
+  readonly keyDigest: string | null;
+  /** How many rows these are. */
+  readonly keyCount: number;
+}
 
 /** A run that has made its manifest current. */
 export interface CompletedRun {
@@ -213,13 +232,13 @@ function recordOf({ lease, result, receipt, replaced }: CompletedRun) {
     data_interval_start: start,
     data_interval_end: end,
     destination_version: receipt.destinationVersion,
-    total_rows: result.recordsTotalCount,
-    completed_rows: result.recordsCompleted,
-    dropped_rows: result.recordsDropped,
-    rejected_rows: result.recordsRejected,
-    sent_bytes: result.bytesExported,
-    file_count: result.files,
-    steps: result.steps,
+    total_rows: result.totalRows,
+    completed_rows: result.rows,
+    dropped_rows: result.droppedRows,
+    rejected_rows: result.rejectedRows,
+    sent_bytes: result.bytes,
+    file_count: result.madeFiles,
+    steps: result.steps ?? [],
     snapshot: result.snapshot,
     settled: result.settled,
     pending: result.pending,
@@ -240,4 +259,87 @@ function recordOf({ lease, result, receipt, replaced }: CompletedRun) {
       ...{ key, generation, etag, manifest_key: manifestKey },
     })),
   };
+}
+
+/** The keys that a commit may make readable. */
+export interface CommitKeys {
+  readonly generation: number;
+  readonly destinationVersion: number;
+  /** Null if the export writes none. */
+  readonly manifestKey: string | null;
+  /** The keys of all its files, including the manifest. */
+  readonly keys: readonly string[];
+}
+
+/** A commit that begins. */
+export interface CommitRequest extends Lease, CommitKeys {
+  readonly intent: unknown;
+}
+
+/** @param free whether the runs are locked already, or must be free */
+const beginCommitsSql = (free: boolean) =>
+  plannedOnce(`with asked as materialized (
+       select * from jsonb_to_recordset($1::jsonb) as a (
+         run_id uuid, fence bigint, intent jsonb, generation int, destination_version int, manifest_key text, keys text[]) ${anyNumber}
+     ), free as materialized (
+       select asked.* from asked ${free ? ', lateral (select from runs r where r.id = asked.run_id for no key update skip locked) run' : ''}
+     ), begun as (
+       update runs set committing_at = now(), commit_intent = free.intent, committing_generation = file_generation,
+              lease_expires_at = now() + $2 * interval '1 ms'
+         from free where runs.id = free.run_id and runs.fence = free.fence and ${isRunning('runs')}
+       returning free.*, runs.export_id, runs.data_interval_start, runs.data_interval_end
+     ), noted as (
+       insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, uncommitted)
+       select export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, true
+         from begun, unnest(begun.keys) as key
+       on conflict (export_id, destination_version, key) do update
+          set generation = excluded.generation, manifest_key = excluded.manifest_key, uncommitted = true, noted_at = now()
+     )
+     select run_id as "runId", exists (select from begun where begun.run_id = free.run_id) as "isHeld" from free`);
+
+const [beginLockedSql, beginFreeSql] = [beginCommitsSql(false), beginCommitsSql(true)];
+
+/** Notes that a commit begins, after the transactions that change its run at this moment. @returns false if the lease is lost */
+export async function beginLockedCommit(
+  sql: Sql,
+  request: CommitRequest,
+  leaseMs: number,
+): Promise<boolean> {
+  return (await beginAll(sql, beginLockedSql, [request], leaseMs))[0] === true;
+}
+
+/**
+ * Notes that commits begin, by one statement, which waits for no lock.
+ *
+ * @returns in the order of the requests: false if the lease is lost; null for a run that is locked at this moment
+ */
+export function beginFreeCommits(
+  sql: Sql,
+  requests: readonly CommitRequest[],
+  leaseMs: number,
+): Promise<readonly (boolean | null)[]> {
+  return beginAll(sql, beginFreeSql, requests, leaseMs);
+}
+
+async function beginAll(
+  sql: Sql,
+  text: string,
+  requests: readonly CommitRequest[],
+  leaseMs: number,
+): Promise<readonly (boolean | null)[]> {
+  const asked = requests.map((request) => ({
+    run_id: request.runId,
+    fence: request.fence,
+    intent: request.intent,
+    generation: request.generation,
+    destination_version: request.destinationVersion,
+    manifest_key: request.manifestKey,
+    keys: request.keys,
+  }));
+  const rows = await sql.query<{ readonly runId: string; readonly isHeld: boolean }>(text, [
+    JSON.stringify(asked),
+    leaseMs,
+  ]);
+  const held = new Map(rows.map(({ runId, isHeld }) => [runId, isHeld]));
+  return requests.map(({ runId }) => held.get(runId) ?? null);
 }

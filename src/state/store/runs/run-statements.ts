@@ -5,21 +5,19 @@ import {
   beginLockedCommit,
   type CommitKeys,
   type CommitRequest,
-} from './attempt-steps.ts';
+  type CompletedRun,
+  completeFree,
+  completeLocked,
+  type CompletionOutcome,
+} from './completions.ts';
 import {
   type AdvancingBackfill,
   findAdvancing,
-  type PlannedPage,
   planFreePages,
   planLockedPage,
+  type PlannedPage,
 } from '../exports/backfill-pages.ts';
-import { type ClaimedRun, type ClaimRequest, claimFree, claimLocked } from './claims.ts';
-import {
-  type CompletedRun,
-  type CompletionOutcome,
-  completeFree,
-  completeLocked,
-} from './completions.ts';
+import { type ClaimedRun, claimFree, claimLocked, type ClaimRequest } from './claims.ts';
 import type { Transactor } from '../database/database.ts';
 import type { Lease } from './lease.ts';
 import { isDatabaseUnavailable } from '../database/unavailable.ts';
@@ -84,7 +82,7 @@ export class RunStatements {
   async complete(run: CompletedRun): Promise<CompletionOutcome> {
     const { exportId } = run.receipt;
     // The counts of steps are another statement.
-    if (run.result.steps.length > 0) return this.#lockedCompletions.take(exportId, run);
+    if ((run.result.steps ?? []).length > 0) return this.#lockedCompletions.take(exportId, run);
     const outcome = await this.#completions.take(run);
     if (outcome) return outcome;
     // Another completion of this process may hold the export. If each locked it for itself instead, the next ones would

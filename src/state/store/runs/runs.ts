@@ -213,20 +213,6 @@ export async function recordSent(sql: Sql, lease: Lease, sentBytes: number): Pro
   );
 }
 
-export interface RunResult extends RunProgress {
-  readonly recordsDropped: number;
-  readonly recordsRejected: number;
-  /** In the order of the chain. */
-  readonly steps: readonly StepCount[];
-  readonly snapshot: string;
-  readonly settled: boolean;
-  readonly pending: readonly string[];
-  /** A digest of the keys that the source has for the interval, for the receipt; null if there is none. */
-  readonly keyDigest: string | null;
-  /** How many rows these are. */
-  readonly keyCount: number;
-}
-
 /**
  * Ends a run permanently with an error.
  *

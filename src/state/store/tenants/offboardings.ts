@@ -100,98 +100,71 @@ export async function openOffboarding(
   return underWay ?? null;
 }
 
-/** An offboarding that this process works on. */
-export interface TakenOffboarding extends OffboardedTenant {
-  readonly id: string;
-  readonly status: OffboardingStatus;
-  readonly lease: string;
-  readonly ageMs: number;
-}
-
-/** Takes one that no other process works on. @param except ids of those to leave */
-export async function takeOffboarding(
-  sql: Sql,
-  leaseMs: number,
-  except: readonly string[],
-): Promise<TakenOffboarding | null> {
-  const [taken] = await sql.query<TakenOffboarding>(
-    `update offboardings o set lease = gen_random_uuid(), leased_until = now() + $1 * interval '1 ms'
-      where id = (select id from offboardings where completed_at is null and (leased_until is null or leased_until < now()) and id <> all ($2::uuid[])
-                   order by leased_until nulls first, requested_at limit 1 for update skip locked)
-     returning id, organization_id as "organizationId", team_id as "teamId", status, lease,
-               greatest(0, extract(epoch from now() - requested_at) * 1000)::float8 as "ageMs"`,
-    [leaseMs, except],
+export async function listOpenOffboardings(sql: Sql): Promise<string[]> {
+  const rows = await sql.query<{ id: string }>(
+    `select id from offboardings where completed_at is null order by requested_at, id`,
   );
-  return taken ?? null;
-}
-
-/** Gives it back for the next sweep. @param error why it made no progress; null if it did */
-export async function leaveOffboarding(
-  sql: Sql,
-  { id, lease }: TakenOffboarding,
-  error: string | null,
-): Promise<void> {
-  await sql.query(
-    `update offboardings set leased_until = now(), last_error = $3 where id = $1 and lease = $2 and completed_at is null`,
-    [id, lease, error],
-  );
+  return rows.map(({ id }) => id);
 }
 
 /**
- * Moves it on to a status.
+ * Locks an offboarding until the end of the transaction, so that one process at a time works on it.
  *
- * @returns false if another process has taken it
+ * @returns null if another process works on it, or if it is completed
  */
-export async function moveOffboarding(
-  sql: Sql,
-  { id, lease }: TakenOffboarding,
-  status: OffboardingStatus,
-): Promise<boolean> {
-  const rows = await sql.query(
-    `update offboardings set status = $3,
-            deleted_by = case when $3 = 'settling' then pg_current_xact_id() else deleted_by end,
-            deleted_at = case when $3 = 'settling' then now() else deleted_at end,
-            completed_at = case when $3 = 'completed' then now() end,
-            last_error = case when $3 = 'completed' then null else last_error end
-      where id = $1 and lease = $2 and completed_at is null returning id`,
-    [id, lease, status],
-  );
-  return rows.length === 1;
-}
-
-/** What a batch has deleted. */
-export interface DeletedBatch {
-  readonly table: string;
-  readonly rows: number;
-  /** Digests of sources of plugins that the rows named. */
-  readonly sources: readonly string[];
-}
-
-/**
- * Counts a batch in its transaction, and extends the lease.
- *
- * @returns false if another process has taken it: then the batch must be rolled back
- */
-export async function countDeleted(
+export async function lockOffboarding(
   tx: Sql,
-  { id, lease }: TakenOffboarding,
-  { table, rows, sources }: DeletedBatch,
-  leaseMs: number,
-): Promise<boolean> {
-  const counted = await tx.query(
-    `update offboardings set leased_until = now() + $5 * interval '1 ms',
-            deleted_rows = case when $4::bigint = 0 then deleted_rows else deleted_rows || jsonb_build_object($3::text, coalesce((deleted_rows ->> $3)::bigint, 0) + $4::bigint) end,
-            plugin_sources = array(select distinct unnest(plugin_sources || $6::text[]))
-      where id = $1 and lease = $2 and completed_at is null returning id`,
-    [id, lease, table, rows, leaseMs, sources],
+  id: string,
+): Promise<(Offboarding & { readonly ageMs: number }) | null> {
+  // Exports with long histories take longer to delete than other statements may.
+  await tx.query(`set local statement_timeout = '15min'`);
+  const [row] = await tx.query<Offboarding & { ageMs: number }>(
+    `select ${columns}, greatest(0, extract(epoch from now() - o.requested_at) * 1000)::float8 as "ageMs"
+       from offboardings o where o.id = $1 and o.completed_at is null for update skip locked`,
+    [id],
   );
-  return counted.length === 1;
+  return row ?? null;
 }
 
-/** Whether every transaction has ended that began before the last row was deleted, or `patienceMs` are over. */
+/** Numbers of rows, by table. */
+export type RowCounts = Readonly<Record<string, number>>;
+
+/** The result of one step of an offboarding. */
+export interface OffboardingStep {
+  readonly status: OffboardingStatus;
+  readonly deleted?: RowCounts;
+  /** It is the reason why there is no next step yet. */
+  readonly waitsFor?: string;
+}
+
+export async function recordStep(
+  tx: Sql,
+  { id, deletedRows }: Offboarding,
+  { status, deleted = {}, waitsFor }: OffboardingStep,
+): Promise<void> {
+  const sums: Record<string, number> = { ...deletedRows };
+  for (const [table, rows] of Object.entries(deleted)) {
+    if (rows > 0) sums[table] = (sums[table] ?? 0) + rows;
+  }
+  await tx.query(
+    `update offboardings set status = $2, deleted_rows = $3, last_error = $4,
+            deleted_by = case when $2 = 'settling' then coalesce(deleted_by, pg_current_xact_id()) end,
+            deleted_at = case when $2 = 'settling' then coalesce(deleted_at, now()) else deleted_at end,
+            completed_at = case when $2 = 'completed' then now() end
+      where id = $1`,
+    [id, status, JSON.stringify(sums), waitsFor ?? null],
+  );
+}
+
+/** Records why a step failed. */
+export async function recordFailure(sql: Sql, id: string, error: string): Promise<void> {
+  await sql.query(`update offboardings set last_error = $2 where id = $1`, [id, error]);
+}
+
+/** Says if all rows are deleted, and every transaction has ended that began before, or `patienceMs` are over. */
 export async function hasSettled(sql: Sql, id: string, patienceMs: number): Promise<boolean> {
   const rows = await sql.query(
-    `select from offboardings where id = $1 and (pg_snapshot_xmin(pg_current_snapshot()) > deleted_by
+    `select from offboardings where id = $1 and status = 'settling' and (pg_snapshot_xmin(pg_current_snapshot()) > deleted_by
         or deleted_at < now() - $2 * interval '1 ms')`,
     [id, patienceMs],
   );
@@ -214,32 +187,35 @@ export interface ExportPlace {
   readonly openUploads: number;
 }
 
-/** All places of an export. Reads all of its receipts, but locks nothing. */
-export async function measurePlaces(sql: Sql, exportId: string): Promise<ExportPlace[]> {
+/** All places of these exports. */
+export async function measurePlaces(
+  sql: Sql,
+  exportIds: readonly string[],
+): Promise<ExportPlace[]> {
   return sql.query<ExportPlace>(
     `with places as (
-       select destination_version as version, destination_config as config from batch_exports where id = $1
-       union all select version, destination_config from former_destinations where export_id = $1
+       select id, destination_version as version, destination_config as config from batch_exports where id = any ($1::uuid[])
+       union all select export_id, version, destination_config from former_destinations where export_id = any ($1::uuid[])
      ), current as (
-       select destination_version as version, sum(jsonb_array_length(files) + jsonb_array_length(rejected_files)) as files,
+       select export_id as id, destination_version as version, sum(jsonb_array_length(files) + jsonb_array_length(rejected_files)) as files,
               count(manifest_key) as manifests, sum(rows) as rows, sum(bytes) as bytes
-         from receipts where export_id = $1 group by 1
+         from receipts where export_id = any ($1::uuid[]) group by 1, 2
      ), leftovers as (
-       select destination_version as version, count(*) as files from leftover_files l where export_id = $1 and l.deleted_at is null
+       select export_id as id, destination_version as version, count(*) as files from leftover_files l
+        where export_id = any ($1::uuid[]) and l.deleted_at is null
           and not exists (select from receipts c where c.export_id = l.export_id and c.data_interval_start = l.data_interval_start
                              and c.data_interval_end = l.data_interval_end and c.destination_version = l.destination_version
                              and l.key in (select f ->> 'key' from jsonb_array_elements(c.files || c.rejected_files) f))
-        group by 1
+        group by 1, 2
      ), uploaded as (
-       select destination_version as version, 1 as uploads from upload_places where export_id = $1
+       select export_id as id, destination_version as version, 1 as uploads from upload_places where export_id = any ($1::uuid[])
      )
      select e.id as "exportId", e.name as "exportName", p.version, e.destination_type as type, p.config,
             coalesce(c.files, 0)::bigint as files, coalesce(c.manifests, 0) as manifests, coalesce(c.rows, 0)::bigint as rows,
             coalesce(c.bytes, 0)::bigint as bytes, coalesce(l.files, 0) as "leftoverFiles", coalesce(u.uploads, 0) as "openUploads"
-       from batch_exports e cross join places p left join current c using (version) left join leftovers l using (version)
-            left join uploaded u using (version)
-      where e.id = $1`,
-    [exportId],
+       from places p join batch_exports e using (id) left join current c using (id, version)
+            left join leftovers l using (id, version) left join uploaded u using (id, version)`,
+    [exportIds],
   );
 }
 
@@ -250,10 +226,7 @@ export interface KeptPlace extends Omit<ExportPlace, 'config'> {
   readonly place: string | null;
 }
 
-/**
- * Records the places of an export, also with other offboardings that are in progress for it: a project's beside its
- * organization's. A place that was recorded before stays as it is: its rows may be half deleted.
- */
+/** Records places, also with other offboardings that are in progress for their exports: a project's beside its organization's. */
 export async function keepPlaces(
   tx: Sql,
   offboardingId: string,

@@ -1,177 +1,176 @@
 import type { Sql } from '../database/database.ts';
-import type { DeletedBatch, OffboardedTenant } from './offboardings.ts';
+import { deleteOldPluginSources } from '../database/retention.ts';
 import { live, move, running } from '../runs/run-moves.ts';
+import type { OffboardedTenant, RowCounts } from './offboardings.ts';
 
-/** Rows per statement: short locks, so that no other statement waits long. */
-const batch = 2_000;
+/** A table, and SQL that is true for its rows, aliased `t`, of exports or a tenant. */
+type TenantTable = readonly [table: string, condition: string];
 
-/** A key costs a look at all of `activity`. */
-const keyBatch = 50;
+const ofExports = 't.export_id = any ($1::uuid[])';
 
-/** How the rows of a tenant are found in a table. */
-interface TenantTable {
-  readonly table: string;
-  /** SQL of the `ctid`s; its parameters are those of the list that it is in. */
-  readonly find: string;
-  /** SQL of a chain that names sources of plugins, of a row that was deleted. */
-  readonly chain?: string;
-  readonly rows?: number;
-}
-
-const by = (table: string, condition: string): TenantTable => ({
-  table,
-  find: `select t.ctid from ${table} t where ${condition}`,
-});
-
-/** With an export's rows, in the order in which foreign keys let them go. $1: the export. */
+/** All rows of exports. Foreign keys delete them with their export, but for the last three, whose writers must not wait for it. $1: the exports. */
 const exportTables: readonly TenantTable[] = [
-  by('outbox', 't.export_id = $1'),
-  by('verifications', 't.export_id = $1'),
-  by('log_entries', 't.export_id = $1'),
-  by('log_counts', 't.export_id = $1'),
-  { ...by('receipts', 't.export_id = $1'), chain: `recipe -> 'chain'` },
-  by('late_intervals', 't.export_id = $1'),
-  by('deadline_checks', 't.export_id = $1'),
-  by('automatic_pauses', 't.export_id = $1'),
-  by('holes', 't.export_id = $1'),
-  by('accepted_intervals', 't.export_id = $1'),
-  by('leftover_files', 't.export_id = $1'),
-  by('ticks', 't.export_id = $1'),
-  {
-    table: 'notification_deliveries',
-    find: `select t.ctid from notification_events v join notification_deliveries t on t.event_id = v.id where v.export_id = $1`,
-  },
-  by('notification_events', 't.export_id = $1'),
-  by('upload_places', 't.export_id = $1'),
-  { ...by('runs', 't.export_id = $1'), chain: 'chain' },
-  by('backfills', 't.export_id = $1'),
-  by('guarded_work', 't.id = $1::text'),
-  by('former_destinations', 't.export_id = $1'),
-  by('batch_exports', 't.id = $1'),
+  ...[
+    ...[
+      'accepted_intervals',
+      'automatic_pauses',
+      'backfills',
+      'deadline_checks',
+      'former_destinations',
+    ],
+    ...['holes', 'late_intervals', 'leftover_files', 'notification_events', 'receipts', 'runs'],
+    ...['ticks', 'upload_places', 'verifications'],
+  ].map((table) => [table, ofExports] as const),
+  [
+    'notification_deliveries',
+    't.event_id in (select id from notification_events where export_id = any ($1::uuid[]))',
+  ],
+  ['batch_exports', 't.id = any ($1::uuid[])'],
+  ['guarded_work', 't.id = any ($1::text[])'],
+  ['log_entries', ofExports],
+  ['log_counts', ofExports],
 ];
 
 /** SQL that is true for the projects of a tenant. $1: the organization, $2: the project or null. */
 const ofTenant = (column: string): string =>
   `${column} in (select id from projects where organization_id = $1 and ($2::int is null or id = $2))`;
 
-/** SQL that is true for a key, aliased `k`, which has access to nothing else. */
-const ownKey = `k.organization_id = $1 and ($2::int is null or k.project_ids <@ array[$2::int])`;
+/** SQL of the keys that have access to nothing else. */
+const tenantKeys = `(select k.id from api_keys k where k.organization_id = $1 and ($2::int is null or k.project_ids <@ array[$2::int]))`;
 
 /** SQL that is true for rows of the whole organization, or of the project. */
 const inTenant = `t.organization_id = $1 and ($2::int is null or t.team_id = $2)`;
 
-const byConfig = (table: string): TenantTable => ({
-  table,
-  find: `select t.ctid from ${table} t join pipeline_transformation_configs c on c.id = t.config_id where ${ofTenant('c.team_id')}`,
-});
+const ofOrganization = 't.organization_id = $1 and $2::int is null';
 
-/** The other rows of a tenant, after those of its exports. $1: the organization, $2: the project or null. */
+const ofConfigs = `t.config_id in (select c.id from pipeline_transformation_configs c where ${ofTenant('c.team_id')})`;
+
+/** The other rows of a tenant. Foreign keys delete the rows of the first list with what they belong to. $1: the organization, $2: the project or null. */
 const tenantTables: readonly TenantTable[] = [
-  byConfig('transformation_jobs'),
-  byConfig('transformation_rates'),
-  by('pipeline_transformation_configs', ofTenant('t.team_id')),
-  by('transformation_versions', ofTenant('t.team_id')),
-  by('worker_seconds', ofTenant('t.team_id')),
-  {
-    table: 'notification_deliveries',
-    find: `select d.ctid from notification_targets t join notification_deliveries d on d.target_id = t.id where ${inTenant}`,
-  },
-  {
-    table: 'notification_deliveries',
-    find: `select d.ctid from notification_events t join notification_deliveries d on d.event_id = t.id where ${inTenant}`,
-  },
-  by('notification_events', inTenant),
-  by('notification_targets', inTenant),
-  {
-    ...by('plugins', 't.organization_id = $1 and $2::int is null'),
-    chain: `jsonb_build_array(jsonb_build_object('source', source_sha256))`,
-  },
-  by('stored_bytes', 't.organization_id = $1 and $2::int is null'),
-  by('activity', inTenant),
-  by(
-    'activity',
-    `t.subject_type = 'api_key' and t.subject_id in (select k.id::text from api_keys k where ${ownKey})`,
-  ),
-  by(
+  ['transformation_jobs', ofConfigs],
+  ['transformation_rates', ofConfigs],
+  ['pipeline_transformation_configs', ofTenant('t.team_id')],
+  ['transformation_versions', ofTenant('t.team_id')],
+  ['worker_seconds', ofTenant('t.team_id')],
+  ['notification_targets', inTenant],
+  ['notification_events', inTenant],
+  [
+    'notification_deliveries',
+    `t.target_id in (select t.id from notification_targets t where ${inTenant})
+       or t.event_id in (select t.id from notification_events t where ${inTenant})`,
+  ],
+  ['plugins', ofOrganization],
+];
+
+/** In the order in which they are deleted. */
+const tenantRoots: readonly TenantTable[] = [
+  [
     'idempotency_keys',
-    `t.key_id in (select k.id from api_keys k where ${ownKey})
+    `t.key_id in ${tenantKeys}
        or $2::int is not null and t.key_id in (select k.id from api_keys k where k.organization_id = $1)
           and t.response ~ ('"team_id": ?' || $2::int || '[,}]')`,
-  ),
-  by('rate_limits', `t.key_id in (select k.id from api_keys k where ${ownKey})`),
-  { ...by('api_keys', ownKey.replaceAll('k.', 't.')), rows: keyBatch },
+  ],
+  [
+    'activity',
+    `${inTenant} or t.subject_type = 'api_key' and t.subject_id in (select id::text from ${tenantKeys} k)`,
+  ],
+  ['used_budgets', `t.owner in ${tenantKeys} or t.owner = $1 and $2::int is null`],
+  ['api_keys', `t.id in ${tenantKeys}`],
+  ['projects', ofTenant('t.id')],
+  ['organizations', 't.id = $1 and $2::int is null'],
 ];
 
-/** Last, in one transaction. */
-const ownerTables: readonly TenantTable[] = [
-  by('projects', ofTenant('t.id')),
-  by('organizations', 't.id = $1 and $2::int is null'),
-];
+type Values = readonly unknown[];
 
-/** What deletes the rows of a table. */
-export interface Deleter {
-  readonly table: string;
-  /** Deletes one batch in a transaction. */
-  deleteBatch(tx: Sql): Promise<DeletedBatch>;
-}
-
-const deletion = ({ table, find, chain = 'null::jsonb', rows = batch }: TenantTable): string =>
-  `with gone as (
-     delete from ${table} where ctid = any (array(${find} limit ${rows})) returning ${chain} as chain
-   )
-   select (select count(*) from gone) as rows, coalesce(array_agg(distinct step ->> 'source') filter (where step ? 'source'), '{}') as sources
-     from gone cross join lateral jsonb_array_elements(case when jsonb_typeof(chain) = 'array' then chain else '[]' end) step`;
-
-const deleterOf = (found: TenantTable, values: readonly unknown[]): Deleter => ({
-  table: found.table,
-  async deleteBatch(tx) {
-    const [row] = await tx.query<Omit<DeletedBatch, 'table'>>(deletion(found), values);
-    return { table: found.table, rows: row?.rows ?? 0, sources: row?.sources ?? [] };
-  },
-});
-
-/**
- * Everything of an export, which must have no live run; each is called until it deletes nothing. A table that can have rows of
- * tenants must be in one of these three lists, or be `plugin_sources`.
- */
-export const deletersOfExport = (exportId: string): readonly Deleter[] =>
-  exportTables.map((table) => deleterOf(table, [exportId]));
-
-/** What else a tenant without exports has, but itself. */
-export const deletersOfTenant = ({
-  organizationId,
-  teamId,
-}: OffboardedTenant): readonly Deleter[] =>
-  tenantTables.map((table) => deleterOf(table, [organizationId, teamId]));
-
-/** The projects and the organization. Fails with a violated foreign key if they have rows again. */
-export const deletersOfOwner = ({ organizationId, teamId }: OffboardedTenant): readonly Deleter[] =>
-  ownerTables.map((table) => deleterOf(table, [organizationId, teamId]));
-
-/** What another tenant's rows say about a key that goes: the installation's own history, without the key. */
-export async function forgetActingKeys(
-  sql: Sql,
-  { organizationId, teamId }: OffboardedTenant,
-): Promise<void> {
-  await sql.query(
-    `update activity set key_id = null where key_id in (select k.id from api_keys k where ${ownKey})
-        and not coalesce(organization_id = $1 and $2::int is null, false)`,
-    [organizationId, teamId],
+async function countRows(tx: Sql, tables: readonly TenantTable[], values: Values) {
+  const counts = tables.map(
+    ([table, condition]) =>
+      `select '${table}' as table, count(*) as rows from ${table} t where ${condition}`,
   );
+  const rows = await tx.query<{ table: string; rows: number }>(counts.join(' union all '), values);
+  return Object.fromEntries(rows.map(({ table, rows: count }) => [table, count])) as RowCounts;
 }
 
-/** Exports of a tenant that are not deleted yet, or have a live run. */
+async function deleteRows(tx: Sql, tables: readonly TenantTable[], values: Values) {
+  for (const [table, condition] of tables) {
+    await tx.query(`delete from ${table} t where ${condition}`, values);
+  }
+}
+
+/** Locks up to `limit` exports of a tenant, to delete them. */
+export async function lockExportsOf(
+  tx: Sql,
+  { organizationId, teamId }: OffboardedTenant,
+  limit: number,
+): Promise<string[]> {
+  const rows = await tx.query<{ id: string }>(
+    `select e.id from batch_exports e where ${ofTenant('e.team_id')} order by e.id limit $3 for update`,
+    [organizationId, teamId, limit],
+  );
+  return rows.map(({ id }) => id);
+}
+
+/** Deletes exports with everything of theirs. @returns the numbers of rows */
+export async function deleteExports(
+  tx: Sql,
+  { organizationId }: OffboardedTenant,
+  exportIds: readonly string[],
+): Promise<RowCounts> {
+  const values = [exportIds];
+  await tx.query(
+    markSources(
+      `select step ->> 'source' from runs r, jsonb_array_elements(r.chain) step where r.export_id = any ($1::uuid[])
+       union select step ->> 'source' from receipts c, jsonb_array_elements(c.recipe -> 'chain') step
+              where c.export_id = any ($1::uuid[]) and jsonb_typeof(c.recipe -> 'chain') = 'array'`,
+      '$2',
+    ),
+    [exportIds, organizationId],
+  );
+  const counts = await countRows(tx, exportTables, values);
+  await deleteRows(tx, exportTables.slice(-4), values);
+  return counts;
+}
+
+/** Marks sources that are deleted with the tenant, if nothing names them then. @param organization SQL of the tenant's */
+const markSources = (digests: string, organization: string): string =>
+  `update plugin_sources s set replaced_at = 'epoch' where sha256 in (${digests})
+      and not exists (select from plugins p where p.source_sha256 = s.sha256 and p.organization_id <> ${organization})`;
+
+/** Locks the projects and the organization that are deleted: an insert of an export or a project that began before is visible afterwards, and a later one fails. */
+export async function lockTenant(tx: Sql, { organizationId, teamId }: OffboardedTenant) {
+  const values = [organizationId, teamId];
+  await tx.query(`select from organizations where id = $1 and $2::int is null for update`, values);
+  await tx.query(`select from projects t where ${ofTenant('t.id')} for update`, values);
+}
+
+/** Deletes a tenant that has no exports, with everything of its own. @returns the numbers of rows */
+export async function deleteTenant(
+  tx: Sql,
+  { organizationId, teamId }: OffboardedTenant,
+): Promise<RowCounts> {
+  const values = [organizationId, teamId];
+  await tx.query(
+    markSources(`select t.source_sha256 from plugins t where ${ofOrganization}`, '$1'),
+    values,
+  );
+  const counts = await countRows(tx, [...tenantTables, ...tenantRoots], values);
+  await deleteRows(tx, tenantRoots, values);
+  return counts;
+}
+
+/** Exports of a tenant, or of these of it, that are not deleted yet or have a live run. */
 export async function listExportsUnderWay(
   sql: Sql,
   { organizationId, teamId }: OffboardedTenant,
   limit: number,
+  exportIds: readonly string[] | null = null,
 ): Promise<string[]> {
   const rows = await sql.query<{ id: string }>(
-    `select e.id from batch_exports e where ${ofTenant('e.team_id')} and (e.deleted_at is null
+    `select e.id from batch_exports e where ${ofTenant('e.team_id')} and ($4::uuid[] is null or e.id = any ($4)) and (e.deleted_at is null
         or exists (select from runs r where r.export_id = e.id and r.status in ${live} and r.committing_at is null)
         or exists (select from backfills b where b.export_id = e.id and b.status = 'Running'))
-      limit $3`,
-    [organizationId, teamId, limit],
+      order by e.id limit $3`,
+    [organizationId, teamId, limit, exportIds],
   );
   return rows.map(({ id }) => id);
 }
@@ -190,7 +189,7 @@ export async function endSilentCommits(
       where ${ofTenant('e.team_id')} and r.status in ${live}`;
   const silent = await tx.query<{ id: string }>(
     `select r.id ${ofLive} and r.status = ${running} and r.committing_at is not null and r.lease_expires_at < now()
-      order by r.id limit ${batch} for no key update of r`,
+      order by r.id limit 2000 for no key update of r`,
     [organizationId, teamId],
   );
   const ids = silent.map(({ id }) => id);
@@ -221,58 +220,20 @@ export async function hasOpenUploads(
   return rows.length > 0;
 }
 
-/** An export that a tenant still has. */
-export interface RemainingExport {
-  readonly id: string;
-  /** It was created since the tenant's exports were deleted, or has a run that has not ended. */
-  readonly isUnderWay: boolean;
-}
-
-export async function findAnyExport(
-  sql: Sql,
-  { organizationId, teamId }: OffboardedTenant,
-): Promise<RemainingExport | null> {
-  const [row] = await sql.query<RemainingExport>(
-    `select e.id, e.deleted_at is null or exists (select from runs r where r.export_id = e.id and r.status in ${live}) as "isUnderWay"
-       from batch_exports e where ${ofTenant('e.team_id')} limit 1`,
-    [organizationId, teamId],
-  );
-  return row ?? null;
-}
-
-/** Deletes sources that the tenant's plugins had and that nothing of another tenant names. @returns how many */
-export async function deleteUnusedSources(tx: Sql, offboardingId: string): Promise<number> {
-  const wanted = `s.sha256 = any ((select plugin_sources from offboardings where id = $1)::text[])
-        and not exists (select from plugins p where p.source_sha256 = s.sha256)`;
-  const found = await tx.query(`select from plugin_sources s where ${wanted} limit 1`, [
-    offboardingId,
-  ]);
-  // Only then are all chains read.
-  if (found.length === 0) return 0;
-  const rows = await tx.query(
-    `with named as (
-       select step ->> 'source' as sha256 from runs r, jsonb_array_elements(r.chain) step where r.chain is not null
-       union select step ->> 'source' from receipts c, jsonb_array_elements(c.recipe -> 'chain') step
-               where jsonb_typeof(c.recipe -> 'chain') = 'array'
-     )
-     delete from plugin_sources s where ${wanted} and not exists (select from named n where n.sha256 = s.sha256)
-     returning 1`,
-    [offboardingId],
-  );
-  return rows.length;
-}
-
-/** Deletes what a statement that began before the deletion has written since, in tables without a foreign key. */
-export async function deleteStragglers(sql: Sql, offboardingId: string): Promise<void> {
+/**
+ * Deletes the sources that nothing names any more, and the rows without a foreign key that a statement has written which
+ * began before the deletion.
+ */
+export async function deleteStragglers(tx: Sql, offboardingId: string): Promise<RowCounts> {
   const ofPlaces = `select export_id from offboarding_places where offboarding_id = $1`;
-  await sql.query(`delete from log_entries where export_id in (${ofPlaces})`, [offboardingId]);
-  await sql.query(`delete from log_counts where export_id in (${ofPlaces})`, [offboardingId]);
-  await sql.query(
-    `delete from rate_limits l where not exists (select from api_keys k where k.id = l.key_id)`,
+  await tx.query(`delete from log_entries where export_id in (${ofPlaces})`, [offboardingId]);
+  await tx.query(`delete from log_counts where export_id in (${ofPlaces})`, [offboardingId]);
+  await tx.query(
+    `delete from used_budgets b where not exists (select from api_keys k where k.id = b.owner)
+        and not exists (select from organizations o where o.id = b.owner)`,
   );
-  await sql.query(
-    `delete from stored_bytes t where not exists (select from organizations o where o.id = t.organization_id)`,
-  );
+  // Only those with the mark are that old.
+  return { plugin_sources: await deleteOldPluginSources(tx, 10_000) };
 }
 
 /** Which of these ids belong to no run and no backfill. */

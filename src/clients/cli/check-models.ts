@@ -1,7 +1,7 @@
-import type { Config } from '../foundation/config/config.ts';
-import { eventsModel } from '../foundation/domain/events-model.ts';
-import { checkModel, type ModelReport } from '../rows/sources/index.ts';
-import { addressNamesOf, findOfferedModels, loadModels, primaryUrlOf } from './models.ts';
+import type { Config } from '../../foundation/config/config.ts';
+import { eventsModel } from '../../foundation/domain/events-model.ts';
+import { checkModel, type ModelReport } from '../../rows/sources/index.ts';
+import { addressNamesOf, findOfferedModels, loadModels, primaryUrlOf } from '../../main/models.ts';
 
 export interface CheckedModel extends ModelReport {
   readonly model: string;

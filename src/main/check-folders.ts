@@ -1,12 +1,13 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Logger } from '../foundation/telemetry/logger.ts';
 import { folderFaults } from './explain-start.ts';
 import { StartError } from './wait-for-database.ts';
+import type { Config } from '../foundation/config/config.ts';
 
 /** What is wrong with the temporary folder. */
-export interface TemporaryFault {
+interface TemporaryFault {
   /** For an operator, with the path and the remedy. */
   readonly text: string;
   /** For the probes, which need no key: without the path. */
@@ -45,4 +46,17 @@ export async function checkTemporaryFolder(logger: Logger): Promise<void> {
   const fault = await findTemporaryFault();
   if (fault?.isFull) logger.error(fault.text);
   else if (fault) throw new StartError(fault.text);
+}
+
+/**
+ * What is wrong with the folder of File destinations, for the process log; null if nothing is, or if it is
+ * not set. The process starts anyway: the folder may be mounted later, and other destinations work.
+ */
+export async function findFileRootFault({
+  FILE_DESTINATION_ROOT: root,
+}: Pick<Config, 'FILE_DESTINATION_ROOT'>): Promise<string | null> {
+  if (root === null) return null;
+  const found = await stat(root).catch(() => null);
+  if (found?.isDirectory()) return null;
+  return `FILE_DESTINATION_ROOT: ${root} ${found ? 'is not a folder' : 'does not exist'}. Create the folder: until then runs to File destinations are retried and fail.`;
 }

@@ -1,11 +1,11 @@
-import type { Config } from '../foundation/config/config.ts';
-import { SluiceError } from '../foundation/domain/errors.ts';
-import { allowsEndpoint } from '../foundation/security/outbound-filter.ts';
-import { openTunnel, proxyFor } from '../foundation/security/proxy.ts';
-import type { Sql } from '../state/store/database/database.ts';
-import { listWebhookPreviews } from '../state/store/notifications/notification-targets.ts';
-import { proxiesOf } from './connectors.ts';
-import { type Examined, failed, ok } from './examined.ts';
+import type { Config } from '../../foundation/config/config.ts';
+import { SluiceError } from '../../foundation/domain/errors.ts';
+import { allowsEndpoint } from '../../foundation/security/outbound-filter.ts';
+import { openTunnel, proxyFor } from '../../foundation/security/proxy.ts';
+import type { Sql } from '../../state/store/database/database.ts';
+import { listWebhookPreviews } from '../../state/store/notifications/notification-targets.ts';
+import { proxiesOf } from '../../main/connectors.ts';
+import { type Examined, failed, ok } from './examine-first-day.ts';
 
 /** Hosts of webhooks that each proxy is asked for. */
 const askedHosts = 10;

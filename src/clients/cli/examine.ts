@@ -1,41 +1,44 @@
 import { tmpdir } from 'node:os';
-import type { Config } from '../foundation/config/config.ts';
-import { findStruckSettings } from '../foundation/config/struck-settings.ts';
-import { turnOfCode } from '../foundation/domain/causes.ts';
-import { systemClock } from '../foundation/domain/clock.ts';
-import { describeError } from '../foundation/domain/describe-error.ts';
-import { toSluiceError } from '../foundation/domain/errors.ts';
-import { counted } from '../service/verify/finding.ts';
-import { connectQueues, within } from '../state/queue/connection.ts';
-import { checkServer, ServerError } from '../state/store/database/check-server.ts';
-import { type Database, openDatabase, openQueuePool } from '../state/store/database/database.ts';
-import { findHold } from '../state/store/database/eras.ts';
-import { checkSchema, SchemaError } from '../state/store/database/migrate.ts';
+import type { Config } from '../../foundation/config/config.ts';
+import { turnOfCode } from '../../foundation/domain/causes.ts';
+import { systemClock } from '../../foundation/domain/clock.ts';
+import { describeError } from '../../foundation/domain/describe-error.ts';
+import { toSluiceError } from '../../foundation/domain/errors.ts';
+import { counted } from '../../service/verify/finding.ts';
+import { connectQueues, within } from '../../state/queue/connection.ts';
+import { checkServer, ServerError } from '../../state/store/database/check-server.ts';
+import { type Database, openDatabase, openQueuePool } from '../../state/store/database/database.ts';
+import { findHold } from '../../state/store/database/eras.ts';
+import { checkSchema, SchemaError } from '../../state/store/database/migrate.ts';
 import {
   alterRoleSql,
   isComplete,
   readRoleSettings,
-} from '../state/store/database/role-settings.ts';
-import { findPoolMode } from '../state/store/database/sessions.ts';
-import { findRefusal } from '../state/store/database/unavailable.ts';
-import { isModelExported } from '../state/store/exports/exports.ts';
-import { readInstallationState } from '../state/store/exports/first-day.ts';
-import { listWorkSetAside } from '../state/store/files/guarded-work.ts';
+} from '../../state/store/database/role-settings.ts';
+import { findPoolMode } from '../../state/store/database/sessions.ts';
+import { findRefusal } from '../../state/store/database/unavailable.ts';
+import { isModelExported } from '../../state/store/exports/exports.ts';
+import { readInstallationState } from '../../state/store/exports/first-day.ts';
+import { listWorkSetAside } from '../../state/store/files/guarded-work.ts';
 import {
   listVerifiedExports,
   type VerifiedExport,
-} from '../state/store/intervals/verify-queries.ts';
-import { listTenantKeys } from '../state/store/tenants/tenants.ts';
+} from '../../state/store/intervals/verify-queries.ts';
+import { listTenantKeys } from '../../state/store/tenants/tenants.ts';
 import { checkModels } from './check-models.ts';
-import { findTemporaryFault } from './check-temporary-folder.ts';
-import { examineConnections } from './connections.ts';
-import { destinationContextOf, destinationOf, joinConnectors, registry } from './connectors.ts';
-import { openSecretBox } from './encryption-keys.ts';
-import { examineFirstDay } from './examine-first-day.ts';
+import { findTemporaryFault } from '../../main/check-folders.ts';
+import { findTightLimits } from '../../main/connections.ts';
+import {
+  destinationContextOf,
+  destinationOf,
+  joinConnectors,
+  registry,
+} from '../../main/connectors.ts';
+import { openSecretBox } from '../../main/encryption-keys.ts';
+import { type Examined, examineFirstDay, failed, ok } from './examine-first-day.ts';
 import { examineProxies } from './examine-proxies.ts';
-import { type Examined, failed, ok } from './examined.ts';
-import { findOfferedModels, loadModels } from './models.ts';
-import { findMailFault } from './notifications.ts';
+import { findOfferedModels, loadModels } from '../../main/models.ts';
+import { findMailFault } from '../../main/notifications.ts';
 
 const queuePatienceMs = 5_000;
 const testPatienceMs = 25_000;
@@ -59,13 +62,10 @@ export async function examineInstallation(
     onError: () => {},
   });
   try {
-    const struck = findStruckSettings().map((detail) => failed('settings', detail));
     const database = await examineDatabase(url, config.DATABASE_URL ?? url);
     if (database.result === 'failed') {
       // Without Redis the queue is in the same database.
-      return config.REDIS_URL === null
-        ? [...struck, database]
-        : [...struck, database, await examineQueue(config, url)];
+      return config.REDIS_URL === null ? [database] : [database, await examineQueue(config, url)];
     }
     const migrations = await examineSchema(url);
     const rest = [
@@ -73,7 +73,7 @@ export async function examineInstallation(
       await examineClock(db),
       await examineTemporaryFolder(),
     ];
-    const found = [...struck, database, migrations, ...rest];
+    const found = [database, migrations, ...rest];
     return migrations.result === 'ok'
       ? [
           ...found,
@@ -383,4 +383,17 @@ function untriedPlaces(count: number): readonly Examined[] {
   if (count <= 0) return [];
   const detail = `${counted(count, 'more place')} of destinations ${count === 1 ? 'was' : 'were'} not tried. sluice causes names those where runs fail.`;
   return [{ check: 'destinations', result: 'warning', detail }];
+}
+
+/** What `findTightLimits` finds. */
+async function examineConnections(
+  ...compared: Parameters<typeof findTightLimits>
+): Promise<readonly Examined[]> {
+  const { tight, unread } = await findTightLimits(...compared);
+  const left = unread.map(
+    (setting) => `${setting}: its limits could not be read, so nothing was compared with them.`,
+  );
+  const details = [...tight, ...left];
+  if (details.length === 0) return [ok('connections', 'the servers have room for all')];
+  return details.map((detail) => ({ check: 'connections', result: 'warning', detail }));
 }

@@ -1,7 +1,6 @@
-import type { Config } from '../foundation/config/config.ts';
-import type { Sql } from '../state/store/database/database.ts';
-import { readInstallationState } from '../state/store/exports/first-day.ts';
-import type { Examined } from './examined.ts';
+import type { Config } from '../../foundation/config/config.ts';
+import type { Sql } from '../../state/store/database/database.ts';
+import { readInstallationState } from '../../state/store/exports/first-day.ts';
 
 /** What docs/production.md asks for and is not done yet. `sluice doctor` prints it last. */
 export async function examineFirstDay(config: Config, db: Sql): Promise<readonly Examined[]> {
@@ -93,3 +92,18 @@ function targetRemedy(state: { readonly targets: number; readonly reachedTargets
   if (state.reachedTargets > 0) return null;
   return 'No notification target of the installation has received a message lately. Test it: `sluice notifications test --installation <target>`.';
 }
+
+/** One check of an installation. */
+export interface Examined {
+  readonly check: string;
+  readonly result: 'ok' | 'warning' | 'failed';
+  /** What was found; if it is not ok, also what to do. */
+  readonly detail: string;
+}
+
+export const ok = (check: string, detail: string): Examined => ({ check, result: 'ok', detail });
+export const failed = (check: string, detail: string): Examined => ({
+  check,
+  result: 'failed',
+  detail,
+});
