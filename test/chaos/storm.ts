@@ -16,7 +16,7 @@ import { erasePeople } from './storm/erase.ts';
 import { Fleet } from './storm/fleet.ts';
 import { backfillAll, operate } from './storm/operator.ts';
 import { endOutliving, outliveRuns } from './storm/outlive.ts';
-import { comeHome, moveBuckets } from './storm/places.ts';
+import { comeHome, decideLateRows, moveBuckets } from './storm/places.ts';
 import { randomOf } from './storm/random.ts';
 import { leakOne, pruneRows, writeRows } from './storm/rows.ts';
 import { verifyBeside } from './storm/verify.ts';
@@ -46,6 +46,7 @@ test(
       await untilLookedBack(world).catch((error: unknown) =>
         world.surprises.push(`the look-back: ${String(error)}`),
       );
+      await decideLateRows(world);
       const first = await compare(world);
       const verified = await expectInvariantsOf(world);
       const last = await compare(world);

@@ -53,7 +53,7 @@ export async function comeHome(world: World): Promise<void> {
   if (!target) return;
   await persistently(() => moveTo(world, target, moves[0]));
   await retrySetAsideWork(world);
-  const { pool, client } = installation;
+  const { pool } = installation;
   await until(
     async () => {
       await pool.query('update former_destinations set compare_after = null');
@@ -63,17 +63,7 @@ export async function comeHome(world: World): Promise<void> {
     },
     { timeoutMs: 180_000, everyMs: 1_000, message: 'all places are compared' },
   );
-  const { rows } = await pool.query<{ id: string }>(
-    `select (select r.id from runs r where r.export_id = f.export_id and r.data_interval_start = f.data_interval_start
-                  and r.purpose = 'whole' order by r.generation desc limit 1) as id
-       from receipts f join batch_exports e on e.id = f.export_id
-      where e.id = $1 and f.destination_version <> e.destination_version`,
-    [target.id],
-  );
-  for (const { id } of rows) {
-    const path = `${projectPath(installation)}/batch_exports/${target.id}/runs/${id}/retry/`;
-    await persistently(() => client.post(path, { missing_rows: 'drop' }));
-  }
+  await makeAnew(world, target, 'f.destination_version <> e.destination_version');
   await untilIdle(world);
   await until(
     async () => {
@@ -84,4 +74,32 @@ export async function comeHome(world: World): Promise<void> {
     },
     { timeoutMs: 180_000, everyMs: 1_000, message: 'what was replaced is removed' },
   );
+}
+
+/** Late rows of an interval whose files are at another place wait for a person. This one makes the interval anew. */
+export async function decideLateRows(world: World): Promise<void> {
+  const target = moving(world);
+  if (!target) return;
+  await makeAnew(world, target, 'f.late_rows_wait is not null');
+  await untilIdle(world);
+}
+
+/** Retries the intervals of an export whose receipt `f` meets the condition, whatever has left the source. */
+async function makeAnew(
+  { installation }: World,
+  { id: exportId }: StormExport,
+  condition: string,
+): Promise<void> {
+  const { client, pool } = installation;
+  const { rows } = await pool.query<{ id: string }>(
+    `select (select r.id from runs r where r.export_id = f.export_id and r.data_interval_start = f.data_interval_start
+                  and r.purpose = 'whole' order by r.generation desc limit 1) as id
+       from receipts f join batch_exports e on e.id = f.export_id
+      where e.id = $1 and ${condition}`,
+    [exportId],
+  );
+  for (const { id } of rows) {
+    const path = `${projectPath(installation)}/batch_exports/${exportId}/runs/${id}/retry/`;
+    await persistently(() => client.post(path, { missing_rows: 'drop' }));
+  }
 }
