@@ -17,9 +17,11 @@ import { createKey } from '../../support/tenants.ts';
 let api: ApiUnderTest;
 let operator: ApiClient;
 let organization: string;
+let shop: Awaited<ReturnType<ApiUnderTest['shop']['open']>>;
 
 beforeAll(async () => {
   api = await startApiUnderTest();
+  shop = await api.shop.open();
   await allowBriefReceipts(api.db);
   operator = api.client.withKey((await createKey(api.db, { organizationId: null })).key);
   organization = `/api/admin/organizations/${api.tenant.organizationId}`;
@@ -159,7 +161,6 @@ describe('the tenant key of a new project', () => {
   });
 
   test('is taken with a warning if no row has it, and without one if a row has it', async () => {
-    const shop = await api.shop.open();
     await shop.query(
       `insert into "Shop"."Orders" ("Account", "orderTotal", state) values ('O''Brien', 1, 'new')`,
     );
@@ -173,7 +174,6 @@ describe('the tenant key of a new project', () => {
       expect((await create("O'Brien")).body.warnings).toEqual([]);
     } finally {
       await stop();
-      await shop.end();
     }
   });
 

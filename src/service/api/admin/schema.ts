@@ -99,7 +99,7 @@ export const ChangeTenant = Type.Object(
     name: Type.Optional(Name),
     disabled: Type.Optional(Type.Boolean({ description: disabling })),
   },
-  { ...strict, minProperties: 1 },
+  strict,
 );
 
 const newKey = {

@@ -1,6 +1,6 @@
 import { inSnakeCase } from '../../../foundation/domain/snake-case.ts';
 import { type Static, type TSchema, Type } from 'typebox';
-import { notFound, refuseIfAny } from '../../../foundation/domain/problem.ts';
+import { notFound, Refusal, refuseIfAny } from '../../../foundation/domain/problem.ts';
 import { parseTime } from '../../../foundation/domain/parse-time.ts';
 import type { Scope } from '../../../foundation/security/scopes.ts';
 import { findApiKey, listApiKeys } from '../../../state/store/tenants/api-keys.ts';
@@ -310,6 +310,10 @@ async function changeTenant(
   tenant: TenantId,
   { name, disabled }: Static<typeof ChangeTenant>,
 ): Promise<void> {
+  if (name === undefined && disabled === undefined) {
+    const detail = 'Nothing would change. Send name, disabled or both.';
+    throw new Refusal({ code: 'required', detail, attr: null });
+  }
   const { id } = callerOf(request);
   if (name !== undefined) await renameTenant(request.context.db, tenant, name, id);
   if (disabled !== undefined) await disableTenant(request.context, tenant, disabled, id);
