@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readConfig } from '../../../src/foundation/config/config.ts';
 import { findTenantsOf } from '../../../src/main/find-tenants.ts';
 import { loadModels } from '../../../src/main/models.ts';
+import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
 import type { ApiClient } from '../../support/api-client.ts';
 import {
   type ApiUnderTest,
@@ -22,6 +23,7 @@ let shop: Awaited<ReturnType<ApiUnderTest['shop']['open']>>;
 beforeAll(async () => {
   api = await startApiUnderTest();
   shop = await api.shop.open();
+  await ensureEventsTable(api.databaseUrl);
   await allowBriefReceipts(api.db);
   operator = api.client.withKey((await createKey(api.db, { organizationId: null })).key);
   organization = `/api/admin/organizations/${api.tenant.organizationId}`;
@@ -51,7 +53,7 @@ describe('names', () => {
     [{ name: ' ' }, 'name'],
     [{ name: 'x'.repeat(401) }, 'name'],
     [{}, null],
-    [{ tenant_key: '7' }, 'tenant_key'],
+    [{ nonsense: '7' }, 'nonsense'],
   ])('of %j is refused', async (body, attr) => {
     for (const path of [organization, `/api/admin/projects/${api.tenant.projectIds[0]}`]) {
       const refused = await operator.patch(path, body);
