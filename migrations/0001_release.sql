@@ -844,6 +844,9 @@ create table activity (
 );
 create index activity_by_subject on activity (subject_type, subject_id, id desc);
 create index activity_by_key on activity (key_id) where key_id is not null;
+-- A look of an operator is recorded once per key and hour.
+create unique index activity_of_looks on activity (subject_id, key_id, date_trunc('hour', happened_at at time zone 'UTC'))
+  where action = 'viewed by an operator';
 
 create table idempotency_keys (
   key_id uuid not null references api_keys (id) on delete cascade,

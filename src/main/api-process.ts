@@ -17,6 +17,7 @@ import {
   tablesOf,
 } from './connectors.ts';
 import { describeQueryOf } from './describe-query.ts';
+import { findTenantsOf } from './find-tenants.ts';
 import type { Foundation } from './foundation.ts';
 import { openNotifications } from './notifications.ts';
 import { previewsOf } from './preview-rows.ts';
@@ -55,6 +56,7 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
     previewRows: previews.previewRows,
     compareRows: previews.compareRows,
     describeQuery: describeQueryOf(previews.sourceOf, tenantKeyOf),
+    findTenants: findTenantsOf(foundation.models, foundation.databases.sourceUrl),
     findTable: findTableOf(registry, destinationContext, context),
     metrics: metrics.registry,
     logger,

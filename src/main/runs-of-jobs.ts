@@ -1,4 +1,5 @@
 import type { Config } from '../foundation/config/config.ts';
+import { hideValues } from '../foundation/domain/hide-values.ts';
 import type { RunOfJob } from '../state/queue/dashboard.ts';
 import type { Sql } from '../state/store/database/database.ts';
 import { findNamedRuns } from '../state/store/runs/run-names.ts';
@@ -17,6 +18,7 @@ export async function findRunsOfJobs(
   const page = `${config.PUBLIC_URL?.replace(/\/+$/, '') ?? ''}/console/`;
   return (await findNamedRuns(context.db, runIds)).map(({ exportId, teamId, ...run }) => ({
     ...run,
+    error: run.error && hideValues(run.error),
     link: `${page}#/${teamId}/exports/${exportId}/runs/${run.id}`,
   }));
 }

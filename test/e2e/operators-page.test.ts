@@ -11,6 +11,7 @@ import {
 import { expectToBeAccessible, signInTo } from '../support/page-checks.ts';
 import { hasBrowser, type PageUnderTest, startPage } from '../support/page-under-test.ts';
 import { testCauses } from './operators-page/causes.ts';
+import { testCustomers } from './operators-page/customers.ts';
 import { testHealing } from './operators-page/healing.ts';
 import { testKeysAndChanges } from './operators-page/keys-and-changes.ts';
 import { testLargeLists } from './operators-page/large-lists.ts';
@@ -279,4 +280,5 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
   describe('with keys that end', () => testKeysAndChanges(() => ({ site, id })));
   describe('with a long name and a zone of its own', () => testNamesAndZones(() => site));
   describe('over all customers', () => testCauses(() => site));
+  describe('of the customers', () => testCustomers(() => site));
 });

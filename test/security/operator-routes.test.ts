@@ -95,11 +95,11 @@ describe('the queue board', () => {
     expect((await pause({ ...basic, ...headers })).status).toBe(403);
   });
 
-  test('asks no other host for anything, and says that a failed job is not a failed run', async () => {
+  test('asks no other host for anything, and has a title that is whole', async () => {
     const { text } = await admin.get('/admin/queues');
     expect(text).toContain('static/css/main');
     expect(text).not.toMatch(/(?:href|src)="(?:https?:)?\/\//);
-    expect(text).toContain('a failed job is not a failed run');
+    expect(text).toContain('<title>Sluice queues</title>');
   });
 
   test('names the jobs of runs by customer, export and interval, with outcome, error and link', async () => {
@@ -153,6 +153,7 @@ describe('the queue board', () => {
         link: link + second?.id,
       },
     ]);
+    expect(named).toMatchObject({ isFailed: true, failedReason: 'destination.access_denied: no' });
     expect(named?.externalUrl).toEqual({ displayText: 'Run', href: link + first?.id });
     // A run that is gone keeps the name of its job.
     expect(unknown).toMatchObject({ name: 'execute-small-runs' });

@@ -3,6 +3,12 @@
 insert into activity (organization_id, team_id, subject_type, subject_id, action, key_id, changes)
    select $1, $2, $3, $4, $5, $6, $7;
 
+-- exports/activity.ts recordingOnce, recordOncePerHour
+-- takes $1 uuid, $2 integer, $3 text, $4 text, $5 text, $6 uuid, $7 jsonb
+insert into activity (organization_id, team_id, subject_type, subject_id, action, key_id, changes)
+   select $1, $2, $3, $4, $5, $6, $7  on conflict (subject_id, key_id, date_trunc('hour', happened_at at time zone 'UTC'))
+     where action = 'viewed by an operator' do nothing;
+
 -- exports/activity.ts listActivity
 -- takes $1 text, $2 text
 -- gives count bigint

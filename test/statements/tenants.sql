@@ -568,9 +568,45 @@ update projects set disabled_at = case when $2 then coalesce(disabled_at, now())
 update organizations set disabled_at = case when $2 then coalesce(disabled_at, now()) end
       where id = $1 and closed_at is null returning id;
 
+-- tenants/tenants.ts setName
+-- takes $1 integer, $2 text
+-- gives before text
+update projects t set name = $2
+       from (select id, name from projects where id = $1 and closed_at is null for update) o
+      where t.id = o.id returning o.name as before;
+
+-- tenants/tenants.ts setName
+-- takes $1 uuid, $2 text
+-- gives before text
+update organizations t set name = $2
+       from (select id, name from organizations where id = $1 and closed_at is null for update) o
+      where t.id = o.id returning o.name as before;
+
 -- tenants/tenants.ts listOrganizationPage
 -- takes $1 text, $2 bigint, $3 bigint
 -- gives id uuid, name text, createdAt timestamp with time zone, disabledAt timestamp with time zone, count bigint
 select id, name, created_at as "createdAt", disabled_at as "disabledAt", count(*) over () as count from organizations
       where closed_at is null and id <> '00000000-0000-0000-0000-000000000000' and ($1::text is null or name ilike '%' || $1 || '%' or id::text = lower($1))
       order by lower(name), id limit $2 offset $3;
+
+-- tenants/usage.ts listUsage
+-- takes $1 timestamp without time zone, $2 text, $3 bigint, $4 bigint
+-- gives id uuid, name text, disabledAt timestamp with time zone, count bigint, projects bigint, exports bigint, rows bigint, bytes bigint
+select o.id, o.name, o.disabled_at as "disabledAt", o.count,
+            (select count(*) from projects p where p.organization_id = o.id and p.closed_at is null) as projects,
+            (select count(*) from batch_exports e join projects p on p.id = e.team_id
+              where p.organization_id = o.id and e.deleted_at is null) as exports,
+            u.rows, u.bytes
+       from (select id, name, disabled_at, count(*) over () as count from organizations
+              where closed_at is null and id <> '00000000-0000-0000-0000-000000000000' and ($2::text is null or name ilike '%' || $2 || '%' or id::text = lower($2))
+              order by lower(name), id limit $3 offset $4) o
+       cross join (select coalesce($1::timestamp, date_trunc('month', now() at time zone 'UTC')) as first) m
+       cross join lateral (
+         select coalesce(sum(r.rows), 0)::bigint as rows, coalesce(sum(r.bytes), 0)::bigint as bytes
+           from projects p join batch_exports e on e.team_id = p.id
+           cross join lateral (
+             select sum(rows) as rows, sum(bytes) as bytes from receipts
+              where export_id = e.id and data_interval_start >= m.first at time zone 'UTC'
+                and data_interval_start < (m.first + interval '1 month') at time zone 'UTC') r
+          where p.organization_id = o.id) u
+      order by lower(o.name), o.id;

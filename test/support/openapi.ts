@@ -9,6 +9,8 @@ export interface Operation {
   readonly path: string;
   /** The scope that its key needs; null if it needs no key. */
   readonly scope: string | null;
+  /** Another scope that is enough; null: none. */
+  readonly otherScope: string | null;
   readonly parameters: readonly Parameter[];
   /** Schema of the JSON body; undefined if it takes none. */
   readonly body: JsonSchema | undefined;
@@ -60,12 +62,13 @@ export async function readDocument(client: ApiClient): Promise<ApiDocument> {
   ajv.addSchema(raw as object, 'document');
   const operations = Object.entries(raw.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]): Operation => {
-      const [required] = operation.security ?? [];
+      const [required, other] = operation.security ?? [];
       return {
         id: operation.operationId ?? `${method} ${path}`,
         method: method.toUpperCase(),
         path,
         scope: required?.apiKey?.[0] ?? null,
+        otherScope: other?.apiKey?.[0] ?? null,
         parameters: operation.parameters ?? [],
         body: operation.requestBody?.content['application/json']?.schema,
         statuses: Object.keys(operation.responses),

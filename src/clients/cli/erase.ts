@@ -1,5 +1,7 @@
 import type { Command } from 'commander';
+import { describeError } from '../../foundation/domain/describe-error.ts';
 import type { ErasedValue } from '../../foundation/domain/erased-value.ts';
+import { toSluiceError } from '../../foundation/domain/errors.ts';
 import {
   type DataInterval,
   describeInterval,
@@ -9,12 +11,13 @@ import {
 import type { OpenSearch, SearchedInterval } from '../../main/erase.ts';
 import type { Database } from '../../state/store/database/database.ts';
 import { readInstant, readSeconds } from './arguments.ts';
-import { type CliDeps, CliError } from './deps.ts';
+import { type CliDeps, CliError, misused } from './deps.ts';
 import { type Found, type Rewritten, rewriteFound } from './erase-rewrite.ts';
 import { plain, plural } from './text.ts';
 
 interface Options {
-  readonly export: string;
+  readonly export?: string;
+  readonly organization?: string;
   readonly key: string;
   readonly column?: string;
   readonly after?: number;
@@ -33,10 +36,16 @@ interface Searched extends Found {
 export function register(program: Command, deps: CliDeps): void {
   const erase = program
     .command('erase')
-    .description('Find a key in the current files of an export, and remove its rows from them');
+    .description(
+      'Find a key in the current files of an export, or of all exports of an organization, and remove its rows from them',
+    );
   const common = (command: Command) =>
     command
-      .requiredOption('--export <id or name>', 'the export')
+      .option('--export <id or name>', 'the export')
+      .option(
+        '--organization <id or name>',
+        'instead of --export: all exports of the organization, one after the other',
+      )
       .requiredOption('--key <value>', 'the value to find, as the files have it')
       .option('--column <name>', "the column; default: the model's key, if it is one column")
       .option('--after <time>', 'only intervals that start at this time or later', readInstant)
@@ -47,8 +56,8 @@ export function register(program: Command, deps: CliDeps): void {
       'read every current file and list the intervals whose files have the key; exits with 1 if one cannot be read',
     )
     .action((options: Options) =>
-      withSearch(deps, options, async (search, wanted) => {
-        const found = await find(deps, options, search, wanted, null);
+      eraseFrom(deps, options, async (search, wanted, _db, id) => {
+        const found = await find(deps, ofExport(options, id), search, wanted, null);
         summarize(deps, options, wanted, found);
         for (const line of describeLeft(found, wanted)) deps.terminal.err(`${line}\n`);
         if (found.doubtful.length > 0) throw new CliError(describeDoubts(found.doubtful));
@@ -61,54 +70,102 @@ export function register(program: Command, deps: CliDeps): void {
     )
     .option('--timeout <seconds>', 'how long to wait for the runs', readSeconds, 3_600)
     .action((options: Options & { timeout: number }) =>
-      withSearch(deps, options, (search, wanted, db, id) =>
-        rewrite(deps, { ...options, export: id }, search, wanted, db),
+      eraseFrom(deps, options, (search, wanted, db, id) =>
+        rewrite(deps, ofExport(options, id), search, wanted, db),
       ),
     );
 }
 
-async function withSearch(
+type Work = (search: OpenSearch, wanted: ErasedValue, db: Database, id: string) => Promise<void>;
+
+/** The options for one of the exports. */
+const ofExport = <O extends Options>(options: O, id: string) => ({ ...options, export: id });
+
+/** Does `work` for the export, or for each export of the organization: then a failure of one does not stop the others. */
+async function eraseFrom(deps: CliDeps, options: Options, work: Work): Promise<void> {
+  const { export: named, organization, json } = options;
+  if ((named === undefined) === (organization === undefined)) {
+    throw misused('Name either --export or --organization.');
+  }
+  const { listVerifiedExports } = await import('../../state/store/intervals/verify-queries.ts');
+  await deps.withDatabase(async (db, url) => {
+    const exports = await listVerifiedExports(db, named ?? null, organization ?? null);
+    if (organization === undefined) {
+      const [only, ...others] = exports;
+      if (others.length > 0) {
+        throw new CliError(
+          `${exports.length} exports are named "${plain(named ?? '')}". Use an id: ${exports.map(({ id }) => id).join(', ')}.`,
+        );
+      }
+      if (only && (await search(deps, options, db, url, only.id, work))) return;
+      throw new CliError(
+        `There is no export ${plain(named ?? '')} that keeps files. Check the id or the name.`,
+      );
+    }
+    if (exports.length === 0) {
+      throw new CliError(
+        `There is no organization ${plain(organization)} with exports. Check the id or the name.`,
+      );
+    }
+    let failed = 0;
+    for (const { id, name } of exports) {
+      if (!json) deps.print(`Export ${plain(name)} (${id})`);
+      const error = await search(deps, options, db, url, id, work)
+        .then((keepsFiles) => (keepsFiles ? null : 'It keeps no files.'))
+        .catch((cause: unknown) => {
+          deps.terminal.signal.throwIfAborted();
+          failed += 1;
+          return cause instanceof CliError ? cause.message : describeError(toSluiceError(cause));
+        });
+      if (json) deps.print(JSON.stringify({ export: id, name, error }));
+      else if (error !== null) deps.print(plain(error));
+    }
+    if (failed === 0) return;
+    throw new CliError(
+      `${failed} of ${plural(exports.length, 'export')} failed: see the lines above. Run the same command again; what is done is not done twice.`,
+    );
+  });
+}
+
+/** @returns false if the export keeps no files */
+async function search(
   deps: CliDeps,
   options: Options,
-  work: (search: OpenSearch, wanted: ErasedValue, db: Database, id: string) => Promise<void>,
-): Promise<void> {
+  db: Database,
+  url: string,
+  id: string,
+  work: Work,
+): Promise<boolean> {
   const { searchExport } = await import('../../main/erase.ts');
-  const { listVerifiedExports } = await import('../../state/store/intervals/verify-queries.ts');
   const { readConfig } = await import('../../foundation/config/config.ts');
   const { allowQuickstartS3 } = await import('../quickstart/remembered-s3.ts');
   const config = await allowQuickstartS3(readConfig(deps.terminal.env));
-  const done = await deps.withDatabase(async (db, url) => {
-    const [named, ...others] = await listVerifiedExports(db, options.export);
-    if (named === undefined) return null;
-    if (others.length > 0) {
-      const ids = [named, ...others].map(({ id }) => id).join(', ');
-      throw new CliError(
-        `${others.length + 1} exports are named "${plain(options.export)}". Use an id: ${ids}.`,
-      );
-    }
-    return searchExport(config, db, config.SOURCE_DATABASE_URL ?? url, named.id, async (search) => {
-      const [own, ...more] = search.keyColumns;
+  const done = await searchExport(
+    config,
+    db,
+    config.SOURCE_DATABASE_URL ?? url,
+    id,
+    async (open) => {
+      const [own, ...more] = open.keyColumns;
       const column = options.column ?? (more.length === 0 ? own : undefined);
       if (column === undefined) {
         throw new CliError('The key of this model has several columns. Name one with --column.');
       }
-      await work(search, { column, value: options.key }, db, named.id);
+      await work(open, { column, value: options.key }, db, id);
       return true;
-    });
-  });
-  if (!done)
-    throw new CliError(
-      `There is no export ${plain(options.export)} that keeps files. Check the id or the name.`,
-    );
+    },
+  );
+  return done ?? false;
 }
 
 async function find(
   deps: CliDeps,
-  { json, after }: Options,
+  options: Options,
   search: OpenSearch,
   wanted: ErasedValue,
   only: ((interval: DataInterval) => boolean) | null,
 ): Promise<Searched> {
+  const { json, after } = options;
   const found: SearchedInterval[] = [];
   const doubtful: DataInterval[] = [];
   const lacking: SearchedInterval[] = [];
@@ -135,7 +192,7 @@ async function find(
     if (searched.doubt !== null) doubtful.push(searched.interval);
     const isSilent = searched.rows === 0 && searched.keyOnlyRows === 0;
     if (isSilent && searched.doubt === null) continue;
-    deps.print(json ? JSON.stringify(viewOf(searched)) : lineOf(searched));
+    deps.print(json ? jsonOf(options, searched) : lineOf(searched));
   }
   // The query can have changed: a column that other intervals have is in none of their rows. Otherwise its name is a typing error.
   if (hasColumn && lacking.length > 0 && only === null) {
@@ -147,15 +204,19 @@ async function find(
   }
   for (const searched of hasColumn ? [] : lacking) {
     doubtful.push(searched.interval);
-    deps.print(json ? JSON.stringify(viewOf(searched)) : lineOf(searched));
+    deps.print(json ? jsonOf(options, searched) : lineOf(searched));
   }
   return { doubtful, found, files, searchedIntervals, keyOnlyRows, namedAfter };
 }
 
-function viewOf({ interval, rows, keyOnlyRows, files, doubt }: SearchedInterval) {
+function jsonOf(
+  { export: id, organization }: Options,
+  { interval, rows, keyOnlyRows, files, doubt }: SearchedInterval,
+): string {
   const { start, end } = interval;
-  const bounds = { start: toTimestamp(start), end: toTimestamp(end) };
-  return { ...bounds, rows, not_searched_rows: keyOnlyRows, files, doubt };
+  const of = organization === undefined ? {} : { export: id };
+  const bounds = { ...of, start: toTimestamp(start), end: toTimestamp(end) };
+  return JSON.stringify({ ...bounds, rows, not_searched_rows: keyOnlyRows, files, doubt });
 }
 
 function lineOf({ interval, rows, keyOnlyRows, files, doubt }: SearchedInterval): string {
@@ -211,7 +272,7 @@ function summarize(
 
 async function rewrite(
   deps: CliDeps,
-  options: Options & { timeout: number },
+  options: Options & { readonly export: string; readonly timeout: number },
   search: OpenSearch,
   wanted: ErasedValue,
   db: Database,

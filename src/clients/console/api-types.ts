@@ -34,6 +34,10 @@ export type PlannedInterval = Schemas['SchedulePreview']['results'][number];
 export type Me = Schemas['Me'];
 /** What keeps exports of all customers from their data. */
 export type Cause = Schemas['Cause'];
+/** A customer, and what was exported for it in a month. */
+export type Usage = Schemas['Usage'];
+export type Project = Schemas['Project'];
+export type ApiKey = Schemas['ApiKey'];
 export type OperatorExport = Schemas['OperatorExport'];
 /** What exports can use in this installation. */
 export type Capabilities = Schemas['Capabilities'];

@@ -1,8 +1,7 @@
 import { useCallback, useEffect, useMemo, useState } from 'react';
 import type { Me, Scope } from './api-types.ts';
 import { connectApi } from './api.ts';
-import { ConsoleContext } from './console-context.ts';
-import { readDescription } from './form/openapi.ts';
+import { ConsoleContext, useApiDescription } from './console-context.ts';
 import { forgetDrafts } from './kept-drafts.ts';
 import { OperatorApp } from './operator/operator-app.tsx';
 import { ExportPage } from './pages/export-page.tsx';
@@ -91,21 +90,7 @@ function SignedIn({ session, onChange, onSignOut }: SignedInProps) {
     () => connectApi(key, project, () => onSignOut('The API key is no longer accepted.')),
     [key, project, onSignOut],
   );
-  const [needsDescription, setNeedsDescription] = useState(false);
-  const loadDescription = useCallback(() => setNeedsDescription(true), []);
-  const described = useResource({
-    key: `description ${needsDescription}`,
-    // Hundreds of kilobytes that only forms need.
-    load: async (signal) => {
-      if (!needsDescription) return null;
-      const [document, installation] = await Promise.all([
-        api.send('get', '/api/openapi.json', {}, undefined, signal),
-        api.get('/api/capabilities', {}, signal),
-      ]);
-      return readDescription(document as object, installation);
-    },
-    pollMs: (data) => (data || !needsDescription ? null : 10_000),
-  });
+  const description = useApiDescription(api);
   const me = useResource({
     key: 'me',
     load: (signal) => api.get('/api/me', {}, signal),
@@ -114,8 +99,8 @@ function SignedIn({ session, onChange, onSignOut }: SignedInProps) {
   const granted = me.data?.scopes ?? null;
   const may = useCallback((scope: Scope) => granted?.includes(scope) ?? false, [granted]);
   const context = useMemo(
-    () => ({ api, described, loadDescription, me: me.data, granted, may }),
-    [api, described, loadDescription, me.data, granted, may],
+    () => ({ api, ...description, me: me.data, granted, may }),
+    [api, description, me.data, granted, may],
   );
   return (
     <ConsoleContext value={context}>
@@ -191,6 +176,8 @@ function nameOf(route: Route): string {
 function Page({ route, project }: { readonly route: Route; readonly project: string }) {
   switch (route.page) {
     case 'exports':
+    // Of operators.
+    case 'customers':
       return <ExportsPage />;
     case 'projects':
       return <ProjectsPage />;

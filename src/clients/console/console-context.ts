@@ -1,8 +1,8 @@
-import { createContext, useContext, useEffect } from 'react';
+import { createContext, useCallback, useContext, useEffect, useMemo, useState } from 'react';
 import type { Me, Scope } from './api-types.ts';
 import type { Api } from './api.ts';
-import type { ApiDescription } from './form/openapi.ts';
-import type { Resource } from './use-resource.ts';
+import { type ApiDescription, readDescription } from './form/openapi.ts';
+import { type Resource, useResource } from './use-resource.ts';
 
 /** What every page needs after sign-in. */
 export interface ConsoleContext {
@@ -32,4 +32,24 @@ export function useDescription(): Resource<ApiDescription | null> {
   const { described, loadDescription } = useConsole();
   useEffect(loadDescription, [loadDescription]);
   return described;
+}
+
+/** The part of the context that has the description of the API. */
+export function useApiDescription(api: Api): Pick<ConsoleContext, 'described' | 'loadDescription'> {
+  const [isNeeded, setIsNeeded] = useState(false);
+  const loadDescription = useCallback(() => setIsNeeded(true), []);
+  const described = useResource({
+    key: `description ${isNeeded}`,
+    // Hundreds of kilobytes that only forms need.
+    load: async (signal) => {
+      if (!isNeeded) return null;
+      const [document, installation] = await Promise.all([
+        api.send('get', '/api/openapi.json', {}, undefined, signal),
+        api.get('/api/capabilities', {}, signal),
+      ]);
+      return readDescription(document as object, installation);
+    },
+    pollMs: (data) => (data || !isNeeded ? null : 10_000),
+  });
+  return useMemo(() => ({ described, loadDescription }), [described, loadDescription]);
 }

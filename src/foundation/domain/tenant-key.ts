@@ -3,6 +3,17 @@ import type { Problem } from './problem.ts';
 /** Characters of a tenant key. */
 const maxLength = 200;
 
+/** What a model has for a tenant key. */
+export interface ModelTenant {
+  readonly model: string;
+  readonly column: string;
+  readonly type: string;
+  /** Whether the column can have the key. */
+  readonly isPossible: boolean;
+  /** Null: it is not known. */
+  readonly hasRows: boolean | null;
+}
+
 /**
  * What PostgreSQL takes for the same value has the same identity, whether the tenant column is text, uuid or an integer: two
  * projects never share rows.

@@ -31,6 +31,8 @@ declare module 'fastify' {
     scope?: Scope | 'any';
     /** Another scope that is enough. */
     otherScope?: Scope;
+    /** A read that the key of an operator may do for any project. */
+    operatorsMay?: true;
     /** A POST without an effect: it ignores an Idempotency-Key. */
     changesNothing?: true;
     /** How many requests it counts as for the key's limit; default 1. */
@@ -62,6 +64,10 @@ export function actorOf(request: FastifyRequest): Actor {
   const { id, organizationId } = callerOf(request);
   return { keyId: id, organizationId: organizationId ?? installationId };
 }
+
+/** Whether an operator looks at what is a customer's. */
+export const isOperatorsLook = (request: FastifyRequest): boolean =>
+  request.routeOptions.config.operatorsMay === true && callerOf(request).organizationId === null;
 
 /** The project or organization of the path. Only on routes with a scope. */
 export function reachOf(request: FastifyRequest): Reach {

@@ -7,6 +7,7 @@ import { causeRoutes } from './admin/causes.ts';
 import { verificationRoutes } from './admin/verifications.ts';
 import { operatorMeRoutes } from './admin/me.ts';
 import { keyRoutes, tenantRoutes } from './admin/tenants.ts';
+import { usageRoutes } from './admin/usage.ts';
 import type { Api, Reply, Request } from './api.ts';
 import { backfillRoutes } from './backfills/routes.ts';
 import { destinationRules } from './batch-exports/destination-rules.ts';
@@ -26,6 +27,7 @@ import { takeJsonBodies, validateWithSchemas } from './hooks/read-body.ts';
 import { noteMethods, refuseOtherMethods, sendHeaders } from './hooks/response-headers.ts';
 import { describeApi } from './hooks/openapi.ts';
 import { requireOperator } from './hooks/operator-access.ts';
+import { hideFromOperators } from './hooks/operator-looks.ts';
 import { knowAddress } from './hooks/public-address.ts';
 import { createRequestLimit, limitRequests } from './hooks/rate-limit.ts';
 import { measureRequests, traceRequests } from './hooks/observe-requests.ts';
@@ -106,6 +108,7 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
   boundHeldBytes(api, options.held);
   limitRequests(api, takeRequest);
   requireAccess(api, db);
+  hideFromOperators(api);
   takeJsonBodies(api);
   const modelNames = models.map(({ name }) => name);
   validateWithSchemas(api, shared, modelNames, atOnce);
@@ -126,7 +129,8 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
   api.register(
     async (scope: Api) => {
       operatorMeRoutes(scope);
-      tenantRoutes(scope);
+      tenantRoutes(scope, options);
+      usageRoutes(scope);
       keyRoutes(scope);
       causeRoutes(scope);
       verificationRoutes(scope);

@@ -23,6 +23,8 @@ const descriptions: Readonly<Record<string, string>> = {
     'The schedule continues with the next interval. With `backfill`, Sluice also exports the intervals that were missed during the pause; with `retry_missing`, the requested intervals that have no data, such as those whose failures caused the pause. If that is refused, the export stays paused. With `dry_run`, the answer only says how many intervals these are.',
   backfillBatchExport:
     'Sluice widens the bounds to whole intervals. With `dry_run`, the answer only lists the runs that the backfill would create, how many rows each interval has delivered, how many the source has now, and how many would go. If delivered rows are missing from the source, the run of their interval fails and its files stay, unless `missing_rows` is `drop`. Otherwise the answer is the export with `backfill_id`. Retrieve that backfill to see its progress.',
+  runBatchExportNow:
+    'Starts a backfill of the intervals that have ended and have no data, from `start_at` on, or from the interval in which the export was created. Without such an interval it starts nothing, and `reason` says why: nothing is due, the export is paused, or a backfill is running. The present interval is exported when it ends.',
   listBackfills: 'Returns each backfill with its progress. Follow `next` for more.',
   retrieveBackfill: 'Poll every few seconds until `status` is no longer `Running`.',
   cancelBackfill:
@@ -102,9 +104,11 @@ const descriptions: Readonly<Record<string, string>> = {
     'It has no project and no key yet. Send an Idempotency-Key: if the answer is lost, you can repeat the request.',
   changeOrganization:
     'Disabling refuses its keys and pauses its exports; live runs finish. Enabling ends that: exports that a person paused stay paused.',
+  listUsage:
+    'A later commit of an interval replaces its rows and bytes. The files of deleted exports count as long as the service keeps their records.',
   listProjectsOfOrganization: 'Returns each project with its tenant key.',
   createProject:
-    'The id of the project is the `team_id` of all that it owns. `tenant_key` is its value in the tenant column of the models; it cannot change.',
+    'The id of the project is the `team_id` of all that it owns. `tenant_key` is its value in the tenant column of the models; it cannot change. A value that no model can have is refused.',
   changeProject: 'Disabling refuses keys for the project and pauses its exports; live runs finish.',
   listKeys: 'Returns revoked and expired keys too. No answer shows a key again.',
   listOperatorKeys:

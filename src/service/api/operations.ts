@@ -44,6 +44,24 @@ export const installationFamily: Family = {
   scopes: { read: 'operator:read', write: 'operator:write' },
 };
 
+/** What the key of an operator may read of each export: how it is, and no row, secret or file. Each look is recorded. */
+const operatorReads: ReadonlySet<string> = new Set([
+  'listActivity',
+  'listBackfills',
+  'listBatchExportLogs',
+  'listBatchExportRunLogs',
+  'listBatchExportRuns',
+  'listCoverageGaps',
+  'previewSchedule',
+  'retrieveBackfill',
+  'retrieveBatchExport',
+  'retrieveBatchExportRun',
+  'retrieveCoverage',
+  'retrieveDelivery',
+  'retrieveThroughput',
+  'tailBatchExportRunLogs',
+]);
+
 type Hook = (request: Request) => Promise<void>;
 
 interface Resource<Id extends string> {
@@ -61,6 +79,7 @@ interface Resource<Id extends string> {
 /** What the operations of a resource have in common. `read` and `write` return the options of a route. */
 function operationsOf<Id extends string>(resource: Resource<Id>) {
   const { tag, family, scopes, operation = (name: string) => name } = resource;
+  const mayOperators = (name: string) => family === projectFamily && operatorReads.has(name);
   const access =
     (scope: Scope) =>
     <Parts extends object>(name: string, summary: string, ids: readonly Id[], parts: Parts) => {
@@ -68,7 +87,7 @@ function operationsOf<Id extends string>(resource: Resource<Id>) {
       const load = first && resource.load?.(first);
       const own = Object.fromEntries(ids.map((id) => [id, resource.ids[id]])) as TProperties;
       return {
-        config: { scope },
+        config: { scope, ...(mayOperators(name) ? { operatorsMay: true as const } : {}) },
         ...(load ? { onRequest: load } : {}),
         schema: {
           tags: [tag],

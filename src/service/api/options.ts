@@ -16,6 +16,7 @@ import type { Context } from '../use-cases/context.ts';
 import type { ExportRules } from '../use-cases/exports/rules.ts';
 import type { Readiness } from '../use-cases/installation/check-readiness.ts';
 import type { PreviewRows } from '../use-cases/transformations/preview-rows.ts';
+import type { FindTenants } from '../use-cases/tenants/judge-tenant-key.ts';
 import type { ConnectionLimits } from './connections.ts';
 import type { HeldLimits } from './hooks/held-bytes.ts';
 import type { PreviewSlots, TimeShare } from './insights/preview-slots.ts';
@@ -104,6 +105,8 @@ export interface ApiOptions {
   readonly compareRows: CompareRows;
   /** Absent: queries are not checked on their source before a run. */
   readonly describeQuery?: DescribeQuery;
+  /** Absent: the tenant key of a new project is not looked for in the models. */
+  readonly findTenants?: FindTenants;
   /** Absent: a new export's place is not looked at before a run. */
   readonly findTable?: FindTable;
   readonly metrics: Registry;

@@ -3,6 +3,7 @@ import { BullMQAdapter } from '@bull-board/api/bullMQAdapter';
 import { FastifyAdapter } from '@bull-board/fastify';
 import type { Job, Queue } from 'bullmq';
 import type { FastifyPluginCallback } from 'fastify';
+import type { RunStatus } from '../../foundation/domain/run.ts';
 import { idsIn, type Producer } from './producer.ts';
 
 /** What the dashboard shows of a run. */
@@ -19,9 +20,9 @@ export interface RunOfJob {
 type FindRuns = (runIds: readonly string[]) => Promise<readonly RunOfJob[]>;
 
 /**
- * The queue dashboard for operators. A job of runs shows their names, how they end and why, which is read when it is viewed. A run
- * that fails is recorded in Postgres, and its job completes. A job is "failed" only if its handler threw, and the next job does
- * its work.
+ * The queue dashboard for operators. A job of runs shows their names, how they end and why, which is read when it is viewed. For
+ * BullMQ the job of a run that fails completes: the failure is recorded in Postgres. The dashboard shows it as failed, like a job
+ * whose handler threw.
  * Register it under `basePath`, behind an operator's key.
  */
 export function createDashboard(
@@ -34,10 +35,12 @@ export function createDashboard(
   createBullBoard({
     queues: producer.queues.map((queue) => new RunQueue(queue, findRuns)),
     serverAdapter,
-    options: { uiConfig: { boardTitle: 'Sluice queues: a failed job is not a failed run' } },
+    options: { uiConfig: { boardTitle: 'Sluice queues' } },
   });
   return serverAdapter.registerPlugin() as FastifyPluginCallback;
 }
+
+const failures: ReadonlySet<string> = new Set<RunStatus>(['Failed', 'FailedRetryable']);
 
 /** Runs that the name of a job lists. */
 const named = 3;
@@ -64,9 +67,34 @@ class RunQueue extends BullMQAdapter {
   }
 
   override async getJobs(...wanted: Parameters<BullMQAdapter['getJobs']>): Promise<Job[]> {
+    const [[status, ...others], start = 0, end = -1] = wanted;
+    if (others.length === 0 && (status === 'completed' || status === 'failed')) {
+      const ended = await this.#readEnded();
+      return ended[status].slice(start, end < 0 ? undefined : end + 1);
+    }
     const jobs = await super.getJobs(...wanted);
     await this.#describe(jobs);
     return jobs;
+  }
+
+  override async getJobCounts() {
+    const [counts, { completed, failed }] = await Promise.all([
+      super.getJobCounts(),
+      this.#readEnded(),
+    ]);
+    return { ...counts, completed: completed.length, failed: failed.length };
+  }
+
+  /** The queue keeps some hundreds of them. */
+  async #readEnded(): Promise<Record<'completed' | 'failed', Job[]>> {
+    const jobs = (await super.getJobs(['completed', 'failed'])).filter(Boolean);
+    await this.#describe(jobs);
+    jobs.sort((one, other) => (other.finishedOn ?? 0) - (one.finishedOn ?? 0));
+    const hasFailed = (job: Job) => Boolean(job.toJSON().failedReason);
+    return {
+      completed: jobs.filter((job) => !hasFailed(job)),
+      failed: jobs.filter(hasFailed),
+    };
   }
 
   /** The jobs show their runs from now on. Without the database they show what the queue has. */
@@ -83,7 +111,9 @@ class RunQueue extends BullMQAdapter {
       const returnvalue = runs.map(({ name, status, error, link }) => ({
         ...{ run: name, status, error, link },
       }));
-      const described = { ...shown, returnvalue };
+      const failed = runs.find(({ status }) => failures.has(status));
+      const failedReason = shown.failedReason ?? (failed && (failed.error ?? failed.status));
+      const described = { ...shown, returnvalue, failedReason };
       this.#links.set(described, { displayText: 'Run', href: first.link });
       job.toJSON = () => described;
     }

@@ -144,9 +144,15 @@ test("an organization's key of any scope on an operator's path, and one that lac
   await expectAll(403, 'permission_denied', () => reader, tenant, writing);
 });
 
-test("an operator's key on the path of a customer: 403", async () => {
+test("an operator's key on the path of a customer: 403, but for what it may look at", async () => {
   const operator = await withKey({ organizationId: null });
-  await expectAll(403, 'permission_denied', () => operator);
+  const looks = scoped.filter(({ otherScope }) => otherScope === 'operator:read');
+  expect(
+    looks.every(({ method, path }) => method === 'GET' && path.includes('/batch_exports/')),
+  ).toBe(true);
+  const others = scoped.filter((operation) => !looks.includes(operation));
+  await expectAll(403, 'permission_denied', () => operator, api.tenant, others);
+  for (const operation of looks) expect((await call(operator, operation)).status).toBe(404);
 });
 
 test('the key of another organization: 403, whether the path exists or not', () =>

@@ -137,6 +137,7 @@ const rows: Readonly<Record<string, Row>> = {
   'exports update': owner(['Kept', '--set', 'paused=false']),
   'exports pause': owner(['Kept']),
   'exports unpause': owner(['Kept']),
+  'exports run': owner(['Kept']),
   'exports delete': owner(['Deleted', '--yes']),
   'exports test': owner(['Kept']),
   'exports preview': owner(['Kept']),
@@ -178,12 +179,15 @@ const rows: Readonly<Record<string, Row>> = {
   'causes pause': operator(['{cause}', '--yes'], { says: true }),
   'organizations create': operator(['--name', 'Initech'], { keeps: 'initech' }),
   'organizations list': operator([]),
+  'organizations usage': operator(['--month', '2024-03']),
+  'organizations rename': operator(['{initech}', '--name', 'Initech']),
   'organizations disable': operator(['{initech}']),
   'organizations enable': operator(['{initech}']),
   'projects create': operator(['--organization', '{initech}', '--name', 'Web'], {
     keeps: 'web',
   }),
   'projects list': operator(['--organization', '{initech}']),
+  'projects rename': operator(['{web}', '--name', 'Web']),
   'projects disable': operator(['{web}']),
   'projects enable': operator(['{web}']),
   'keys create': operator(['--organization', '{initech}', '--scopes', '*', '--name', 'k'], {

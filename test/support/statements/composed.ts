@@ -148,8 +148,11 @@ async function composeTenants(load: Load, sql: Sql, database: Sql): Promise<void
   await rows.deleteTenant(sql, tenant as never);
   await rows.deleteStragglers(sql, id);
 
-  const { setDisabled } = await load('tenants/tenants.ts');
-  for (const teamId of [1, null]) await setDisabled(sql, { organizationId: id, teamId }, true);
+  const { setDisabled, setName } = await load('tenants/tenants.ts');
+  for (const teamId of [1, null]) {
+    await setDisabled(sql, { organizationId: id, teamId }, true);
+    await setName(sql, { organizationId: id, teamId }, '');
+  }
 
   const { findOwnPlugins } = await load('transformations/plugins.ts');
   for (const withSource of [true, false]) await findOwnPlugins(sql, id, [], withSource);

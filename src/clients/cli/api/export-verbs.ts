@@ -89,6 +89,13 @@ export const exportVerbs: Verbs = {
     run: async (called) => called.send((await readBody(called, called.batchExport)).body),
     lines: details,
   }),
+  'exports run': post(`${oneExport}/run_now`, {
+    about: 'export every whole interval up to now that has no data, or say why there is none',
+    args: { id: theExport },
+    lines: ({ backfill_id: id, total_runs: runs, reason }) => [
+      reason ?? `Backfill ${id} has begun: ${plural(runs, 'run')}.`,
+    ],
+  }),
   'exports pause': post(`${oneExport}/pause`, {
     about: 'pause an export; live runs finish',
     args: { id: theExport },

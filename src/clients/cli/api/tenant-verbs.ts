@@ -58,6 +58,8 @@ function pathOfKeys(path: string, { organization_id: id, operator = false }: Jso
   return operator ? '/api/admin/keys' : path;
 }
 
+const rename = { about: 'give it another name', options: { name } } as const;
+
 const deletions = '/admin/offboardings';
 
 /** Starts the deletion of a tenant; a worker does it. */
@@ -94,6 +96,15 @@ export const tenantVerbs: Verbs = {
     options: { search: ['--search <text>', 'part of a name, or an id'] },
     list: 'all',
   }),
+  'organizations rename': patch(oneOrganization, { ...ofOrganization, ...rename }),
+  'organizations usage': list('/api/admin/usage', {
+    about: 'list the customers with their rows and bytes of a month',
+    options: {
+      search: ['--search <text>', 'part of a name, or an id'],
+      month: ['--month <month>', 'such as 2024-03, in UTC (default: the present month)'],
+    },
+    list: 'all',
+  }),
   'organizations disable': patch(oneOrganization, { ...ofOrganization, ...disable }),
   'organizations enable': patch(oneOrganization, { ...ofOrganization, ...enable }),
   'organizations delete': deletion({
@@ -112,12 +123,17 @@ export const tenantVerbs: Verbs = {
       ],
     },
     notFound: noOrganization,
+    lines: ({ warnings, ...project }) => [
+      ...recordLines(project),
+      ...warnings.map((warning) => `Warning: ${warning}`),
+    ],
   }),
   'projects list': get(`${oneOrganization}/projects`, {
     about: 'list the projects of an organization, oldest first',
     options: { organization_id: requiredOrganization },
     notFound: noOrganization,
   }),
+  'projects rename': patch(oneProject, { ...ofProject, ...rename }),
   'projects disable': patch(oneProject, { ...ofProject, ...disable }),
   'projects enable': patch(oneProject, { ...ofProject, ...enable }),
   'projects delete': deletion({

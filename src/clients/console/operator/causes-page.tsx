@@ -1,5 +1,5 @@
 import type { Api } from '../api.ts';
-import type { Cause } from '../api-types.ts';
+import type { Cause, OperatorExport } from '../api-types.ts';
 import { Choice } from '../form/choice.tsx';
 import { TextField } from '../form/text-field.tsx';
 import { plural } from '../numbers.ts';
@@ -7,6 +7,7 @@ import { MessageText } from '../parts/message-text.tsx';
 import { Empty, Pending } from '../parts/notice.tsx';
 import { OffsetPager } from '../parts/pager.tsx';
 import { TimeText } from '../parts/time-text.tsx';
+import { hrefOf } from '../route.ts';
 import { chosenOf, offsetOf, useQuery } from '../use-query.ts';
 import { useResource } from '../use-resource.ts';
 import { useSearchText } from '../use-search-text.ts';
@@ -73,9 +74,7 @@ export function CausesPage({ api, mayWrite }: PageProps) {
       <Pending {...{ data, failure, reload }} lines={5} />
       {data?.count === 0 &&
         (exportId.test(search) && turn === null ? (
-          <Empty title="Nothing keeps this export from its data">
-            <p>Its runs are on the page of its customer, for a key of that organization.</p>
-          </Empty>
+          <Empty title="Nothing keeps this export from its data" />
         ) : (
           <Empty title={isFiltered ? 'No cause matches' : 'Nothing is wrong'} />
         ))}
@@ -90,6 +89,9 @@ export function CausesPage({ api, mayWrite }: PageProps) {
     </>
   );
 }
+
+const exportHref = ({ id, project_id: project }: OperatorExport) =>
+  hrefOf({ page: 'export', exportId: id, tab: 'runs' }, String(project));
 
 interface RowProps extends PageProps {
   readonly cause: Cause;
@@ -185,9 +187,9 @@ function CauseExports({ cause, api }: Props) {
           {data.results.map((one) => (
             <li key={one.id}>
               <bdi>{one.organization_name}</bdi> › <bdi>{one.project_name}</bdi> ›{' '}
-              <strong>
+              <a href={exportHref(one)}>
                 <bdi>{one.name}</bdi>
-              </strong>{' '}
+              </a>{' '}
               <small className="muted">{one.id}</small>
               {one.missing_intervals > 0 &&
                 ` · ${plural(one.missing_intervals, 'interval')} without data`}

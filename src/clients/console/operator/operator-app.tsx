@@ -1,15 +1,20 @@
-import { useEffect, useMemo } from 'react';
+import { useMemo } from 'react';
 import { connectApi } from '../api.ts';
+import { ConsoleContext, useApiDescription } from '../console-context.ts';
+import { ExportPage } from '../pages/export-page.tsx';
+import { RunPage } from '../pages/run-page.tsx';
+import { Boundary } from '../parts/boundary.tsx';
 import { targetPaths } from '../targets-context.ts';
 import { Failure } from '../parts/notice.tsx';
 import { ServiceBanner } from '../parts/service-banner.tsx';
 import { TargetList } from '../parts/target-list.tsx';
 import { TopBar } from '../parts/top-bar.tsx';
-import { hrefOf, type Route, readRoute } from '../route.ts';
+import { hrefOf, projectOf, type Route, readRoute } from '../route.ts';
 import { useHash } from '../use-route.ts';
 import { installationEvents } from '../target-events.ts';
 import { useFocusOnPage } from '../use-focus-on-page.ts';
 import { useResource } from '../use-resource.ts';
+import { CustomersPage } from './customers-page.tsx';
 import { CausesPage } from './causes-page.tsx';
 
 interface Props {
@@ -17,14 +22,16 @@ interface Props {
   readonly onSignOut: (reason?: string) => void;
 }
 
-/** The page of an operator: all customers, by what is wrong, and who is notified of it. */
+/** The page of an operator: all customers, by what is wrong, each export to look at, and who is notified. */
 export function OperatorApp({ operatorKey, onSignOut }: Props) {
   const api = useMemo(
     () => connectApi(operatorKey, '', () => onSignOut('The API key is no longer accepted.')),
     [operatorKey, onSignOut],
   );
-  const isOnNotifications = usePage() === 'notifications';
-  useFocusOnPage(String(isOnNotifications));
+  const hash = useHash();
+  const route = readRoute(hash);
+  const project = projectOf(hash);
+  useFocusOnPage('exportId' in route ? `${route.page} ${route.exportId}` : route.page);
   const {
     data: me,
     failure,
@@ -42,10 +49,13 @@ export function OperatorApp({ operatorKey, onSignOut }: Props) {
         onSignOut={onSignOut}
         nav={
           <nav className="places" aria-label="Parts of the page">
-            <Place page="exports" isOpen={!isOnNotifications}>
+            <Place page="exports" isOpen={!['notifications', 'customers'].includes(route.page)}>
               All customers
             </Place>
-            <Place page="notifications" isOpen={isOnNotifications}>
+            <Place page="customers" isOpen={route.page === 'customers'}>
+              Customers
+            </Place>
+            <Place page="notifications" isOpen={route.page === 'notifications'}>
               Notifications
             </Place>
             <a href="/admin/queues">Queues</a>
@@ -55,13 +65,17 @@ export function OperatorApp({ operatorKey, onSignOut }: Props) {
       <main id="main" tabIndex={-1}>
         <ServiceBanner />
         <Failure failure={failure} onRetry={reload} />
-        {me !== null && !mayWrite && (
+        {me !== null && !mayWrite && !('exportId' in route) && (
           <p className="row alert is-paused" role="status">
             This key only reads. To probe, retry or pause exports, or to change notification
             targets, sign in with a key that has the scope operator:write.
           </p>
         )}
-        {isOnNotifications ? (
+        {project !== null && 'exportId' in route ? (
+          <Look key={project} {...{ operatorKey, project, route, onSignOut }} />
+        ) : route.page === 'customers' ? (
+          <CustomersPage api={api} mayWrite={mayWrite} />
+        ) : route.page === 'notifications' ? (
           <TargetList
             {...{ api, mayWrite, reach: null, events: installationEvents }}
             base={targetPaths.installation}
@@ -77,7 +91,7 @@ export function OperatorApp({ operatorKey, onSignOut }: Props) {
 }
 
 interface PlaceProps {
-  readonly page: 'exports' | 'notifications';
+  readonly page: 'exports' | 'customers' | 'notifications';
   readonly isOpen: boolean;
   readonly children: string;
 }
@@ -90,13 +104,41 @@ function Place({ page, isOpen, children }: PlaceProps) {
   );
 }
 
-/** Messages have a link to an export's page, which is its customer's: an operator gets the causes of that export. */
-function usePage(): Route['page'] {
-  const route = readRoute(useHash());
-  const exportId = 'exportId' in route ? route.exportId : null;
-  useEffect(() => {
-    if (exportId === null) return;
-    window.location.replace(hrefOf({ page: 'exports' }, '', { search: exportId }));
-  }, [exportId]);
-  return route.page;
+interface LookProps extends Props {
+  readonly project: string;
+  readonly route: Extract<Route, { exportId: string }>;
+}
+
+const nothing = () => false;
+
+/** An export of a customer, which links of messages and of the queue dashboard lead to. Nothing can be changed here. */
+function Look({ operatorKey, project, route, onSignOut }: LookProps) {
+  const api = useMemo(
+    () => connectApi(operatorKey, project, () => onSignOut('The API key is no longer accepted.')),
+    [operatorKey, project, onSignOut],
+  );
+  const description = useApiDescription(api);
+  const context = useMemo(
+    () => ({ api, ...description, me: null, granted: [], may: nothing }),
+    [api, description],
+  );
+  return (
+    <ConsoleContext value={context}>
+      <p className="row alert is-paused" role="status">
+        You look at an export of a customer. The page hides rows, files and secrets, and the
+        export’s Changes show that you looked.
+      </p>
+      <Boundary key={`${route.page} ${route.exportId}`}>
+        {route.page === 'run' ? (
+          <RunPage key={route.runId} exportId={route.exportId} runId={route.runId} />
+        ) : (
+          <ExportPage
+            key={route.exportId}
+            exportId={route.exportId}
+            tab={route.page === 'export' ? route.tab : 'settings'}
+          />
+        )}
+      </Boundary>
+    </ConsoleContext>
+  );
 }

@@ -4,7 +4,7 @@ import { useConsole } from '../console-context.ts';
 import { describeDestination, describeInterval, failureOf, isBusy } from '../export-health.ts';
 import { Boundary } from '../parts/boundary.tsx';
 import { Blocker } from '../parts/blocker.tsx';
-import { DeleteExportButton, PauseButton } from '../parts/export-actions.tsx';
+import { DeleteExportButton, PauseButton, RunNowButton } from '../parts/export-actions.tsx';
 import { HealthBadges, Lag, NextRun } from '../parts/export-state.tsx';
 import { Fact, Facts } from '../parts/facts.tsx';
 import { Loading, Trouble } from '../parts/notice.tsx';
@@ -74,6 +74,7 @@ function Head({ batchExport }: { batchExport: BatchExport }) {
         <h1>{name}</h1>
         <HealthBadges batchExport={batchExport} />
         <div className="row last">
+          <RunNowButton batchExport={batchExport} />
           <PauseButton batchExport={batchExport} />
           {may('batch_export:write') && (
             <a className="button" href={hrefOf({ page: 'edit', exportId: id })}>

@@ -24,6 +24,7 @@ const logPageSize = 200;
 
 /** Log entries, newest first. Those of a live run appear as they are written. */
 export function LogsView({ exportId, runId, live }: Props) {
+  const { may } = useConsole();
   const { query, setQuery } = useQuery();
   const [text, setText] = useSearchText();
   const levels = chosenOf<LogLevel>(query, 'level', logLevels);
@@ -41,14 +42,16 @@ export function LogsView({ exportId, runId, live }: Props) {
           chosen={levels}
           onChange={(level) => setQuery({ level, from: null })}
         />
-        <input
-          type="search"
-          aria-label="Search messages"
-          placeholder="Search"
-          maxLength={400}
-          value={text}
-          onChange={({ target }) => setText(target.value)}
-        />
+        {may('batch_export:read') && (
+          <input
+            type="search"
+            aria-label="Search messages"
+            placeholder="Search"
+            maxLength={400}
+            value={text}
+            onChange={({ target }) => setText(target.value)}
+          />
+        )}
         {live && <span className="live small">Live</span>}
       </div>
       {isTail && runId !== null ? (

@@ -19,7 +19,7 @@ import { RunActions } from './runs-tab.tsx';
 
 /** One run and its logs. */
 export function RunPage({ exportId, runId }: { exportId: string; runId: string }) {
-  const { api } = useConsole();
+  const { api, may } = useConsole();
   const batchExport = useResource({
     key: exportId,
     load: (signal) => api.get('batch_exports/{id}', { id: exportId }, signal),
@@ -62,7 +62,9 @@ export function RunPage({ exportId, runId }: { exportId: string; runId: string }
           </div>
           <RunProblem run={data} />
           <RunFacts run={data} />
-          {data.status === 'Completed' && <RunFileList exportId={exportId} runId={runId} />}
+          {data.status === 'Completed' && may('batch_export:read') && (
+            <RunFileList exportId={exportId} runId={runId} />
+          )}
           <h2 className="section">Logs</h2>
           <LogsView exportId={exportId} runId={runId} live={!hasEnded(data)} />
         </>

@@ -1,5 +1,6 @@
 import { type ReactNode, useState } from 'react';
 import type { BatchExport, UnpausePreview } from '../api-types.ts';
+import { cancelBackfill } from '../api.ts';
 import { useConsole } from '../console-context.ts';
 import { plural } from '../numbers.ts';
 import { useAction } from '../use-action.ts';
@@ -12,6 +13,37 @@ import { useSay } from './toasts.tsx';
 
 interface Props {
   readonly batchExport: BatchExport;
+}
+
+/** Exports what is due now, or says why nothing is. */
+export function RunNowButton({ batchExport: { id, name } }: Props) {
+  const { api, may } = useConsole();
+  const say = useSay();
+  const run = useAction(async () => {
+    const started = await api.post('batch_exports/{id}/run_now', { id });
+    const { reason, total_runs: runs, backfill_id: backfillId } = started;
+    if (backfillId === null) return say(reason ?? 'Nothing is due.');
+    say(
+      `${runs === 1 ? '1 interval is' : `${plural(runs, 'interval')} are`} exported.`,
+      async () => {
+        await cancelBackfill(api, id, backfillId, 'cancel');
+      },
+    );
+  });
+  if (!may('batch_export:write')) return null;
+  return (
+    <>
+      <button
+        type="button"
+        aria-label={`Run ${name} now`}
+        aria-disabled={run.busy}
+        onClick={() => void run.run()}
+      >
+        Run now
+      </button>
+      <Failure failure={run.failure} />
+    </>
+  );
 }
 
 /** Pauses or unpauses an export, after confirmation. */

@@ -96,8 +96,9 @@ export function TrySavedDestination({ exportId }: SavedProps) {
 
 /** Shows rows of a saved export. */
 export function TrySavedRows({ exportId }: SavedProps) {
-  const { api } = useConsole();
+  const { api, may } = useConsole();
   const { result, work } = useTrial(() => api.post('batch_exports/preview', {}, { id: exportId }));
   const { run, ...state } = useAction(work);
+  if (!may('batch_export:read')) return null;
   return <TryRows {...state} rows={result} onTry={() => void run()} />;
 }

@@ -18,20 +18,28 @@ export const Organization = named(
   }),
 );
 
-export const Project = named(
-  'Project',
+const projectFields = {
+  id: Type.Integer({ description: 'The project in paths; the team_id of all that it owns.' }),
+  organization_id: Type.String({ format: 'uuid' }),
+  name: Name,
+  tenant_key: Type.String({
+    description: 'What the tenant column of a model has for the rows of this project.',
+  }),
+  external_id: Type.String({
+    description: 'The external ID that Sluice sends when it assumes a role for this project.',
+  }),
+  created_at: Time,
+  disabled_at: DisabledAt,
+};
+export const Project = named('Project', Type.Object(projectFields));
+export const CreatedProject = named(
+  'CreatedProject',
   Type.Object({
-    id: Type.Integer({ description: 'The project in paths; the team_id of all that it owns.' }),
-    organization_id: Type.String({ format: 'uuid' }),
-    name: Name,
-    tenant_key: Type.String({
-      description: 'What the tenant column of a model has for the rows of this project.',
+    ...projectFields,
+    warnings: Type.Array(Type.String(), {
+      description:
+        'What the models say of tenant_key: no row has it yet, or a model did not answer.',
     }),
-    external_id: Type.String({
-      description: 'The external ID that Sluice sends when it assumes a role for this project.',
-    }),
-    created_at: Time,
-    disabled_at: DisabledAt,
   }),
 );
 
@@ -88,7 +96,8 @@ export const CreateProject = Type.Object(
 
 export const ChangeTenant = Type.Object(
   {
-    disabled: Type.Boolean({ description: disabling }),
+    name: Type.Optional(Name),
+    disabled: Type.Optional(Type.Boolean({ description: disabling })),
   },
   strict,
 );

@@ -1,6 +1,6 @@
 import { inSnakeCase } from '../../../foundation/domain/snake-case.ts';
 import { type Static, type TSchema, Type } from 'typebox';
-import { notFound } from '../../../foundation/domain/problem.ts';
+import { notFound, Refusal, refuseIfAny } from '../../../foundation/domain/problem.ts';
 import { parseTime } from '../../../foundation/domain/parse-time.ts';
 import type { Scope } from '../../../foundation/security/scopes.ts';
 import { findApiKey, listApiKeys } from '../../../state/store/tenants/api-keys.ts';
@@ -9,9 +9,12 @@ import {
   findProject,
   listProjects,
   listOrganizationPage,
+  type TenantId,
 } from '../../../state/store/tenants/tenants.ts';
 import { createOrganization } from '../../use-cases/tenants/create-organization.ts';
 import { checkProject, createProject } from '../../use-cases/tenants/create-project.ts';
+import { judgeTenantKey } from '../../use-cases/tenants/judge-tenant-key.ts';
+import { renameTenant } from '../../use-cases/tenants/rename-tenant.ts';
 import { disableTenant } from '../../use-cases/tenants/disable-tenant.ts';
 import {
   checkKey,
@@ -25,6 +28,7 @@ import { type Api, callerOf, type Request } from '../api.ts';
 import { describeOperation } from '../descriptions.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';
 import { OffsetPageOf, PageQuery } from '../lists/schema.ts';
+import type { ApiOptions } from '../options.ts';
 import { bodyErrors, errors, postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/shapes.ts';
 import { refusesAll } from '../validation/every-problem.ts';
@@ -35,6 +39,7 @@ import {
   CreateOperatorKey,
   CreateOrganization,
   CreateProject,
+  CreatedProject,
   IssuedApiKey,
   Organization,
   Project,
@@ -44,6 +49,10 @@ import {
 const OfOrganization = Type.Object({ organization_id: Type.String({ format: 'uuid' }) });
 const OfProject = Type.Object({ project_id: Type.Integer({ minimum: 1, maximum: 2_147_483_647 }) });
 const OfKey = Type.Object({ key_id: Type.String({ format: 'uuid' }) });
+
+export const Search = Type.Optional(
+  Type.String({ pattern: '\\S', maxLength: 400, description: 'Part of the name, or the id.' }),
+);
 
 /** The options of an operator's route. */
 export function operation<Parts extends object>(
@@ -88,7 +97,7 @@ const newKey = refusesAll({
 
 /** Organizations and projects, for operators. */
 // biome-ignore lint/complexity/noExcessiveLinesPerFunction: a list of routes
-export function tenantRoutes(api: Api): void {
+export function tenantRoutes(api: Api, { findTenants }: Pick<ApiOptions, 'findTenants'>): void {
   const organizations = '/organizations';
   const one = `${organizations}/:organization_id`;
 
@@ -97,13 +106,7 @@ export function tenantRoutes(api: Api): void {
     read('listOrganizations', 'List the organizations by name', {
       querystring: Type.Object({
         ...PageQuery,
-        search: Type.Optional(
-          Type.String({
-            pattern: '\\S',
-            maxLength: 400,
-            description: 'Part of the name, or the id.',
-          }),
-        ),
+        search: Search,
       }),
       response: { 200: OffsetPageOf(Organization), ...errors() },
     }),
@@ -134,16 +137,14 @@ export function tenantRoutes(api: Api): void {
 
   api.patch(
     one,
-    write('changeOrganization', 'Disable or enable an organization', {
+    write('changeOrganization', 'Rename, disable or enable an organization', {
       params: OfOrganization,
       body: ChangeTenant,
       response: { 200: Ref(Organization), ...bodyErrors() },
     }),
     async (request) => {
       const organizationId = await organizationOf(request, request.params.organization_id);
-      const { disabled } = request.body;
-      const tenant = { organizationId, teamId: null };
-      await disableTenant(request.context, tenant, disabled, callerOf(request).id);
+      await changeTenant(request, { organizationId, teamId: null }, request.body);
       const changed = await findOrganization(request.context.db, organizationId);
       if (!changed) throw notFound();
       return inSnakeCase(changed);
@@ -168,7 +169,7 @@ export function tenantRoutes(api: Api): void {
       ...write('createProject', 'Create a project', {
         params: OfOrganization,
         body: CreateProject,
-        response: { 201: Ref(Project), ...postErrors() },
+        response: { 201: Ref(CreatedProject), ...postErrors() },
       }),
       ...newProject,
     },
@@ -176,15 +177,17 @@ export function tenantRoutes(api: Api): void {
       const organizationId = await organizationOf(request, request.params.organization_id);
       const { name, tenant_key: tenantKey = null } = request.body;
       const input = { organizationId, name, tenantKey };
+      refuseIfAny(checkProject(input));
+      const warnings = findTenants ? await judgeTenantKey(tenantKey, findTenants) : [];
       const created = await createProject(request.context.db, input, callerOf(request).id);
       reply.code(201);
-      return inSnakeCase(created);
+      return { ...inSnakeCase(created), warnings: [...warnings] };
     },
   );
 
   api.patch(
     '/projects/:project_id',
-    write('changeProject', 'Disable or enable a project', {
+    write('changeProject', 'Rename, disable or enable a project', {
       params: OfProject,
       body: ChangeTenant,
       response: { 200: Ref(Project), ...errors(409, 413, 415) },
@@ -195,7 +198,7 @@ export function tenantRoutes(api: Api): void {
       const found = await findProject(db, teamId);
       if (!found) throw notFound();
       const tenant = { organizationId: found.organizationId, teamId };
-      await disableTenant(request.context, tenant, request.body.disabled, callerOf(request).id);
+      await changeTenant(request, tenant, request.body);
       const changed = await findProject(db, teamId);
       if (!changed) throw notFound();
       return inSnakeCase(changed);
@@ -299,6 +302,21 @@ export function keyRoutes(api: Api): void {
       return issuedView(key);
     },
   );
+}
+
+/** @throws Refusal if there is no such tenant */
+async function changeTenant(
+  request: Request,
+  tenant: TenantId,
+  { name, disabled }: Static<typeof ChangeTenant>,
+): Promise<void> {
+  if (name === undefined && disabled === undefined) {
+    const detail = 'Nothing would change. Send name, disabled or both.';
+    throw new Refusal({ code: 'required', detail, attr: null });
+  }
+  const { id } = callerOf(request);
+  if (name !== undefined) await renameTenant(request.context.db, tenant, name, id);
+  if (disabled !== undefined) await disableTenant(request.context, tenant, disabled, id);
 }
 
 /** @throws Refusal 404 if there is no such organization */

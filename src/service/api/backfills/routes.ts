@@ -13,6 +13,7 @@ import {
   previewBackfill,
   startBackfill,
 } from '../../use-cases/backfills/start-backfill.ts';
+import { runNow } from '../../use-cases/backfills/run-now.ts';
 import { cancelBackfill } from '../../use-cases/runs/cancel-work.ts';
 import { type Api, batchExportOf, type Request } from '../api.ts';
 import { refuseOtherRows } from '../batch-exports/same-rows.ts';
@@ -28,7 +29,7 @@ import { errors, postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/shapes.ts';
 import { refusesAll } from '../validation/every-problem.ts';
 import { isUuid } from '../validation/validator.ts';
-import { Backfill, BackfillBody, BackfillPreview, CancelBackfillBody } from './schema.ts';
+import { Backfill, BackfillBody, BackfillPreview, CancelBackfillBody, RunNow } from './schema.ts';
 import { backfillPreviewView, backfillView } from './view.ts';
 import { parseTime } from '../../../foundation/domain/parse-time.ts';
 
@@ -87,6 +88,27 @@ export function backfillRoutes(api: Api, family: Family, deps: Deps): void {
         backfill_start_at: toTimestamp(range.start),
         backfill_end_at: toTimestamp(range.end),
         backfill_total_runs: totalRuns,
+      };
+    },
+  );
+
+  api.post(
+    '/:id/run_now',
+    write('runBatchExportNow', 'Export every whole interval up to now that has no data', ['id'], {
+      response: { 200: Ref(RunNow), ...postErrors() },
+    }),
+    async (request) => {
+      const ran = await runNow(request.context, batchExportOf(request));
+      if ('reason' in ran) {
+        return { backfill_id: null, start_at: null, end_at: null, total_runs: 0, ...ran };
+      }
+      const { backfillId, range, totalRuns } = ran.started;
+      return {
+        backfill_id: backfillId,
+        start_at: toTimestamp(range.start),
+        end_at: toTimestamp(range.end),
+        total_runs: totalRuns,
+        reason: null,
       };
     },
   );

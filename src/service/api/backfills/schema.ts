@@ -154,6 +154,22 @@ export const BackfillPreview = named(
 );
 export type BackfillPreview = Static<typeof BackfillPreview>;
 
+export const RunNow = named(
+  'RunNow',
+  Type.Object(
+    {
+      backfill_id: Nullable(
+        Type.String({ format: 'uuid', description: 'The backfill that exports them; null: none.' }),
+      ),
+      start_at: Nullable(Time),
+      end_at: Nullable(Time),
+      total_runs: Type.Integer({ minimum: 0 }),
+      reason: Nullable(Type.String({ description: 'Why nothing was started; null: it was.' })),
+    },
+    { description: 'What was started, or why nothing was.' },
+  ),
+);
+
 export const CancelBackfillBody = Type.Object({
   running: Type.Optional(
     Type.Enum(['finish', 'cancel'], { description: 'What happens to its live runs.' }),

@@ -3,7 +3,8 @@ import type { Sql } from '../../../state/store/database/database.ts';
 import { findBatchExport } from '../../../state/store/exports/exports.ts';
 import type { Reach } from '../../../state/store/tenants/tenants.ts';
 import { listProjects } from '../../../state/store/tenants/tenants.ts';
-import { type Request, reachOf } from '../api.ts';
+import { recordLook } from '../../use-cases/operators/look-at-export.ts';
+import { actorOf, isOperatorsLook, type Request, reachOf } from '../api.ts';
 import { isUuid } from '../validation/validator.ts';
 
 /** A hook: the export that the path's parameter names, or 404. Runs before the body is read. */
@@ -15,6 +16,10 @@ export function loadBatchExport(parameter: string) {
       : null;
     if (!found) throw notFound();
     request.batchExport = found;
+    if (isOperatorsLook(request)) {
+      const actor = { ...actorOf(request), organizationId: reachOf(request).organizationId };
+      await recordLook(request.context, actor, found);
+    }
   };
 }
 

@@ -1,3 +1,4 @@
+import { notFound } from '../../../foundation/domain/problem.ts';
 import { hashApiKey, isWellFormedApiKey, sameHash } from '../../../foundation/security/api-keys.ts';
 import { allows, isOperatorScope } from '../../../foundation/security/scopes.ts';
 import {
@@ -8,7 +9,7 @@ import {
 } from '../../../state/store/tenants/api-keys.ts';
 import type { Sql } from '../../../state/store/database/database.ts';
 import type { Reach } from '../../../state/store/tenants/tenants.ts';
-import { installationId, listProjects } from '../../../state/store/tenants/tenants.ts';
+import { findProject, installationId, listProjects } from '../../../state/store/tenants/tenants.ts';
 import type { Api, Request } from '../api.ts';
 import { authenticationFailed, notAuthenticated, permissionDenied } from '../api-error.ts';
 import type { FailedKeys } from './failed-keys.ts';
@@ -39,9 +40,16 @@ export function requireKeys(api: Api, check: KeyCheck): void {
 /** Refuses requests that the key does not allow, and sets the reach of the others. */
 export function requireAccess(api: Api, db: Sql): void {
   api.addHook('onRequest', async (request) => {
-    const { scope, otherScope } = request.routeOptions.config;
+    const { scope, otherScope, operatorsMay } = request.routeOptions.config;
     const { caller } = request;
     if (scope === undefined || scope === 'any' || caller === undefined) return;
+    if (operatorsMay && caller.organizationId === null) {
+      if (!allows(caller.scopes, 'operator:read')) {
+        throw permissionDenied('The API key lacks the scope operator:read.');
+      }
+      request.reach = await reachOfOperator(db, request.params as PathOwner);
+      return;
+    }
     if (isOperatorScope(scope) && caller.organizationId !== null) throw onlyOperators();
     if (!isOperatorScope(scope)) tenantOf(caller);
     if (!allows(caller.scopes, scope) && !(otherScope && allows(caller.scopes, otherScope))) {
@@ -60,7 +68,7 @@ export function tenantOf(caller: PresentedKey): TenantKey {
   const { organizationId } = caller;
   if (organizationId === null) {
     throw permissionDenied(
-      'This is the key of an operator, which belongs to no organization. Use it for /api/admin, or use a key of the organization.',
+      'This is the key of an operator, which belongs to no organization. Use it for /api/admin, and to look at an export: its settings, runs, logs and coverage. For rows, files and changes, use a key of the organization.',
     );
   }
   if (caller.isDisabled) {
@@ -113,6 +121,14 @@ export async function authenticate(
 function projectIdOf(text: string | undefined): number | null {
   const id = text !== undefined && /^\d{1,10}$/.test(text) ? Number(text) : 0;
   return id > 0 && id <= 2_147_483_647 ? id : null;
+}
+
+/** The project of the path, whosever it is. @throws Refusal 404 */
+async function reachOfOperator(db: Sql, { project_id: id }: PathOwner): Promise<Reach> {
+  const teamId = projectIdOf(id);
+  const project = teamId === null ? null : await findProject(db, teamId);
+  if (!project) throw notFound();
+  return { organizationId: project.organizationId, teamId: project.id };
 }
 
 async function decideReach(db: Sql, caller: TenantKey, path: PathOwner): Promise<Reach> {

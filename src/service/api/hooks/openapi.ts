@@ -46,11 +46,16 @@ export async function describeApi(
       },
     },
     transform: ({ schema, url, route }) => {
-      const { scope } = route.config ?? {};
+      const { scope, operatorsMay } = route.config ?? {};
+      const operators = operatorsMay ? [{ apiKey: ['operator:read'] }] : [];
       const headers = takesIdempotencyKey(route) ? { headers: idempotencyHeader } : {};
       return {
         schema: scope
-          ? { ...schema, ...headers, security: [{ apiKey: scope === 'any' ? [] : [scope] }] }
+          ? {
+              ...schema,
+              ...headers,
+              security: [{ apiKey: scope === 'any' ? [] : [scope] }, ...operators],
+            }
           : schema,
         url,
       };

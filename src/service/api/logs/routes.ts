@@ -1,5 +1,13 @@
 import { listLogEntries } from '../../../state/store/exports/log-entries.ts';
-import { type Api, actorOf, batchExportOf, type Reply, type Request } from '../api.ts';
+import { Refusal } from '../../../foundation/domain/problem.ts';
+import {
+  type Api,
+  actorOf,
+  batchExportOf,
+  isOperatorsLook,
+  type Reply,
+  type Request,
+} from '../api.ts';
 import { offsetEnvelope, pageOf, timeBound } from '../lists/paging.ts';
 import { OffsetPageOf } from '../lists/schema.ts';
 import { exportOperations, type Family } from '../operations.ts';
@@ -19,6 +27,11 @@ export function logRoutes(api: Api, family: Family, { searches }: Deps): void {
     query: LogListQuery,
     runId: string | null,
   ) => {
+    // A search would find what the answer hides.
+    if (query.search && isOperatorsLook(request)) {
+      const detail = "An operator's key reads the log without a search. Leave search out.";
+      throw new Refusal({ code: 'invalid_input', detail, attr: 'search' });
+    }
     const levels = [...(query.level ?? []), ...(query.level_filter ?? [])];
     const page = pageOf(query);
     const asked = {

@@ -202,7 +202,11 @@ export async function previewBackfill(
 const keyOf = ({ start, end }: DataInterval) => `${start} ${end}`;
 
 /** The intervals of a range that get a run. */
-function countWanted(timeline: Timeline, range: DataInterval, passesOver: PassesOver): number {
+export function countWanted(
+  timeline: Timeline,
+  range: DataInterval,
+  passesOver: PassesOver,
+): number {
   if (passesOver === passesNothing) return countIntervals(timeline, range);
   let wanted = 0;
   for (const { start } of intervalsIn(timeline, range, 'oldest_first')) {

@@ -65,6 +65,19 @@ export async function recordActivity(tx: Sql, activity: NewActivity): Promise<vo
   await tx.query(recording, activityValues(activity));
 }
 
+const recordingOnce = prepared(
+  `${activityInsertion(0)} on conflict (subject_id, key_id, date_trunc('hour', happened_at at time zone 'UTC'))
+     where action = 'viewed by an operator' do nothing`,
+);
+
+/** Records an activity unless the key has one for the same subject in this hour, in UTC. */
+export async function recordOncePerHour(
+  sql: Sql,
+  activity: NewActivity & { readonly action: 'viewed by an operator' },
+): Promise<void> {
+  await sql.query(recordingOnce, activityValues(activity));
+}
+
 /** Maximum size of an entry's changes. */
 const maxChangesBytes = 8 * 1024;
 

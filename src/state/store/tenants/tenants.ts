@@ -15,7 +15,7 @@ export interface Organization {
 
 /** The installation itself: its notification targets hear of all organizations. No list has it. */
 export const installationId = '00000000-0000-0000-0000-000000000000';
-const isTenant = `id <> '${installationId}'`;
+export const isTenant = `id <> '${installationId}'`;
 
 const organizationColumns = `id, name, created_at as "createdAt", disabled_at as "disabledAt"`;
 
@@ -169,6 +169,26 @@ export async function setDisabled(sql: Sql, tenant: TenantId, disabled: boolean)
   return changed.length > 0;
 }
 
+/** Gives a tenant another name. @returns the one before; null if there is no such tenant */
+export async function setName(sql: Sql, tenant: TenantId, name: string): Promise<string | null> {
+  const [table, id] =
+    tenant.teamId === null ? ['organizations', tenant.organizationId] : ['projects', tenant.teamId];
+  const [row] = await sql.query<{ before: string }>(
+    `update ${table} t set name = $2
+       from (select id, name from ${table} where id = $1 and closed_at is null for update) o
+      where t.id = o.id returning o.name as before`,
+    [id, name],
+  );
+  return row?.before ?? null;
+}
+
+/** SQL: whether an organization has the text of the parameter in its name, or as its id. `searched` makes the value. */
+export const matchesOrganization = (parameter: string): string =>
+  `(${parameter}::text is null or name ilike '%' || ${parameter} || '%' or id::text = lower(${parameter}))`;
+
+export const searched = (search: string | null): string | null =>
+  search?.replace(/[\\%_]/g, '\\$&') ?? null;
+
 /** A page of the organizations that are not being deleted, by name. @param search part of a name, or an id */
 export async function listOrganizationPage(
   sql: Sql,
@@ -177,9 +197,9 @@ export async function listOrganizationPage(
 ): Promise<OffsetPage<Organization>> {
   const rows = await sql.query<Organization & { count: number }>(
     `select ${organizationColumns}, count(*) over () as count from organizations
-      where closed_at is null and ${isTenant} and ($1::text is null or name ilike '%' || $1 || '%' or id::text = lower($1))
+      where closed_at is null and ${isTenant} and ${matchesOrganization('$1')}
       order by lower(name), id limit $2 offset $3`,
-    [search?.replace(/[\\%_]/g, '\\$&') ?? null, limit, offset],
+    [searched(search), limit, offset],
   );
   return { count: rows[0]?.count ?? 0, results: rows };
 }

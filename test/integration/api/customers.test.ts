@@ -1,0 +1,195 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { readConfig } from '../../../src/foundation/config/config.ts';
+import { findTenantsOf } from '../../../src/main/find-tenants.ts';
+import { loadModels } from '../../../src/main/models.ts';
+import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
+import type { ApiClient } from '../../support/api-client.ts';
+import {
+  type ApiUnderTest,
+  startApiBeside,
+  startApiUnderTest,
+} from '../../support/api-under-test.ts';
+import { exportBody } from '../../support/batch-export-bodies.ts';
+import { allowBriefReceipts } from '../../support/brief-receipts.ts';
+import { shopModelsAt } from '../../support/stranger-shop.ts';
+import { createKey } from '../../support/tenants.ts';
+
+let api: ApiUnderTest;
+let operator: ApiClient;
+let organization: string;
+let shop: Awaited<ReturnType<ApiUnderTest['shop']['open']>>;
+
+beforeAll(async () => {
+  api = await startApiUnderTest();
+  shop = await api.shop.open();
+  await ensureEventsTable(api.databaseUrl);
+  await allowBriefReceipts(api.db);
+  operator = api.client.withKey((await createKey(api.db, { organizationId: null })).key);
+  organization = `/api/admin/organizations/${api.tenant.organizationId}`;
+});
+afterAll(() => api.stop());
+
+describe('names', () => {
+  test('change, in the list and in the record of changes', async () => {
+    const named = await operator.patch(organization, { name: 'Acme & Co' });
+    expect([named.status, named.body.name]).toEqual([200, 'Acme & Co']);
+    const project = `/api/admin/projects/${api.tenant.projectIds[0]}`;
+    const both = await operator.patch(project, { name: 'Shop', disabled: true });
+    expect(both.body).toMatchObject({ name: 'Shop', disabled_at: expect.any(String) });
+    expect((await operator.patch(project, { disabled: false })).body.disabled_at).toBeNull();
+    const listed = (await operator.get('/api/admin/organizations?search=%26 co')).body;
+    expect(listed.results.map(({ name }) => name)).toEqual(['Acme & Co']);
+    const recorded = await api.db.query<{ subject: string; changes: unknown }>(
+      `select subject_type as subject, changes from activity where action = 'renamed' order by id`,
+    );
+    expect(recorded).toEqual([
+      { subject: 'organization', changes: [{ field: 'name', before: 'Acme', after: 'Acme & Co' }] },
+      { subject: 'project', changes: [{ field: 'name', before: 'Website', after: 'Shop' }] },
+    ]);
+  });
+
+  test.each([
+    [{ name: ' ' }, 'name'],
+    [{ name: 'x'.repeat(401) }, 'name'],
+    [{}, null],
+    [{ nonsense: '7' }, 'nonsense'],
+  ])('of %j is refused', async (body, attr) => {
+    for (const path of [organization, `/api/admin/projects/${api.tenant.projectIds[0]}`]) {
+      const refused = await operator.patch(path, body);
+      expect([refused.status, refused.body.attr]).toEqual([400, attr]);
+    }
+  });
+
+  test('need operator:write, and a customer that exists', async () => {
+    const scopes = ['operator:read'];
+    const reader = api.client.withKey(
+      (await createKey(api.db, { organizationId: null, scopes })).key,
+    );
+    expect((await reader.patch(organization, { name: 'No' })).status).toBe(403);
+    expect((await api.client.patch(organization, { name: 'No' })).status).toBe(403);
+    const nothing = `/api/admin/organizations/${randomUUID()}`;
+    expect((await operator.patch(nothing, { name: 'No' })).status).toBe(404);
+  });
+});
+
+describe('rows and bytes of a month', () => {
+  const usage = async (query: string) => (await operator.get(`/api/admin/usage?${query}`)).body;
+
+  test('are those of the intervals that begin in it, in UTC, of all exports of the customer', async () => {
+    for (const [at, project] of api.tenant.projectIds.entries()) {
+      const path = `/api/projects/${project}/batch_exports`;
+      const { id } = (await api.client.post(path, exportBody())).body;
+      await api.db.query(
+        `with made as (
+           insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, finished_at)
+           select $1, $2, 'Completed', t, t + interval '1 hour', now()
+             from unnest(array['2024-01-31T23:00:00Z', '2024-02-01T00:00:00Z', '2024-02-29T23:00:00Z', '2024-03-01T00:00:00Z']::timestamptz[]) t
+           returning id, data_interval_start, data_interval_end)
+         insert into receipts (export_id, data_interval_start, data_interval_end, run_id, files, rows, bytes, settled)
+         select $1, data_interval_start, data_interval_end, id, '[]', $3, 10, true from made`,
+        [id, project, 3_000_000_000 + at],
+      );
+      // Its files are still there.
+      if (at === 1) await api.client.delete(`${path}/${id}`);
+    }
+    const own = `search=${api.tenant.organizationId}`;
+    const { results, count } = await usage(`${own}&month=2024-02`);
+    expect(count).toBe(1);
+    expect(results).toEqual([
+      {
+        id: api.tenant.organizationId,
+        name: expect.any(String),
+        disabled_at: null,
+        projects: 2,
+        exports: 1,
+        rows: 12_000_000_002,
+        bytes: 40,
+      },
+    ]);
+    expect((await usage(`${own}&month=2024-03`)).results[0]).toMatchObject({ bytes: 20 });
+    expect((await usage(own)).results[0]).toMatchObject({ rows: 0, bytes: 0 });
+  });
+
+  test('are refused for what is no month, and to the key of a customer', async () => {
+    for (const month of ['2024-13', '2024', '2024-1', '24-01', '0000-01', '2024-01-01', "'"]) {
+      const { status, body } = await operator.get(`/api/admin/usage?month=${month}`);
+      expect([month, status, body.attr]).toEqual([month, 400, 'month']);
+    }
+    expect((await api.client.get('/api/admin/usage')).status).toBe(403);
+  });
+});
+
+describe('the tenant key of a new project', () => {
+  /** An API over some models, with the operator's key. */
+  async function startOver(chooses: (name: string) => boolean, url = api.shop.url) {
+    const config = readConfig({});
+    const models = [...loadModels(config), ...shopModelsAt(url)].filter(({ model }) =>
+      chooses(model.name),
+    );
+    const findTenants = findTenantsOf(models, api.databaseUrl);
+    const beside = await startApiBeside(api, () => ({ findTenants }));
+    const client = beside.client.withKey((await createKey(api.db, { organizationId: null })).key);
+    const create = (tenantKey?: string) =>
+      client.post(`${organization}/projects`, { name: 'New', tenant_key: tenantKey });
+    return { create, stop: beside.stop };
+  }
+
+  test('is refused if no model can have it, with the models and their types', async () => {
+    const { create, stop } = await startOver((name) => ['events', 'line_items'].includes(name));
+    try {
+      const { status, body } = await create('acme');
+      expect([status, body.attr, body.code]).toEqual([400, 'tenant_key', 'invalid_input']);
+      expect(body.detail).toContain('team_id of events is integer');
+      expect(body.detail).toContain('accountId of line_items is uuid');
+      expect((await create('99999999999')).status).toBe(400);
+      // One model can.
+      expect((await create(randomUUID())).status).toBe(201);
+      expect((await create()).status).toBe(201);
+    } finally {
+      await stop();
+    }
+  });
+
+  test('is refused if it is left out, and no model can have the id of a project', async () => {
+    const { create, stop } = await startOver((name) => name === 'line_items');
+    try {
+      const { status, body } = await create();
+      expect([status, body.attr]).toEqual([400, 'tenant_key']);
+      expect(body.detail).toContain('the id of the project is taken');
+    } finally {
+      await stop();
+    }
+  });
+
+  test('is taken with a warning if no row has it, and without one if a row has it', async () => {
+    await shop.query(
+      `insert into "Shop"."Orders" ("Account", "orderTotal", state) values ('O''Brien', 1, 'new')`,
+    );
+    const { create, stop } = await startOver((name) => name === 'orders');
+    try {
+      const silent = await create('nobody');
+      expect(silent.status).toBe(201);
+      expect(silent.body.warnings).toEqual([
+        expect.stringContaining('No row has this tenant_key yet (Account of orders)'),
+      ]);
+      expect((await create("O'Brien")).body.warnings).toEqual([]);
+    } finally {
+      await stop();
+    }
+  });
+
+  test('is taken with a warning if a model does not answer', async () => {
+    const { create, stop } = await startOver(
+      (name) => ['events', 'orders'].includes(name),
+      'postgres://nobody@127.0.0.1:1/none',
+    );
+    try {
+      const made = await create('unknown');
+      expect(made.status).toBe(201);
+      expect(made.body.warnings).toEqual([expect.stringContaining('1 of 2 models did not answer')]);
+    } finally {
+      await stop();
+    }
+  });
+});
