@@ -1,6 +1,4 @@
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
-const SPACE = 0x20;
+import { BACKSLASH, QUOTE, SPACE } from './json-bytes.ts';
 
 /** How a byte is written in a JSON string; null: unchanged. Everything else is plain UTF-8. */
 const escapes: readonly (Buffer | null)[] = Array.from({ length: 256 }, (_, byte) => {

@@ -1,15 +1,18 @@
+import {
+  BACKSLASH,
+  CARRIAGE_RETURN,
+  LINE_FEED,
+  QUOTE,
+  SPACE,
+} from '../../../foundation/domain/json-bytes.ts';
+
 /** Which cells are in quotes: everything that decides it is in this file, and nowhere else. */
 
 const TAB = 0x09;
-const LINE_FEED = 0x0a;
-const CARRIAGE_RETURN = 0x0d;
-const BLANK = 0x20;
-const QUOTE = 0x22;
 /** `\.`: PostgreSQL before 18 reads a line of only this, unquoted, as the end of the data. */
 const FULL_STOP = 0x2e;
 /** `\N`: ClickHouse reads it, unquoted, as a null. */
 const CAPITAL_N = 0x4e;
-const BACKSLASH = 0x5c;
 /** The first byte of a byte order mark, `EF BB BF`. */
 const MARK = 0xef;
 
@@ -97,7 +100,7 @@ export function isMistakable(bytes: Buffer, from: number, end: number, nullText:
   if (from === end) return true;
   const first = bytes[from] as number;
   const last = bytes[end - 1] as number;
-  if (first <= BLANK || last <= BLANK || first === BACKSLASH) {
+  if (first <= SPACE || last <= SPACE || first === BACKSLASH) {
     if (isBlank(first) || isBlank(last)) return true;
     if (end - from === 2 && first === BACKSLASH && (last === FULL_STOP || last === CAPITAL_N)) {
       return true;
@@ -109,5 +112,5 @@ export function isMistakable(bytes: Buffer, from: number, end: number, nullText:
 }
 
 function isBlank(byte: number): boolean {
-  return byte === BLANK || byte === TAB;
+  return byte === SPACE || byte === TAB;
 }

@@ -1,6 +1,7 @@
 import type { ByteWriter } from '../../../foundation/domain/byte-writer.ts';
-import type { TimeAs } from '../../../foundation/domain/format-settings.ts';
 import { fitsDecimal } from '../../../foundation/domain/decimal-columns.ts';
+import type { TimeAs } from '../../../foundation/domain/format-settings.ts';
+import { QUOTE } from '../../../foundation/domain/json-bytes.ts';
 import { copyBytes, decodeJsonString, isEscaped } from '../text/json-text.ts';
 import { type ParquetType, parquetTypes } from './column-types.ts';
 import { decimalNumber, type JsonNumber, writeInt32, writeInt64 } from './json-numbers.ts';
@@ -15,7 +16,6 @@ export interface JsonForm {
   put(out: ByteWriter, bytes: Buffer, from: number, end: number): void;
 }
 
-export const quote = 0x22;
 const minus = 0x2d;
 const zero = 0x30;
 
@@ -116,7 +116,7 @@ function textForm(isText: (bytes: Buffer, from: number, end: number) => boolean)
     type: parquetTypes.text,
     check: (bytes, from, end) => (isText(bytes, from, end) ? undefined : 'not a text'),
     put(out, bytes, from, end) {
-      if (bytes[from] !== quote) putBytes(out, bytes, from, end);
+      if (bytes[from] !== QUOTE) putBytes(out, bytes, from, end);
       else if (!isEscaped(bytes, from, end)) putBytes(out, bytes, from + 1, end - 1);
       else {
         const text = decodeJsonString(bytes, from, end);
@@ -127,7 +127,7 @@ function textForm(isText: (bytes: Buffer, from: number, end: number) => boolean)
 }
 
 /** Texts are JSON strings; a numeric is a number, or a string if it is not finite. */
-const texts = textForm((bytes, from) => bytes[from] === quote);
+const texts = textForm((bytes, from) => bytes[from] === QUOTE);
 const numericText = textForm((bytes, from, end) =>
   /^(-?\d[\d.]*([eE][-+]?\d+)?|"(NaN|-?Infinity)")$/.test(bytes.toString('latin1', from, end)),
 );

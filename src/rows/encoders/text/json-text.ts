@@ -1,16 +1,18 @@
 import type { ByteWriter } from '../../../foundation/domain/byte-writer.ts';
 import {
+  BACKSLASH,
+  CARRIAGE_RETURN,
+  LINE_FEED,
+  QUOTE,
+  SPACE,
+} from '../../../foundation/domain/json-bytes.ts';
+import {
   escapeOf,
   isEscapedByte,
   longTextBytes,
   skipPlainBytes,
 } from '../../../foundation/domain/json-string.ts';
 
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
-const SPACE = 0x20;
-const LINE_FEED = 0x0a;
-const CARRIAGE_RETURN = 0x0d;
 /** Below this a loop is faster than a copy call. */
 const SHORT_BYTES = 40;
 const ESCAPED_BYTES = 6;
