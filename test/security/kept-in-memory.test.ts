@@ -41,8 +41,8 @@ const collections: Readonly<Record<string, string>> = {
   'service/admission/reading-turns.ts #restEnds': 'organizations with runs',
   'rows/sources/postgres/joint-snapshots.ts #aloneUntil': 'projects, for some minutes',
   'rows/sources/postgres/kept-connections.ts #idle': 'connections, for seconds',
-  'rows/sources/postgres/long-waits.ts #reading': 'mostNames names of transactions',
-  'rows/sources/postgres/long-waits.ts #waitedMs': 'mostNames names of transactions',
+  'rows/sources/postgres/shared-server.ts #reading': 'mostNames names of transactions',
+  'rows/sources/postgres/shared-server.ts #waitedMs': 'mostNames names of transactions',
   'rows/sources/postgres/short-reads.ts #until': 'models of the installation',
   'rows/sources/postgres/snapshot.ts #pids': 'connections of a run',
   'service/admission/crowd.ts #seen': 'organizations with runs in the last 10 seconds',
@@ -56,9 +56,9 @@ const collections: Readonly<Record<string, string>> = {
   'service/worker/lease-keeper.ts #held': 'runs in progress',
   'service/worker/notification-courier.ts #sending': 'two kinds; 64 and 8 deliveries',
   'service/worker/run-jobs.ts #waiting': 'backfills whose runs ended since the last look',
-  'service/admission/small-slots.ts #running': 'WORKER_SMALL_RUNS',
-  'service/admission/work-clock.ts #spent': 'projects with runs in the last three seconds',
-  'service/admission/work-clock.ts #underWay': 'runs in progress',
+  'service/admission/admission.ts #running': 'WORKER_SMALL_RUNS',
+  'service/admission/admission.ts #spent': 'projects with runs in the last three seconds',
+  'service/admission/admission.ts #underWay': 'runs in progress',
   // In a run, a query or a file.
   'rows/destinations/s3/writer.ts #inFlight': 'parts in flight',
   'rows/encoders/parquet/byte-arrays.ts #spares': 'columns of a file',
@@ -83,7 +83,8 @@ const collections: Readonly<Record<string, string>> = {
 const declared =
   /^(?: {2}(?:readonly )?|(?:export )?(?:const|let) )(#?\w+)(?:: [^=\n]+)? = new (?:Map|Set|BoundedMap)(?:<[^\n]*>)?\(\w*\);/gm;
 /** Pages, commands, and programs whose process is a tenant's own. */
-const elsewhere = /^clients\/(?:cli|console|quickstart)\/|^rows\/sandbox\/(?:child|realm|program)/;
+const elsewhere =
+  /^clients\/(?:cli|console|quickstart)\/|^extensions\/own-plugins\/(?:child|realm|program)/;
 
 it('every collection that stays has a bound', () => {
   const found = readdirSync('src', { recursive: true, encoding: 'utf8' })

@@ -37,7 +37,7 @@ function joinTypes({ name, type: ofTable }: TableField, rows: TableField): Table
   throw new SluiceError('destination.table_conflict', detail);
 }
 
-/** Whether Iceberg reads values of one type as the other. */
+/** Says whether Iceberg reads values of one type as the other. */
 function isWithin(narrow: TableType, wide: TableType): boolean {
   if (typeof narrow !== 'string' || typeof wide !== 'string') {
     if (typeof narrow === 'string' || typeof wide === 'string') return false;
@@ -52,8 +52,8 @@ function isWithin(narrow: TableType, wide: TableType): boolean {
 }
 
 function digitsOf(type: string): readonly (number | undefined)[] {
-  const found = /^decimal\((\d+), (\d+)\)$/.exec(type);
-  return found ? [Number(found[1]), Number(found[2])] : [];
+  const decimal = /^decimal\((\d+), (\d+)\)$/.exec(type);
+  return decimal ? [Number(decimal[1]), Number(decimal[2])] : [];
 }
 
 const describe = (type: TableType): string =>

@@ -10,7 +10,7 @@ import {
   QUOTE,
 } from './json-bytes.ts';
 
-/** What may be made of a document that somebody else wrote. */
+/** Limits of a document that somebody else wrote. */
 export interface JsonBounds {
   /** Values, objects and lists, at any depth. */
   readonly values: number;

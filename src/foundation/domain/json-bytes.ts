@@ -1,5 +1,3 @@
-/** The bytes of JSON and CSV that are more than text. */
-
 export const LINE_FEED = 0x0a;
 export const CARRIAGE_RETURN = 0x0d;
 export const SPACE = 0x20;

@@ -4,7 +4,7 @@ import type { Problem } from './problem.ts';
 const maxLength = 200;
 
 /**
- * What PostgreSQL takes for the same value has the same identity, whether the tenant column is text, uuid or an integer: two
+ * Keys that PostgreSQL takes for the same value have the same identity, whether the tenant column is text, uuid or an integer: two
  * projects never share rows.
  */
 export function tenantIdentityOf(tenantKey: string): string {
@@ -18,7 +18,7 @@ export function tenantIdentityOf(tenantKey: string): string {
   return String(sign === '-' ? -value : value);
 }
 
-/** What is wrong with a tenant key. */
+/** Describes the fault of a tenant key. */
 export function checkTenantKey(tenantKey: string): Problem[] {
   const refuse = (code: Problem['code'], detail: string): Problem[] => [
     { code, detail, attr: 'tenant_key' },

@@ -60,8 +60,8 @@ export function createNameLookup(options: NameLookupOptions = {}): NameLookup {
   const turns = new Turns();
 
   const known = (name: string): Answer | null => {
-    const found = kept.get(name);
-    return found && found.until > performance.now() ? found.answer : null;
+    const entry = kept.get(name);
+    return entry && entry.until > performance.now() ? entry.answer : null;
   };
   const keep = (name: string, { ttlMs, ...answer }: Answer & { ttlMs: number }): Answer => {
     kept.delete(name);
@@ -181,8 +181,8 @@ class HostsFile {
   /** @returns null if the name is to be asked for in the DNS */
   find(name: string): readonly LookupAddress[] | null {
     this.#read();
-    const found = this.#names.get(name);
-    if (found) return found;
+    const addresses = this.#names.get(name);
+    if (addresses) return addresses;
     // RFC 6761: never in the DNS.
     const isLocal = name === 'localhost' || name.endsWith('.localhost');
     return isLocal ? [{ address: '127.0.0.1', family: 4 }] : null;

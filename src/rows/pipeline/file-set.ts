@@ -245,7 +245,7 @@ export class FileSet {
     return this.#open.rejected;
   }
 
-  /** What the format knows of the columns of each file, by key; valid after `finish`. */
+  /** Facts of the format about the columns of each file, by key; valid after `finish`. */
   get columnMetrics(): ReadonlyMap<string, readonly ColumnMetrics[]> {
     return this.#columnMetrics;
   }

@@ -77,8 +77,8 @@ function replaceInvalid(bytes: Buffer, from: number, end: number): void {
 
 function nextEscape(bytes: Buffer, from: number, end: number): number {
   if (from >= end) return -1;
-  const found = bytes.subarray(from, end).indexOf(BACKSLASH);
-  return found < 0 ? -1 : from + found;
+  const index = bytes.subarray(from, end).indexOf(BACKSLASH);
+  return index < 0 ? -1 : from + index;
 }
 
 /** The code unit of the escape `\uXXXX` that begins here; null if there is none. */

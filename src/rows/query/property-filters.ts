@@ -183,7 +183,7 @@ function termOf(filter: PropertyFilter, model: Model) {
   }
 }
 
-/** What a condition joins by AND, each with its text. */
+/** The terms that a condition joins by AND, each with its text. */
 function termsOf(where: ParsedQuery['where']) {
   if (where === null) return [];
   const isAnd = where.kind === 'logic' && where.operator === 'AND';

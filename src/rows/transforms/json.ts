@@ -94,7 +94,7 @@ export class JsonObject {
     return new JsonObject(copy);
   }
 
-  /** What made this object of another one: at least the members that differ, each with its value here. */
+  /** The edits that made this object of another one: at least the members that differ, each with its value here. */
   changesSince(before: JsonObject): readonly Edit[] {
     if (before === this) return [];
     const changed = [...this.members].filter(([name, value]) => value !== before.get(name));
@@ -159,7 +159,7 @@ export function listOf(value: Json | undefined): readonly Json[] | null {
   return value === undefined || value instanceof JsonObject ? null : value;
 }
 
-/** What a JSON string says; null for other values. */
+/** Returns the text of a JSON string; null for other values. */
 export function stringOf(value: Json | undefined): string | null {
   return typeof value === 'string' && value[0] === '"' ? unquote(value) : null;
 }
@@ -173,7 +173,7 @@ function unquote(text: string): string {
   return text.includes('\\') ? String(JSON.parse(text)) : text.slice(1, -1);
 }
 
-/** How deep steps look into a value: to open one level costs as much as the text is long. */
+/** The depth to which steps look into a value: to open one level costs as much as the text is long. */
 const maxLevels = 64;
 
 /** Counts a level down. @throws RowError if a value is nested too deeply for a step to look into */

@@ -79,7 +79,7 @@ export class JsonbObject extends JsonObject {
         continue;
       }
       const at = edited.indexOf(index);
-      // What was taken away comes back at the end.
+      // A removed member comes back at the end.
       if (at >= 0 && values[at] === undefined) return super.edit(edits);
       if (at < 0) edited.push(index);
       values[at < 0 ? values.length : at] = value;
@@ -187,8 +187,8 @@ const maxKnownLength = 200;
 
 /** Null for a name with escapes: no object of these bytes has one. */
 function bytesOf(name: string): Buffer | null {
-  const known = knownNames.get(name);
-  if (known !== undefined) return known;
+  const stored = knownNames.get(name);
+  if (stored !== undefined) return stored;
   const bytes = quote(name).length > name.length + 2 ? null : Buffer.from(name);
   if (name.length > maxKnownLength) return bytes;
   if (knownNames.size >= maxKnownNames) knownNames.clear();

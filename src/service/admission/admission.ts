@@ -17,11 +17,9 @@ import {
 } from './memory-budget.ts';
 import { MemoryGate } from './memory-gate.ts';
 import { ReadingTurns } from './reading-turns.ts';
-import { SmallSlots, runsPerJob } from './small-slots.ts';
 import { SmallRun } from './small-run.ts';
 import { Ticket } from './ticket.ts';
 import { freeBuffers, growForSmallRuns, growYoungGeneration } from './tune-garbage-collection.ts';
-import { WorkClock } from './work-clock.ts';
 
 /** What a worker has for runs. */
 export interface AdmissionOptions {
@@ -209,4 +207,105 @@ export class Admission {
 interface Memory {
   readonly leave: () => void;
   readonly small: SmallRun | null;
+}
+
+/**
+ * Slots of small runs, which outlive the job that brought them. A run that takes long holds its own slot only, and no other
+ * run of its job.
+ */
+export class SmallSlots {
+  readonly count: number;
+  #free: number;
+  readonly #waiting: (() => void)[] = [];
+  readonly #running = new Set<Promise<void>>();
+
+  /** @param count maximum runs at a time */
+  constructor(count: number) {
+    this.count = count;
+    this.#free = count;
+  }
+
+  /**
+   * Waits for a slot, then begins the run.
+   *
+   * @param run never rejects
+   */
+  async begin(run: () => Promise<void>): Promise<void> {
+    if (this.#free > 0) this.#free -= 1;
+    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    const running = run().finally(() => {
+      this.#running.delete(running);
+      const next = this.#waiting.shift();
+      if (next) next();
+      else this.#free += 1;
+    });
+    this.#running.add(running);
+  }
+
+  /** Whether the next slot that is free is taken at once. */
+  get hasNext(): boolean {
+    return this.#waiting.length > 0;
+  }
+
+  /** Resolves once no run is in progress. */
+  async ended(): Promise<void> {
+    while (this.#running.size > 0) await Promise.all(this.#running);
+  }
+}
+
+/**
+ * How many small runs a job brings. Each worker gets its part of them, and none gets more than it can execute at once.
+ *
+ * @param runs that are enqueued now
+ * @param slots of this worker; the others are expected to have as many
+ * @param allSlots of all workers
+ */
+export function runsPerJob(runs: number, slots: number, allSlots: number): number {
+  const workers = Math.max(1, Math.round(allSlots / Math.max(1, slots)));
+  return Math.max(1, Math.min(slots, Math.ceil(runs / workers)));
+}
+
+/** Measures how long a worker works for each project. Time counts while it passes, not at its end. */
+export class WorkClock {
+  readonly #now: () => number;
+  readonly #underWay = new Map<symbol, { readonly teamId: number; since: number }>();
+  #spent = new Map<number, number>();
+
+  /** @param now a clock in ms that never goes back */
+  constructor(now = () => performance.now()) {
+    this.#now = now;
+  }
+
+  /** @returns call it at the end */
+  begin(teamId: number): () => void {
+    const work = Symbol('work');
+    this.#underWay.set(work, { teamId, since: this.#now() });
+    return () => {
+      const own = this.#underWay.get(work);
+      if (own) this.#count(own);
+      this.#underWay.delete(work);
+    };
+  }
+
+  #count(own: { readonly teamId: number; since: number }): void {
+    const now = this.#now();
+    const seconds = (now - own.since) / 1_000;
+    own.since = now;
+    this.#spent.set(own.teamId, (this.#spent.get(own.teamId) ?? 0) + seconds);
+  }
+
+  /** Seconds by project since the last call. */
+  take(): ReadonlyMap<number, number> {
+    for (const own of this.#underWay.values()) this.#count(own);
+    const spent = this.#spent;
+    this.#spent = new Map();
+    return spent;
+  }
+
+  /** Counts again what could not be stored. */
+  giveBack(spent: ReadonlyMap<number, number>): void {
+    for (const [teamId, seconds] of spent) {
+      this.#spent.set(teamId, (this.#spent.get(teamId) ?? 0) + seconds);
+    }
+  }
 }

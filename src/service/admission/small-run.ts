@@ -3,7 +3,6 @@ import { SluiceError } from '../../foundation/domain/errors.ts';
 import { readThrough } from './read-through.ts';
 import type { RowBlock } from '../../foundation/domain/row-block.ts';
 import type { Source, SourceRequest, SourceSnapshot } from '../../rows/sources/source.ts';
-import { BoundedDestination } from './bounded-destination.ts';
 import type { SmallSlot } from './memory-gate.ts';
 
 /** Bytes of rows and manifests that a run may read with the memory of a small one. */
@@ -50,7 +49,7 @@ export class SmallRun {
 
   /** Returns the destination with the same limit for what is read of its files. */
   at(destination: Destination): Destination {
-    return new BoundedDestination(destination, (bytes) => this.#take(bytes));
+    return boundedDestination(destination, (bytes) => this.#take(bytes));
   }
 
   async *#count(blocks: AsyncIterable<RowBlock>): AsyncGenerator<RowBlock> {
@@ -68,5 +67,34 @@ export class SmallRun {
       throw new SluiceError('run.released');
     }
     this.#mayRead = Number.POSITIVE_INFINITY;
+  }
+}
+
+/**
+ * Returns the destination, read only as far as `take` lets it: a store may answer with any number of bytes.
+ *
+ * @param take called for bytes before they are held; throws if there is no memory for them
+ */
+export function boundedDestination(
+  destination: Destination,
+  take: (bytes: number) => void,
+): Destination {
+  const inherited: Destination = Object.create(destination);
+  return Object.assign(inherited, {
+    holds: take,
+    async readFile(...request: Parameters<Destination['readFile']>) {
+      const object = await destination.readFile(...request);
+      return object && { ...object, body: counted(object.body, take) };
+    },
+  });
+}
+
+async function* counted(
+  body: AsyncIterable<Uint8Array>,
+  take: (bytes: number) => void,
+): AsyncGenerator<Uint8Array> {
+  for await (const bytes of body) {
+    take(bytes.length);
+    yield bytes;
   }
 }

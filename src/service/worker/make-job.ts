@@ -16,7 +16,7 @@ import { openChain } from '../use-cases/transformations/open-chain.ts';
 /** What a claimed run exports, of what its claim has read. */
 export async function makeJob(
   options: {
-    readonly context: Pick<Context, 'db' | 'secrets'>;
+    readonly context: Pick<Context, 'db' | 'secrets' | 'ownSteps'>;
     readonly connectors: {
       encodingOf(files: FileSettings): Encoding;
       readonly readRows: ReadRows;

@@ -4,7 +4,7 @@ import { checkLateness } from '../../../src/state/store/exports/lateness.ts';
 import { addWorkerSeconds } from '../../../src/state/store/runs/worker-seconds.ts';
 import { createMetrics } from '../../../src/foundation/telemetry/metrics.ts';
 import { applyRetention } from '../../../src/service/use-cases/installation/apply-retention.ts';
-import { WorkClock } from '../../../src/service/admission/work-clock.ts';
+import { WorkClock } from '../../../src/service/admission/admission.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { createWebhook, exportWithRuns, senderTo } from '../../support/notified.ts';
 import { startReceiver } from '../../support/receiver.ts';

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { SmallSlots, runsPerJob } from '../../../src/service/admission/small-slots.ts';
+import { SmallSlots, runsPerJob } from '../../../src/service/admission/admission.ts';
 
 /** Runs that end when they are allowed to. */
 function openRuns() {

@@ -63,7 +63,7 @@ export function partSize(number: number, { bytes, most, equal }: PartPlan): numb
 }
 
 /**
- * What a refusal of a part, or of the list of parts, says about the store. The next attempt plans with it.
+ * Learns about the store from a refusal of a part, or of the list of parts. The next attempt plans with it.
  *
  * @param sent the sizes of the parts so far
  * @param most the parts that the store allows, if it refused one for its number

@@ -27,9 +27,9 @@ import {
 
 const APOSTROPHE = 0x27;
 
-/** How the cells of a file are separated, quoted and guarded. */
+/** Rules for separating, quoting and guarding the cells of a file. */
 interface CellStyle extends Quoting {
-  /** Whether texts that a spreadsheet takes for formulas get an apostrophe in front. */
+  /** True if texts that a spreadsheet takes for formulas get an apostrophe in front. */
   readonly guarded: boolean;
 }
 
@@ -275,7 +275,7 @@ function fieldWriter(type: ColumnType, style: CellStyle): FieldWriter {
   }
 }
 
-/** Whether a text begins as a formula, or with apostrophes before one: the reader must be able to tell it from a guarded one. */
+/** Says whether a text begins as a formula, or with apostrophes before one: the reader must be able to tell it from a guarded one. */
 function isFormula(bytes: Buffer, from: number, end: number): boolean {
   let at = from;
   while (bytes[at] === APOSTROPHE && at < end) at += 1;
@@ -322,7 +322,7 @@ function writeCell(
   writeQuotedRest(out, bytes, from, end);
 }
 
-/** What follows the first quote of a cell. */
+/** Writes a cell after its first quote. */
 function writeQuotedRest(out: ByteWriter, bytes: Buffer, from: number, end: number): void {
   writeDoubled(out, bytes, from, end);
   out.put(QUOTE);

@@ -18,7 +18,7 @@ const MARK = 0xef;
 
 export interface Quoting {
   readonly delimiter: number;
-  /** What a null is; empty: a cell of no characters. */
+  /** The text of a null; empty: a cell of no characters. */
   readonly nullText: Buffer;
   /** By byte: whether a cell that contains it is quoted. `putUnquoted` looks for the same four. */
   readonly isSpecial: Uint8Array;
@@ -30,13 +30,13 @@ export function quotingOf(delimiter: number, nullText: Buffer): Quoting {
   return { delimiter, nullText, isSpecial };
 }
 
-/** Whether a cell needs quotes: because of a byte in it, or because a reader could take it for another value. */
+/** Says whether a cell needs quotes: because of a byte in it, or because a reader could take it for another value. */
 export function mustQuote(bytes: Buffer, from: number, end: number, quoting: Quoting): boolean {
   if (isMistakable(bytes, from, end, quoting.nullText)) return true;
   return hasSpecial(bytes, from, end, quoting);
 }
 
-/** Whether a cell needs quotes because of a byte in this piece of it. */
+/** Says whether a cell needs quotes because of a byte in this piece of it. */
 export function hasSpecial(
   bytes: Buffer,
   from: number,
@@ -92,7 +92,7 @@ export function putUnquoted(
 }
 
 /**
- * Whether a reader could take a cell without quotes for another value: an empty text for a null, the word of a null for a null,
+ * Says whether a reader could take a cell without quotes for another value: an empty text for a null, the word of a null for a null,
  * `\N` or `\.` for what they mean elsewhere. Readers such as ClickHouse drop blanks at the ends of a cell without quotes, and
  * most drop a byte order mark with which a file begins.
  */

@@ -165,7 +165,7 @@ function* writeLong(
   }
 }
 
-/** What precedes the values of a line, as the parts of one array. */
+/** The texts before the values of a line, as the parts of one array. */
 interface Heads {
   /** Bytes of all heads, four at a time, big-endian; what is behind the end of each is written over. */
   readonly words: Int32Array;

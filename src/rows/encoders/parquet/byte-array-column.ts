@@ -17,7 +17,7 @@ import { TextBounds } from './text-bounds.ts';
 const sampleValues = 1024;
 
 /**
- * How many of the sample may be distinct, by version of data pages. A text that is often new in the sample can still be one of some
+ * The number of distinct values that the sample may have, by version of data pages. A text that is often new in the sample can still be one of some
  * ten thousand, and readers take a dictionary several times as fast as plain text. 32 repeats among 1,024 values
  * mean about 16,000 distinct ones (the birthday problem), half of what a dictionary holds. Version 1 keeps its bytes.
  */

@@ -8,7 +8,7 @@ import {
   SPACE,
 } from '../../../foundation/domain/json-bytes.ts';
 
-/** What `scanArray` returns for JSON that is no flat array. */
+/** `scanArray` returns this for JSON that is no flat array. */
 export const notFlat = -1;
 
 /**

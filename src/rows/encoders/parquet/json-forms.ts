@@ -1,13 +1,13 @@
 import type { ByteWriter } from '../../../foundation/domain/byte-writer.ts';
-import { fitsDecimal } from '../../../foundation/domain/decimal-columns.ts';
 import type { TimeAs } from '../../../foundation/domain/format-settings.ts';
 import { QUOTE } from '../../../foundation/domain/json-bytes.ts';
+import { fitsDecimal } from '../../../foundation/domain/decimal-columns.ts';
 import { copyBytes, decodeJsonString, isEscaped } from '../text/json-text.ts';
 import { type ParquetType, parquetTypes } from './column-types.ts';
 import { decimalNumber, type JsonNumber, writeInt32, writeInt64 } from './json-numbers.ts';
 import { dateNumber, momentNumber, timeNumber } from './json-times.ts';
 
-/** How the JSON text of one value becomes a value of a Parquet column. */
+/** Turns the JSON text of one value into a value of a Parquet column. */
 export interface JsonForm {
   readonly type: ParquetType;
   /** Why the type has no such value, without the value; undefined if it has. */

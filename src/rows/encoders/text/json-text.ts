@@ -105,7 +105,7 @@ export function decodeJsonString(bytes: Buffer, from: number, end: number): Buff
   return Buffer.from(JSON.parse(bytes.toString('utf8', from, end)) as string);
 }
 
-/** Whether the content of a JSON string is not its text. */
+/** Says whether the content of a JSON string is not its text. */
 export function isEscaped(bytes: Buffer, from: number, end: number): boolean {
   if (end - from > SHORT_BYTES) return bytes.subarray(from, end).includes(BACKSLASH);
   for (let at = from; at < end; at += 1) if (bytes[at] === BACKSLASH) return true;

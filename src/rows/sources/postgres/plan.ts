@@ -82,7 +82,7 @@ export interface TiedPlan extends Pick<SelectPlan, 'copySql' | 'hidden'> {
   readonly fields: TieFields;
 }
 
-/** Whether the rows of a plan have all keys of the model. */
+/** Says whether the rows of a plan have all keys of the model. */
 export const showsKeys = ({ columns, keys }: Pick<SelectPlan, 'columns' | 'keys'>): boolean =>
   keys === null ? columns.length > 0 : keys.places.every((index) => index < columns.length);
 
@@ -269,7 +269,7 @@ export function readRelationOf(model: Model): ReadRelation {
   };
 }
 
-/** Whether an expression names something with its schema, such as a function. Only built-in ones have none. */
+/** Says whether an expression names something with its schema, such as a function. Only built-in ones have none. */
 const namesObjects = (expression: string): boolean =>
   /[\w"]\s*\.\s*["\p{L}_]/u.test(expression.replace(/\bpg_catalog\s*\.\s*/gi, ''));
 

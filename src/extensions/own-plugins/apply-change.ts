@@ -6,7 +6,7 @@ import {
   listOf,
   objectOf,
   quote,
-} from '../transforms/json.ts';
+} from '../../rows/transforms/json.ts';
 import type { Change } from './realm/diff.ts';
 
 const fewChanges = 32;
