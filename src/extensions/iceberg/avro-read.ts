@@ -49,10 +49,10 @@ export class ReadingBudget {
 
   /** @throws RangeError if it is more than is left */
   take(bytes: number, rows: number): void {
-    const made = bytes + rows * rowBytes;
-    const isFree = this.#free >= made;
-    this.#free -= isFree ? made : this.#free;
-    if (!isFree) this.#holds(made);
+    const size = bytes + rows * rowBytes;
+    const isFree = this.#free >= size;
+    this.#free -= isFree ? size : this.#free;
+    if (!isFree) this.#holds(size);
     this.#bytes -= bytes;
     this.#rows -= rows;
     if (this.#bytes < 0) throw new RangeError('more bytes than one reading may unpack');

@@ -155,7 +155,7 @@ async function verifyTable(
   place: TablePlace,
   files: Iterable<Pick<ManifestFile, 'key' | 'rows' | 'bytes'>>,
 ): Promise<readonly string[]> {
-  const wanted = new Map([...files].map((file) => [place.uri(file.key), file]));
+  const expected = new Map([...files].map((file) => [place.uri(file.key), file]));
   const table = await readTable(place, objectsOf(destination)).catch((error: unknown) => {
     if (error instanceof SluiceError && !error.spec.retryable) return error;
     throw error;
@@ -164,7 +164,7 @@ async function verifyTable(
   const faults = table.faults.map((fault) => `the Iceberg table: ${fault}`);
   // Files that could not be read would be missing below.
   if (faults.length > 0) return faults.slice(0, maxNamed);
-  for (const [path, { rows, bytes }] of wanted) {
+  for (const [path, { rows, bytes }] of expected) {
     const file = table.current.get(path);
     if (!file) faults.push(`${path} is not in the Iceberg table`);
     else if (file.rows !== rows || file.bytes !== bytes) {
@@ -173,7 +173,7 @@ async function verifyTable(
     }
   }
   for (const path of table.current.keys()) {
-    if (!wanted.has(path))
+    if (!expected.has(path))
       faults.push(`${path} is in the Iceberg table and in no current manifest`);
   }
   const root = place.uri('');

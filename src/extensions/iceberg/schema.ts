@@ -19,12 +19,12 @@ export function joinFields(
   rows: readonly TableField[],
 ): readonly TableField[] {
   const own = new Map(rows.map((field) => [field.id, field]));
-  const known = new Set(table.map(({ id }) => id));
+  const ids = new Set(table.map(({ id }) => id));
   const joined = table.map((field) => {
     const other = own.get(field.id);
     return other ? { ...field, type: joinTypes(field, other) } : field;
   });
-  return [...joined, ...rows.filter(({ id }) => !known.has(id))];
+  return [...joined, ...rows.filter(({ id }) => !ids.has(id))];
 }
 
 function joinTypes({ name, type: ofTable }: TableField, rows: TableField): TableType {

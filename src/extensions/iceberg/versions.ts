@@ -131,8 +131,8 @@ export async function putVersion(
   await afterPut();
   const end = await putHint(place, objects, base.hint, version);
   if (end === 'overtaken') return end;
-  const kept = await readVersion(place, objects, version);
-  return kept?.bytes.equals(body) ? end : 'unclear';
+  const current = await readVersion(place, objects, version);
+  return current?.bytes.equals(body) ? end : 'unclear';
 }
 
 /**

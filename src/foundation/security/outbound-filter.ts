@@ -91,11 +91,11 @@ function lookupOf(names: NameLookup, tenant: string): Lookup {
   return (hostname, options, callback) => {
     const answer = (found: readonly LookupAddress[]): void => {
       const { family } = options;
-      const wanted = found.filter((each) => !family || each.family === family);
-      const [first] = wanted;
+      const addresses = found.filter((each) => !family || each.family === family);
+      const [first] = addresses;
       if (first === undefined) {
         callback(Object.assign(new Error(`ENOTFOUND: ${hostname}`), { code: 'ENOTFOUND' }), '');
-      } else if (options.all) callback(null, wanted);
+      } else if (options.all) callback(null, addresses);
       else callback(null, first.address, first.family);
     };
     names.resolve(hostname, tenant).then(answer, (error) => callback(error, ''));

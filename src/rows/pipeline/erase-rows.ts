@@ -42,26 +42,26 @@ export async function eraseRows(
   const { job, ports, destination, signal } = attempt;
   const delivered = findDelivered(attempt);
   await failpoint('before_open');
-  const made = new ErasedFiles({ job, destination, journal: ports.journal, signal });
+  const erasedFiles = new ErasedFiles({ job, destination, journal: ports.journal, signal });
   const folder = new SpoolFolder();
   try {
     const path = join(await folder.path(), 'file');
     const { files, rejectedFiles, recipe } = delivered;
     const by = madeBy(recipe);
     const remaining = await ports.step('write', () =>
-      removeFrom(attempt, { entries: files, by, path, erased }, made),
+      removeFrom(attempt, { entries: files, by, path, erased }, erasedFiles),
     );
     const rejected = await ports.step('write', () =>
-      removeFrom(attempt, { entries: rejectedFiles, by: 'rejected', path, erased }, made),
+      removeFrom(attempt, { entries: rejectedFiles, by: 'rejected', path, erased }, erasedFiles),
     );
     const rows = remaining.erased + rejected.erased;
     const changed = remaining.changed + rejected.changed;
     const all = files.length + rejectedFiles.length;
     ports.log('INFO', `Rows to erase: ${rows}, in ${changed} of ${all} files.`);
     if (rows === 0 && !mayBeReplaced(attempt, delivered)) return resultOf(delivered);
-    return await commitRemaining(attempt, delivered, remaining, rejected, made);
+    return await commitRemaining(attempt, delivered, remaining, rejected, erasedFiles);
   } catch (error) {
-    await made.abort();
+    await erasedFiles.abort();
     throw error;
   } finally {
     await folder.remove();
@@ -105,7 +105,7 @@ async function removeFrom(
   { entries, by, path, erased }: Search,
   made: ErasedFiles,
 ): Promise<Remaining> {
-  const kept: CommittedFile[] = [];
+  const remaining: CommittedFile[] = [];
   let erasedRows = 0;
   let changed = 0;
   for (const [index, entry] of entries.entries()) {
@@ -116,24 +116,24 @@ async function removeFrom(
       if (done === undefined) differ(fault);
       // An earlier attempt has replaced it at its key, and ended before that was recorded.
       changed += 1;
-      if (done) kept.push(done);
+      if (done) remaining.push(done);
       continue;
     }
     const erasedBits = await findRows(entry);
-    const left = entry.rows - erasedBits.count;
+    const rows = entry.rows - erasedBits.count;
     erasedRows += erasedBits.count;
-    if (erasedBits.count === 0) kept.push(entry);
+    if (erasedBits.count === 0) remaining.push(entry);
     else changed += 1;
-    if (erasedBits.count === 0 || left === 0) continue;
+    if (erasedBits.count === 0 || rows === 0) continue;
     const rest = job.withoutRows(path, by, (row) => erasedBits.has(row));
     const isRejected = by === 'rejected';
-    kept.push(
-      await made.write({ before: entry, index, of: entries.length, isRejected, rows: left }, rest),
+    remaining.push(
+      await made.write({ before: entry, index, of: entries.length, isRejected, rows }, rest),
     );
-    const { rows, bytes, count } = made;
-    await ports.progressed({ totalRows: null, rows, bytes, files: count });
+    const { rows: sent, bytes, count } = made;
+    await ports.progressed({ totalRows: null, rows: sent, bytes, files: count });
   }
-  return { files: kept, erased: erasedRows, changed };
+  return { files: remaining, erased: erasedRows, changed };
 
   async function findRows({ key, rows }: CommittedFile): Promise<RowBits> {
     const columns = [{ name: erased.column, type: 'text' as const }];

@@ -129,9 +129,9 @@ export class FileSet {
     }
     let dropped = 0;
     for (const part of this.#portions.of(block)) {
-      const made = await transformer.write(part);
-      this.#portions.see(made);
-      dropped += await this.#writeMade(made);
+      const transformed = await transformer.write(part);
+      this.#portions.see(transformed);
+      dropped += await this.#writeMade(transformed);
     }
     return dropped;
   }

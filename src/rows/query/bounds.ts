@@ -113,10 +113,10 @@ export class Bounds {
   #countRead({ bytes, parts }: Size): void {
     this.#readBytes += bytes;
     for (const [key, { times: more, leaves, max }] of parts) {
-      const known = this.#reads.get(key) ?? { times: 0, leaves: new Set(), max };
-      known.times += more;
-      for (const place of leaves) known.leaves.add(place);
-      this.#reads.set(key, known);
+      const reads = this.#reads.get(key) ?? { times: 0, leaves: new Set(), max };
+      reads.times += more;
+      for (const place of leaves) reads.leaves.add(place);
+      this.#reads.set(key, reads);
     }
   }
 
@@ -241,10 +241,10 @@ export class Bounds {
     for (const { leaves, max } of parts.values()) {
       if (max <= bytes) continue;
       for (const place of leaves) {
-        const known = this.#limits.get(place);
+        const limit = this.#limits.get(place);
         this.#limits.set(place, {
-          bytes: Math.min(bytes, known?.bytes ?? bytes),
-          stored: stored && (known?.stored ?? true),
+          bytes: Math.min(bytes, limit?.bytes ?? bytes),
+          stored: stored && (limit?.stored ?? true),
         });
       }
     }

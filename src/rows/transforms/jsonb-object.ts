@@ -167,14 +167,14 @@ function valueAt({ bytes, ends }: Source, index: number): JsonText {
 
 /** @returns -1 if there is no such member */
 function find({ bytes, start, ends }: Source, name: string): number {
-  const wanted = bytesOf(name);
-  if (wanted === null) return -1;
+  const sought = bytesOf(name);
+  if (sought === null) return -1;
   let from = start + 2;
   for (let at = 0; at < ends.length; at += 2) {
     const length = (ends[at] ?? 0) - from;
     // The order of jsonb: shorter names first.
-    if (length > wanted.length) return -1;
-    if (length === wanted.length && compare(bytes, from, wanted, 0, length) === 0) return at / 2;
+    if (length > sought.length) return -1;
+    if (length === sought.length && compare(bytes, from, sought, 0, length) === 0) return at / 2;
     from = (ends[at + 1] ?? 0) + nameEndBytes;
   }
   return -1;

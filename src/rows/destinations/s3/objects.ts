@@ -179,9 +179,9 @@ export async function deleteObjects(
   keys: readonly string[],
   signal?: AbortSignal,
 ): Promise<void> {
-  const left = keys.values();
+  const queue = keys.values();
   const work = async (): Promise<void> => {
-    for (const key of left) {
+    for (const key of queue) {
       const deadline = signal ?? callDeadline();
       await connection
         .request(

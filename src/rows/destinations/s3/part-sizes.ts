@@ -34,8 +34,8 @@ export function planParts(
   maxFileBytes: number | null,
 ): PartPlan {
   const most = Math.min(maxParts, allowed ?? maxParts);
-  const wanted = Math.max(needed ?? 0, sizeFor(maxFileBytes ?? 0, most));
-  return { bytes: Math.max(partBytes, Math.min(wanted, maxFirstBytes)), most, equal };
+  const size = Math.max(needed ?? 0, sizeFor(maxFileBytes ?? 0, most));
+  return { bytes: Math.max(partBytes, Math.min(size, maxFirstBytes)), most, equal };
 }
 
 /** The size with which a file of `fileBytes` keeps to equal parts. */

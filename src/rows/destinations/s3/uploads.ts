@@ -150,8 +150,8 @@ export async function abortUpload(
       throw error;
     }
     // A part in flight can outlive the abort (API reference of AbortMultipartUpload).
-    const left = await listPartsOf(connection, upload, deadline).catch(() => null);
-    if (!left?.Parts?.length) return;
+    const parts = await listPartsOf(connection, upload, deadline).catch(() => null);
+    if (!parts?.Parts?.length) return;
   }
 }
 

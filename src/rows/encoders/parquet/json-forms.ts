@@ -36,11 +36,11 @@ export function jsonNumberOf(
 /** The form of the elements of an array type; undefined if the array stays JSON. */
 export function elementFormOf(arrayType: string, timeAs: TimeAs): JsonForm | undefined {
   const element = arrayType.slice(0, -2);
-  const known = elementForms.get(element.replace(/\(\d+\)/, ''));
-  if (!/^(numeric|time)\b/.test(element)) return known;
+  const form = elementForms.get(element.replace(/\(\d+\)/, ''));
+  if (!/^(numeric|time)\b/.test(element)) return form;
   if (timeAs === 'text' && localTime.test(element)) return texts;
   const number = jsonNumberOf(element, timeAs);
-  return number ? formOf(number) : /^numeric\b/.test(element) ? numericText : known;
+  return number ? formOf(number) : /^numeric\b/.test(element) ? numericText : form;
 }
 
 function formOf(number: JsonNumber): JsonForm {

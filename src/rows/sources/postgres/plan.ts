@@ -299,14 +299,14 @@ const keptCharacters = 200_000;
  * read: the models are the same as long as the process lives.
  */
 function queryReader(): (text: string, model: Model) => ParsedQuery {
-  const kept = new BoundedMap<string, ParsedQuery>(keptCharacters);
+  const cache = new BoundedMap<string, ParsedQuery>(keptCharacters);
   return (text, model) => {
     const key = JSON.stringify([model.name, text]);
-    const known = kept.get(key);
-    if (known) return known;
+    const cached = cache.get(key);
+    if (cached) return cached;
     const result = parseQuery(text, model);
     if (!('ok' in result)) throw new SluiceError('query.invalid', result.problems[0].detail);
-    kept.set(key, result.ok, key.length);
+    cache.set(key, result.ok, key.length);
     return result.ok;
   };
 }
