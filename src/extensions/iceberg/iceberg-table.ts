@@ -221,14 +221,14 @@ export async function readTable(place: TablePlace, objects: TableObjects): Promi
   if (!table) return { current, earlier, faults };
   const newest = currentSnapshot(table);
   if (newest === null && table.snapshots.length > 0) faults.push('the current snapshot is missing');
-  const known = new Set<string>();
+  const seen = new Set<string>();
   const budget = new ReadingBudget(maxBytes, maxRows);
   for (const snapshot of [...table.snapshots].reverse()) {
     const files = snapshot === newest ? current : earlier;
     if (faults.length >= maxFaults) break;
     for (const info of (await readManifests(place, objects, snapshot, budget).catch(tell)) ?? []) {
-      if (known.has(info.path)) continue;
-      known.add(info.path);
+      if (seen.has(info.path)) continue;
+      seen.add(info.path);
       const listed = (await readFiles(place, objects, info, budget).catch(tell)) ?? [];
       if (current.size + earlier.size + listed.length > maxFiles) {
         faults.push(`it names more than ${maxFiles} files`);

@@ -150,8 +150,8 @@ async function copyRows(
   for (const slice of snapshot.slices) {
     for await (const block of snapshot.read(slice, signal)) {
       signal.throwIfAborted();
-      const wanted = pick(block);
-      if (wanted.rowCount > 0) dropped += await files.writeRows(wanted, transformer);
+      const picked = pick(block);
+      if (picked.rowCount > 0) dropped += await files.writeRows(picked, transformer);
     }
     await tell();
   }

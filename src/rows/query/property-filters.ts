@@ -153,8 +153,8 @@ export function applyFilters(
   const wantedTexts = new Set(wanted.map(({ text }) => text));
   const terms = termsOf(parsed.ok.where);
   const others = terms.filter(({ text }) => wantedTexts.has(text) || !formerTexts.has(text));
-  const known = new Set(others.map(({ text }) => text));
-  const added = wanted.filter(({ text }) => !known.has(text));
+  const texts = new Set(others.map(({ text }) => text));
+  const added = wanted.filter(({ text }) => !texts.has(text));
   if (added.length === 0 && others.length === terms.length) return { ok: true, dslQuery };
   const where = [...others, ...added].map(({ expression }) => expression);
   if (where.length === 0 && parsed.ok.star) return { ok: true, dslQuery: null };

@@ -69,10 +69,10 @@ export function openStoreClient({
 }: StoreClientOptions): StoreClient & {
   close(): void;
 } {
-  let made: S3Client | null = null;
+  let client: S3Client | null = null;
   const getSdk = () => {
-    made ??= new S3Client(sdk);
-    return made;
+    client ??= new S3Client(sdk);
+    return client;
   };
   let place: Place | null = null;
   /** The lead of the store's clock over ours. */
@@ -107,7 +107,7 @@ export function openStoreClient({
       aheadMs = correctClock(aheadMs, answer.headers.date);
       return judge(answer, nameOf(sent));
     },
-    close: () => made?.destroy(),
+    close: () => client?.destroy(),
   };
 }
 

@@ -61,8 +61,8 @@ export function quotedValues(message: string): readonly string[] {
       .trim();
   });
   const values = [(whole ?? '').replace(refusedTime, ''), ...all.reverse()];
-  const known = values.filter((value) => value !== '' && value.length <= longestValue);
-  return [...new Set(known)].slice(0, 3);
+  const short = values.filter((value) => value !== '' && value.length <= longestValue);
+  return [...new Set(short)].slice(0, 3);
 }
 
 type KeyRow = Readonly<Record<string, string | null>>;

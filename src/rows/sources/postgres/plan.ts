@@ -110,9 +110,9 @@ export function planModels(models: readonly Model[]): PlanSelect {
   return (request) => {
     const model = models.find(({ name }) => name === request.model);
     if (!model) throw new SluiceError('source.unknown_model', request.model);
-    const asked = request.dslQuery === null ? null : readQuery(request.dslQuery, model);
-    const projection = request.select === 'columns' ? projectionOf(model, asked) : null;
-    const query = projection && asked ? { ...asked, outputs: outputsOf(model, null) } : asked;
+    const parsed = request.dslQuery === null ? null : readQuery(request.dslQuery, model);
+    const projection = request.select === 'columns' ? projectionOf(model, parsed) : null;
+    const query = projection && parsed ? { ...parsed, outputs: outputsOf(model, null) } : parsed;
     return planRequest({ request, model, query, projection });
   };
 }
