@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { openSandbox } from '../src/rows/sandbox/sandbox.ts';
+import { openSandbox } from '../src/extensions/own-plugins/sandbox.ts';
 import { trustJson } from '../src/rows/transforms/json.ts';
 import { makeRow } from '../test/support/transforms/rows.ts';
 import { type Measured, makeEvents, measureInside, plugin } from './sandbox/inside.ts';

@@ -1,6 +1,8 @@
+import { ownSteps } from '../../src/extensions/own-plugins/own-plugins.ts';
 import type { PinnedChain } from '../../src/rows/pipeline/interval-job.ts';
 import { findTransform } from '../../src/rows/transforms/index.ts';
-import { compileStep, defineOwnStep, type StepDefinition } from '../../src/rows/transforms/step.ts';
+import { defineOwnStep, type StepDefinition } from '../../src/rows/transforms/own-steps.ts';
+import { compileStep } from '../../src/rows/transforms/step.ts';
 import { plugin } from '../sandbox/inside.ts';
 
 /**
@@ -14,7 +16,7 @@ export const benchChains: Readonly<Record<string, () => readonly StepDefinition[
     builtIn(3, 3, { properties: '$ip', salt: 'a salt of the benchmark' }),
   ],
   'own plugin': () => [
-    defineOwnStep({
+    defineOwnStep(ownSteps, {
       id: 1,
       name: 'adds two properties',
       source: plugin,

@@ -1,3 +1,4 @@
+import { ownSteps } from '../extensions/own-plugins/own-plugins.ts';
 import type { Config } from '../foundation/config/config.ts';
 import type { ErasedValue } from '../foundation/domain/erased-value.ts';
 import { SluiceError } from '../foundation/domain/errors.ts';
@@ -116,7 +117,7 @@ async function countNow(
   const files = { ...readFileSettings(destination.config), ...receipt?.recipe };
   const asked = receipt?.recipe ?? { dslQuery };
   try {
-    const chain = await openChain({ db, secrets }, teamId, receipt?.recipe?.chain ?? []);
+    const chain = await openChain({ db, secrets, ownSteps }, teamId, receipt?.recipe?.chain ?? []);
     const request = sourceRequestOf(
       { model, tenantKey: await findTenantKey(db, teamId), ...files, dslQuery: asked.dslQuery },
       interval,

@@ -1,4 +1,5 @@
 import { createRequire } from 'node:module';
+import { ownSteps } from '../extensions/own-plugins/own-plugins.ts';
 import type { Config } from '../foundation/config/config.ts';
 import type { SourcedModel } from '../foundation/config/models-file.ts';
 import { failpoint } from '../foundation/failpoints/failpoint.ts';
@@ -97,6 +98,7 @@ export async function openFoundation(
       policy: policyOf(config),
       secrets,
       doorbell: createDoorbell(producer, logger),
+      ownSteps,
       ...(traces && { traces }),
     };
     const connections = new ConnectionLimit(previewConnections);

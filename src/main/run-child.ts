@@ -1,3 +1,4 @@
+import { ownSteps } from '../extensions/own-plugins/own-plugins.ts';
 import { idleWorkerBytes } from '../service/admission/memory-budget.ts';
 import type { ClaimedRun } from '../state/store/runs/claims.ts';
 import { openDatabase } from '../state/store/database/database.ts';
@@ -46,6 +47,7 @@ async function execute(
       secrets,
       // The worker notifies once this process has ended.
       doorbell: { runsWaiting() {}, backfillWaiting() {} },
+      ownSteps,
     },
     statements: new RunStatements(db, policy.leaseMs),
     connectors: joinConnectors(sourceOf, destinationContextOf(config), secrets),

@@ -1,3 +1,4 @@
+import { ownSteps } from '../extensions/own-plugins/own-plugins.ts';
 import type { Config } from '../foundation/config/config.ts';
 import { systemClock } from '../foundation/domain/clock.ts';
 import { usualFileName } from '../foundation/domain/file-name.ts';
@@ -69,7 +70,11 @@ export async function withConnectors<Result>(
   const renderFor =
     (batchExport: VerifiedExport): RenderAgain =>
     async ({ exportId: id, interval }, recipe, request, folder, signal) => {
-      const chain = await openChain({ db, secrets }, batchExport.teamId, recipe.chain ?? []);
+      const chain = await openChain(
+        { db, secrets, ownSteps },
+        batchExport.teamId,
+        recipe.chain ?? [],
+      );
       const { maxFileBytes = null, partitionBy = [] } = recipe;
       const encoding = connectors.encodingOf(recipe);
       const steps = chain?.steps ?? [];

@@ -1,7 +1,6 @@
-import { readFileSync } from 'node:fs';
 import { Client } from 'pg';
 import type { Installation } from '../support/installation.ts';
-import type { TestProcess } from '../support/processes.ts';
+import { peakMib, type TestProcess } from '../support/processes.ts';
 
 /** What happened to the processes while it watched. */
 export interface Watched {
@@ -59,14 +58,4 @@ async function postmasterStart({ pool }: Installation): Promise<string> {
     'select pg_postmaster_start_time()::text as at',
   );
   return rows[0]?.at ?? '';
-}
-
-/** The kernel's own record of the largest resident size; null if the process is gone. */
-function peakMib(pid: number): number | null {
-  try {
-    const found = /^VmHWM:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'));
-    return found ? Number(found[1]) / 1024 : null;
-  } catch {
-    return null;
-  }
 }

@@ -10,19 +10,17 @@ import {
   openSourceCase,
   type SourceCase,
   type SourceServer,
-  sourceServers,
   startSourceServer,
+  useSourceCase,
 } from '../support/source-cases.ts';
 import { readAll } from '../support/source-tables.ts';
 import { choosePrograms } from '../support/stock-postgres.ts';
 import { until } from '../support/until.ts';
 
 const never = new AbortController().signal;
-const [embedded] = sourceServers;
 
 describe('a foreign table', () => {
-  let server: SourceServer;
-  let shop: SourceCase;
+  const { server, shop } = useSourceCase();
   let far: Client;
   const database = `far_${process.pid}`;
   const ofFar = { relation: { schema: 'shop', name: 'far' } };
@@ -30,9 +28,6 @@ describe('a foreign table', () => {
     /^shop\.far is a foreign table: no run can wait .* Only LATE_LOOKBACK_HOURS finds late rows\.$/;
 
   beforeAll(async () => {
-    if (!embedded) throw new Error('there is no server');
-    server = await embedded[1]();
-    shop = await openSourceCase(server);
     await shop.run(`create database ${database}`);
     const url = new URL(server.url);
     url.pathname = `/${database}`;
@@ -54,8 +49,6 @@ describe('a foreign table', () => {
     await far?.query(`drop owned by ${shop.reader}`);
     await far?.end();
     await shop?.run(`drop database ${database} with (force)`);
-    await shop?.close();
-    await server?.stop();
   });
 
   test('is exported, warned of, and compared by its keys', async () => {

@@ -12,18 +12,16 @@ import {
   type SourceCase,
   type SourceServer,
   sourceServers,
+  useSourceCase,
 } from '../support/source-cases.ts';
 
 const never = new AbortController().signal;
 const relation = (name: string): Partial<Model> => ({ relation: { schema: 'shop', name } });
 
 describe.each(sourceServers)('%s', (_, start) => {
-  let server: SourceServer;
-  let shop: SourceCase;
+  const { server, shop } = useSourceCase(start);
 
   beforeAll(async () => {
-    server = await start();
-    shop = await openSourceCase(server);
     await shop.run(
       `create role "${shop.reader}_Lender"; grant usage on schema shop to "${shop.reader}_Lender"`,
     );
@@ -33,8 +31,6 @@ describe.each(sourceServers)('%s', (_, start) => {
     await shop?.run(
       `drop owned by "${shop.reader}_Lender" cascade; drop role "${shop.reader}_Lender"`,
     );
-    await shop?.close();
-    await server?.stop();
   });
 
   describe('an error', () => {

@@ -3,17 +3,16 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import path from 'node:path';
 import { Client } from 'pg';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { findReaders } from '../../src/rows/sources/postgres/blockers.ts';
 import type { Look } from '../../src/rows/sources/postgres/live-transactions.ts';
 import { atNight } from '../support/nightly.ts';
 import {
   caseRequest,
   openSourceCase,
-  type SourceCase,
-  type SourceServer,
   sourceServers,
   startSourceServer,
+  useSourceCase,
 } from '../support/source-cases.ts';
 import { readAll } from '../support/source-tables.ts';
 import { chooseClients } from '../support/stock-postgres.ts';
@@ -23,14 +22,11 @@ const never = new AbortController().signal;
 const bin = chooseClients();
 
 describe.each(sourceServers)('%s', (name, start) => {
-  let server: SourceServer;
-  let shop: SourceCase;
+  const { server, shop } = useSourceCase(start);
   let clients: Client[] = [];
   const children: ChildProcess[] = [];
 
   beforeAll(async () => {
-    server = await start();
-    shop = await openSourceCase(server);
     await shop.create(`create table shop.large (id int primary key, v text);
       insert into shop.large select g, repeat(md5(g::text), 60) from generate_series(1, 20000) g;
       create index large_v on shop.large (md5(v));
@@ -47,11 +43,6 @@ describe.each(sourceServers)('%s', (name, start) => {
     );
     await Promise.all(clients.map((client) => client.end().catch(() => {})));
     clients = [];
-  });
-
-  afterAll(async () => {
-    await shop?.close();
-    await server?.stop();
   });
 
   /** Begins a statement of another session, and waits until the server executes it. */

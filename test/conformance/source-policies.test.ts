@@ -7,11 +7,9 @@ import { planModels } from '../../src/rows/sources/index.ts';
 import {
   caseModel,
   caseRequest,
-  openSourceCase,
   plainColumn,
-  type SourceCase,
-  type SourceServer,
   sourceServers,
+  useSourceCase,
 } from '../support/source-cases.ts';
 import { mayHaveLateRows } from '../support/late-rows.ts';
 
@@ -23,13 +21,10 @@ const calling = (expression: string): Partial<Model> => {
 };
 
 describe.each(sourceServers)('%s', (_, start) => {
-  let server: SourceServer;
-  let shop: SourceCase;
+  const { shop } = useSourceCase(start);
   let author: string;
 
   beforeAll(async () => {
-    server = await start();
-    shop = await openSourceCase(server);
     author = `${shop.reader}_author`;
     await shop.create(`
       create role ${author}; grant usage on schema shop to ${author};
@@ -73,8 +68,6 @@ describe.each(sourceServers)('%s', (_, start) => {
 
   afterAll(async () => {
     await shop?.run(`drop owned by ${author} cascade; drop role ${author}`);
-    await shop?.close();
-    await server?.stop();
   });
 
   const refusal = /row-level security.*set row_security: filtered/;

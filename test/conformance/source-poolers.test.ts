@@ -3,33 +3,22 @@
 import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { hasPgbouncer, type Pooler, startPgbouncer } from '../support/pgbouncer.ts';
-import {
-  caseRequest,
-  openSourceCase,
-  type SourceCase,
-  type SourceServer,
-  sourceServers,
-} from '../support/source-cases.ts';
+import { caseRequest, useSourceCase } from '../support/source-cases.ts';
 import { readAll } from '../support/source-tables.ts';
 import { until } from '../support/until.ts';
 
 const never = new AbortController().signal;
-const [embedded] = sourceServers;
 
 describe.skipIf(!hasPgbouncer).each(['transaction', 'session'] as const)(
   'behind a PgBouncer that pools by %s',
   (mode) => {
-    let server: SourceServer;
-    let shop: SourceCase;
+    const { server, shop } = useSourceCase();
     let pooler: Pooler;
     let admin: Client;
     /** Of the reader, through the pooler. */
     let pooled: { readonly connectionString: string };
 
     beforeAll(async () => {
-      if (!embedded) throw new Error('there is no server');
-      server = await embedded[1]();
-      shop = await openSourceCase(server);
       pooler = await startPgbouncer(server.url, mode);
       pooled = { connectionString: pooler.reach(shop.url) };
       admin = new Client({ connectionString: server.url });
@@ -39,8 +28,6 @@ describe.skipIf(!hasPgbouncer).each(['transaction', 'session'] as const)(
     afterAll(async () => {
       await admin?.end();
       await pooler?.stop();
-      await shop?.close();
-      await server?.stop();
     });
 
     const atWork = async () => {

@@ -3,14 +3,7 @@
 import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { pinnedSettings } from '../../src/rows/sources/postgres/session-settings.ts';
-import {
-  caseRequest,
-  openSourceCase,
-  plainColumn,
-  type SourceCase,
-  type SourceServer,
-  sourceServers,
-} from '../support/source-cases.ts';
+import { caseRequest, plainColumn, sourceServers, useSourceCase } from '../support/source-cases.ts';
 import { findOpenSettings } from '../support/server-settings.ts';
 import { readAll } from '../support/source-tables.ts';
 import { until } from '../support/until.ts';
@@ -18,21 +11,16 @@ import { until } from '../support/until.ts';
 const never = new AbortController().signal;
 
 describe.each(sourceServers)('%s', (_, start) => {
-  let server: SourceServer;
-  let shop: SourceCase;
+  const { server, shop } = useSourceCase(start);
   let admin: Client;
 
   beforeAll(async () => {
-    server = await start();
-    shop = await openSourceCase(server);
     admin = new Client({ connectionString: server.url });
     await admin.connect();
   });
 
   afterAll(async () => {
     await admin?.end();
-    await shop?.close();
-    await server?.stop();
   });
 
   test('each setting that a role may have is pinned, or known not to change rows', async () => {

@@ -1,34 +1,16 @@
 /** Types of a model beside those of its table: what may differ, and what run, check and creation say. */
 
 import { Client } from 'pg';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { boundaryAtOrBefore, nextBoundary } from '../../src/service/scheduling/boundary.ts';
 import { parseCadence } from '../../src/service/scheduling/parse-cadence.ts';
-import {
-  caseRequest,
-  openSourceCase,
-  plainColumn,
-  type SourceCase,
-  type SourceServer,
-  sourceServers,
-} from '../support/source-cases.ts';
+import { caseRequest, plainColumn, sourceServers, useSourceCase } from '../support/source-cases.ts';
 
 const never = new AbortController().signal;
 const typed = { relation: { schema: 'shop', name: 'typed' } };
 
 describe.each(sourceServers)('%s', (_, start) => {
-  let server: SourceServer;
-  let shop: SourceCase;
-
-  beforeAll(async () => {
-    server = await start();
-    shop = await openSourceCase(server);
-  });
-
-  afterAll(async () => {
-    await shop?.close();
-    await server?.stop();
-  });
+  const { server, shop } = useSourceCase(start);
 
   const make = (columns: string) =>
     shop.create(`drop table if exists shop.typed; create table shop.typed as select ${columns} from shop.base;

@@ -4,35 +4,23 @@ import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import type { Model } from '../../src/foundation/domain/model.ts';
 import type { Source } from '../../src/rows/sources/source.ts';
-import {
-  caseRequest,
-  openSourceCase,
-  plainColumn,
-  type SourceCase,
-  type SourceServer,
-  sourceServers,
-} from '../support/source-cases.ts';
+import { caseRequest, plainColumn, sourceServers, useSourceCase } from '../support/source-cases.ts';
 import { until } from '../support/until.ts';
 
 const never = new AbortController().signal;
 const relation = (name: string): Partial<Model> => ({ relation: { schema: 'shop', name } });
 
 describe.each(sourceServers)('%s', (_, start) => {
-  let server: SourceServer;
-  let shop: SourceCase;
+  const { server, shop } = useSourceCase(start);
   let admin: Client;
 
   beforeAll(async () => {
-    server = await start();
-    shop = await openSourceCase(server);
     admin = new Client({ connectionString: server.url });
     await admin.connect();
   });
 
   afterAll(async () => {
     await admin?.end();
-    await shop?.close();
-    await server?.stop();
   });
 
   describe('functions behind a view', () => {

@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { deployedMalloc } from '../support/deployed-malloc.ts';
 import {
@@ -13,6 +12,7 @@ import {
 import { type HostileStore, startHostileStore } from '../support/hostile-store.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
 import { isNightly } from '../support/nightly.ts';
+import { peakMib } from '../support/processes.ts';
 import { until } from '../support/until.ts';
 
 let installation: Installation;
@@ -140,8 +140,7 @@ it('fifty small runs complete while four large ones wait for their store, and on
   expect((await installation.client.delete(path)).status).toBe(204);
   const [, run] = await untilEnded(installation, grown, { count: 2 });
   expect(run).toMatchObject({ status: 'Completed', rows: 5_000, faults: 0, crashes: 0 });
-  const peak = /^VmHWM:\s+(\d+) kB/m.exec(readFileSync(`/proc/${worker.pid}/status`, 'utf8'))?.[1];
-  expect(Number(peak) / 1_024).toBeLessThan(memoryMb);
+  expect(peakMib(worker.pid)).toBeLessThan(memoryMb);
 });
 
 it.runIf(isNightly)(
@@ -164,10 +163,7 @@ it.runIf(isNightly)(
     await backfill(installation, exportId, { start: at(8), end: at(9) });
     const [run] = await untilEnded(installation, exportId, { timeoutMs: 240_000 });
     expect(run).toMatchObject({ status: 'Completed', rows: 5_000, attempt: 1 });
-    const peak = /^VmHWM:\s+(\d+) kB/m.exec(
-      readFileSync(`/proc/${worker.pid}/status`, 'utf8'),
-    )?.[1];
-    expect(Number(peak) / 1_024).toBeLessThan(memoryMb);
+    expect(peakMib(worker.pid)).toBeLessThan(memoryMb);
   },
   300_000,
 );

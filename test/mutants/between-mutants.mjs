@@ -53,15 +53,15 @@ export const betweenMutants = [
   {
     name: 'objects of others: what was noted is ours',
     file: 'src/rows/pipeline/leftovers.ts',
-    find: "  if (found.owner ? found.owner !== exportId : !isRecorded) return 'foreign';\n",
+    find: "  if (object.owner ? object.owner !== exportId : !isRecorded) return 'foreign';\n",
     replace: '',
     test: `${pipeline}/shared-prefix.test.ts`,
   },
   {
     name: 'objects of others: a first commit trusts the condition',
     file: 'src/rows/pipeline/found-manifest.ts',
-    find: '  if (found.manifest?.batch_export_id !== job.exportId) {',
-    replace: '  if (job.current !== null && found.manifest?.batch_export_id !== job.exportId) {',
+    find: '  if (reading.manifest?.batch_export_id !== job.exportId) {',
+    replace: '  if (job.current !== null && reading.manifest?.batch_export_id !== job.exportId) {',
     test: `${pipeline}/first-commit.test.ts`,
   },
   {

@@ -114,7 +114,7 @@ export const mutants = [
   {
     name: 'small files: the object of another export counts as our own',
     file: 'src/rows/destinations/s3/put-file.ts',
-    find: '|| !hasMark(found.Metadata, mark)) throw error',
+    find: '|| !hasMark(head.Metadata, mark)) throw error',
     replace: ') throw error',
     test: 'test/integration/s3-put-file.test.ts',
   },
@@ -373,14 +373,14 @@ export const mutants = [
   },
   {
     name: 'own plugins: what another ended is the fault of the plugin',
-    file: 'src/rows/sandbox/open-steps.ts',
+    file: 'src/extensions/own-plugins/own-plugins.ts',
     find: "if (fault === 'unavailable')",
     replace: "if (fault === 'memory')",
     test: 'test/unit/sandbox/open-steps.test.ts',
   },
   {
     name: 'own plugins: the log shows a secret as JSON writes it',
-    file: 'src/rows/sandbox/step-log.ts',
+    file: 'src/extensions/own-plugins/step-log.ts',
     find: '[secret, JSON.stringify(secret).slice(1, -1)]',
     replace: '[secret]',
     test: 'test/unit/sandbox/open-steps.test.ts',

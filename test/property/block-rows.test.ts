@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import type { RowBlock } from '../../src/foundation/domain/row-block.ts';
 import { jsonOfField } from '../../src/rows/encoders/index.ts';
 import { BlockColumns, BlockRow } from '../../src/rows/transforms/block-row.ts';
-import { BlockWriter } from '../../src/rows/transforms/block-writer.ts';
+import { BlockWriter } from '../../src/rows/transforms/transform-rows.ts';
 import { Chain } from '../../src/rows/transforms/chain.ts';
 import { chainColumnsOf } from '../../src/rows/transforms/column-values.ts';
 import { findTransform } from '../../src/rows/transforms/index.ts';

@@ -30,8 +30,9 @@ const readers: Readonly<Record<string, string>> = {
   'rows/transforms/json.ts': 'JSON of rows in built-in steps: test/unit/transforms/hostile-rows',
   'foundation/domain/row-block.ts': 'one JSON text of a row',
   'rows/encoders/text/json-text.ts': 'one JSON text of a row',
-  'rows/sandbox/child/main.ts': 'messages of our own process; a row of it in a process with limits',
-  'rows/sandbox/sandbox.ts': 'answers of a sandbox: maxAnswerChars',
+  'extensions/own-plugins/child/main.ts':
+    'messages of our own process; a row of it in a process with limits',
+  'extensions/own-plugins/sandbox.ts': 'answers of a sandbox: maxAnswerChars',
   // Files of an export: their SHA-256 is that of our record before they are unpacked.
   'rows/encoders/codecs/stream-compressions.ts': 'unpacked as a stream',
   'rows/encoders/codecs/zstd.ts': 'unpacked as a stream',

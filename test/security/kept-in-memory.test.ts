@@ -41,8 +41,8 @@ const collections: Readonly<Record<string, string>> = {
   'service/admission/reading-turns.ts #restEnds': 'organizations with runs',
   'rows/sources/postgres/joint-snapshots.ts #aloneUntil': 'projects, for some minutes',
   'rows/sources/postgres/kept-connections.ts #idle': 'connections, for seconds',
-  'rows/sources/postgres/long-waits.ts #reading': 'mostNames names of transactions',
-  'rows/sources/postgres/long-waits.ts #waitedMs': 'mostNames names of transactions',
+  'rows/sources/postgres/shared-server.ts #reading': 'mostNames names of transactions',
+  'rows/sources/postgres/shared-server.ts #waitedMs': 'mostNames names of transactions',
   'rows/sources/postgres/short-reads.ts #until': 'models of the installation',
   'rows/sources/postgres/snapshot.ts #pids': 'connections of a run',
   'service/admission/crowd.ts #seen': 'organizations with runs in the last 10 seconds',
@@ -83,7 +83,8 @@ const collections: Readonly<Record<string, string>> = {
 const declared =
   /^(?: {2}(?:readonly )?|(?:export )?(?:const|let) )(#?\w+)(?:: [^=\n]+)? = new (?:Map|Set|BoundedMap)(?:<[^\n]*>)?\(\w*\);/gm;
 /** Pages, commands, and programs whose process is a tenant's own. */
-const elsewhere = /^clients\/(?:cli|console|quickstart)\/|^rows\/sandbox\/(?:child|realm|program)/;
+const elsewhere =
+  /^clients\/(?:cli|console|quickstart)\/|^extensions\/own-plugins\/(?:child|realm|program)/;
 
 it('every collection that stays has a bound', () => {
   const found = readdirSync('src', { recursive: true, encoding: 'utf8' })

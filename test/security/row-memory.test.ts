@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readConfig } from '../../src/foundation/config/config.ts';
 import { checkRowLimit, maxRowMib } from '../../src/main/row-limit.ts';
@@ -7,6 +6,7 @@ import { createEmptyDatabase, type TestDatabase } from '../support/database.ts';
 import { backfill, createS3Export, hour, untilEnded } from '../support/exported-events.ts';
 import { startInstallation } from '../support/installation.ts';
 import { isNightly } from '../support/nightly.ts';
+import { peakMib } from '../support/processes.ts';
 import { createEvents, eventsRequest } from '../support/source-tables.ts';
 
 const never = new AbortController().signal;
@@ -143,9 +143,7 @@ test.runIf(isNightly)(
         // A run that was expected to be small begins again as a large one.
         expect(run).toMatchObject({ status: 'Completed', faults: 0, crashes: 0, rows: 2 });
       }
-      const status = readFileSync(`/proc/${worker.pid}/status`, 'utf8');
-      const peakKib = Number(/^VmHWM:\s+(\d+) kB$/m.exec(status)?.[1]);
-      expect(peakKib / 1024).toBeLessThan(512);
+      expect(peakMib(worker.pid)).toBeLessThan(512);
     } finally {
       await installation.close();
     }

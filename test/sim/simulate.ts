@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import fc from 'fast-check';
+import { ownSteps } from '../../src/extensions/own-plugins/own-plugins.ts';
 import { readConfig } from '../../src/foundation/config/config.ts';
 import { policyOf } from '../../src/main/policy.ts';
 import { createSecretBox } from '../../src/foundation/security/secret-box.ts';
@@ -48,6 +49,7 @@ export async function openLane(defect: Defect | null): Promise<Lane & { close():
       },
       secrets: createSecretBox([{ id: 'test', key: randomBytes(32) }]),
       doorbell: { runsWaiting() {}, backfillWaiting() {} },
+      ownSteps,
     },
     organizationId: tenant.organizationId,
     teamIds: tenant.projectIds,

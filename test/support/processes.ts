@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { afterAll } from 'vitest';
@@ -169,4 +169,14 @@ function observe(child: ChildProcess, pid: number): TestProcess {
     waitForExit: (timeoutMs = 30_000) =>
       until(() => exit, { timeoutMs, message: `process ${pid} ends` }).catch(describeOutput),
   };
+}
+
+/** The kernel's record of the most memory that a process had; null if the process is gone. */
+export function peakMib(pid: number | undefined): number | null {
+  try {
+    const peak = /^VmHWM:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
+    return peak === undefined ? null : Number(peak) / 1024;
+  } catch {
+    return null;
+  }
 }

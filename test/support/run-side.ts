@@ -1,4 +1,5 @@
 import { randomBytes, randomUUID } from 'node:crypto';
+import { ownSteps } from '../../src/extensions/own-plugins/own-plugins.ts';
 import { readConfig } from '../../src/foundation/config/config.ts';
 import type { BatchExport } from '../../src/foundation/domain/batch-export.ts';
 import type { SluiceError } from '../../src/foundation/domain/errors.ts';
@@ -50,6 +51,7 @@ export async function openRunSide(changes: Partial<Policy> = {}): Promise<RunSid
     policy,
     secrets: createSecretBox([{ id: 'test', key: randomBytes(32) }]),
     doorbell: { runsWaiting() {}, backfillWaiting() {} },
+    ownSteps,
   };
   return {
     url: database.url,

@@ -1,4 +1,5 @@
 import { Client } from 'pg';
+import { afterAll, beforeAll } from 'vitest';
 import type { Model } from '../../src/foundation/domain/model.ts';
 import { jsonLines, openEncoder } from '../../src/rows/encoders/index.ts';
 import {
@@ -144,4 +145,25 @@ export async function openSourceCase(server: SourceServer): Promise<SourceCase> 
       await admin.end();
     },
   };
+}
+
+/** Declares a server with the schema `shop` for the tests of a suite. The values work from its first hook on. */
+export function useSourceCase(start = sourceServers[0]?.[1]): {
+  readonly server: SourceServer;
+  readonly shop: SourceCase;
+} {
+  let server: SourceServer;
+  let shop: SourceCase;
+  beforeAll(async () => {
+    if (!start) throw new Error('there is no server');
+    server = await start();
+    shop = await openSourceCase(server);
+  });
+  afterAll(async () => {
+    await shop?.close();
+    await server?.stop();
+  });
+  const ofSuite = <T extends object>(read: () => T): T =>
+    new Proxy({} as T, { get: (_, name) => Reflect.get(read(), name) });
+  return { server: ofSuite(() => server), shop: ofSuite(() => shop) };
 }

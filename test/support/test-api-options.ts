@@ -1,6 +1,7 @@
 import path from 'node:path';
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
+import { ownSteps } from '../../src/extensions/own-plugins/own-plugins.ts';
 import { readConfig } from '../../src/foundation/config/config.ts';
 import { checkQueryOf } from '../../src/main/checks.ts';
 import { destinationContextOf, registry } from '../../src/main/connectors.ts';
@@ -38,6 +39,7 @@ export function testApiOptions(
     policy: policyOf(config),
     secrets: testSecrets(),
     doorbell: { runsWaiting() {}, backfillWaiting() {} },
+    ownSteps,
   };
   return {
     context,

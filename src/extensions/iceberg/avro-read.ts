@@ -21,16 +21,16 @@ const maxBlocks = 2_000;
 /** Maximum entries in the head of a file; Sluice writes eight. */
 const maxNotes = 100;
 
-/** What one reading makes that needs no memory of its own. A table with a file per hour stays below it for months. */
+/** The bytes that one reading makes without memory of its own. A table with a file per hour stays below it for months. */
 const freeBytes = 1.5 * 1024 ** 2;
 
-/** What an object of a row takes besides its texts. */
+/** The size of an object of a row besides its texts. */
 const rowBytes = 256;
 
 /** Rows between two turns of the event loop. */
 const sliceRows = 2_000;
 
-/** What may still be made of the files of one reading: a few packed bytes can be many, in each block of each file. */
+/** The bytes that may still be made of the files of one reading: a few packed bytes can be many, in each block of each file. */
 export class ReadingBudget {
   #bytes: number;
   #rows: number;
@@ -49,10 +49,10 @@ export class ReadingBudget {
 
   /** @throws RangeError if it is more than is left */
   take(bytes: number, rows: number): void {
-    const made = bytes + rows * rowBytes;
-    const isFree = this.#free >= made;
-    this.#free -= isFree ? made : this.#free;
-    if (!isFree) this.#holds(made);
+    const size = bytes + rows * rowBytes;
+    const isFree = this.#free >= size;
+    this.#free -= isFree ? size : this.#free;
+    if (!isFree) this.#holds(size);
     this.#bytes -= bytes;
     this.#rows -= rows;
     if (this.#bytes < 0) throw new RangeError('more bytes than one reading may unpack');

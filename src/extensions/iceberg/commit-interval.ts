@@ -60,11 +60,11 @@ export interface IntervalFiles extends TableInterval {
   /** The columns of the rows. */
   readonly fields: readonly TableField[];
   /**
-   * Whether the version rises even if nothing changes: a commit that another worker has begun must not
+   * True if the version rises even if nothing changes: a commit that another worker has begun must not
    * succeed later.
    */
   readonly isSealed: boolean;
-  /** Whether a worker may have died in an earlier commit of the interval: what it left is removed. */
+  /** True if a worker may have died in an earlier commit of the interval: what it left is removed. */
   readonly mayHaveLeft: boolean;
 }
 
@@ -191,8 +191,8 @@ async function prepare(
   const changed = await change({ place, objects, table, version, now, written });
   const expired = withoutExpired(changed.table, clock - retentionMs);
   if (!changed.isChanged && expired.removable.length === 0) return null;
-  const left = await removeFiles(place, objects, base);
-  return withVersion(place, expired.table, base, now, [...left, ...expired.removable]);
+  const remaining = await removeFiles(place, objects, base);
+  return withVersion(place, expired.table, base, now, [...remaining, ...expired.removable]);
 }
 
 /**
@@ -261,17 +261,17 @@ async function addSnapshot(
   change: IntervalFiles,
 ): ReturnType<Change> {
   const parent = currentSnapshot(before);
-  const found = await findInterval(place, objects, parent, change);
+  const interval = await findInterval(place, objects, parent, change);
   const wanted = change.files.map(
     ({ key, rows, bytes, columns }): WantedFile => ({
       ...{ path: place.uri(key), rows, bytes },
       metrics: encodeMetrics(columns),
     }),
   );
-  checkGeneration(found, change);
+  checkGeneration(interval, change);
   const table = change.files.length > 0 ? withFields(before, change.fields) : before;
-  const removed = without(found.own, wanted);
-  const added = without(wanted, found.own);
+  const removed = without(interval.own, wanted);
+  const added = without(wanted, interval.own);
   if (removed.length + added.length === 0) {
     // Readers find a table with its columns, also if the first interval has no rows.
     if (version === 1) return { table: withFields(before, change.fields), isChanged: true };
@@ -282,7 +282,7 @@ async function addSnapshot(
   const schema = schemaOf(table);
   const mark = { version, snapshotId };
   const context: ManifestContext = { place, objects, schema, ...mark, sequence, written };
-  const manifests = await writeManifests(context, found, change, { removed, added });
+  const manifests = await writeManifests(context, interval, change, { removed, added });
   const listKey = `${metadataFolder(place)}s_${ownerMark(mark)}.avro`;
   written.push(listKey);
   const parentId = parent?.['snapshot-id'] ?? null;
@@ -294,7 +294,7 @@ async function addSnapshot(
     'sequence-number': sequence,
     'timestamp-ms': now,
     'manifest-list': place.uri(listKey),
-    summary: summarize(found, change, { removed, added }, manifests),
+    summary: summarize(interval, change, { removed, added }, manifests),
     'schema-id': schema['schema-id'],
   };
   return { table: withSnapshot(table, snapshot), isChanged: true };
@@ -326,7 +326,7 @@ function without<T extends FileFacts>(
   return some.filter((file) => !known.has(facts(file)));
 }
 
-/** What a snapshot changes in an interval. */
+/** The change of a snapshot in an interval. */
 interface FileChange {
   readonly removed: readonly LiveFile[];
   readonly added: readonly WantedFile[];

@@ -4,7 +4,7 @@ import { currentSnapshot, ownNames, schemaOf } from './metadata.ts';
 import type { TableObjects, TablePlace } from './table-objects.ts';
 import { readNewest } from './versions.ts';
 
-/** What a table has of an interval. */
+/** The files of an interval in a table. */
 export interface TableState {
   /** The latest of its files; 0 if there is none. */
   readonly generation: number;

@@ -1,5 +1,4 @@
-import type { DestinationConfig } from '../../foundation/domain/file-settings.ts';
-import { readFileSettings } from '../../foundation/domain/file-settings.ts';
+import { type DestinationConfig, readFileSettings } from '../../foundation/domain/file-settings.ts';
 import { commonFolder } from '../../foundation/domain/key-template.ts';
 import { stemOf } from '../../foundation/domain/object-keys.ts';
 import type { ManifestFile } from '../../rows/pipeline/manifest.ts';
@@ -10,15 +9,19 @@ import type {
   TableAttempt,
   TableExport,
   TableFormat,
+  FoundTable,
 } from '../../rows/pipeline/table-format.ts';
 import { commitInterval, expireSnapshots, haveSameFiles } from './commit-interval.ts';
-import { findTableAt } from './find-table.ts';
 import { findHeld, findTable } from './held-files.ts';
-import type { TableInterval } from './manifest-set.ts';
+import { type TableInterval, type LiveFile, readFiles, readManifests } from './manifest-set.ts';
 import { checkStore, objectsOf } from './objects-of.ts';
 import { joinFields } from './schema.ts';
-import type { TablePlace } from './table-objects.ts';
-import { verifyTable } from './verify-table.ts';
+import { type TablePlace, metadataFolder, type TableObjects } from './table-objects.ts';
+import { ownNames, currentSnapshot } from './metadata.ts';
+import { maxMetadataBytes, readNewest } from './versions.ts';
+import { SluiceError } from '../../foundation/domain/errors.ts';
+import type { Destination } from '../../rows/destinations/destination.ts';
+import { ReadingBudget } from './avro-read.ts';
 
 const dayMs = 86_400_000;
 
@@ -109,4 +112,136 @@ async function commitFiles(
       mayHaveLeft: attempt > 1 || mayBeOvertaken,
     },
   );
+}
+
+/** The names of versions begin so: `v12`, and those of catalogs `00012-<id>`. */
+const firstLetters = ['v', '0'];
+
+/** A listing may be without end. */
+const maxListed = 1_000;
+
+/** Null if there is no table. @throws SluiceError */
+async function findTableAt(
+  place: Pick<TablePlace, 'folder'>,
+  objects: Pick<TableObjects, 'list' | 'read'>,
+): Promise<FoundTable | null> {
+  for (const letter of firstLetters) {
+    let listed = 0;
+    for await (const { key } of objects.list(metadataFolder(place) + letter)) {
+      listed += 1;
+      if (listed > maxListed) break;
+      if (!key.endsWith('.metadata.json')) continue;
+      const object = await objects.read(key, maxMetadataBytes);
+      return { key, owner: object && ownerIn(object.bytes) };
+    }
+  }
+  return null;
+}
+
+/** Not parsed: the bytes are anyone's, and may be many. */
+function ownerIn(bytes: Buffer): string | null {
+  const name = `"${ownNames.owner}":"`;
+  const at = bytes.indexOf(name);
+  const text = at < 0 ? '' : bytes.toString('latin1', at + name.length, at + name.length + 36);
+  return /^[0-9a-f-]{36}$/.test(text) ? text : null;
+}
+
+/** Maximum names in the findings of one table. */
+const maxNamed = 20;
+
+/** Implements `ExportTable.verify`. */
+async function verifyTable(
+  destination: Destination,
+  place: TablePlace,
+  files: Iterable<Pick<ManifestFile, 'key' | 'rows' | 'bytes'>>,
+): Promise<readonly string[]> {
+  const expected = new Map([...files].map((file) => [place.uri(file.key), file]));
+  const table = await readTable(place, objectsOf(destination)).catch((error: unknown) => {
+    if (error instanceof SluiceError && !error.spec.retryable) return error;
+    throw error;
+  });
+  if (table instanceof SluiceError) return [`the Iceberg table: ${table.message}`];
+  const faults = table.faults.map((fault) => `the Iceberg table: ${fault}`);
+  // Files that could not be read would be missing below.
+  if (faults.length > 0) return faults.slice(0, maxNamed);
+  for (const [path, { rows, bytes }] of expected) {
+    const file = table.current.get(path);
+    if (!file) faults.push(`${path} is not in the Iceberg table`);
+    else if (file.rows !== rows || file.bytes !== bytes) {
+      const said = `${file.rows} rows and ${file.bytes} bytes`;
+      faults.push(`${path} has ${said} in the Iceberg table, ${rows} and ${bytes} in its manifest`);
+    }
+  }
+  for (const path of table.current.keys()) {
+    if (!expected.has(path))
+      faults.push(`${path} is in the Iceberg table and in no current manifest`);
+  }
+  const root = place.uri('');
+  for (const [path, { bytes }] of table.earlier) {
+    const stat = await destination.statFile(path.slice(root.length));
+    if (stat?.bytes === bytes) continue;
+    faults.push(`${path}, which an earlier snapshot of the Iceberg table has, is missing`);
+  }
+  return faults.slice(0, maxNamed);
+}
+
+/** A data file that a table names. */
+type NamedFile = Pick<LiveFile, 'path' | 'rows' | 'bytes'>;
+
+/** A table, read whole. */
+interface ReadTable {
+  /** The files of the current snapshot, by path. */
+  readonly current: ReadonlyMap<string, NamedFile>;
+  /** The files of earlier snapshots alone. */
+  readonly earlier: ReadonlyMap<string, NamedFile>;
+  /** Faults of files that cannot be read. */
+  readonly faults: readonly string[];
+}
+
+/** For all lists and manifests of a table: 2,000 snapshots of 200 manifests each have 400,000 rows. */
+const maxBytes = 512 * 1024 ** 2;
+const maxRows = 2_000_000;
+
+/** A table with a file per hour has so many after 34 years. */
+const maxFiles = 300_000;
+
+/** More say nothing new. */
+const maxFaults = 20;
+
+/** Reads every snapshot's manifests, each once. What exceeds the bounds counts as a fault. */
+export async function readTable(place: TablePlace, objects: TableObjects): Promise<ReadTable> {
+  const current = new Map<string, NamedFile>();
+  const earlier = new Map<string, NamedFile>();
+  const faults: string[] = [];
+  const tell = (error: unknown) => {
+    if (!(error instanceof SluiceError) || error.code !== 'destination.table_damaged') throw error;
+    faults.push(error.detail ?? error.message);
+  };
+  const { table } = (await readNewest(place, objects).catch(tell)) ?? { table: null };
+  if (!table) return { current, earlier, faults };
+  const newest = currentSnapshot(table);
+  if (newest === null && table.snapshots.length > 0) faults.push('the current snapshot is missing');
+  const seen = new Set<string>();
+  const budget = new ReadingBudget(maxBytes, maxRows);
+  for (const snapshot of [...table.snapshots].reverse()) {
+    const files = snapshot === newest ? current : earlier;
+    if (faults.length >= maxFaults) break;
+    for (const info of (await readManifests(place, objects, snapshot, budget).catch(tell)) ?? []) {
+      if (seen.has(info.path)) continue;
+      seen.add(info.path);
+      const listed = (await readFiles(place, objects, info, budget).catch(tell)) ?? [];
+      if (current.size + earlier.size + listed.length > maxFiles) {
+        faults.push(`it names more than ${maxFiles} files`);
+        return { current, earlier, faults };
+      }
+      for (const { path, rows, bytes } of listed) {
+        const file = { path, rows, bytes };
+        if (files === current && files.has(path) && faults.length < maxFaults) {
+          faults.push(`${path} is there twice`);
+        }
+        if (!current.has(file.path)) files.set(file.path, file);
+      }
+    }
+  }
+  return { current, earlier, faults };
 }

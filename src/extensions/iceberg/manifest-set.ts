@@ -112,12 +112,12 @@ async function readAvro<T>(
 ): Promise<T> {
   // Never a key that the metadata names elsewhere.
   const key = metadataFolder(place) + nameOf(path);
-  const found = await objects.read(key, maxAvroBytes);
+  const object = await objects.read(key, maxAvroBytes);
   const damaged = (what: string, cause?: unknown) =>
     new SluiceError('destination.table_damaged', `${key} ${what}`, cause);
-  if (!found || path !== place.uri(key)) throw damaged('is missing');
+  if (!object || path !== place.uri(key)) throw damaged('is missing');
   try {
-    return await decode(found.bytes);
+    return await decode(object.bytes);
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
     throw damaged(`is not as Sluice wrote it: ${error.message}`, error);
@@ -166,7 +166,7 @@ export const liveOf = ({ added, existing }: ManifestInfo): Counts => ({
   rows: added.rows + existing.rows,
 });
 
-/** What the manifests of a new snapshot have in common. */
+/** The manifests of a new snapshot have these in common. */
 export interface ManifestContext {
   readonly place: TablePlace;
   readonly objects: TableObjects;
@@ -191,8 +191,8 @@ export async function writeManifest(
   written.push(key);
   await putNew(objects, key, bytes);
   const countOf = (wanted: number): Counts => {
-    const found = entries.filter(({ status }) => status === wanted);
-    return { files: found.length, rows: sum(found.map(({ rows }) => rows)) };
+    const matching = entries.filter(({ status }) => status === wanted);
+    return { files: matching.length, rows: sum(matching.map(({ rows }) => rows)) };
   };
   const live = entries.filter(({ status }) => status !== entryStatus.deleted);
   return {
@@ -231,7 +231,7 @@ export async function mergeManifests(
 ): Promise<readonly ManifestInfo[]> {
   const classes = new Map<number, ManifestInfo[]>();
   for (const info of manifests) {
-    // What this snapshot has written says what it changed.
+    // The manifests of this snapshot say what it changed.
     if (info.snapshotId === context.snapshotId) continue;
     const size = Math.floor(Math.log2(liveOf(info).files) / Math.log2(fanOut));
     classes.set(size, [...(classes.get(size) ?? []), info]);

@@ -29,7 +29,7 @@ export interface ManifestEntry {
   readonly metrics: FileMetrics;
 }
 
-/** What a manifest says of the columns of a file, by name: encoded maps. */
+/** A manifest's facts about the columns of a file, by name: encoded maps. */
 export type FileMetrics = Readonly<Record<string, Uint8Array>>;
 
 /** A manifest, as a manifest list has it. */

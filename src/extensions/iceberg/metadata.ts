@@ -103,9 +103,9 @@ export function emptyTable(location: string, owner: string, now: Instant): Table
 
 export function schemaOf(table: TableMetadata): TableSchema {
   const id = table['current-schema-id'];
-  const found = table.schemas.find((schema) => schema['schema-id'] === id);
-  if (!found) throw new RangeError('the current schema is missing');
-  return found;
+  const schema = table.schemas.find((schema) => schema['schema-id'] === id);
+  if (!schema) throw new RangeError('the current schema is missing');
+  return schema;
 }
 
 export function currentSnapshot(table: TableMetadata): Snapshot | null {
@@ -162,7 +162,7 @@ export function withoutExpired(
   const expired = snapshots.slice(0, count);
   const kept = snapshots.slice(count);
   const ids = new Set(expired.map((snapshot) => snapshot['snapshot-id']));
-  // What a snapshot has dropped was last needed by the one before it.
+  // Files that a snapshot has dropped were last needed by the one before it.
   const removable = [
     ...expired.map((snapshot) => nameOf(snapshot['manifest-list'])),
     ...[...expired, ...kept.slice(0, 1)].flatMap(droppedBy),
@@ -190,9 +190,9 @@ function droppedBy({ summary }: Snapshot): readonly string[] {
 /** A list of names that a property has. */
 export function readNames(text: string | undefined): readonly string[] {
   // Only names of our own form are ever removed. Another program may have written anything here.
-  const found = (text ?? '').matchAll(/"([\w.-]{1,200})"/g);
+  const matches = (text ?? '').matchAll(/"([\w.-]{1,200})"/g);
   const names: string[] = [];
-  for (const [, name = ''] of found) {
+  for (const [, name = ''] of matches) {
     if (names.length === maxNames) break;
     if (ownFile.test(name)) names.push(name);
   }
@@ -202,7 +202,7 @@ export function readNames(text: string | undefined): readonly string[] {
 /** More than 100 snapshots that expire can have dropped. */
 const maxNames = 20_000;
 
-/** What we put into the metadata folder, besides the hint. */
+/** Our files in the metadata folder, besides the hint. */
 const ownFile = /^(?:[ms]_[\w-]+\.avro|v\d+\.metadata\.json)$/;
 
 /** Which commit wrote a file of the metadata folder: part of its name. */

@@ -17,8 +17,8 @@ export function objectsOf(
   return {
     async read(key, maxBytes) {
       const options = { maxBytes, ...(signal && { signal }) };
-      const found = await destination.readFile(key, options).catch(nameRights);
-      return found && { bytes: await buffer(found.body), etag: found.etag };
+      const object = await destination.readFile(key, options).catch(nameRights);
+      return object && { bytes: await buffer(object.body), etag: object.etag };
     },
     async put(key, bytes, expected) {
       try {

@@ -19,12 +19,12 @@ export function joinFields(
   rows: readonly TableField[],
 ): readonly TableField[] {
   const own = new Map(rows.map((field) => [field.id, field]));
-  const known = new Set(table.map(({ id }) => id));
+  const ids = new Set(table.map(({ id }) => id));
   const joined = table.map((field) => {
     const other = own.get(field.id);
     return other ? { ...field, type: joinTypes(field, other) } : field;
   });
-  return [...joined, ...rows.filter(({ id }) => !known.has(id))];
+  return [...joined, ...rows.filter(({ id }) => !ids.has(id))];
 }
 
 function joinTypes({ name, type: ofTable }: TableField, rows: TableField): TableType {
@@ -37,7 +37,7 @@ function joinTypes({ name, type: ofTable }: TableField, rows: TableField): Table
   throw new SluiceError('destination.table_conflict', detail);
 }
 
-/** Whether Iceberg reads values of one type as the other. */
+/** Says whether Iceberg reads values of one type as the other. */
 function isWithin(narrow: TableType, wide: TableType): boolean {
   if (typeof narrow !== 'string' || typeof wide !== 'string') {
     if (typeof narrow === 'string' || typeof wide === 'string') return false;
@@ -52,8 +52,8 @@ function isWithin(narrow: TableType, wide: TableType): boolean {
 }
 
 function digitsOf(type: string): readonly (number | undefined)[] {
-  const found = /^decimal\((\d+), (\d+)\)$/.exec(type);
-  return found ? [Number(found[1]), Number(found[2])] : [];
+  const decimal = /^decimal\((\d+), (\d+)\)$/.exec(type);
+  return decimal ? [Number(decimal[1]), Number(decimal[2])] : [];
 }
 
 const describe = (type: TableType): string =>

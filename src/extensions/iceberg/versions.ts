@@ -91,10 +91,10 @@ async function decode(
 }
 
 async function readHint(place: TablePlace, objects: TableObjects): Promise<Hint> {
-  const found = await objects.read(hintKey(place), 1_024);
-  if (found === null) return { version: 0, etag: null };
-  const version = /^\d{1,15}\s*$/.test(found.bytes.toString()) ? Number(found.bytes) : 0;
-  if (version > 0) return { version, etag: found.etag };
+  const hint = await objects.read(hintKey(place), 1_024);
+  if (hint === null) return { version: 0, etag: null };
+  const version = /^\d{1,15}\s*$/.test(hint.bytes.toString()) ? Number(hint.bytes) : 0;
+  if (version > 0) return { version, etag: hint.etag };
   throw new SluiceError('destination.table_damaged', `${hintKey(place)} has no version`);
 }
 
@@ -131,12 +131,12 @@ export async function putVersion(
   await afterPut();
   const end = await putHint(place, objects, base.hint, version);
   if (end === 'overtaken') return end;
-  const kept = await readVersion(place, objects, version);
-  return kept?.bytes.equals(body) ? end : 'unclear';
+  const current = await readVersion(place, objects, version);
+  return current?.bytes.equals(body) ? end : 'unclear';
 }
 
 /**
- * Whether the store refuses to replace an object, tried on one that no table names yet. A probe may be days
+ * Says whether the store refuses to replace an object, tried on one that no table names yet. A probe may be days
  * old, and a proxy or another server since then be in the store's place.
  */
 export async function keepsConditions(objects: TableObjects, key: string): Promise<boolean> {

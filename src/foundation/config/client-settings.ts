@@ -41,7 +41,7 @@ function readKey(env: Readonly<Environment>): string | undefined {
   }
 }
 
-/** Whether the environment allows colours on a terminal (https://no-color.org). */
+/** Says whether the environment allows colours on a terminal (https://no-color.org). */
 export function allowsColours({ NO_COLOR, TERM }: Readonly<Environment>): boolean {
   return !NO_COLOR && TERM !== 'dumb';
 }

@@ -25,7 +25,7 @@ export interface ModelsFileOptions {
   /** Returns what is wrong with an operator's SQL expression, or null. */
   readonly checkExpression: (expression: string) => string | null;
   readonly env?: Readonly<Record<string, string | undefined>>;
-  /** Whether a model with an address that is not valid is kept, with its `addressFault`. */
+  /** True if a model with an address that is not valid is kept, with its `addressFault`. */
   readonly keepsFaultyAddresses?: boolean;
 }
 
@@ -88,8 +88,8 @@ function checkEntries(
 ): readonly SourcedModel[] {
   const flawed = new Set<unknown>();
   for (const error of Errors(ModelsFile, value) as Iterable<SchemaFault>) {
-    const found = describeSchemaFault(error, value);
-    for (const { path, problem } of found) {
+    const faults = describeSchemaFault(error, value);
+    for (const { path, problem } of faults) {
       flawed.add(path[0] === 'models' && path.length > 1 ? path[1] : 'file');
       report(path, problem);
     }

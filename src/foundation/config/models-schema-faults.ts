@@ -13,7 +13,7 @@ export interface SchemaFault {
 
 interface Described {
   readonly path: readonly (string | number)[];
-  /** What is wrong and how to fix it. */
+  /** The fault and its remedy. */
   readonly problem: string;
 }
 
@@ -63,9 +63,9 @@ function schemaAt(path: Described['path']): Schema | undefined {
 }
 
 function valueAt(value: unknown, path: Described['path']): unknown {
-  let found = value;
-  for (const step of path) found = (found as Record<string | number, unknown> | null)?.[step];
-  return found;
+  let inner = value;
+  for (const step of path) inner = (inner as Record<string | number, unknown> | null)?.[step];
+  return inner;
 }
 
 function show(value: unknown): string {

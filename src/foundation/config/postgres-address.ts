@@ -24,7 +24,7 @@ const supported = [
   'lock_timeout',
   'idle_in_transaction_session_timeout',
 ];
-/** What an address means instead. Other parameters of libpq have no such remedy. */
+/** The settings that an address means instead. Other parameters of libpq have no such remedy. */
 const unsupported: Readonly<Record<string, string>> = {
   target_session_attrs: 'Name the address of one server, or of a proxy that leads to the right one',
   load_balance_hosts: 'Name the address of one server, or of a proxy',
@@ -43,11 +43,11 @@ const unsupported: Readonly<Record<string, string>> = {
   query_timeout: 'Remove it',
 };
 
-/** Whether a text is meant as the address of a PostgreSQL server. */
+/** Says whether a text is meant as the address of a PostgreSQL server. */
 export const isPostgresAddress = (text: string): boolean => schemes.test(text);
 
 /**
- * What is wrong with the address of a PostgreSQL server, as the rest of a sentence about its setting; null if nothing is. Nothing of the
+ * Describes the fault of the address of a PostgreSQL server, as the rest of a sentence about its setting; null if nothing is. Nothing of the
  * address is repeated but names of parameters, hosts and files: it has a password.
  */
 export function findAddressFault(address: string): string | null {
@@ -84,7 +84,7 @@ export function findAddressFault(address: string): string | null {
   return findParameterFault(parameters);
 }
 
-/** What is wrong with the parts that only the addresses of sources can have; null if nothing is. */
+/** Describes the fault of the parts that only the addresses of sources can have; null if nothing is. */
 export function findOwnFault(address: string): string | null {
   const [, text = ''] = /\?([^#]*)/.exec(address) ?? [];
   const parameters = new URLSearchParams(text);

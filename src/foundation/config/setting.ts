@@ -80,9 +80,9 @@ export function choice<T extends string>(
 ): Setting<T> {
   const accepts = of.join(', ');
   return setting({ about, defaultText: byDefault, accepts }, byDefault, (text) => {
-    const found = of.find((candidate) => candidate === text);
-    if (found === undefined) throw new Error(`must be one of ${accepts}`);
-    return found;
+    const choice = of.find((candidate) => candidate === text);
+    if (choice === undefined) throw new Error(`must be one of ${accepts}`);
+    return choice;
   });
 }
 
@@ -94,7 +94,7 @@ interface TextOptions {
   readonly default?: string;
   readonly secret?: boolean;
   readonly matches?: RegExp;
-  /** What a value that does not match must be. */
+  /** A value that does not match must be this. */
   readonly mustBe?: string;
 }
 

@@ -15,7 +15,7 @@ const names = Object.keys(settings);
 const secrets = Object.entries<Setting<unknown>>(settings)
   .filter(([, { secret }]) => secret)
   .map(([name]) => name);
-const known = [...names, ...[...secrets, clientVariables.key].map((name) => `${name}_FILE`)];
+const valid = [...names, ...[...secrets, clientVariables.key].map((name) => `${name}_FILE`)];
 /** The command line reads them; on the same machine a service sees them too. */
 const ofClients: readonly string[] = Object.values(clientVariables);
 
@@ -27,13 +27,13 @@ export function findUnknownSettings(
   env: Readonly<Record<string, string | undefined>> = process.env,
 ): readonly UnknownSetting[] {
   return Object.keys(env)
-    .filter((name) => name.includes('_') && !known.includes(name) && !ofClients.includes(name))
+    .filter((name) => name.includes('_') && !valid.includes(name) && !ofClients.includes(name))
     .filter((name) => findStruckSettings({ [name]: 'x' }).length === 0)
     .flatMap((name) => {
       // Only a secret can be in a file.
       const plain = name.replace(/_FILE$/, '');
       if (plain !== name && names.includes(plain)) return [{ name, nearest: plain }];
-      const nearest = nearestName(name.replace(/^SLUICE_/, ''), known) ?? nearestName(name, known);
+      const nearest = nearestName(name.replace(/^SLUICE_/, ''), valid) ?? nearestName(name, valid);
       return nearest !== null || name.startsWith('SLUICE_') ? [{ name, nearest }] : [];
     });
 }

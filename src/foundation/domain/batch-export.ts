@@ -30,7 +30,7 @@ export interface BatchExport extends ExportSettings {
   readonly transformations: boolean;
   readonly paused: boolean;
   readonly lastPausedAt: Timestamp | null;
-  /** What Sluice says about its own pause; null: it is not paused, or a person paused it. */
+  /** Sluice's words about its own pause; null: it is not paused, or a person paused it. */
   readonly pausedReason: string | null;
   /** The code of that: of the error, or one of `disabled`. */
   readonly pausedCode: string | null;
@@ -64,7 +64,7 @@ export const disabled = {
 /** The codes of these pauses. */
 export const disabledCodes: readonly string[] = Object.values(disabled).map(({ code }) => code);
 
-/** What an export needs, the most urgent first. An export has exactly one. */
+/** The needs of an export, the most urgent first. An export has exactly one. */
 export const exportHealths = ['failing', 'late', 'incomplete', 'paused', 'fine'] as const;
 
 /**
@@ -74,7 +74,7 @@ export const exportHealths = ['failing', 'late', 'incomplete', 'paused', 'fine']
  */
 export type ExportHealth = (typeof exportHealths)[number];
 
-/** What the reason of a health needs besides the export. */
+/** The reason of a health needs these besides the export. */
 export interface HealthFacts {
   readonly health: ExportHealth;
   /** The error of the newest run that ended without success; null unless the export is failing. */

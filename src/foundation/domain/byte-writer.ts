@@ -31,8 +31,8 @@ export class ByteWriter {
     if (needed <= this.bytes.length) return;
     const { length } = this.bytes;
     const growth = length < smallBytes ? length : length / 4;
-    const wanted = Math.max(needed + spareBytes, Math.trunc(length + growth));
-    const grown = Buffer.allocUnsafeSlow(Math.min(wanted, needed + this.#maxSpareBytes));
+    const size = Math.max(needed + spareBytes, Math.trunc(length + growth));
+    const grown = Buffer.allocUnsafeSlow(Math.min(size, needed + this.#maxSpareBytes));
     this.bytes.copy(grown, 0, 0, this.length);
     this.bytes = grown;
     this.view = viewOf(grown);

@@ -1,4 +1,4 @@
-/** How often an export ticks, and on which local boundaries. */
+/** The period of an export's ticks, and their local boundaries. */
 
 export type Interval = 'hour' | 'day' | 'week' | `every ${EveryMinutes} minutes`;
 export type EveryMinutes = 1 | 5 | 10 | 15 | 20 | 30;

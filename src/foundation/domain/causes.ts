@@ -1,4 +1,4 @@
-/** What keeps intervals from their data, and whose turn it is to end that. */
+/** Causes that keep intervals from their data, and whose turn it is to end them. */
 
 import { type ErrorCode, errorCatalogue, isErrorCode } from './errors.ts';
 
@@ -20,7 +20,7 @@ const decidedByRemedy: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 ]);
 
 /**
- * What happens after the remedy of an error, as a sentence; '' if the remedy says it all.
+ * A sentence that says what happens after the remedy of an error; '' if the remedy says it all.
  *
  * @param mayHeal false: the export does not heal
  */
@@ -63,7 +63,7 @@ export function turnOf(code: ErrorCode): Turn {
 export const turnOfCode = (code: string): Turn => (isErrorCode(code) ? turnOf(code) : 'ours');
 
 /**
- * What an operator does to an export. `probe`: its first interval without data is exported again, which shows whether the cause is
+ * An operator's act on an export. `probe`: its first interval without data is exported again, which shows whether the cause is
  * over. `retry`: all intervals without data are, and an export that Sluice paused continues. `pause`: it is paused.
  */
 export const operatorActions = ['probe', 'retry', 'pause'] as const;

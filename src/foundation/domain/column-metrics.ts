@@ -1,4 +1,4 @@
-/** What a table knows of a column of one file, so that readers skip the file. */
+/** A table's facts about a column of one file, so that readers skip the file. */
 export interface ColumnMetrics {
   /** The field's id in the table. */
   readonly id: number;

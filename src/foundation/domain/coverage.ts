@@ -1,7 +1,7 @@
 import type { ErrorCode } from './errors.ts';
 import type { DataInterval, Timestamp } from './time.ts';
 
-/** What became of a data interval. Every interval has exactly one of these states. */
+/** The state of a data interval. Every interval has exactly one of these states. */
 export const coverageStates = [
   /** Exported, and no transaction can add rows. */
   'done',
@@ -41,7 +41,7 @@ export interface LateRowsWait extends DataInterval {
   readonly why: string;
 }
 
-/** What heals in an export. */
+/** The intervals of an export that heal. */
 export interface Healing {
   /** Counted up to `maxMissingCounted`. */
   readonly intervals: number;

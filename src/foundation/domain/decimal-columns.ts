@@ -11,7 +11,7 @@ export interface DecimalColumn {
 /** Whole numbers of so many digits are exact as JavaScript's numbers. */
 export const exactDigits = 15;
 
-/** Whether a type is numeric(p,s) whose values are exact as numbers, times 10^s. */
+/** Says whether a type is numeric(p,s) whose values are exact as numbers, times 10^s. */
 export function isExactNumeric(sourceType: string): boolean {
   const [, precision, scale] = /^numeric\((\d+),(\d+)\)$/.exec(sourceType) ?? [];
   const limits = { precision: Number(precision), scale: Number(scale) };
@@ -25,9 +25,9 @@ const entryForm = /^(.+) decimal\((\d{1,3}),(\d{1,3})\)$/s;
 
 /** Reads `amount decimal(18,4)`; undefined if it is not written so. The digits may be too many. */
 function parseEntry(entry: unknown): DecimalColumn | undefined {
-  const found = typeof entry === 'string' ? entryForm.exec(entry) : null;
-  if (!found) return undefined;
-  const [, name = '', precision, scale] = found;
+  const parts = typeof entry === 'string' ? entryForm.exec(entry) : null;
+  if (!parts) return undefined;
+  const [, name = '', precision, scale] = parts;
   return { name, precision: Number(precision), scale: Number(scale) };
 }
 
@@ -42,7 +42,7 @@ export function readDecimalColumns(entries: unknown): readonly DecimalColumn[] |
   return columns.length > 0 ? (columns as readonly DecimalColumn[]) : null;
 }
 
-/** What is wrong with the entries of a config by themselves, for its owner. */
+/** Describes the faults of the entries of a config by themselves, for its owner. */
 export function checkDecimalEntries(entries: unknown, attr: string): readonly Problem[] {
   return describeBadEntries(Array.isArray(entries) ? entries : []).map((detail) => ({
     code: 'invalid_input',

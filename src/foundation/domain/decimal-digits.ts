@@ -36,7 +36,7 @@ export function writeWhole(target: DataView, at: number, value: number): number 
   return end;
 }
 
-/** How many digits a whole number below 2^31 has. */
+/** Counts the digits of a whole number below 2^31. */
 export function digitsOf(value: number): number {
   if (value < 100_000) {
     if (value < 100) return value < 10 ? 1 : 2;

@@ -334,7 +334,7 @@ export const errorCatalogue = {
 
 export type ErrorCode = keyof typeof errorCatalogue;
 
-/** Whether this build knows the code. */
+/** Says whether this build knows the code. */
 export function isErrorCode(text: string): text is ErrorCode {
   return Object.hasOwn(errorCatalogue, text);
 }

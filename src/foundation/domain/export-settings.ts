@@ -8,9 +8,9 @@ interface Setting {
   readonly default: number | string | null;
   /** Its name on the page. */
   readonly title: string;
-  /** What it does, for the API and the page. */
+  /** Describes it for the API and the page. */
   readonly description: string;
-  /** Whether it is for days and weeks only, which follow a time zone. */
+  /** True if it is for days and weeks only, which follow a time zone. */
   readonly isLocal?: true;
 }
 

@@ -31,7 +31,7 @@ export const fileNameVariables: readonly string[] = [
   ...['data_interval_start', 'data_interval_end'],
 ];
 
-/** What the names of an interval's objects are made of. */
+/** The names of an interval's objects are made of these. */
 export interface KeyNames {
   /** `<prefix>/<start>-<end>`: what all keys of the interval start with. */
   readonly stem: string;
@@ -63,7 +63,7 @@ function cut(template: string) {
   return { head: template.slice(0, at), tail };
 }
 
-/** What follows the stem in the name of a data file. @param part from 1; null: the interval's only file */
+/** Returns what follows the stem in the name of a data file. @param part from 1; null: the interval's only file */
 export function renderTail(tail: string, generation: number, part: number | null): string {
   return (
     tail
@@ -81,7 +81,7 @@ const boundText = String.raw`\d{8}T\d{6}Z|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`;
 
 const anyKey = new RegExp(`^((?:.*/)?[^/]*?(${boundText})[^/]*?(?:${boundText}))([^/]*)$`);
 
-/** What a key says of itself. */
+/** Facts that a key says of itself. */
 export interface KeyFacts {
   readonly stem: string;
   /** `2024-03-01T00:00:00Z`; it may be no date. */
@@ -175,7 +175,7 @@ const samples = [
   { generation: 23, part: 45 },
 ] as const;
 
-/** Whether what a name says can be read from it again: so different intervals and generations have different names. */
+/** Says whether what a name says can be read from it again: so different intervals and generations have different names. */
 function checkReadable(template: string): readonly string[] {
   const interval = { start: Date.UTC(2024, 2, 1), end: Date.UTC(2024, 2, 2) };
   const { stem, tail } = keyNames('', template, interval);

@@ -10,7 +10,7 @@ export interface EventFilters {
   readonly excludeEvents: readonly string[] | null;
 }
 
-/** How rows become files: the part of a config that all destinations share. */
+/** Settings of files: the part of a config that all destinations share. */
 export interface FileSettings extends EventFilters, FormatSettings {
   readonly format: string;
   readonly compression: string | null;
@@ -24,13 +24,13 @@ export interface FileSettings extends EventFilters, FormatSettings {
   readonly partitionBy: readonly string[];
   readonly writesManifest: boolean;
   readonly onRejected: OnRejected;
-  /** How long a table keeps a snapshot that a later one has replaced. */
+  /** The time that a table keeps a snapshot that a later one has replaced. */
   readonly snapshotRetentionDays: number;
 }
 
 export const usualRetentionDays = 7;
 
-/** What rows that are rejected do to a run: `warn` logs them, `fail` ends it before it commits. */
+/** The effect of rejected rows on a run: `warn` logs them, `fail` ends it before it commits. */
 export const rejectedChoices = ['warn', 'fail'] as const;
 
 export type OnRejected = (typeof rejectedChoices)[number];

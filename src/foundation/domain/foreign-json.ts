@@ -1,6 +1,16 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import {
+  CLOSE_LIST,
+  CLOSE_OBJECT,
+  COLON,
+  COMMA,
+  endOfString,
+  OPEN_LIST,
+  OPEN_OBJECT,
+  QUOTE,
+} from './json-bytes.ts';
 
-/** What may be made of a document that somebody else wrote. */
+/** Limits of a document that somebody else wrote. */
 export interface JsonBounds {
   /** Values, objects and lists, at any depth. */
   readonly values: number;
@@ -11,15 +21,6 @@ export interface JsonBounds {
 
 /** Bytes between two turns of the event loop: a few milliseconds of work. */
 const sliceBytes = 512 * 1024;
-
-const quote = 0x22;
-const comma = 0x2c;
-const colon = 0x3a;
-const openList = 0x5b;
-const backslash = 0x5c;
-const closeList = 0x5d;
-const openObject = 0x7b;
-const closeObject = 0x7d;
 
 /**
  * Reads JSON of any writer. Its bytes are counted, in slices, before a value is made of them: a few MiB can be millions
@@ -44,34 +45,23 @@ async function countValues(bytes: Buffer, bounds: JsonBounds): Promise<void> {
       await nextTurn();
     }
     const byte = bytes[at];
-    if (byte === quote) {
-      text = { start: at + 1, end: endOfText(bytes, at + 1) };
+    if (byte === QUOTE) {
+      text = { start: at + 1, end: endOfString(bytes, at) - 1 };
       at = text.end;
-    } else if (byte === colon) {
+    } else if (byte === COLON) {
       names.add(
         bytes.toString('latin1', text.start, Math.min(text.end, text.start + maxNameBytes)),
       );
       if (names.size > bounds.names) throw new RangeError('JSON has too many names');
-    } else if (byte === openList || byte === openObject) {
+    } else if (byte === OPEN_LIST || byte === OPEN_OBJECT) {
       values += 1;
       depth += 1;
       if (depth > bounds.depth) throw new RangeError('JSON is nested too deeply');
-    } else if (byte === closeList || byte === closeObject) depth -= 1;
-    else if (byte === comma) values += 1;
+    } else if (byte === CLOSE_LIST || byte === CLOSE_OBJECT) depth -= 1;
+    else if (byte === COMMA) values += 1;
     if (values > bounds.values) throw new RangeError('JSON has too many values');
   }
 }
 
 /** Longer names that begin alike count as one; a document has room for few of them. */
 const maxNameBytes = 256;
-
-/** The position of the quote that ends a text. */
-function endOfText(bytes: Buffer, start: number): number {
-  for (let end = bytes.indexOf(quote, start); end >= 0; end = bytes.indexOf(quote, end + 1)) {
-    let backslashes = 0;
-    while (end - backslashes > start && bytes[end - 1 - backslashes] === backslash)
-      backslashes += 1;
-    if (backslashes % 2 === 0) return end;
-  }
-  return bytes.length;
-}

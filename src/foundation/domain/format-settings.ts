@@ -12,23 +12,23 @@ export interface FormatSettings {
   /** Columns of numeric that Parquet writes as DECIMAL by choice; null: none. */
   readonly decimalColumns: readonly DecimalColumn[] | null;
   readonly infinity: InfinityChoice;
-  /** How CSV has arrays and composites: as JSON, or as PostgreSQL prints them, so that COPY reads them. */
+  /** The form of arrays and composites in CSV: JSON, or as PostgreSQL prints them, so that COPY reads them. */
   readonly csvArrays: 'json' | 'postgres';
-  /** What separates the cells of a CSV. */
+  /** The separator of the cells of a CSV. */
   readonly csvDelimiter: CsvDelimiter;
-  /** How CSV has a null; `empty` is a cell of no characters, without quotes. */
+  /** The form of a null in CSV; `empty` is a cell of no characters, without quotes. */
   readonly csvNull: CsvNull;
-  /** Whether a CSV begins with a byte order mark. */
+  /** True if a CSV begins with a byte order mark. */
   readonly csvBom: boolean;
-  /** Whether a CSV begins with a line of the column names. */
+  /** True if a CSV begins with a line of the column names. */
   readonly csvHeader: boolean;
-  /** What Parquet may use: all encodings of today's readers, or those that every reader knows. */
+  /** The encodings that Parquet may use: all of today's readers, or those that every reader knows. */
   readonly parquetEncodings: ParquetEncodings;
-  /** How Parquet has a time of day: as its type TIME, or as text. */
+  /** The form of a time of day in Parquet: its type TIME, or as text. */
   readonly timeAs: TimeAs;
-  /** What the JSON value null of a json column becomes: the text `null`, or a null of the column. */
+  /** The form of the JSON value null of a json column: the text `null`, or a null of the column. */
   readonly jsonNull: 'keep' | 'null';
-  /** Whether halves of surrogate pairs in json values become U+FFFD. */
+  /** True if halves of surrogate pairs in json values become U+FFFD. */
   readonly replaceInvalidUnicode: boolean;
   /** The format of the table that the files make; its columns have ids in the files. Null: none. */
   readonly tableFormat: TableFormat | null;
@@ -55,7 +55,7 @@ export const tableFormats = ['iceberg'] as const;
 export type TableFormat = (typeof tableFormats)[number];
 
 /**
- * What becomes of the infinite dates and timestamps of PostgreSQL. `reject`: as the format can, so Parquet
+ * The fate of the infinite dates and timestamps of PostgreSQL. `reject`: as the format can, so Parquet
  * rejects the row and text formats write the word. `null`: null. `limit`: the first or last moment of the
  * years 1 to 9999, which every reader can hold.
  */
@@ -63,7 +63,7 @@ export const infinityChoices = ['reject', 'null', 'limit'] as const;
 
 export type InfinityChoice = (typeof infinityChoices)[number];
 
-/** What a config has that says nothing, and a recipe, which says only what differs. */
+/** The values of a config that says nothing, and a recipe, which says only what differs. */
 const usual: FormatSettings = {
   csvFormulaGuard: false,
   decimalColumns: null,

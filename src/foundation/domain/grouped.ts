@@ -41,7 +41,7 @@ export class Grouped<Item, Result> {
     });
   }
 
-  /** What one answer has woken asks in the same turn. */
+  /** Callers that one answer has woken ask in the same turn. */
   #sendSoon(): void {
     if (this.#isDue) return;
     this.#isDue = true;

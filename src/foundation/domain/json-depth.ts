@@ -1,22 +1,23 @@
+import {
+  BACKSLASH,
+  CLOSE_LIST,
+  CLOSE_OBJECT,
+  OPEN_LIST,
+  OPEN_OBJECT,
+  QUOTE,
+} from './json-bytes.ts';
 /**
  * Levels of lists and objects that a JSON value of a row may have, here and in what clients get. Far fewer than PostgreSQL takes,
  * and fewer than any reader of ours needs a stack for.
  */
 export const maxJsonLevels = 1_000;
 
-const quote = 0x22;
-const openList = 0x5b;
-const backslash = 0x5c;
-const closeList = 0x5d;
-const openObject = 0x7b;
-const closeObject = 0x7d;
-
 /** A quick look: a value with few brackets, as nearly all have, is not deep. */
 export function mayBeTooDeep(json: Uint8Array): boolean {
   // Each level has two brackets.
   if (json.length <= 2 * maxJsonLevels) return false;
   let brackets = 0;
-  for (const open of [openList, openObject]) {
+  for (const open of [OPEN_LIST, OPEN_OBJECT]) {
     for (let at = json.indexOf(open); at >= 0; at = json.indexOf(open, at + 1)) {
       brackets += 1;
       if (brackets > maxJsonLevels) return true;
@@ -40,13 +41,13 @@ export class JsonLevels {
       const byte = piece[at];
       if (isInText) {
         if (isEscaped) isEscaped = false;
-        else if (byte === backslash) isEscaped = true;
-        else if (byte === quote) isInText = false;
-      } else if (byte === quote) isInText = true;
-      else if (byte === openList || byte === openObject) {
+        else if (byte === BACKSLASH) isEscaped = true;
+        else if (byte === QUOTE) isInText = false;
+      } else if (byte === QUOTE) isInText = true;
+      else if (byte === OPEN_LIST || byte === OPEN_OBJECT) {
         levels += 1;
         if (levels > maxJsonLevels) return true;
-      } else if (byte === closeList || byte === closeObject) levels -= 1;
+      } else if (byte === CLOSE_LIST || byte === CLOSE_OBJECT) levels -= 1;
     }
     this.#levels = levels;
     this.#isInText = isInText;

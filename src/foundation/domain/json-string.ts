@@ -1,8 +1,6 @@
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
-const SPACE = 0x20;
+import { BACKSLASH, QUOTE, SPACE } from './json-bytes.ts';
 
-/** How a byte is written in a JSON string; null: unchanged. Everything else is plain UTF-8. */
+/** The form of a byte in a JSON string; null: unchanged. Everything else is plain UTF-8. */
 const escapes: readonly (Buffer | null)[] = Array.from({ length: 256 }, (_, byte) => {
   const plain = byte >= SPACE && byte !== QUOTE && byte !== BACKSLASH;
   return plain ? null : Buffer.from(JSON.stringify(String.fromCharCode(byte)).slice(1, -1));
@@ -11,7 +9,7 @@ const escapes: readonly (Buffer | null)[] = Array.from({ length: 256 }, (_, byte
 /** By byte: 1 if it is not written as it is. */
 export const isEscapedByte = Uint8Array.from(escapes, (escaped) => (escaped === null ? 0 : 1));
 
-/** How a byte is written for which `isEscapedByte` is 1. */
+/** Returns the form of a byte for which `isEscapedByte` is 1. */
 export function escapeOf(byte: number): Buffer {
   return escapes[byte] as Buffer;
 }
@@ -40,8 +38,8 @@ const escapedIn = (word: number): number =>
 export function skipPlainBytes(view: DataView, from: number, end: number): number {
   let at = from;
   for (; at + 8 <= end; at += 8) {
-    const found = escapedIn(view.getInt32(at, true)) | escapedIn(view.getInt32(at + 4, true));
-    if ((found & HIGH_BITS) !== 0) break;
+    const marks = escapedIn(view.getInt32(at, true)) | escapedIn(view.getInt32(at + 4, true));
+    if ((marks & HIGH_BITS) !== 0) break;
   }
   return at;
 }

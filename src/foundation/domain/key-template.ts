@@ -6,7 +6,7 @@ import { toTimestamp } from './time.ts';
  * end, `{start:year}` and so on from its start; all in UTC. There is no way to write a literal brace.
  */
 
-/** What a template is filled with. */
+/** A template is filled with these. */
 export interface KeyValues {
   readonly interval: DataInterval;
   /** The model's name in the exported file's path. */
@@ -37,7 +37,7 @@ interface Variable {
   readonly render: (values: KeyValues) => string;
   /** The maximum length of its rendered text, in bytes. */
   readonly bytes: number;
-  /** Whether it is the same for all intervals of an export. */
+  /** True if it is the same for all intervals of an export. */
   readonly isConstant?: true;
 }
 
@@ -90,7 +90,7 @@ export function checkKeyTemplate(template: string, maxBytes = maxPrefixBytes): r
   return [...problems, ...checkPath(shape, longest, maxBytes)];
 }
 
-/** What other programs fill in or take away, and Sluice does not. */
+/** Other programs fill these in or take them away. Sluice does not. */
 const foreignForms: readonly (readonly [form: RegExp, says: string])[] = [
   [/^\w+:\/\//, 'is taken for a folder, because a prefix begins within the bucket'],
   [/%-?[A-Za-z]/, 'is not filled in'],
@@ -98,7 +98,7 @@ const foreignForms: readonly (readonly [form: RegExp, says: string])[] = [
   [/\b(?:yyyy|YYYY)\b/, 'is not filled in'],
 ];
 
-/** What of a valid template looks as if another program had to fill it in, for the owner: silently, all intervals would share a folder. */
+/** Finds what looks in a valid template as if another program had to fill it in, for the owner: silently, all intervals would share a folder. */
 export function describeForeignForms(template: string): readonly string[] {
   const texts = foreignForms.flatMap(([form, says]) => {
     const [text] = form.exec(template) ?? [];

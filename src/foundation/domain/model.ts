@@ -1,4 +1,4 @@
-/** What can be exported: a relation, how its rows belong to a tenant and an interval, its columns. */
+/** A relation that can be exported, how its rows belong to a tenant and an interval, its columns. */
 
 export interface ModelColumn {
   /** The name in queries and files. Without an expression also the relation's column. */
@@ -7,12 +7,12 @@ export interface ModelColumn {
   readonly expression: string | null;
   /** PostgreSQL's name of the type: `text`, `timestamp with time zone`. */
   readonly sourceType: string;
-  /** Whether `column.key` reaches into its JSON. */
+  /** True if `column.key` reaches into its JSON. */
   readonly json: boolean;
 }
 
 export interface Model {
-  /** What a query names in FROM. */
+  /** A query names it in FROM. */
   readonly name: string;
   readonly relation: { readonly schema: string; readonly name: string };
   readonly tenantColumn: string;
@@ -27,7 +27,7 @@ export interface Model {
    * rows is refused.
    */
   readonly rowSecurity?: 'filtered' | null;
-  /** What happens if a column has another type in the database than here; default `fail`. */
+  /** Says what happens if a column has another type in the database than here; default `fail`. */
   readonly onSchemaChange?: 'fail' | 'follow' | 'widen';
   /** In the order of `SELECT *`. Nothing else of the relation can be read. */
   readonly columns: readonly ModelColumn[];

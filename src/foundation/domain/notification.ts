@@ -33,7 +33,7 @@ export const deliveryStatuses = [
 ] as const;
 export type DeliveryStatus = (typeof deliveryStatuses)[number];
 
-/** How a target is reached. */
+/** The channel of a target. */
 export const targetKinds = ['webhook', 'email'] as const;
 export type TargetKind = (typeof targetKinds)[number];
 
@@ -41,7 +41,7 @@ export type TargetKind = (typeof targetKinds)[number];
 export const webhookFormats = ['json', 'slack', 'teams', 'discord', 'pagerduty'] as const;
 export type WebhookFormat = (typeof webhookFormats)[number];
 
-/** What happened, as it was recorded. `facts` has the shape that docs/notifications.md describes. */
+/** An event as it was recorded. `facts` has the shape that docs/notifications.md describes. */
 export interface Notification {
   /** It is the same for each attempt and each target: a receiver drops what it has seen. */
   readonly eventId: string;
@@ -80,11 +80,11 @@ export interface NotificationOutcome {
 
 /** Sends notifications out of this installation. The composition root provides it. */
 export interface NotificationSender {
-  /** Whether this installation can send e-mail. */
+  /** True if this installation can send e-mail. */
   readonly canEmail: boolean;
-  /** Whether the operator lists the address, or its domain. */
+  /** Says whether the operator lists the address, or its domain. */
   mayMail(address: string): boolean;
-  /** Whether the operator allows http:// to this host. */
+  /** Says whether the operator allows http:// to this host. */
   allowsPlainHttp(url: URL): boolean;
   /** One attempt, limited in time. Never throws. */
   send(order: NotificationOrder): Promise<NotificationOutcome>;

@@ -63,7 +63,7 @@ export function manifestKey({ stem }: Pick<KeyNames, 'stem'>): string {
   return `${stem}${manifestEnd}`;
 }
 
-/** What the keys of a manifest's interval start with. */
+/** The keys of a manifest's interval start with this. */
 export function stemOf(manifestKey: string): string {
   return manifestKey.slice(0, -manifestEnd.length);
 }
@@ -80,13 +80,13 @@ export function isMarkerKey(key: string): boolean {
   return key.slice(key.lastIndexOf('/') + 1).startsWith(markerPrefix);
 }
 
-/** What the removal of replaced files needs: a manifest that the export has left gets a tombstone before its files go. */
+/** The removal of replaced files needs these: a manifest that the export has left gets a tombstone before its files go. */
 export const rightsToRemove = 's3:GetObject, s3:PutObject and s3:DeleteObject';
 
 /** Far above what any interval reaches, and far below what our tables can hold. */
 const maxGeneration = 1_000_000_000;
 
-/** Whether a run may write the generation after it. A bucket may name any number. */
+/** Says whether a run may write the generation after it. A bucket may name any number. */
 export function mayFollow(generation: number): boolean {
   return Number.isSafeInteger(generation) && generation >= 0 && generation < maxGeneration;
 }

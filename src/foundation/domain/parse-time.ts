@@ -5,7 +5,7 @@ const iso =
 
 export interface ParsedTime {
   readonly timestamp: Timestamp;
-  /** Whether the text contains its offset from UTC. */
+  /** True if the text contains its offset from UTC. */
   readonly hasOffset: boolean;
 }
 

@@ -20,7 +20,7 @@ export interface PartitionField {
   readonly column: string;
   /** Null: the value of the column itself. */
   readonly part: DatePart | null;
-  /** What is in front of the `=`: the column, or the date part. */
+  /** The name in front of the `=`: the column, or the date part. */
   readonly name: string;
 }
 
@@ -36,7 +36,7 @@ export function readPartitionField(entry: string): PartitionField {
   return part ? { column, part, name: part } : { column: entry, part: null, name: entry };
 }
 
-/** What is wrong with the entries by themselves, as sentences for their owner. */
+/** Describes the faults of the entries by themselves, as sentences for their owner. */
 export function checkPartitionEntries(entries: readonly string[]): readonly string[] {
   const names = new Set<string>();
   return entries.flatMap((entry) => {
@@ -77,8 +77,8 @@ export function findPartitionFault(
 ): string | null {
   const names = columns.map(({ name }) => name);
   const faults = entries.map(readPartitionField).flatMap(({ column, part, name }) => {
-    const found = columns.find((each) => each.name === column);
-    if (!found) {
+    const match = columns.find((each) => each.name === column);
+    if (!match) {
       const nearest = nearestName(column, names, 3);
       return [
         `the rows have no column ${column}${nearest === null ? '' : ` (did you mean ${nearest}?)`}`,
@@ -95,9 +95,9 @@ export function findPartitionFault(
             `the rows have a column ${twin}, and readers would take the folders ${name}= for it. Rename the column in dsl_query`,
           ];
     if (part === null) return isTaken;
-    if (part === 'hour' && isDate(found)) return [`${column} is a date, which has no hour`];
-    if (!isDate(found) && !isTime(found)) {
-      return [`${column} is ${found.sourceType}, and only a date or a timestamp has a ${part}`];
+    if (part === 'hour' && isDate(match)) return [`${column} is a date, which has no hour`];
+    if (!isDate(match) && !isTime(match)) {
+      return [`${column} is ${match.sourceType}, and only a date or a timestamp has a ${part}`];
     }
     return isTaken;
   });

@@ -1,4 +1,4 @@
-/** What `work` gives, or `late` if that takes longer. The work goes on. */
+/** Returns the result of `work`, or `late` if that takes longer. The work goes on. */
 export async function within<T, Late>(ms: number, work: Promise<T>, late: Late): Promise<T | Late> {
   let timer: NodeJS.Timeout | undefined;
   const over = new Promise<Late>((resolve) => {

@@ -46,9 +46,9 @@ export function checkPluginConfig(
   schema: readonly PluginField[],
   config: Readonly<Record<string, unknown>>,
 ): Problem[] {
-  const known = new Set(schema.map(({ key }) => key));
+  const keys = new Set(schema.map(({ key }) => key));
   const unknown = Object.keys(config)
-    .filter((key) => !known.has(key))
+    .filter((key) => !keys.has(key))
     .map((key) => fault(key, 'invalid_input', 'The plugin has no such setting. Remove it.'));
   return [...schema.flatMap((field) => checkField(field, config[field.key])), ...unknown];
 }

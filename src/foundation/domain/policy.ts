@@ -20,7 +20,7 @@ export interface Policy {
   /** Consecutive Failed runs after which a warning is logged, and after which the export is paused. */
   readonly warnAfterFailures: number;
   readonly pauseAfterFailures: number;
-  /** How far back to re-check completed intervals for late rows; 0: unsettled ones only. */
+  /** The age up to which to re-check completed intervals for late rows; 0: unsettled ones only. */
   readonly lateLookbackHours: number;
   readonly logRetentionDays: number;
   readonly retentionDays: number;

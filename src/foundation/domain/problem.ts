@@ -25,7 +25,7 @@ export const problemCodes = [
 
 export type ProblemCode = (typeof problemCodes)[number];
 
-/** What is wrong with a request or with one of its fields. */
+/** A fault of a request or of one of its fields. */
 export interface Problem {
   readonly code: ProblemCode;
   readonly detail: string;
@@ -65,7 +65,7 @@ export const notFound = (): Refusal =>
   new Refusal({ code: 'not_found', detail: 'Not found.', attr: null });
 
 /**
- * What each action returns, in their order.
+ * Returns the results of the actions, in their order.
  *
  * @throws Refusal with the problems of all actions that are refused
  */

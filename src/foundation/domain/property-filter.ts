@@ -1,4 +1,4 @@
-/** What a filter compares with; null for operators that need no value. */
+/** The value that a filter compares with; null for operators that need no value. */
 export type FilterValue = string | number | boolean | null;
 
 /** A condition on a property, as clients of PostHog's batch exports write it. */

@@ -8,7 +8,7 @@ export interface PinnedStep {
   readonly source?: string;
 }
 
-/** How many steps of a chain have an organization's own plugin. */
+/** Counts the steps of a chain that have an organization's own plugin. */
 export function ownStepsOf(chain: readonly PinnedStep[]): number {
   return chain.filter(({ source }) => source !== undefined).length;
 }
@@ -41,7 +41,7 @@ export interface Recipe extends Partial<FormatSettings> {
   readonly maxFileBytes?: number | null;
 }
 
-/** What became of the rows in one step of a run's chain. */
+/** The counts of the rows in one step of a run's chain. */
 export interface StepCount {
   readonly config: number;
   readonly in: number;

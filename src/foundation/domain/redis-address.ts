@@ -26,7 +26,7 @@ const form =
 const hostForm = /^(?:\[(?<six>[0-9a-f:.]+)\]|(?<name>[^:[\]\s]+))(?::(?<port>\d{1,5}))?$/i;
 const ports = { cluster: 6379, sentinel: 26_379 } as const;
 
-/** What an address may look like, for messages and documentation. */
+/** The forms of an address, for messages and documentation. */
 export const redisAddressForms =
   'redis:// or rediss:// with one host, or with several for a cluster; redis+cluster://; redis+sentinel://host:port,…/master';
 

@@ -1,6 +1,6 @@
 import { type ErrorCode, errorCatalogue, type SluiceError } from './errors.ts';
 
-/** How often and when a failed attempt is retried. */
+/** Rules for retrying a failed attempt. */
 export interface RetryPolicy {
   /** Attempts in all, the first included. */
   readonly maxAttempts: number;
@@ -22,11 +22,11 @@ export type RetryDecision =
   | { readonly outcome: 'failed' }
   | { readonly outcome: 'exhausted' };
 
-/** What makes a permanent error doubtful. */
+/** Facts that make a permanent error doubtful. */
 export interface FailureHistory {
   /** The code that the attempt before ended with; null if there was none. */
   readonly before: ErrorCode | null;
-  /** Whether this destination has taken an interval of the export. */
+  /** True if this destination has taken an interval of the export. */
   readonly workedBefore: boolean;
 }
 

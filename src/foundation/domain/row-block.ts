@@ -4,7 +4,7 @@
  */
 
 /**
- * How a field's bytes are laid out (PostgreSQL's binary send format, big-endian):
+ * The layout of a field's bytes (PostgreSQL's binary send format, big-endian):
  * bool 1 byte; int2/int4/int8, float4/float8; text UTF-8; uuid 16 bytes; json UTF-8; jsonb one
  * version byte (1) then UTF-8; date int32 days since 2000-01-01; timestamp and timestamptz int64
  * microseconds since 2000-01-01 (min/max int64 = -infinity/infinity); bytea raw.

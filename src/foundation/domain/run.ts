@@ -3,7 +3,7 @@
 /** Make its interval anew, add late rows to its files, or remove a person's rows from them. */
 export const runPurposes = ['whole', 'supplement', 'erase'] as const;
 
-/** What a run does. */
+/** The purposes of runs. */
 export type RunPurpose = (typeof runPurposes)[number];
 
 export const runStatuses = [
@@ -17,7 +17,7 @@ export const runStatuses = [
 
 export type RunStatus = (typeof runStatuses)[number];
 
-/** What a list of runs can be narrowed to. `Retrying` is no status: the run has not ended, and an attempt has failed. */
+/** Filters of a list of runs. `Retrying` is no status: the run has not ended, and an attempt has failed. */
 export const runFilters = [...runStatuses, 'Retrying'] as const;
 export type RunFilter = (typeof runFilters)[number];
 

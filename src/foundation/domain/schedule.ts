@@ -10,7 +10,7 @@ export interface CadenceEra {
 /** The cadences of one export over all time, oldest first, `since` rising. Plain JSON. */
 export type CadenceHistory = readonly [CadenceEra, ...CadenceEra[]];
 
-/** Whether ticks run. Applies to ticks strictly after `since`. */
+/** Says whether ticks run. Applies to ticks strictly after `since`. */
 export interface Gate {
   readonly since: Instant;
   /** When the pause began; null if not paused. Two pauses without a tick between them differ. */

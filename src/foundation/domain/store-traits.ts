@@ -1,13 +1,13 @@
 /**
- * What a probe found that a destination's store supports. A store that accepts a condition may
+ * The probed abilities of a destination's store. A store that accepts a condition may
  * still ignore it, or refuse one that is true.
  */
 export interface StoreTraits {
   /** A put with If-None-Match creates an object and never replaces one. */
   readonly ifNoneMatch: boolean;
-  /** How to write an ETag in the If-Match of a put; `none`: no form protects the object. */
+  /** The form of an ETag in the If-Match of a put; `none`: no form protects the object. */
   readonly ifMatch: 'quoted' | 'unquoted' | 'none';
-  /** Whether the completion of an upload takes the same condition. */
+  /** True if the completion of an upload takes the same condition. */
   readonly completeIfNoneMatch: boolean;
   readonly completeIfMatch: boolean;
   /** The store checks a CRC32 of each part. */
@@ -15,11 +15,11 @@ export interface StoreTraits {
   readonly parts: PartTraits;
 }
 
-/** What the store demands of the parts of an upload, as its refusals said. No probe finds it. */
+/** The store's demands on the parts of an upload, as its refusals said. No probe finds it. */
 export interface PartTraits {
   /** All parts but the last must have one size. */
   readonly equal: boolean;
-  /** How many parts an upload may have; null: as many as the installation allows. */
+  /** The number of parts that an upload may have; null: as many as the installation allows. */
   readonly most: number | null;
   /** The size that the largest file so far needs; null: the installation's. */
   readonly bytes: number | null;
@@ -34,18 +34,18 @@ export function readTraits(kept: Partial<StoreTraits> | null): StoreTraits | nul
   return isWhole ? { ...(kept as StoreTraits), parts: kept.parts ?? usualParts } : null;
 }
 
-/** Whether the store refuses the manifest of a worker that lost its run, once a later one is current. */
+/** Says whether the store refuses the manifest of a worker that lost its run, once a later one is current. */
 export function fencesManifests({ ifNoneMatch, ifMatch }: StoreTraits): boolean {
   return ifNoneMatch && ifMatch !== 'none';
 }
 
-/** How long the result of a probe is used: the store may be upgraded. */
+/** The time that the result of a probe is used: the store may be upgraded. */
 export const traitsValidDays = 7;
 
-/** What a probe finds. */
+/** The result of a probe. */
 type Trait = Exclude<keyof StoreTraits, 'parts'>;
 
-/** What is weaker without each trait. */
+/** The weakness without each trait. */
 const lacks: Readonly<Record<Trait, string>> = {
   ifNoneMatch:
     'The store does not support conditional writes (If-None-Match): only the lease prevents two workers from writing the first run of an interval.',

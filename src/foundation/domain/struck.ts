@@ -19,7 +19,7 @@ const foreignFields: ReadonlyMap<string, string> = new Map([
   ],
 ]);
 
-/** What to do about a field of a request that is no longer there, or never was; undefined if nothing is known of it. */
+/** The remedy for a field of a request that is no longer there, or never was; undefined if nothing is known of it. */
 export function remedyOfStruck(name: string): string | undefined {
   const instead = struckFields.get(name);
   return instead ? `Sluice no longer has it. Remove it. ${instead}` : foreignFields.get(name);

@@ -15,7 +15,7 @@ export interface ModelTenant {
 }
 
 /**
- * What PostgreSQL takes for the same value has the same identity, whether the tenant column is text, uuid or an integer: two
+ * Keys that PostgreSQL takes for the same value have the same identity, whether the tenant column is text, uuid or an integer: two
  * projects never share rows.
  */
 export function tenantIdentityOf(tenantKey: string): string {
@@ -29,7 +29,7 @@ export function tenantIdentityOf(tenantKey: string): string {
   return String(sign === '-' ? -value : value);
 }
 
-/** What is wrong with a tenant key. */
+/** Describes the fault of a tenant key. */
 export function checkTenantKey(tenantKey: string): Problem[] {
   const refuse = (code: Problem['code'], detail: string): Problem[] => [
     { code, detail, attr: 'tenant_key' },

@@ -1,5 +1,5 @@
 /**
- * What a verification has found of an export. `broken`: a promise does not hold. `unread`: its files or its source could not be
+ * The result of an export's verification. `broken`: a promise does not hold. `unread`: its files or its source could not be
  * read to the end. `incomplete`: requested intervals have no data. `nothing_yet`: no interval has been exported, so nothing is proven.
  * `proven`: the files contain each source row exactly once.
  */

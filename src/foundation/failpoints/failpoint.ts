@@ -18,7 +18,7 @@ export const failpointNames = [
 
 export type FailpointName = (typeof failpointNames)[number];
 
-/** What a test does at a step: nothing, or an error, a wait, or the end of the process. */
+/** A test's act at a step: nothing, or an error, a wait, or the end of the process. */
 type Actions = (name: FailpointName) => Promise<void>;
 
 let armed: Actions | null = null;

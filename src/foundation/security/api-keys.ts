@@ -38,7 +38,7 @@ export function mintApiKey(): string {
 }
 
 /**
- * Whether `text` could be a key of ours. Rejects typing errors and guesses before the database is asked.
+ * Says whether `text` could be a key of ours. Rejects typing errors and guesses before the database is asked.
  */
 export function isWellFormedApiKey(text: string): boolean {
   const [, secret, checksum] = shape.exec(text) ?? [];

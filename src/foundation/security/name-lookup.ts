@@ -55,20 +55,20 @@ interface Kept {
 export function createNameLookup(options: NameLookupOptions = {}): NameLookup {
   const { patienceMs = 5_000, hostsFile = '/etc/hosts', servers } = options;
   const hosts = new HostsFile(hostsFile);
-  const kept = new Map<string, Kept>();
+  const answers = new Map<string, Kept>();
   const pending = new Map<string, Promise<Answer>>();
   const turns = new Turns();
 
-  const known = (name: string): Answer | null => {
-    const found = kept.get(name);
-    return found && found.until > performance.now() ? found.answer : null;
+  const cached = (name: string): Answer | null => {
+    const entry = answers.get(name);
+    return entry && entry.until > performance.now() ? entry.answer : null;
   };
   const keep = (name: string, { ttlMs, ...answer }: Answer & { ttlMs: number }): Answer => {
-    kept.delete(name);
-    kept.set(name, { answer, until: performance.now() + ttlMs });
-    for (const oldest of kept.keys()) {
-      if (kept.size <= maxNames) break;
-      kept.delete(oldest);
+    answers.delete(name);
+    answers.set(name, { answer, until: performance.now() + ttlMs });
+    for (const oldest of answers.keys()) {
+      if (answers.size <= maxNames) break;
+      answers.delete(oldest);
     }
     return answer;
   };
@@ -87,7 +87,7 @@ export function createNameLookup(options: NameLookupOptions = {}): NameLookup {
       const local = hosts.find(name);
       if (local !== null) return local;
       // Looked at again after the wait. Only running queries are shared among tenants.
-      const answer = known(name) ?? (await turns.take(tenant, () => known(name) ?? ask(name)));
+      const answer = cached(name) ?? (await turns.take(tenant, () => cached(name) ?? ask(name)));
       if ('error' in answer) throw answer.error;
       return answer.addresses;
     },
@@ -181,8 +181,8 @@ class HostsFile {
   /** @returns null if the name is to be asked for in the DNS */
   find(name: string): readonly LookupAddress[] | null {
     this.#read();
-    const found = this.#names.get(name);
-    if (found) return found;
+    const addresses = this.#names.get(name);
+    if (addresses) return addresses;
     // RFC 6761: never in the DNS.
     const isLocal = name === 'localhost' || name.endsWith('.localhost');
     return isLocal ? [{ address: '127.0.0.1', family: 4 }] : null;

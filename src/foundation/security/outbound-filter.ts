@@ -24,7 +24,7 @@ export interface OutboundAgents {
   readonly httpsAgent: HttpsAgent;
 }
 
-/** How a name is resolved, as `dns.lookup` does it. */
+/** Resolves a name as `dns.lookup` does. */
 export type Lookup = (
   hostname: string,
   options: LookupOptions,
@@ -74,7 +74,7 @@ export function createOutboundAgents(
 const endpointSet = (endpoints: readonly string[]): ReadonlySet<string> =>
   new Set(endpoints.map((endpoint) => endpoint.trim().toLowerCase()));
 
-/** Whether the operator names the host of a URL in `allowedPrivateEndpoints`. */
+/** Says whether the operator names the host of a URL in `allowedPrivateEndpoints`. */
 export function allowsEndpoint(allowedPrivateEndpoints: readonly string[], url: URL): boolean {
   const port = url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : Number(url.port);
   const host = url.hostname.replace(/^\[|\]$/g, '');
@@ -91,11 +91,11 @@ function lookupOf(names: NameLookup, tenant: string): Lookup {
   return (hostname, options, callback) => {
     const answer = (found: readonly LookupAddress[]): void => {
       const { family } = options;
-      const wanted = found.filter((each) => !family || each.family === family);
-      const [first] = wanted;
+      const addresses = found.filter((each) => !family || each.family === family);
+      const [first] = addresses;
       if (first === undefined) {
         callback(Object.assign(new Error(`ENOTFOUND: ${hostname}`), { code: 'ENOTFOUND' }), '');
-      } else if (options.all) callback(null, wanted);
+      } else if (options.all) callback(null, addresses);
       else callback(null, first.address, first.family);
     };
     names.resolve(hostname, tenant).then(answer, (error) => callback(error, ''));

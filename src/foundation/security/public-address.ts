@@ -43,7 +43,7 @@ const forbidden4 = blockList(forbiddenIpv4, 'ipv4');
 const forbidden6 = blockList(forbiddenIpv6, 'ipv6');
 const given6 = blockList(['2000::/3'], 'ipv6');
 
-/** Whether a literal address is on the public internet; false for anything that is not an address. */
+/** Says whether a literal address is on the public internet; false for anything that is not an address. */
 export function isPublicAddress(address: string): boolean {
   switch (isIP(address)) {
     case 4:

@@ -15,7 +15,7 @@ export type Scope = (typeof scopes)[number] | OperatorScope;
 export const isOperatorScope = (scope: string): scope is OperatorScope =>
   operatorScopes.some((known) => known === scope);
 
-/** Whether a key with the scopes `granted` may do what needs `needed`. */
+/** Says whether a key with the scopes `granted` may do what needs `needed`. */
 export function allows(granted: readonly string[], needed: Scope): boolean {
   if (granted.includes('*') || granted.includes(needed)) return true;
   return needed.endsWith(':read') && granted.includes(needed.replace(/:read$/, ':write'));

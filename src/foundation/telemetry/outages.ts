@@ -7,7 +7,7 @@ export interface Dependency {
   readonly name: 'postgres' | 'redis';
   /** Its setting: `REDIS_URL`. */
   readonly setting: string;
-  /** What happens meanwhile, as a sentence. */
+  /** A sentence that says what happens meanwhile. */
   readonly effect: string;
   /** Rejects if it is unreachable. */
   readonly probe: () => Promise<unknown>;
@@ -80,17 +80,17 @@ export class Outages {
     });
   }
 
-  /** Whether each dependency answers now. It logs what changed. */
+  /** Says whether each dependency answers now. It logs what changed. */
   async look(): Promise<ReadonlyMap<Dependency['name'], boolean>> {
-    const found = await Promise.all(
+    const states = await Promise.all(
       this.#dependencies.map(async (each) => [each.name, await this.#check(each)] as const),
     );
-    if (found.some(([, isUp]) => !isUp)) {
+    if (states.some(([, isUp]) => !isUp)) {
       this.#probing ??= this.#probe().finally(() => {
         this.#probing = null;
       });
     }
-    return new Map(found);
+    return new Map(states);
   }
 
   close(): void {
@@ -102,8 +102,8 @@ export class Outages {
   async #probe(): Promise<void> {
     let answers = 0;
     while (!this.#closed) {
-      const found = await Promise.all(this.#dependencies.map((each) => this.#check(each)));
-      const isUp = found.every((up) => up);
+      const states = await Promise.all(this.#dependencies.map((each) => this.#check(each)));
+      const isUp = states.every((up) => up);
       answers = isUp ? answers + 1 : 0;
       if (!isUp || answers === answersNeeded) this.#release(isUp);
       if (answers === answersNeeded) return;
@@ -198,7 +198,7 @@ const messages =
   /^(Connection terminated|Connection is closed|timeout exceeded when trying to connect|Stream isn't writeable|Client has encountered a connection error|All sentinels are unreachable|Failed to refresh slots cache|Reached the max retries per request|Command timed out|None of startup nodes is available)/;
 
 /**
- * Whether an error says that a connection could not be made or is broken. Errors of our catalogue say more: they are of a place,
+ * Says whether an error says that a connection could not be made or is broken. Errors of our catalogue say more: they are of a place,
  * except the one of our own database.
  */
 export function isBrokenConnection(error: unknown): boolean {

@@ -43,7 +43,7 @@ export interface RunMark {
   readonly era: string;
 }
 
-/** What a store says about an object, without its bytes. */
+/** A store's facts about an object, without its bytes. */
 export interface FileFacts {
   readonly bytes: number;
   readonly etag: string | null;
@@ -139,9 +139,9 @@ export const allTraits: StoreTraits = {
 export interface CheckStep {
   readonly step: string;
   readonly passed: boolean;
-  /** What went wrong and what to do; null if the step passed. */
+  /** The fault and the remedy; null if the step passed. */
   readonly error: string | null;
-  /** What is weaker than it could be, though runs work; null if nothing is. */
+  /** A weakness with which runs work; null if nothing is. */
   readonly warning: string | null;
 }
 
@@ -150,7 +150,7 @@ export type ManifestTag = string | null;
 
 /** The lease of the run on whose behalf an object is put, as this process knows it. */
 export interface PutLease {
-  /** Whether it lasts by each clock of this process. Sends nothing, so it can be the last thing before a put. */
+  /** Says whether it lasts by each clock of this process. Sends nothing, so it can be the last thing before a put. */
   holds(): boolean;
   /**
    * Asks our database, and extends it, if little of it is left.
@@ -189,7 +189,7 @@ export interface Destination {
    */
   readonly holds?: (bytes: number) => void;
   /**
-   * What the store was found to support; null before the first probe. Each probe replaces it, including
+   * The probed abilities of the store; null before the first probe. Each probe replaces it, including
    * one that the destination starts itself because the store behaved differently.
    */
   readonly traits: StoreTraits | null;
@@ -280,7 +280,7 @@ export interface OwnedRequest {
 export interface DestinationOwner {
   /** Made per project. A role's trust policy names it, so that no other project can use the role. */
   readonly externalId: string;
-  /** How long ago the export was changed; default: just now. */
+  /** The time since the export was changed; default: just now. */
   readonly changedForMs?: number;
 }
 
@@ -295,13 +295,13 @@ export interface DestinationDefinition {
   readonly keyIdProperty?: string | undefined;
   /** Properties of the config besides the file settings: the place of the files, and how it is reached. */
   readonly ownProperties: readonly string[];
-  /** Whether an installation has what the destination needs. The API refuses a config of another. */
+  /** Says whether an installation has what the destination needs. The API refuses a config of another. */
   isAvailable(context: DestinationContext): boolean;
   /** False if nothing that is written can be read again: then there is nothing to verify, and no upload to note. */
   readonly keepsFiles: boolean;
-  /** Whether a run holds parts of its file in memory until they are sent. */
+  /** True if a run holds parts of its file in memory until they are sent. */
   readonly buffersParts: boolean;
-  /** Whether files can make up a table: their address is the same for every reader. */
+  /** True if files can make up a table: their address is the same for every reader. */
   readonly holdsTables?: boolean | undefined;
   /**
    * Rules that a schema cannot express. The `attr` of each problem is the property

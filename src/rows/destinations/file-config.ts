@@ -279,8 +279,8 @@ function checkDecimals({ format }: FileSettings, entries: unknown): readonly Pro
   if (!Array.isArray(entries) || entries.length === 0) return [];
   const attr = 'decimal_columns';
   const detail = 'Only for Parquet. Set file_format to Parquet, or leave decimal_columns empty.';
-  const found = checkDecimalEntries(entries, attr);
-  return format === 'Parquet' ? found : [{ attr, code: 'invalid_input', detail }, ...found];
+  const problems = checkDecimalEntries(entries, attr);
+  return format === 'Parquet' ? problems : [{ attr, code: 'invalid_input', detail }, ...problems];
 }
 
 function checkTable(

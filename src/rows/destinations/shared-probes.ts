@@ -1,7 +1,7 @@
 import type { StoreTraits } from '../../foundation/domain/store-traits.ts';
 import { unlessAborted } from '../../foundation/domain/patience.ts';
 
-/** How long a result is shared: what is kept with each export is valid much longer. */
+/** The time that a result is shared. The copy of each export is valid much longer. */
 const validMs = 10 * 60_000;
 
 const maxKept = 1_000;
@@ -17,7 +17,7 @@ interface Running {
 }
 
 /**
- * What probes found, for the other exports that use the same store with the same keys: a thousand exports that begin at the
+ * Shares the results of probes with the other exports that use the same store with the same keys: a thousand exports that begin at the
  * same time must not probe one store a thousand times.
  */
 export class SharedProbes {
@@ -72,9 +72,9 @@ export class SharedProbes {
   }
 
   #read(store: string, changedAt: number): StoreTraits | null {
-    const kept = this.#kept.get(store);
-    if (kept === undefined || kept.beganAt <= changedAt) return null;
-    return this.#now() - kept.beganAt < validMs ? kept.traits : null;
+    const entry = this.#kept.get(store);
+    if (entry === undefined || entry.beganAt <= changedAt) return null;
+    return this.#now() - entry.beganAt < validMs ? entry.traits : null;
   }
 
   #keep(store: string, kept: Kept): void {

@@ -29,7 +29,7 @@ import {
 } from './manifest.ts';
 import { mayStat } from './may-stat.ts';
 
-/** What an earlier attempt of this run has made current without recording it; null if there is nothing. */
+/** Finds what an earlier attempt of this run has made current without recording it; null if there is nothing. */
 export function findAdoptable(job: IntervalJob, found: FoundManifest): IntervalResult | null {
   const { intent } = job;
   const { manifest } = found;
@@ -45,7 +45,7 @@ export function findAdoptable(job: IntervalJob, found: FoundManifest): IntervalR
 }
 
 /**
- * Whether the interval's current files are the same as this attempt's: then nothing is committed. The
+ * Says whether the interval's current files are the same as this attempt's: then nothing is committed. The
  * current files must exist, since users run an interval again to restore a deleted file. And the manifest
  * must be the receipt's, of this era, with no other commit in progress: only a new manifest keeps another
  * commit from succeeding (docs/guarantees.md, C8).
@@ -120,14 +120,14 @@ async function isThere(
   file: CommittedFile,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const found = await mayStat(destination, file.key, signal);
-  if (found === 'denied' || found?.bytes !== file.bytes) return false;
-  return !file.etag || found.etag === file.etag;
+  const object = await mayStat(destination, file.key, signal);
+  if (object === 'denied' || object?.bytes !== file.bytes) return false;
+  return !file.etag || object.etag === file.etag;
 }
 
 /** Files of an attempt that are not readable yet. */
 export interface CompletableFiles {
-  /** What the format knows of the columns of each file, by key. */
+  /** Facts of the format about the columns of each file, by key. */
   readonly columnMetrics: ReadonlyMap<string, readonly ColumnMetrics[]>;
   /** Makes every file readable at its key. @returns the tag of each, by key */
   complete(
@@ -135,11 +135,11 @@ export interface CompletableFiles {
   ): Promise<ReadonlyMap<string, string | null>>;
 }
 
-/** What a commit is made of. */
+/** A commit is made of these. */
 export interface Commit extends Delivery {
   /** The files that the attempt has made. */
   readonly files: CompletableFiles;
-  /** What the interval consists of afterwards: a supplement also names files of earlier commits. */
+  /** All files of the interval afterwards: a supplement also names files of earlier commits. */
   readonly intent: CommitIntent;
   /** The columns of the rows. */
   readonly columns: readonly Column[];
@@ -224,8 +224,8 @@ async function completeNew(
   signal: AbortSignal,
 ): Promise<{ readonly etag: string | null }> {
   const { completeIfNoneMatch } = destination.traits ?? allTraits;
-  const found = completeIfNoneMatch ? null : await mayStat(destination, writer.key, signal);
-  if (found !== null && found !== 'denied') {
+  const object = completeIfNoneMatch ? null : await mayStat(destination, writer.key, signal);
+  if (object !== null && object !== 'denied') {
     throw new SluiceError('destination.conflict', writer.key);
   }
   return writer.complete({ replaces: null, lease });
@@ -250,8 +250,8 @@ async function completeInPlace(
       const { completeIfMatch, completeIfNoneMatch } = destination.traits ?? allTraits;
       if (!(completeIfMatch && completeIfNoneMatch)) {
         await checkUnnamed(destination, job, writer.key, signal);
-        const found = await destination.statFile(writer.key, signal);
-        await checkOwn(job, writer.key, found, own?.etag, ports);
+        const object = await destination.statFile(writer.key, signal);
+        await checkOwn(job, writer.key, object, own?.etag, ports);
         await ports.confirmLease();
       }
       return await writer.complete({ replaces: expected, lease: ports.lease });
@@ -260,9 +260,9 @@ async function completeInPlace(
       if (!conflict || tried === inPlaceTries) throw error;
       await checkUnnamed(destination, job, writer.key, signal);
       // The order matters: a tag that is read after the fence may be of an attempt that took over.
-      const found = await destination.statFile(writer.key, signal);
-      await checkOwn(job, writer.key, found, own?.etag, ports);
-      expected = found?.etag ?? null;
+      const object = await destination.statFile(writer.key, signal);
+      await checkOwn(job, writer.key, object, own?.etag, ports);
+      expected = object?.etag ?? null;
       await ports.confirmLease();
     }
   }
@@ -300,9 +300,9 @@ async function checkUnnamed(
   signal: AbortSignal,
 ): Promise<void> {
   const at = manifestKey(job.names);
-  const found = await readManifestAt(destination, at, signal);
-  if (found === null || found === 'denied' || found.manifest === null) return;
-  const { files, rejected_files: rejected, batch_export_id: owner } = found.manifest;
+  const reading = await readManifestAt(destination, at, signal);
+  if (reading === null || reading === 'denied' || reading.manifest === null) return;
+  const { files, rejected_files: rejected, batch_export_id: owner } = reading.manifest;
   if (![...files, ...rejected].some((file) => file.key === key)) return;
   throw new SluiceError(
     owner === job.exportId ? 'destination.conflict' : 'destination.key_taken',
@@ -318,14 +318,14 @@ function haveSameKeys(a: Files, b: Files): boolean {
   return keys(a) === keys(b);
 }
 
-/** Whether files are in the same partitions: else readers of the folders would find other values in them. */
+/** Says whether files are in the same partitions: else readers of the folders would find other values in them. */
 function haveSameFolders(a: readonly ManifestFile[], b: readonly ManifestFile[]): boolean {
   const folders = (files: readonly ManifestFile[]) =>
     files.map(({ key }) => key.slice(0, key.lastIndexOf('/') + 1)).join('\n');
   return folders(a) === folders(b);
 }
 
-/** Whether two lists of files have the same bytes in the same order, whatever their keys. */
+/** Says whether two lists of files have the same bytes in the same order, whatever their keys. */
 function haveSameBytes(a: readonly ManifestFile[], b: readonly ManifestFile[]): boolean {
   const digest = (files: readonly ManifestFile[]) =>
     files.map(({ rows, bytes, sha256 }) => `${rows} ${bytes} ${sha256}`).join();

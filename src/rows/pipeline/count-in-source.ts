@@ -20,10 +20,10 @@ export async function countInSource(
   return withChain(rendering, source, signal, async (snapshot, transformer) => {
     const { columns } = transformer ?? snapshot;
     const index = columns.findIndex(({ name }) => name === column);
-    const found = columns[index];
-    if (!found) throw new SluiceError('query.invalid', `the rows have no column ${column} now`);
+    const keyColumn = columns[index];
+    if (!keyColumn) throw new SluiceError('query.invalid', `the rows have no column ${column} now`);
     const keys = new RowKeys(columns, [index], rendering.encoding.toJson);
-    const same = canonicalKey(found, value);
+    const same = canonicalKey(keyColumn, value);
     let count = 0;
     const see = (block: Parameters<RowKeys['keyOf']>[0]) => {
       for (let row = 0; row < block.rowCount; row += 1) {
@@ -33,10 +33,10 @@ export async function countInSource(
     for (const slice of snapshot.slices) {
       for await (const block of snapshot.read(slice, signal)) {
         if (!transformer) see(block);
-        else for (const made of await transformer.write(block)) see(made.block);
+        else for (const transformed of await transformer.write(block)) see(transformed.block);
       }
     }
-    for (const made of (await transformer?.finish()) ?? []) see(made.block);
+    for (const transformed of (await transformer?.finish()) ?? []) see(transformed.block);
     return count;
   });
 }

@@ -17,7 +17,7 @@ export function describeUnsettled({ reason, blockers = [] }: Settlement): string
   return `${texts[reason]}${describeOpen('Still open', blockers)}`;
 }
 
-/** What an interval waits for, as sentences; with the remedy if a session may be a dump or a report. */
+/** Describes in sentences what an interval waits for; with the remedy if a session may be a dump or a report. */
 export function describeOpen(
   title: 'Now open' | 'Still open',
   blockers: readonly string[],

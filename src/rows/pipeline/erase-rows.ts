@@ -19,7 +19,7 @@ import { type MadeBy, madeBy } from './read-back.ts';
 import { SpoolFolder } from './spool-folder.ts';
 import type { OpenTable } from './table-format.ts';
 
-/** What an erasure makes of the files of one kind. */
+/** The result of an erasure for the files of one kind. */
 interface Remaining {
   readonly files: readonly CommittedFile[];
   readonly erased: number;
@@ -42,33 +42,33 @@ export async function eraseRows(
   const { job, ports, destination, signal } = attempt;
   const delivered = findDelivered(attempt);
   await failpoint('before_open');
-  const made = new ErasedFiles({ job, destination, journal: ports.journal, signal });
+  const erasedFiles = new ErasedFiles({ job, destination, journal: ports.journal, signal });
   const folder = new SpoolFolder();
   try {
     const path = join(await folder.path(), 'file');
     const { files, rejectedFiles, recipe } = delivered;
     const by = madeBy(recipe);
     const remaining = await ports.step('write', () =>
-      removeFrom(attempt, { entries: files, by, path, erased }, made),
+      removeFrom(attempt, { entries: files, by, path, erased }, erasedFiles),
     );
     const rejected = await ports.step('write', () =>
-      removeFrom(attempt, { entries: rejectedFiles, by: 'rejected', path, erased }, made),
+      removeFrom(attempt, { entries: rejectedFiles, by: 'rejected', path, erased }, erasedFiles),
     );
     const rows = remaining.erased + rejected.erased;
     const changed = remaining.changed + rejected.changed;
     const all = files.length + rejectedFiles.length;
     ports.log('INFO', `Rows to erase: ${rows}, in ${changed} of ${all} files.`);
     if (rows === 0 && !mayBeReplaced(attempt, delivered)) return resultOf(delivered);
-    return await commitRemaining(attempt, delivered, remaining, rejected, made);
+    return await commitRemaining(attempt, delivered, remaining, rejected, erasedFiles);
   } catch (error) {
-    await made.abort();
+    await erasedFiles.abort();
     throw error;
   } finally {
     await folder.remove();
   }
 }
 
-/** Whether another commit may still become current: then only a new manifest prevents it (docs/guarantees.md, C8). */
+/** Says whether another commit may still become current: then only a new manifest prevents it (docs/guarantees.md, C8). */
 function mayBeReplaced({ job, found }: IntervalAttempt, { manifestEtag }: CurrentReceipt): boolean {
   return job.mayBeOvertaken || (job.writesManifest && found.etag !== manifestEtag);
 }
@@ -105,7 +105,7 @@ async function removeFrom(
   { entries, by, path, erased }: Search,
   made: ErasedFiles,
 ): Promise<Remaining> {
-  const kept: CommittedFile[] = [];
+  const remaining: CommittedFile[] = [];
   let erasedRows = 0;
   let changed = 0;
   for (const [index, entry] of entries.entries()) {
@@ -116,39 +116,40 @@ async function removeFrom(
       if (done === undefined) differ(fault);
       // An earlier attempt has replaced it at its key, and ended before that was recorded.
       changed += 1;
-      if (done) kept.push(done);
+      if (done) remaining.push(done);
       continue;
     }
-    const found = await findRows(entry);
-    const left = entry.rows - found.count;
-    erasedRows += found.count;
-    if (found.count === 0) kept.push(entry);
+    const erasedBits = await findRows(entry);
+    const rows = entry.rows - erasedBits.count;
+    erasedRows += erasedBits.count;
+    if (erasedBits.count === 0) remaining.push(entry);
     else changed += 1;
-    if (found.count === 0 || left === 0) continue;
-    const rest = job.withoutRows(path, by, (row) => found.has(row));
+    if (erasedBits.count === 0 || rows === 0) continue;
+    const rest = job.withoutRows(path, by, (row) => erasedBits.has(row));
     const isRejected = by === 'rejected';
-    kept.push(
-      await made.write({ before: entry, index, of: entries.length, isRejected, rows: left }, rest),
+    remaining.push(
+      await made.write({ before: entry, index, of: entries.length, isRejected, rows }, rest),
     );
-    const { rows, bytes, count } = made;
-    await ports.progressed({ totalRows: null, rows, bytes, files: count });
+    const { rows: sent, bytes, count } = made;
+    await ports.progressed({ totalRows: null, rows: sent, bytes, files: count });
   }
-  return { files: kept, erased: erasedRows, changed };
+  return { files: remaining, erased: erasedRows, changed };
 
   async function findRows({ key, rows }: CommittedFile): Promise<RowBits> {
     const columns = [{ name: erased.column, type: 'text' as const }];
-    const found = new RowBits();
+    const erasedBits = new RowBits();
     let row = 0;
     for await (const values of job.readRows(path, by, columns)) {
       // A row that a step rejected may have only its key.
-      if (!values.includes(undefined) && keyOfRow(values, columns) === erased.value) found.add(row);
+      if (!values.includes(undefined) && keyOfRow(values, columns) === erased.value)
+        erasedBits.add(row);
       row += 1;
     }
     if (row !== rows) differ(`${key} has ${row} rows, its manifest says ${rows}`);
-    return found;
+    return erasedBits;
   }
 
-  /** What an earlier attempt of this run has put at the key of a file; undefined if it is something else. */
+  /** Finds the file that an earlier attempt of this run has put at the key of a file; undefined if it is something else. */
   async function findReplaced({ key }: CommittedFile): Promise<CommittedFile | undefined> {
     if (job.writesManifest || !job.intent) return undefined;
     const planned = [...job.intent.files, ...job.intent.rejectedFiles].find(
@@ -201,7 +202,7 @@ function keepColumns(table: OpenTable | null): OpenTable | null {
   return table && { ...table, commit: (made) => table.commit({ ...made, columns: [] }) };
 }
 
-/** What is current if nothing changes. */
+/** Makes the result if nothing changes. */
 function resultOf(delivered: CurrentReceipt): IntervalResult {
   const { files, rejectedFiles, generation, era, manifestKey, manifestEtag, recipe } = delivered;
   const { snapshot, digest, count, settled, pending } = delivered.proof;

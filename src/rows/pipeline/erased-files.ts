@@ -14,7 +14,7 @@ export interface FileAgain {
   readonly index: number;
   readonly of: number;
   readonly isRejected: boolean;
-  /** How many rows remain. */
+  /** The number of remaining rows. */
   readonly rows: number;
 }
 

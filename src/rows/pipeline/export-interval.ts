@@ -5,8 +5,8 @@ import type { Recipe } from '../../foundation/domain/recipe.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
 import { failpoint } from '../../foundation/failpoints/failpoint.ts';
 import type { Destination } from '../destinations/destination.ts';
-import { withOpenSteps } from '../sandbox/open-steps.ts';
 import { refusePartOfDay, type SourceSnapshot } from '../sources/source.ts';
+import { withOpenSteps } from '../transforms/own-steps.ts';
 import { type Commit, commitFiles, findAdoptable, findUnchanged, prepareCommit } from './commit.ts';
 import { describeUnsettled } from './describe-unsettled.ts';
 import { eraseRows } from './erase-rows.ts';
@@ -89,7 +89,7 @@ async function chooseGeneration(
   ports: RunPorts,
 ): Promise<number> {
   const isInPlace = !writesManifest && current?.manifestKey === null;
-  // What a supplement adds is beside the files that are there.
+  // A supplement adds rows beside the files that are there.
   if (isInPlace && purpose !== 'supplement') return current.generation;
   const inManifest = manifest === null ? 0 : manifest.generation;
   if (!mayFollow(inManifest)) {
@@ -181,7 +181,7 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
   }
 }
 
-/** What the commit of an interval that was made from all its rows says. */
+/** Makes the commit intent of an interval that was made from all its rows. */
 function intentOf(
   { job, settlement: { settled, pending } }: SettledAttempt,
   snapshot: SourceSnapshot,
@@ -256,8 +256,8 @@ async function withdraw({ destination, job, intent, ports, signal }: Refused): P
   const ours: string[] = [];
   const taken: string[] = [];
   for (const key of keys) {
-    const found = await destination.statFile(key, signal);
-    if (found !== null) (found.owner === job.exportId ? ours : taken).push(key);
+    const object = await destination.statFile(key, signal);
+    if (object !== null) (object.owner === job.exportId ? ours : taken).push(key);
   }
   if (taken.length > 0) await ports.withdraw(taken);
   // Another commit of the interval may still put a manifest of ours.

@@ -15,13 +15,13 @@ export async function fetchFile(
   path: string,
   signal?: AbortSignal,
 ): Promise<string | null> {
-  const found = await destination.readFile(key, signal && { signal });
-  if (!found) return `${key} is missing`;
+  const object = await destination.readFile(key, signal && { signal });
+  if (!object) return `${key} is missing`;
   const hash = createHash('sha256');
   let size = 0;
   const file = await open(path, 'w', 0o600);
   try {
-    for await (const chunk of found.body) {
+    for await (const chunk of object.body) {
       hash.update(chunk);
       size += chunk.byteLength;
       // A store may send without end.

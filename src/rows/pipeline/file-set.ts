@@ -129,9 +129,9 @@ export class FileSet {
     }
     let dropped = 0;
     for (const part of this.#portions.of(block)) {
-      const made = await transformer.write(part);
-      this.#portions.see(made);
-      dropped += await this.#writeMade(made);
+      const transformed = await transformer.write(part);
+      this.#portions.see(transformed);
+      dropped += await this.#writeMade(transformed);
     }
     return dropped;
   }
@@ -245,7 +245,7 @@ export class FileSet {
     return this.#open.rejected;
   }
 
-  /** What the format knows of the columns of each file, by key; valid after `finish`. */
+  /** Facts of the format about the columns of each file, by key; valid after `finish`. */
   get columnMetrics(): ReadonlyMap<string, readonly ColumnMetrics[]> {
     return this.#columnMetrics;
   }

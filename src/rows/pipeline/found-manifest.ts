@@ -20,22 +20,22 @@ export async function findManifest(
 ): Promise<FoundManifest> {
   if (!job.writesManifest) return noManifest;
   const key = manifestKey(job.names);
-  const found = await readManifestAt(destination, key, signal);
-  if (found === null) return noManifest;
+  const reading = await readManifestAt(destination, key, signal);
+  if (reading === null) return noManifest;
   const isRecorded = job.current?.manifestKey === key;
-  if (found === 'denied') {
+  if (reading === 'denied') {
     return { manifest: null, etag: isRecorded ? job.current.manifestEtag : null };
   }
-  if (found.manifest?.batch_export_id !== job.exportId) {
+  if (reading.manifest?.batch_export_id !== job.exportId) {
     throw new SluiceError('destination.key_taken', key);
   }
-  if (isRecorded && job.current.manifestEtag === found.etag) return found;
-  if (await ports.knowsCommit(found.manifest, key, found.modifiedAt)) return found;
-  throw new SluiceError('run.unknown_history', `${key} is of run ${found.manifest.run_id}`);
+  if (isRecorded && job.current.manifestEtag === reading.etag) return reading;
+  if (await ports.knowsCommit(reading.manifest, key, reading.modifiedAt)) return reading;
+  throw new SluiceError('run.unknown_history', `${key} is of run ${reading.manifest.run_id}`);
 }
 
 /**
- * Whether the attempt need not read the manifest. The first commit of an interval expects that there is none, and a store that
+ * Says whether the attempt need not read the manifest. The first commit of an interval expects that there is none, and a store that
  * keeps If-None-Match refuses files and manifest if there is one. With many rows it reads, so that they are not read in vain.
  */
 export function expectsNoManifest(
@@ -47,7 +47,7 @@ export function expectsNoManifest(
   return isFirst && isRefused && job.isSmall === true && job.current === null && !job.table;
 }
 
-/** Whether a run of our database's history wrote the file at a key. It says so itself, for no manifest names its run. */
+/** Says whether a run of our database's history wrote the file at a key. It says so itself, for no manifest names its run. */
 export async function knowsFile(
   { run, modifiedAt }: FileFacts,
   key: string,

@@ -25,7 +25,7 @@ export class HashedFile {
     return this.#bytes;
   }
 
-  /** Whether it is in memory until it is complete, after all is written. */
+  /** Says whether it is in memory until it is complete, after all is written. */
   get isHeld(): boolean {
     return this.#writer.upload === null;
   }

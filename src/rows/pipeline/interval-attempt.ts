@@ -6,16 +6,16 @@ import type { FoundManifest } from './manifest.ts';
 import type { SpoolFolder } from './spool-folder.ts';
 import type { OpenTable } from './table-format.ts';
 
-/** What is at the destination before the attempt. */
+/** The content of the destination before the attempt. */
 export interface FoundCommit extends FoundManifest {
   /** Null: the export has no table. */
   readonly table: OpenTable | null;
 }
 
-/** What an attempt asks of the source. */
+/** The part of a source that an attempt uses. */
 export type IntervalSource = Pick<Source, 'settle' | 'describe' | 'open'>;
 
-/** What each step that writes at the destination needs. */
+/** Each step that writes at the destination needs these. */
 export interface Delivery {
   readonly job: IntervalJob;
   readonly destination: Destination;
@@ -37,7 +37,7 @@ export interface SettledAttempt extends IntervalAttempt {
   readonly folder: SpoolFolder;
 }
 
-/** What the rows are read with: steps work on all columns, and on text. */
+/** Makes the request that reads the rows: steps work on all columns, and on text. */
 export function requestOf({ chain, encoding, request }: IntervalJob): SourceRequest {
   if (chain) return { ...request, select: 'columns' };
   return encoding.takesNumerics ? { ...request, numerics: 'binary' } : request;

@@ -11,13 +11,13 @@ import type { DataInterval, Instant } from '../../foundation/domain/time.ts';
 import type { FileEncoder, FormatOptions } from '../encoders/encoder.ts';
 import type { Settlement, SourceRequest } from '../sources/source.ts';
 import type { FieldToJson } from '../transforms/block-row.ts';
-import type { StepDefinition } from '../transforms/step.ts';
+import type { StepDefinition } from '../transforms/own-steps.ts';
 import type { Manifest, ManifestFile } from './manifest.ts';
 import type { PartitionLimits } from './partitioned-rows.ts';
 import type { ReadRows, WithoutRows } from './read-back.ts';
 import type { ExportTable } from './table-format.ts';
 
-/** How rows become bytes. */
+/** Rules that turn rows into bytes. */
 export interface Encoding {
   readonly format: string;
   readonly compression: string | null;
@@ -32,7 +32,7 @@ export interface Encoding {
   ): FileEncoder;
   /** The columns of a table of such files; empty if the format can be none's. */
   tableFields?(columns: readonly Column[]): readonly TableField[];
-  /** Whether `columns` may have some of type `numeric`. */
+  /** True if `columns` may have some of type `numeric`. */
   readonly takesNumerics: boolean;
   /** Plain JSON Lines, for rows that the format cannot represent. */
   openJsonLines(columns: readonly Column[]): FileEncoder;
@@ -41,23 +41,23 @@ export interface Encoding {
 }
 
 export interface IntervalJob {
-  /** What a wait before the attempt found; null or missing: the attempt waits itself. */
+  /** The result of a wait before the attempt; null or missing: the attempt waits itself. */
   readonly settlement?: Settlement | null;
   readonly exportId: string;
   readonly runId: string;
   readonly attempt: number;
-  /** Whether few rows are expected; missing: not known. */
+  /** True if few rows are expected; missing: not known. */
   readonly isSmall?: boolean;
   readonly purpose: RunPurpose;
-  /** Whether delivered rows may go that the new files lack: a person asked for it. */
+  /** True if delivered rows may go that the new files lack: a person asked for it. */
   readonly dropsMissing: boolean;
-  /** Whether the export was deleted: only what is current already may be recorded; missing: no. */
+  /** True if the export was deleted: only what is current already may be recorded; missing: no. */
   readonly isDeleted?: boolean;
   readonly interval: DataInterval;
   readonly request: SourceRequest;
   /** The transformation chain that the run pinned; null if it has no step. */
   readonly chain: PinnedChain | null;
-  /** What the keys of the interval's objects are made of. */
+  /** The keys of the interval's objects are made of these. */
   readonly names: KeyNames;
   readonly encoding: Encoding;
   /** Reads delivered files. */
@@ -75,7 +75,7 @@ export interface IntervalJob {
   readonly writesManifest: boolean;
   /** The table that the files belong to; null or missing: none. */
   readonly table?: ExportTable | null;
-  /** What rejected rows do to the run. */
+  /** The effect of rejected rows on the run. */
   readonly onRejected: OnRejected;
   /** The generation of this attempt; no other attempt ever has it. */
   readonly generation: number;
@@ -91,7 +91,7 @@ export interface IntervalJob {
   /** The last known intent of an earlier attempt of this run. */
   readonly intent: CommitIntent | null;
   /**
-   * Whether a commit of the interval was begun and never confirmed: its worker may wake up and put its
+   * True if a commit of the interval was begun and never confirmed: its worker may wake up and put its
    * manifest, unless another commit comes first.
    */
   readonly mayBeOvertaken: boolean;
@@ -118,11 +118,11 @@ export interface CurrentReceipt {
   readonly manifestEtag: string | null;
   readonly files: readonly CommittedFile[];
   readonly rejectedFiles: readonly CommittedFile[];
-  /** How the files were made. */
+  /** The settings that made the files. */
   readonly recipe: Recipe;
   /** The digest of the keys in the files, with those of rejected rows; null if it is not known. */
   readonly deliveredDigest: string | null;
-  /** What the source had when it was last looked at. */
+  /** Facts of the last look at the source. */
   readonly proof: ReceiptProof;
 }
 
@@ -148,7 +148,7 @@ export interface LeftoverFile {
   readonly manifestKey: string | null;
   /** The tag that the store gave it; null if no receipt ever named it, or if the tag was not kept. */
   readonly etag: string | null;
-  /** Whether it was made, or replaced, within a day. */
+  /** True if it was made, or replaced, within a day. */
   readonly isRecent: boolean;
 }
 
@@ -160,10 +160,10 @@ export interface Progress {
   readonly files: number;
 }
 
-/** What a manifest, or the metadata of a file, says about its commit. */
+/** A manifest, or the metadata of a file, says this about its commit. */
 export type SeenCommit = Pick<Manifest, 'run_id' | 'generation' | 'era' | 'moved_to'>;
 
-/** What the pipeline reports and asks during a run. */
+/** The pipeline reports and asks through these during a run. */
 export interface RunPorts {
   readonly journal: UploadJournal;
   progressed(progress: Progress): Promise<void>;
@@ -193,7 +193,7 @@ export interface RunPorts {
   /** Logs a line that an own plugin writes. These lines are bounded for each organization. */
   logOfPlugin(level: 'DEBUG' | 'INFO' | 'WARNING', message: string): void;
   /**
-   * Whether a run of our database's history has begun to put this manifest, or this file, at the key. If not, a copy of the database may be
+   * Says whether a run of our database's history has begun to put this manifest, or this file, at the key. If not, a copy of the database may be
    * in use, or ours was restored and no operator has accepted that yet.
    *
    * @param putAt by the clock of the store, if it is known: who accepts something does not accept what comes later
@@ -205,7 +205,7 @@ export interface RunPorts {
   step<T>(name: 'source' | 'write' | 'commit', work: () => Promise<T>): Promise<T>;
 }
 
-/** What a commit is about to make current. Plain JSON. */
+/** The content that a commit is about to make current. Plain JSON. */
 export interface CommitIntent {
   readonly generation: number;
   readonly era: string;
@@ -216,7 +216,7 @@ export interface CommitIntent {
   readonly rejectedRows: number;
   /** Rows that the chain dropped. */
   readonly droppedRows: number;
-  /** What became of the rows in each step; missing without a chain. */
+  /** The counts of the rows in each step; missing without a chain. */
   readonly steps?: readonly StepCount[];
   readonly bytes: number;
   /** All files of the interval. */
@@ -231,17 +231,17 @@ export interface CommitIntent {
   readonly pending: readonly string[];
   /** Digest of the set of all keys that the source has for the interval; null if there is none. */
   readonly keyDigest: string | null;
-  /** How many rows these are. A supplement has fewer in `totalRows`: the late ones. */
+  /** The number of these rows. A supplement has fewer in `totalRows`: the late ones. */
   readonly keyCount: number;
   /** Digest of the keys in all files of the interval, rejected rows included; null if it is not known. */
   readonly deliveredDigest: string | null;
-  /** How many files the run itself has made. */
+  /** The number of files that the run itself has made. */
   readonly madeFiles: number;
   /** MD5 digests of this commit's manifest and of those that may be at the key; missing without a manifest. */
   readonly begunManifests?: readonly string[];
 }
 
-/** What is current at the destination when the pipeline has ended. */
+/** The current content of the destination when the pipeline has ended. */
 export interface IntervalResult extends Omit<CommitIntent, 'files' | 'rejectedFiles'> {
   readonly files: readonly CommittedFile[];
   readonly rejectedFiles: readonly CommittedFile[];

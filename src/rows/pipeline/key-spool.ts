@@ -37,7 +37,7 @@ export class KeySpool {
     this.#name = name;
   }
 
-  /** How many keys were added. */
+  /** The number of added keys. */
   get count(): number {
     return this.#count;
   }
@@ -115,14 +115,14 @@ export class KeySpool {
       const shares = Math.ceil(Math.max(1, other.#countOf(part)) / maxHeld);
       for (let share = 0; share < shares; share += 1) {
         const isWanted = (digest: string) => digest.charCodeAt(0) % shares === share;
-        const left = new Map<string, number>();
+        const counts = new Map<string, number>();
         await other.#read(part, isWanted, (digest) => {
-          left.set(digest, (left.get(digest) ?? 0) + 1);
+          counts.set(digest, (counts.get(digest) ?? 0) + 1);
         });
         await this.#read(part, isWanted, (digest, row) => {
-          const times = left.get(digest);
+          const times = counts.get(digest);
           if (times === undefined || times === 0) tell({ row, digest }, times !== undefined);
-          else left.set(digest, times - 1);
+          else counts.set(digest, times - 1);
         });
       }
     }

@@ -33,12 +33,12 @@ export class KeyTally implements KeySink {
 
   /** The buckets whose keys differ. */
   differing(): readonly number[] {
-    const found: number[] = [];
+    const buckets: number[] = [];
     for (let bucket = 0; bucket < bucketCount; bucket += 1) {
       const sums = this.#sums.subarray(bucket * lanes, (bucket + 1) * lanes);
-      if (this.#counts[bucket] !== 0 || sums.some((sum) => sum !== 0)) found.push(bucket);
+      if (this.#counts[bucket] !== 0 || sums.some((sum) => sum !== 0)) buckets.push(bucket);
     }
-    return found;
+    return buckets;
   }
 
   add(key: string, times: 1 | -1): void {
@@ -75,16 +75,16 @@ export interface KeysThatDiffer {
 }
 
 interface Due {
-  /** How often the key is still expected; below zero it came too often. */
+  /** The number of times that the key is still expected; below zero it came too often. */
   left: number;
   inSource: boolean;
   /** Of the first file that had it. */
   generation: number | undefined;
-  /** Whether files of several generations have it. */
+  /** True if files of several generations have it. */
   isRepeated: boolean;
 }
 
-/** How the files differ from the source, by the keys of some buckets. */
+/** The difference of the files from the source, by the keys of some buckets. */
 export class KeyDifference implements KeySink {
   readonly #buckets: ReadonlySet<number>;
   readonly #due = new Map<string, Due>();

@@ -51,7 +51,7 @@ export function keyOfJson(column: ReadColumn, json: string): string | null {
   return text === null ? null : canonicalKey(column, text);
 }
 
-/** Whether values are JSON documents, not JSON that holds another value. */
+/** Says whether values are JSON documents, not JSON that holds another value. */
 export const isJson = ({ type }: Pick<ReadColumn, 'type'>): boolean =>
   type === 'json' || type === 'jsonb';
 
@@ -93,7 +93,7 @@ const columnsOf = (
   schema: Manifest['schema'] | undefined,
 ): readonly (Manifest['schema'][number] | null)[] => (Array.isArray(schema) ? schema : []);
 
-/** Whether PostgreSQL fills values with spaces, which count for nothing in a comparison. */
+/** Says whether PostgreSQL fills values with spaces, which count for nothing in a comparison. */
 const isPadded = (sourceType: string): boolean =>
   /^(?:character|bpchar)(?:\(\d+\))?$/.test(sourceType);
 

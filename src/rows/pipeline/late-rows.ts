@@ -46,14 +46,14 @@ export class LateRows {
 
   /** The late rows of the next block. */
   pick(block: RowBlock, keys: RowKeys): RowBlock {
-    const wanted: number[] = [];
+    const indices: number[] = [];
     for (let row = 0; row < block.rowCount; row += 1, this.#row += 1) {
       const bits = this.#bits[this.#row >> 3] ?? 0;
       if ((bits & (1 << (this.#row & 7))) === 0) continue;
-      wanted.push(row);
+      indices.push(row);
       this.#picked.add(digestOf(keys.keyOf(block, row)));
     }
-    return rowsOf(block, wanted);
+    return rowsOf(block, indices);
   }
 
   /**
@@ -82,7 +82,7 @@ function rowsOf(block: RowBlock, rows: readonly number[]): RowBlock {
   return { ...block, rowCount: rows.length, offsets, lengths };
 }
 
-/** What the keys of a source say of the files of its interval. */
+/** The result of comparing the keys of a source with the files of its interval. */
 export interface KeysCompared {
   readonly late: LateRows;
   /** Rows whose key the files have, but less often: rows of a view may share a key. */

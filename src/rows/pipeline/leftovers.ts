@@ -40,7 +40,7 @@ const maxUnknownFiles = 10_000;
 /** Bytes that a key may have at S3. */
 const maxKeyLength = 1_024;
 
-/** What a commit replaces: files of the current receipt and of the manifest that was in the bucket. */
+/** Lists what a commit replaces: files of the current receipt and of the manifest that was in the bucket. */
 export function replacedBy(
   job: IntervalJob,
   result: IntervalResult,
@@ -90,11 +90,11 @@ export function namedBy(commit: {
   return commit.manifestKey === null ? files : [...files, commit.manifestKey];
 }
 
-/** What may be removed. */
+/** Files that may be removed. */
 export interface RemovalRules {
-  /** Whether files stay for a day: without conditional writes a late manifest could still name them. */
+  /** True if files stay for a day: without conditional writes a late manifest could still name them. */
   readonly keepsRecent: boolean;
-  /** Whether a manifest is of our database's history; another's is left alone. */
+  /** Says whether a manifest is of our database's history; another's is left alone. */
   readonly knows: RunPorts['knowsCommit'];
   /**
    * It is called right before files are removed, and before an unconditional tombstone.
@@ -164,7 +164,7 @@ const deletedAtOnce = 50;
 type Owner = 'ours' | 'foreign' | 'unknown';
 
 /**
- * Whether this export wrote the object at a key. A key is noted before the object is put, and the store may have refused
+ * Says whether this export wrote the object at a key. A key is noted before the object is put, and the store may have refused
  * it, so the record alone proves nothing. The object must name this export, or be the one that a receipt recorded by its
  * tag. A missing object counts as ours.
  */
@@ -175,13 +175,13 @@ async function ownerOf(
   knows: RunPorts['knowsCommit'],
   signal: AbortSignal,
 ): Promise<Owner> {
-  const found = await mayStat(destination, key, signal);
-  if (found === 'denied') return 'unknown';
-  if (found === null) return 'ours';
-  const isRecorded = etag !== null && found.etag === etag;
-  if (found.owner ? found.owner !== exportId : !isRecorded) return 'foreign';
+  const object = await mayStat(destination, key, signal);
+  if (object === 'denied') return 'unknown';
+  if (object === null) return 'ours';
+  const isRecorded = etag !== null && object.etag === etag;
+  if (object.owner ? object.owner !== exportId : !isRecorded) return 'foreign';
   // At a key that is replaced in place may be the file of a copy of our database.
-  const isKnown = manifestKey !== null || isRecorded || (await knowsFile(found, key, knows));
+  const isKnown = manifestKey !== null || isRecorded || (await knowsFile(object, key, knows));
   return isKnown ? 'ours' : 'foreign';
 }
 
@@ -204,21 +204,21 @@ async function entomb(
   };
   const tombstone = encodeManifest(buildTombstone(facts, commit.manifestKey));
   for (let tried = 1; ; tried += 1) {
-    const found = await readManifestAt(destination, key, signal);
-    if (found === 'denied') {
+    const reading = await readManifestAt(destination, key, signal);
+    if (reading === 'denied') {
       throw new SluiceError('destination.access_denied', `the credentials cannot read ${key}`);
     }
-    if (found?.manifest) {
-      const { manifest } = found;
+    if (reading?.manifest) {
+      const { manifest } = reading;
       const isOurs = manifest.batch_export_id === commit.exportId;
       if (!isOurs || manifest.generation > generation) return false;
       if (isTombstone(manifest) && manifest.generation === generation) return true;
-      if (!(await knows(manifest, key, found.modifiedAt))) return false;
-    } else if (found !== null) {
+      if (!(await knows(manifest, key, reading.modifiedAt))) return false;
+    } else if (reading !== null) {
       return false;
     }
     try {
-      const tag = found?.etag ?? null;
+      const tag = reading?.etag ?? null;
       const options = { confirm: checkLeft, signal };
       await destination.commitManifest(key, tombstone, tag, options);
       return true;

@@ -179,15 +179,15 @@ export async function readManifestAt(
   signal?: AbortSignal,
 ): Promise<FoundManifest | null | 'denied'> {
   const options = { maxBytes: maxManifestBytes, ...(signal ? { signal } : {}) };
-  const found = await destination.readFile(key, options).catch((error: unknown) => {
+  const object = await destination.readFile(key, options).catch((error: unknown) => {
     if (error instanceof SluiceError && error.code === 'destination.access_denied')
       return 'denied' as const;
     throw error;
   });
-  if (found === null || found === 'denied') return found;
+  if (object === null || object === 'denied') return object;
   const chunks: Uint8Array[] = [];
-  for await (const chunk of found.body) chunks.push(chunk);
-  const { etag, modifiedAt = null } = found;
+  for await (const chunk of object.body) chunks.push(chunk);
+  const { etag, modifiedAt = null } = object;
   return { manifest: await decodeManifest(Buffer.concat(chunks)), etag, modifiedAt };
 }
 

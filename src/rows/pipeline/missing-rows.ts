@@ -11,7 +11,7 @@ import { showKeys } from './key-values.ts';
 import { type FoundManifest, isTombstone, type Manifest, readManifestAt } from './manifest.ts';
 import { type Delivered, type ReadingBack, readDeliveredKeys } from './read-back.ts';
 
-/** What is current at the destination: what its manifest names, and otherwise what our record names. */
+/** The current files at the destination: those of its manifest, and otherwise those of our record. */
 export function findDelivered(
   { current, exportId }: Pick<IntervalJob, 'current' | 'exportId'>,
   { manifest }: FoundManifest,
@@ -77,7 +77,7 @@ export async function findAllDelivered(
   return all;
 }
 
-/** How to read files that only a manifest names: the format's settings are those of now. */
+/** Settings for reading files that only a manifest names: the format's settings are those of now. */
 function recipeFor(
   { encoding: { settings }, request: { dslQuery, includeEvents, excludeEvents } }: IntervalJob,
   { format, compression, schema }: Pick<Manifest, 'format' | 'compression' | 'schema'>,
@@ -85,7 +85,7 @@ function recipeFor(
   return { ...settings, format, compression, schema, dslQuery, includeEvents, excludeEvents };
 }
 
-/** How many keys an error names. */
+/** The number of keys that an error names. */
 const maxNamed = 5;
 
 export interface MissingCheck {
@@ -104,7 +104,7 @@ export interface MissingCheck {
 }
 
 /**
- * What a manifest has delivered stays delivered: before files that were made anew replace the current ones, each key of
+ * Rows that a manifest has delivered stay delivered: before files that were made anew replace the current ones, each key of
  * these must be among the new ones. A person may ask for the removal of the others.
  *
  * @throws SluiceError `source.rows_missing` if delivered keys are missing, or if that cannot be known
@@ -113,13 +113,13 @@ export async function checkMissing(check: MissingCheck): Promise<void> {
   const { job, intent, delivered, ports } = check;
   const isSame = intent.deliveredDigest !== null && rowsOf(delivered) === rowsOf(intent);
   if (isSame && intent.deliveredDigest === delivered.deliveredDigest) return;
-  const found = await findMissing(check);
-  if (found.missing === 0) return;
+  const gap = await findMissing(check);
+  if (gap.missing === 0) return;
   const before = `${rowsOf(delivered)} rows are delivered, ${rowsOf(intent)} rows are in the new files`;
   const detail =
-    found.missing === null
-      ? `${before}. Whether delivered rows are missing cannot be known: ${found.why}`
-      : `${before}, and ${found.missing} delivered rows are missing there. The first keys: ${found.keys.map(showKeys).join(', ')}`;
+    gap.missing === null
+      ? `${before}. Whether delivered rows are missing cannot be known: ${gap.why}`
+      : `${before}, and ${gap.missing} delivered rows are missing there. The first keys: ${gap.keys.map(showKeys).join(', ')}`;
   if (!job.dropsMissing) throw new SluiceError('source.rows_missing', detail);
   ports.log('WARNING', `Delivered rows are removed, as missing_rows: drop asks for. ${detail}.`);
 }

@@ -11,7 +11,7 @@ import { textOfJson } from '../../foundation/domain/row-block.ts';
 /** For null and the empty text: Hive cannot tell them apart. */
 const defaultPartition = '__HIVE_DEFAULT_PARTITION__';
 
-/** What remains of a longer value, in front of its digest. */
+/** The part that remains of a longer value, in front of its digest. */
 const keptBytes = 60;
 
 /** The folder of a value, `event=signup`. @param json the value as JSON Lines has it; null for null */
@@ -30,7 +30,7 @@ function folderOf(head: string, value: string): string {
   return `${head}${shorten(escaped)}-${digest}`;
 }
 
-/** Whether a key has a folder that is named after a value, of whatever column. */
+/** Says whether a key has a folder that is named after a value, of whatever column. */
 export function isNamedAfter(key: string, value: string): boolean {
   const folders = key.split('/').slice(0, -1);
   return folders.some((folder) => {
@@ -49,10 +49,10 @@ function cutDate(text: string, part: DatePart): string {
 
 /** The first characters, none of them cut in two. */
 function shorten(escaped: string): string {
-  let kept = '';
+  let prefix = '';
   for (const [piece] of escaped.matchAll(/(?:%[0-9A-F]{2})+|[^%]/gu)) {
-    if (Buffer.byteLength(kept) + Buffer.byteLength(piece) > keptBytes) break;
-    kept += piece;
+    if (Buffer.byteLength(prefix) + Buffer.byteLength(piece) > keptBytes) break;
+    prefix += piece;
   }
-  return kept;
+  return prefix;
 }

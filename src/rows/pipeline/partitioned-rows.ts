@@ -45,7 +45,7 @@ export interface Partition {
   readonly blocks: AsyncIterable<RowBlock>;
 }
 
-/** What decides how rows are divided. */
+/** Rows are divided by these. */
 export interface Partitioning {
   /** Entries of `partition_by`; empty: the rows are not divided. */
   readonly partitionBy: readonly string[];
@@ -121,8 +121,8 @@ export class PartitionedRows {
 
   #numberOf(block: RowBlock, row: number): number {
     const folder = this.#fields.map((field) => folderOf(field, block, row)).join('/');
-    const known = this.#numbers.get(folder);
-    if (known !== undefined) return known;
+    const earlier = this.#numbers.get(folder);
+    if (earlier !== undefined) return earlier;
     const number = this.#folders.length;
     if (number === this.#limits.partitions) {
       const names = this.#fields.map(({ of }) => of.name).join(', ');
@@ -149,13 +149,13 @@ function folderOf(
   if (length > keptValueBytes) return partitionFolder(of, json());
   // The times of an interval differ, and they have few hours.
   const key = of.part === null ? bytes.toString('latin1', from, from + length) : hourOf(json());
-  const known = folders.get(key);
-  if (known !== undefined) return known;
+  const cached = folders.get(key);
+  if (cached !== undefined) return cached;
   const folder = partitionFolder(of, json());
   if (folders.size >= keptFolders) folders.clear();
   folders.set(key, folder);
   return folder;
 }
 
-/** What of a time as JSON decides its date parts. */
+/** Returns the characters of a time as JSON that decide its date parts. */
 const hourOf = (json: string): string => json.slice(0, 16) + (json.endsWith(' BC"') ? ' BC' : '');

@@ -2,14 +2,13 @@ import { SluiceError } from '../../foundation/domain/errors.ts';
 import type { Model } from '../../foundation/domain/model.ts';
 import { type Column, copyBlock, type RowBlock } from '../../foundation/domain/row-block.ts';
 import type { Instant } from '../../foundation/domain/time.ts';
-import { withOpenSteps } from '../sandbox/open-steps.ts';
 import { manyRows, type SourceSnapshot } from '../sources/source.ts';
-import type { StepDefinition } from '../transforms/step.ts';
+import { type StepDefinition, withOpenSteps } from '../transforms/own-steps.ts';
 import { type RawRows, type Showing, type ShownRows, showRows } from './show-rows.ts';
 
 const hourMs = 3_600_000;
 const monthMs = 30 * 24 * hourMs;
-/** How far back to look for rows, nearest first: counting the whole past may be too slow. */
+/** The spans in which to look for rows, nearest first: counting the whole past may be too slow. */
 const reachesMs = [hourMs, 24 * hourMs, monthMs];
 /** Rows are read until they exceed this size: those that are shown, and older ones of the same span. */
 const readBytes = 4 * 1024 ** 2;
@@ -110,8 +109,8 @@ async function readNewest(
   show: (raw: RawRows) => Promise<ShownRows>,
 ): Promise<ShownRows> {
   const first = await patiently(async (signal) => {
-    const found = await openNewest((reachMs) => open(reachMs, select, signal), limit);
-    return { raw: await readAll(found.snapshot, signal), spanMs: found.spanMs };
+    const newest = await openNewest((reachMs) => open(reachMs, select, signal), limit);
+    return { raw: await readAll(newest.snapshot, signal), spanMs: newest.spanMs };
   });
   let { spanMs } = first;
   let best = await show(first.raw);

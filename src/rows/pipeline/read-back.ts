@@ -9,7 +9,7 @@ import { asWritten, ColumnsAbsent, describeAbsent, keyOfRow } from './key-values
 import type { ManifestFile } from './manifest.ts';
 import type { SpoolFolder } from './spool-folder.ts';
 
-/** How a file was made. Only the recipe says the format's settings, not the manifest. */
+/** The settings that made a file. Only the recipe says the format's settings, not the manifest. */
 export interface MadeBy extends Partial<FormatSettings> {
   readonly format: string;
   readonly compression: string | null;
@@ -59,7 +59,7 @@ export interface ReadingBack {
   readonly signal: AbortSignal;
 }
 
-/** What codes say that a file cannot be read by these credentials, whatever the time. */
+/** Codes that say that a file cannot be read by these credentials, whatever the time. */
 const unreadable = new Set([
   'destination.access_denied',
   'destination.invalid_config',

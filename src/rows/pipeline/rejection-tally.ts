@@ -15,7 +15,7 @@ export interface Rejections {
   readonly rows: number;
   /** The key of the first such row, as JSON. */
   readonly firstKey: string;
-  /** Whether the format cannot represent the rows; false: a step of the chain rejected them. */
+  /** True if the format cannot represent the rows; false: a step of the chain rejected them. */
   readonly isOfFormat: boolean;
 }
 

@@ -2,14 +2,14 @@ import { keyNames, usualFileName } from '../../foundation/domain/file-name.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
 import { type Destination, unrecorded } from '../destinations/destination.ts';
 import type { Source } from '../sources/source.ts';
-import type { StepDefinition } from '../transforms/step.ts';
+import type { StepDefinition } from '../transforms/own-steps.ts';
 import { FileSet } from './file-set.ts';
 import type { IntervalJob } from './interval-job.ts';
 import type { ManifestFile } from './manifest.ts';
 import { openPartitions } from './partitioned-rows.ts';
 import { keyIndicesOf, withChain } from './transform-blocks.ts';
 
-/** What an interval's files are made of; equal settings and rows give equal files. */
+/** An interval's files are made of these; equal settings and rows give equal files. */
 export interface Rendering
   extends Pick<
     IntervalJob,
@@ -63,9 +63,9 @@ export async function renderInterval(
       }
     }
     droppedRows += await files.finishRows(transformer);
-    const made = await files.finish();
+    const finished = await files.finish();
     await files.complete((file) => file.complete({ replaces: null }));
     const totalRows = await snapshot.countRows(signal);
-    return { ...made, columns, droppedRows, totalRows };
+    return { ...finished, columns, droppedRows, totalRows };
   });
 }

@@ -16,7 +16,7 @@ function dayOf(date: string): number {
   return Date.parse(`${date}T00:00:00Z`) / 86_400_000 - epochDays;
 }
 
-/** Whether a value is infinite, and its sign. */
+/** The sign of an infinite value; 0 if it is finite. */
 type Sign = -1 | 0 | 1;
 
 /**

@@ -1,7 +1,7 @@
 import type { FormatSettings } from '../../foundation/domain/format-settings.ts';
+import { BACKSLASH } from '../../foundation/domain/json-bytes.ts';
 import type { Column, RowBlock } from '../../foundation/domain/row-block.ts';
 
-const backslash = 0x5c;
 const letterU = 0x75;
 const replacement = 'fffd';
 /** `\ud800` */
@@ -77,12 +77,12 @@ function replaceInvalid(bytes: Buffer, from: number, end: number): void {
 
 function nextEscape(bytes: Buffer, from: number, end: number): number {
   if (from >= end) return -1;
-  const found = bytes.subarray(from, end).indexOf(backslash);
-  return found < 0 ? -1 : from + found;
+  const index = bytes.subarray(from, end).indexOf(BACKSLASH);
+  return index < 0 ? -1 : from + index;
 }
 
 /** The code unit of the escape `\uXXXX` that begins here; null if there is none. */
 function unitAt(bytes: Buffer, at: number, end: number): number | null {
-  if (at + escapeBytes > end || bytes[at] !== backslash || bytes[at + 1] !== letterU) return null;
+  if (at + escapeBytes > end || bytes[at] !== BACKSLASH || bytes[at + 1] !== letterU) return null;
   return Number.parseInt(bytes.toString('latin1', at + 2, at + escapeBytes), 16);
 }

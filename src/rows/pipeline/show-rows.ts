@@ -18,11 +18,11 @@ import { keyIndicesOf, openRowTransformer } from './transform-blocks.ts';
 /** Rows as they are before a chain. */
 export interface RawRows extends Pick<SourceSnapshot, 'columns' | 'projection' | 'keyIndices'> {
   readonly blocks: readonly RowBlock[];
-  /** Whether these are all rows of their span. */
+  /** True if these are all rows of their span. */
   readonly isWhole: boolean;
 }
 
-/** How rows are shown. */
+/** Options for showing rows. */
 export interface Showing extends Pick<Encoding, 'openJsonLines' | 'toJson' | 'settings'> {
   readonly limit: number;
   readonly trace: boolean;
@@ -35,9 +35,9 @@ export interface ShownRows {
   readonly rows: readonly string[];
   /** JSON: each row before, in and after the chain; null without a trace. */
   readonly trace: readonly string[] | null;
-  /** What the answer leaves out, in a sentence or more; null: nothing. */
+  /** Sentences about what the answer leaves out; null: nothing. */
   readonly leftOut: string | null;
-  /** What the steps of the chain counted. */
+  /** The counts of the chain's steps. */
   readonly steps: readonly StepTally[];
 }
 
@@ -123,9 +123,9 @@ async function newestRows(
     if (transformer && block.rowCount === 1) checkWork(block, transformer);
     for (const part of transformer ? portions.fromEnd(block) : [block]) {
       if (rows.length === limit || room.isFull) break;
-      const made = transformer ? await transformer.apply(part) : null;
-      if (made) portions.see([made]);
-      for (const line of (await linesOf(made?.block ?? part)).toReversed()) {
+      const transformed = transformer ? await transformer.apply(part) : null;
+      if (transformed) portions.see([transformed]);
+      for (const line of (await linesOf(transformed?.block ?? part)).toReversed()) {
         if (rows.length === limit || room.isFull) break;
         const members = membersOf(line);
         const values = columns.map(({ name }) => room.show(textOf(members.get(name) ?? jsonNull)));
@@ -162,7 +162,7 @@ function showObject(
 
 const count = (rows: number) => (rows === 1 ? 'row is' : `${rows} rows are`);
 
-/** What an answer leaves out, for its reader. */
+/** Describes what an answer leaves out, for its reader. */
 function describeLeft(
   shown: string | null,
   isWhole: boolean,

@@ -84,7 +84,7 @@ function describe(late: number, inSource: number, delivered: number): string {
   return `${late} of ${inSource} rows in the source are not in the files, which have ${delivered} rows.${left}`;
 }
 
-/** What is known without the keys in the files. */
+/** Facts that need no keys in the files. */
 function describeCounts({ files, rejectedFiles }: CurrentReceipt, inSource: number): string {
   const delivered = [...files, ...rejectedFiles].reduce((sum, { rows }) => sum + rows, 0);
   const came = inSource > delivered ? `at least ${inSource - delivered}` : 'none or some';
@@ -107,7 +107,7 @@ function findDelivered({ job, found }: SettledAttempt): CurrentReceipt {
   return current;
 }
 
-/** What is current if the attempt adds nothing. */
+/** Makes the result if the attempt adds nothing. */
 function resultOf(
   { settlement: { settled, pending } }: SettledAttempt,
   delivered: CurrentReceipt,

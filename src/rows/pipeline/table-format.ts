@@ -51,7 +51,7 @@ export interface ExportTable {
   findExisting(destination: Destination, signal: AbortSignal): Promise<FoundTable | null>;
 }
 
-/** What a table needs of an attempt at an interval. */
+/** A table needs these of an attempt at an interval. */
 export interface TableAttempt {
   readonly destination: Destination;
   readonly job: {

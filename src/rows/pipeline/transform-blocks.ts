@@ -1,5 +1,4 @@
 import type { StepCount } from '../../foundation/domain/recipe.ts';
-import { withOpenSteps } from '../sandbox/open-steps.ts';
 import type { Source, SourceSnapshot } from '../sources/source.ts';
 import {
   type BlockTransformer,
@@ -7,7 +6,8 @@ import {
   withBlocksInFlight,
 } from '../transforms/block-transformer.ts';
 import type { StepTally } from '../transforms/chain-step.ts';
-import type { Step, StepDefinition } from '../transforms/step.ts';
+import { type StepDefinition, withOpenSteps } from '../transforms/own-steps.ts';
+import type { Step } from '../transforms/step.ts';
 import { type RowsShape, RowTransformer } from '../transforms/transform-rows.ts';
 import type { Pause } from '../transforms/chain.ts';
 import type { IntervalJob } from './interval-job.ts';
@@ -94,7 +94,7 @@ function shapeOf(
   return { ...projection, columns, toJson };
 }
 
-/** What became of the rows in each step, for the run's record. */
+/** Counts the rows in each step, for the run's record. */
 export function countSteps(steps: readonly StepTally[]): readonly StepCount[] {
   return steps.map(({ step, counters, timeMs, errors }) => ({
     config: step.id,

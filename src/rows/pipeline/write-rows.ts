@@ -15,7 +15,7 @@ import { describeRejections } from './rejection-tally.ts';
 import type { OpenTable } from './table-format.ts';
 import { describeSteps, keyIndicesOf, openTransformer } from './transform-blocks.ts';
 
-/** What an attempt writes. */
+/** The output of an attempt. */
 export interface Writing {
   readonly job: IntervalJob;
   readonly snapshot: SourceSnapshot;
@@ -42,7 +42,7 @@ export interface WrittenRows {
   /** Rows that were picked. */
   readonly readRows: number;
   readonly droppedRows: number;
-  /** What the steps of the chain counted; null without a chain. */
+  /** The counts of the chain's steps; null without a chain. */
   readonly steps: readonly StepTally[] | null;
 }
 
@@ -111,10 +111,10 @@ function checkDecimals({ encoding }: IntervalJob, columns: readonly Column[]): v
 function judgeRejected(files: FileSet, { onRejected }: IntervalJob, ports: RunPorts): void {
   const { rejections } = files;
   // Steps have logged theirs.
-  for (const found of rejections.filter(({ isOfFormat }) => isOfFormat)) {
+  for (const tally of rejections.filter(({ isOfFormat }) => isOfFormat)) {
     ports.log(
       'WARNING',
-      `${describeRejections(found)}. Rejected rows are in files that end in _rejected.jsonl.`,
+      `${describeRejections(tally)}. Rejected rows are in files that end in _rejected.jsonl.`,
     );
   }
   const [first] = rejections;
@@ -150,8 +150,8 @@ async function copyRows(
   for (const slice of snapshot.slices) {
     for await (const block of snapshot.read(slice, signal)) {
       signal.throwIfAborted();
-      const wanted = pick(block);
-      if (wanted.rowCount > 0) dropped += await files.writeRows(wanted, transformer);
+      const picked = pick(block);
+      if (picked.rowCount > 0) dropped += await files.writeRows(picked, transformer);
     }
     await tell();
   }

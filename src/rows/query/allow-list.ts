@@ -2,7 +2,7 @@ import type { Expression } from './expression.ts';
 import { isKnownZone } from './time-text.ts';
 
 /**
- * What a query may call, compare and cast with. Each entry was reviewed by hand: its result depends on the
+ * All functions, operators and types that a query may use. Each entry was reviewed by hand: its result depends on the
  * arguments alone (a test checks every entry against pg_proc of a live server). `growth-rules.ts` limits
  * its size and cost; an entry without a rule there is refused.
  */
@@ -15,7 +15,7 @@ export interface AllowedFunction {
   readonly volatility: 'immutable' | 'stable';
   /** The bare name is grammar to the parser, so it is always printed with its schema. */
   readonly reserved: boolean;
-  /** What is wrong with these arguments, or null. */
+  /** Describes the fault of these arguments, or returns null. */
   readonly refuse: ((args: readonly Expression[]) => string | null) | null;
 }
 

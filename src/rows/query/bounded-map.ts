@@ -10,11 +10,11 @@ export class BoundedMap<Key, Value> {
   }
 
   get(key: Key): Value | undefined {
-    const found = this.#entries.get(key);
-    if (!found) return undefined;
+    const entry = this.#entries.get(key);
+    if (!entry) return undefined;
     this.#entries.delete(key);
-    this.#entries.set(key, found);
-    return found.value;
+    this.#entries.set(key, entry);
+    return entry.value;
   }
 
   set(key: Key, value: Value, weight: number): void {

@@ -38,7 +38,7 @@ const maxDigits = 1_000;
 /** Maximum steps of one call, and of all calls of a query on one row: about a second. */
 export const maxCallCost = 1e8;
 export const maxRowCost = 1e9;
-/** How often a query may read a column without a guard. Above it the row's size is limited. */
+/** The number of times that a query may read a column without a guard. Above it the row's size is limited. */
 const freeReads = 64;
 const maxRowBytes = 64 * 2 ** 20;
 /** If a query would only work with values smaller than this, it is refused. */
@@ -48,7 +48,7 @@ const minColumnBytes = 1_024;
 export interface Limit {
   /** Bytes of its text. */
   readonly bytes: number;
-  /** Whether the guard may check the stored size first, which is cheap. */
+  /** True if the guard may check the stored size first, which is cheap. */
   readonly stored: boolean;
 }
 
@@ -65,7 +65,7 @@ export class Bounds {
   readonly #sizes = new Map<Expression, Size>();
   readonly #limits = new Map<Expression, Limit>();
   readonly #demands: Demand[] = [];
-  /** What all expressions together read of each column, once per expression that uses it as an operand. */
+  /** The reads of each column by all expressions together, once per expression that uses it as an operand. */
   readonly #reads = new Map<
     string | Expression,
     { times: number; leaves: Set<Expression>; max: number }
@@ -113,10 +113,10 @@ export class Bounds {
   #countRead({ bytes, parts }: Size): void {
     this.#readBytes += bytes;
     for (const [key, { times: more, leaves, max }] of parts) {
-      const known = this.#reads.get(key) ?? { times: 0, leaves: new Set(), max };
-      known.times += more;
-      for (const place of leaves) known.leaves.add(place);
-      this.#reads.set(key, known);
+      const reads = this.#reads.get(key) ?? { times: 0, leaves: new Set(), max };
+      reads.times += more;
+      for (const place of leaves) reads.leaves.add(place);
+      this.#reads.set(key, reads);
     }
   }
 
@@ -241,10 +241,10 @@ export class Bounds {
     for (const { leaves, max } of parts.values()) {
       if (max <= bytes) continue;
       for (const place of leaves) {
-        const known = this.#limits.get(place);
+        const limit = this.#limits.get(place);
         this.#limits.set(place, {
-          bytes: Math.min(bytes, known?.bytes ?? bytes),
-          stored: stored && (known?.stored ?? true),
+          bytes: Math.min(bytes, limit?.bytes ?? bytes),
+          stored: stored && (limit?.stored ?? true),
         });
       }
     }

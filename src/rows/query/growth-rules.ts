@@ -13,7 +13,7 @@ export interface Product {
   readonly of: 'needle' | 'numbers' | 'elements';
 }
 
-/** How a call or an operator turns the sizes of its arguments into the size of its result. */
+/** Computes the size of the result of a call or an operator from the sizes of its arguments. */
 export interface Growth {
   readonly size: Size;
   readonly products: readonly Product[];
@@ -279,7 +279,7 @@ const arithmetic: ReadonlySet<string> = new Set(
   '+ - * / % abs ceil ceiling div floor mod round sign trunc to_char'.split(' '),
 );
 
-/** Whether an argument is read as a number of more than `most` digits. */
+/** Says whether an argument is read as a number of more than `most` digits. */
 export function hasLongNumber(name: string, args: readonly Expression[], most: number): boolean {
   if (!arithmetic.has(name)) return false;
   return args.some((part) => part.kind === 'string' && numberBytes(part.value) > most);

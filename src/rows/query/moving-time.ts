@@ -51,7 +51,7 @@ export function refuseMovingTime(expression: Expression, scope: Scope, offset: n
   }
 }
 
-/** Whether the value is a time, as far as we know without the server. */
+/** Says whether the value is a time, as far as we know without the server. */
 export function isTime(expression: Expression, scope: Scope): boolean {
   switch (expression.kind) {
     case 'column': {

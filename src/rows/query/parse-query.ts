@@ -22,7 +22,7 @@ export interface ParsedQuery {
   /** At least one; their names differ. */
   readonly outputs: readonly Output[];
   readonly where: Expression | null;
-  /** Whether the columns come from `*` alone. */
+  /** True if the columns come from `*` alone. */
   readonly star: boolean;
   /** Guards around parts of these expressions, for the server. */
   readonly limits: Limits;

@@ -5,7 +5,7 @@ import { guardMark, printGuard } from './guard.ts';
 import { tokensOf } from './parser.ts';
 import { printTimeText } from './time-text.ts';
 
-/** How names are written: for a server, or in the language of the query. */
+/** Names are printed for a server, or in the language of the query. */
 export interface Dialect {
   readonly column: (name: string) => string;
   readonly json: (column: string, path: readonly string[]) => string;

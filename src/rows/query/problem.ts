@@ -2,7 +2,7 @@ import type { Problem } from '../../foundation/domain/problem.ts';
 
 /** Why a query is refused, and where. */
 export interface QueryProblem extends Problem {
-  /** What is refused, in the words of SQL: `JOIN`, `function pg_sleep`, `relation "users"`. */
+  /** The refused part, in the words of SQL: `JOIN`, `function pg_sleep`, `relation "users"`. */
   readonly construct: string;
   /** Its position in the caller's text, in characters (code points); the first is 1. */
   readonly position: number;

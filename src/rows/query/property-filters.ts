@@ -152,11 +152,11 @@ export function applyFilters(
   const formerTexts = new Set(former.flatMap((term) => ('text' in term ? [term.text] : [])));
   const wantedTexts = new Set(wanted.map(({ text }) => text));
   const terms = termsOf(parsed.ok.where);
-  const kept = terms.filter(({ text }) => wantedTexts.has(text) || !formerTexts.has(text));
-  const known = new Set(kept.map(({ text }) => text));
-  const added = wanted.filter(({ text }) => !known.has(text));
-  if (added.length === 0 && kept.length === terms.length) return { ok: true, dslQuery };
-  const where = [...kept, ...added].map(({ expression }) => expression);
+  const others = terms.filter(({ text }) => wantedTexts.has(text) || !formerTexts.has(text));
+  const texts = new Set(others.map(({ text }) => text));
+  const added = wanted.filter(({ text }) => !texts.has(text));
+  if (added.length === 0 && others.length === terms.length) return { ok: true, dslQuery };
+  const where = [...others, ...added].map(({ expression }) => expression);
   if (where.length === 0 && parsed.ok.star) return { ok: true, dslQuery: null };
   const query: ParsedQuery = { ...parsed.ok, where: joined(where) };
   return { ok: true, dslQuery: normalizedText(query, model) };
@@ -183,7 +183,7 @@ function termOf(filter: PropertyFilter, model: Model) {
   }
 }
 
-/** What a condition joins by AND, each with its text. */
+/** The terms that a condition joins by AND, each with its text. */
 function termsOf(where: ParsedQuery['where']) {
   if (where === null) return [];
   const isAnd = where.kind === 'logic' && where.operator === 'AND';

@@ -41,7 +41,7 @@ export interface Selection {
   readonly excludeEvents: readonly string[] | null;
 }
 
-/** What rows are sorted by. */
+/** Rows are sorted by these. */
 type RowOrder = 'interval' | 'interval and keys';
 
 /** The qualified name of a model's relation, quoted. */
@@ -205,8 +205,8 @@ export function findRowSql(selection: Selection, text: string): string | null {
     const key = serverDialect.column(orderName(index + 1));
     return () => `CAST(${key} AS pg_catalog.text) AS ${quoteName(name)}`;
   });
-  const found = { ...query, where: conjunction('OR', isCast) };
-  const select = printSelect(model, found, targets, rowFilter(selection), 'interval and keys');
+  const castQuery = { ...query, where: conjunction('OR', isCast) };
+  const select = printSelect(model, castQuery, targets, rowFilter(selection), 'interval and keys');
   return `${checkStatement(select, selection)} LIMIT 1`;
 }
 

@@ -80,14 +80,14 @@ function join(
   if (others.length === 0) return first?.parts ?? none;
   const parts = new Map<string | Expression, Part>();
   for (const [key, part] of sizes.flatMap((size) => [...size.parts])) {
-    const known = parts.get(key);
+    const earlier = parts.get(key);
     parts.set(
       key,
-      known
+      earlier
         ? {
-            times: combine(known.times, part.times),
-            leaves: new Set([...known.leaves, ...part.leaves]),
-            max: Math.max(known.max, part.max),
+            times: combine(earlier.times, part.times),
+            leaves: new Set([...earlier.leaves, ...part.leaves]),
+            max: Math.max(earlier.max, part.max),
           }
         : part,
     );

@@ -18,7 +18,7 @@ export function isKnownZone(name: string): boolean {
 const isoTime =
   '\\s*(?:[-+]?infinity|[-+.:/0-9\\s]+(?:T[-+.:0-9\\s]+)?(?:[ap]m)?\\s*(?:Z|UTC|GMT)?(?:\\s*(?:AD|BC))?)\\s*';
 
-/** What a text that is refused begins with in the server's error. */
+/** The server's error begins with this if it refuses a text. */
 export const refusedTime = 'no ISO 8601 time: ';
 
 const maxTimeLength = 100;

@@ -49,7 +49,7 @@ export function translateCast(node: TaggedNode, translate: Translate): Expressio
   throw new RefusedPart(`type ${type.name}[]`, translate.offset, message);
 }
 
-/** Whether it is the same in each row. */
+/** Says whether it is the same in each row. */
 function isLiteral(expression: Expression): boolean {
   const { kind } = expression;
   if (kind === 'array') return expression.items.every(isLiteral);

@@ -3,10 +3,10 @@ import type { Expression } from './expression.ts';
 import { namesIn, onlyFields, type TaggedNode } from './nodes.ts';
 import { RefusedPart } from './problem.ts';
 
-/** What names can mean in one query. */
+/** The names of one query and their meanings. */
 export interface Scope {
   readonly model: Model;
-  /** What may precede a column: the alias in FROM, else the model's name. */
+  /** The name that may precede a column: the alias in FROM, else the model's name. */
   readonly qualifier: string;
 }
 
@@ -49,7 +49,7 @@ export function checkName(name: string, offset: number): void {
   throw new RefusedPart('control character', offset, 'Remove the control character from the name.');
 }
 
-/** Whether a column reference is a bare star, `*` or `events.*`. */
+/** Says whether a column reference is a bare star, `*` or `events.*`. */
 export function isStar(fields: unknown, scope: Scope): boolean {
   const names = namesIn(fields);
   if (names.at(-1) !== null) return false;

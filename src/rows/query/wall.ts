@@ -73,7 +73,7 @@ function findAll(node: unknown, tag: string): readonly Fields[] {
 }
 
 /**
- * What is wrong with an operator's expression for a column, or null. The operator is trusted, so it may
+ * Describes the fault of an operator's expression for a column, or null. The operator is trusted, so it may
  * call anything. It must be one expression and read no relation.
  */
 export function checkModelExpression(expression: string): string | null {

@@ -2,7 +2,7 @@ import { SluiceError } from '../../foundation/domain/errors.ts';
 import type { Column, RowBlock } from '../../foundation/domain/row-block.ts';
 import type { DataInterval } from '../../foundation/domain/time.ts';
 
-/** What a run asks of a source. */
+/** A run's request to a source. */
 export interface SourceRequest {
   readonly model: string;
   readonly tenantKey: string;
@@ -12,7 +12,7 @@ export interface SourceRequest {
   readonly includeEvents: readonly string[] | null;
   readonly excludeEvents: readonly string[] | null;
   /**
-   * How arrays and composites that are no keys come: as JSON, the default, or as text as PostgreSQL prints
+   * Arrays and composites that are no keys come as JSON, the default, or as text as PostgreSQL prints
    * them. Only for `rows`.
    */
   readonly nested?: 'json' | 'text';
@@ -30,7 +30,7 @@ export interface SourceRequest {
   readonly select?: 'rows' | 'keys' | 'columns';
 }
 
-/** How the rows of a request of `columns` become those that its query selects. */
+/** Makes the selected rows of a query from the rows of a request of `columns`. */
 export interface Projection {
   /** The column itself, or with a path the text at it, as `column.a.b` in a query. */
   readonly outputs: readonly {
@@ -51,7 +51,7 @@ export interface Description {
    * enum.
    */
   readonly renamable: readonly string[];
-  /** What the owner of the export should know. */
+  /** Sentences for the owner of the export. */
   readonly warnings: readonly string[];
 }
 
@@ -85,13 +85,13 @@ export const manyRows = 20_000;
  */
 export interface SourceSnapshot {
   readonly columns: readonly Column[];
-  /** Whether the interval column has days, not times: all rows of a day are in the interval with its midnight. */
+  /** True if the interval column has days, not times: all rows of a day are in the interval with its midnight. */
   readonly hasDays: boolean;
   /** Columns whose type is not that of the model, in words for the run's log; exports of the model allow it. */
   readonly typeChanges: readonly string[];
   /** The indices of the model's keys among `columns`, for those that the rows show. */
   readonly keyIndices: readonly number[];
-  /** Whether these are all keys of the model. */
+  /** True if these are all keys of the model. */
   readonly showsKeys: boolean;
   /**
    * Rows of the interval in this snapshot. Null if they are `manyRows` or more, until `countRows` has counted them.
@@ -128,24 +128,24 @@ export interface SourceSnapshot {
 export type Unsettled = 'clock' | 'transactions' | 'unseen' | 'replay' | 'standby';
 
 /**
- * What a blocker says of a transaction that has no id. It may still write: PostgreSQL shows to no other session whether a transaction is
+ * Text for a transaction that has no id. It may still write: PostgreSQL shows to no other session whether a transaction is
  * READ ONLY.
  */
 export const nothingWritten = 'nothing written so far';
 
-/** Whether all rows of an interval are visible. */
+/** Says whether all rows of an interval are visible. */
 export interface Settlement {
   readonly settled: boolean;
-  /** What may still add rows, by names that `recheck` knows; empty if it settled. */
+  /** Transactions and sessions that may still add rows, by names that `recheck` knows; empty if it settled. */
   readonly pending: readonly string[];
   readonly reason: Unsettled | null;
-  /** What the server must have replayed to show all of it; null if it is not a standby. */
+  /** The position that the server must have replayed to show all of it; null if it is not a standby. */
   readonly position: string | null;
   /** Which start of the server was waited for; null or absent if it is a standby. */
   readonly server?: string | null;
-  /** What is pending, in words for the export's owner. */
+  /** The pending work, in words for the export's owner. */
   readonly blockers?: readonly string[];
-  /** How much longer a run may wait for what is pending; 0 or absent: it must not. */
+  /** The time that a run may still wait for what is pending; 0 or absent: it must not. */
   readonly leftMs?: number;
 }
 
@@ -156,10 +156,10 @@ export interface SettleWait {
    * timeout.
    */
   readonly patienceMs?: number;
-  /** How long the run has waited; default 0. */
+  /** The time that the run has waited; default 0. */
   readonly waitedMs?: number;
   /**
-   * What its last wait named as pending: one look shows what is left of it, and nothing else is waited for. Null, the default:
+   * Names that its last wait gave as pending: one look shows what is left of it, and nothing else is waited for. Null, the default:
    * every transaction that is open at the call.
    */
   readonly pending?: readonly string[] | null;
@@ -172,7 +172,7 @@ export interface KeySet {
   readonly count: number;
 }
 
-/** What an export of an interval saw. */
+/** Facts that an export of an interval saw. */
 export interface EarlierExport {
   readonly snapshot: string;
   /** Null if only the count was kept. */
@@ -180,11 +180,11 @@ export interface EarlierExport {
   readonly count: number;
 }
 
-/** What a look at an interval found that was looked at before. */
+/** The result of another look at an interval. */
 export interface SecondLook {
   readonly now: EarlierExport;
   /**
-   * Whether rows may have come that the earlier look did not see. False is certain. True is not: the set of keys has changed,
+   * True if rows may have come that the earlier look did not see. False is certain. True is not: the set of keys has changed,
    * and rows do not show when they were written, or other rows were only changed.
    */
   readonly mayHaveLateRows: boolean;
@@ -193,14 +193,14 @@ export interface SecondLook {
 /** The state of a source's server, for operators. */
 export interface SourceState {
   /**
-   * What is wrong. With an error the source's runs fail; with a warning intervals stay unsettled longer.
+   * Says what is wrong. With an error the source's runs fail; with a warning intervals stay unsettled longer.
    */
   readonly findings: readonly { readonly severity: 'error' | 'warning'; readonly detail: string }[];
   /** The clock of the server that gives rows their time. */
   readonly clockMs: number;
-  /** How long the oldest run has read from its snapshot; 0 if no run reads now. */
+  /** The age of the oldest snapshot that a run reads; 0 if no run reads now. */
   readonly oldestSnapshotSeconds: number;
-  /** How far a standby is behind its primary; null on a primary. */
+  /** The lag of a standby behind its primary; null on a primary. */
   readonly replayLagSeconds: number | null;
 }
 
@@ -231,7 +231,7 @@ export interface Source {
     server?: string | null,
   ): Promise<SecondLook>;
   /**
-   * Whether a row of the interval was written, or is gone, since an earlier export. If that cannot be known, true: the rows do not
+   * Says whether a row of the interval was written, or is gone, since an earlier export. If that cannot be known, true: the rows do not
    * show their writer (a view), or a standby ends the read.
    */
   hasChanged(request: SourceRequest, earlier: EarlierExport, signal: AbortSignal): Promise<boolean>;
@@ -290,6 +290,6 @@ export interface Source {
     signal: AbortSignal,
   ): Promise<readonly string[]>;
   inspect(signal: AbortSignal): Promise<SourceState>;
-  /** What the source's role may do although no export needs it, as clauses: `is a superuser`. */
+  /** Rights of the source's role that no export needs, as clauses: `is a superuser`. */
   findExcessRights(signal: AbortSignal): Promise<readonly string[]>;
 }

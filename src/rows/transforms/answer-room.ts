@@ -17,7 +17,7 @@ export class AnswerRoom {
     return this.#bytes <= 0;
   }
 
-  /** Whether something that was given to it is not, or not whole, in the answer. */
+  /** Says whether something that was given to it is not, or not whole, in the answer. */
   get hasCut(): boolean {
     return this.#hasCut;
   }

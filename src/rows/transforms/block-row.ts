@@ -27,7 +27,7 @@ interface Bounds {
 /** The first byte of jsonb is the version of its form. */
 const jsonbVersionBytes = 1;
 
-/** How the rows of blocks with these columns are read. */
+/** Reads the rows of blocks with these columns. */
 export class BlockColumns {
   readonly names: readonly string[];
   readonly #indices: ReadonlyMap<string, number>;
@@ -92,9 +92,9 @@ export class BlockRow extends JsonObject {
   readonly #columns: BlockColumns;
   readonly #block: RowBlock;
   readonly #first: number;
-  /** What was read from the block, by column: shared with the rows that steps make of this one. */
+  /** Values read from the block, by column: shared with the rows that steps make of this one. */
   readonly #read: (Json | undefined)[];
-  /** What steps wrote, by column; null: taken away. */
+  /** Values that steps wrote, by column; null: taken away. */
   readonly #written: readonly (Json | null | undefined)[];
 
   private constructor(
@@ -121,7 +121,7 @@ export class BlockRow extends JsonObject {
     return column < 0 ? undefined : this.#get(column);
   }
 
-  /** What steps wrote into a column, by its index: null if it was taken away, undefined if nothing. */
+  /** Returns the value that steps wrote into a column, by its index: null if it was taken away, undefined if nothing. */
   written(column: number): Json | null | undefined {
     return this.#written[column];
   }
@@ -171,7 +171,7 @@ export class BlockRow extends JsonObject {
     return (text === '' ? '{}' : `${text}}`) as JsonText;
   }
 
-  /** What is JSON in the block goes as bytes. */
+  /** JSON of the block goes as bytes. */
   override writeTo(sink: ByteSink): void {
     let text = '{';
     let isFirst = true;

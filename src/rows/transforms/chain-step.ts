@@ -4,7 +4,7 @@ import { RowError } from './row-error.ts';
 import type { Step, StepFacts, StepResult } from './step.ts';
 import type { Row } from './transform.ts';
 
-/** What a chain knows of the columns of its rows. */
+/** A chain's facts about the columns of its rows. */
 export interface ChainColumns {
   /** All of them: no step adds one. */
   readonly names: readonly string[];
@@ -34,7 +34,7 @@ export interface StepCounters {
 
 const maxKinds = 20;
 
-/** What became of the rows that reached a step. */
+/** Counts the rows that reached a step, by their fate. */
 export interface StepTally {
   readonly step: StepFacts;
   readonly counters: StepCounters;
@@ -53,9 +53,9 @@ function addErrors(
 ): void {
   const isKnown = errors.has(reason) || errors.size < maxKinds - 1;
   const kind = isKnown ? reason : 'Other errors.';
-  const known = errors.get(kind);
-  const firstKey = known?.firstKey ?? keyOf();
-  errors.set(kind, { reason: kind, rows: (known?.rows ?? 0) + rows, firstKey });
+  const tally = errors.get(kind);
+  const firstKey = tally?.firstKey ?? keyOf();
+  errors.set(kind, { reason: kind, rows: (tally?.rows ?? 0) + rows, firstKey });
 }
 
 /**

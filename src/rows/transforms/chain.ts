@@ -10,7 +10,7 @@ import { RowError } from './row-error.ts';
 import type { BatchStep, KeyedRow, RowStep, Step, StepResult } from './step.ts';
 import type { Row } from './transform.ts';
 
-/** What became of a row, and in which step (by its id) it left. A rejected row leaves its key and the reason. */
+/** The fate of a row, and the id of the step in which it left. A rejected row leaves its key and the reason. */
 export type Outcome = { readonly kind: 'kept'; readonly row: Row } | Left;
 
 type Left =
@@ -159,7 +159,7 @@ export class Chain {
     return outcomeOf(row);
   }
 
-  /** Whether the next row is one of those whose time is taken. */
+  /** Says whether the next row is one of those whose time is taken. */
   #isSampled(): boolean {
     this.#rows += 1;
     return (this.#rows - 1) % this.#timedEvery === 0;
@@ -202,11 +202,11 @@ export class Chain {
     const keyOf = (row: Row) => this.#keyText(row);
     const inside = function* (): Generator<KeyedRow> {
       for (let index = 0; index < given.length; index += 1) {
-        const known = now[index];
-        if (known !== undefined && !(known instanceof JsonObject)) continue;
+        const current = now[index];
+        if (current !== undefined && !(current instanceof JsonObject)) continue;
         const first = given.at(index);
         if (!first) continue;
-        yield { key: keyOf(first), row: known ?? first };
+        yield { key: keyOf(first), row: current ?? first };
       }
     };
     const made = rows === 0 ? Promise.resolve([]) : step.applyBatch(inside());

@@ -9,7 +9,7 @@ type Misfit = string;
 /** The bytes of a value of a column, in the layout of a row block. */
 type Encode = (value: Json) => Buffer | Misfit;
 
-/** What a chain knows of rows with these columns. @param fixed no step changes them */
+/** Makes a chain's facts about rows with these columns. @param fixed no step changes them */
 export function chainColumnsOf(columns: readonly Column[], fixed: readonly string[]): ChainColumns {
   // A JSON column holds every value.
   const encoded = columns.filter(({ type }) => type !== 'json' && type !== 'jsonb');
@@ -44,7 +44,7 @@ export function writerOf(column: Column): WriteValue {
   };
 }
 
-/** How values that a step made are written into a column. The source's own values are copied. */
+/** Writes values of a step into a column. The source's own values are copied. */
 function encoderOf({ type, sourceType }: Column): Encode {
   switch (type) {
     case 'json':

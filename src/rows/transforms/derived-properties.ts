@@ -4,7 +4,7 @@ import { editColumn, type Properties, propertiesOf } from './properties.ts';
 import { requireNames } from './settings.ts';
 import type { Apply } from './transform.ts';
 
-/** What is read out of a text, by name: `host`, `path`. */
+/** The parts of a text, by name: `host`, `path`. */
 export type Parts = ReadonlyMap<string, JsonText>;
 
 const noParts: Parts = new Map();
@@ -29,13 +29,13 @@ export function readSources(config: PluginConfig): Sources {
  */
 export function addParts({ column, properties }: Sources, read: (text: string) => Parts): Apply {
   return (row) => {
-    const found = properties.flatMap((source) => {
+    const added = properties.flatMap((source) => {
       const [value] = source.read(row);
       const isText = value !== undefined && ['string', 'number'].includes(kindOf(value));
       const parts = isText ? read(plainOf(value)) : noParts;
       return [...parts].map(([part, text]) => [`${source.names[0]}__${part}`, text] as const);
     });
-    if (found.length === 0) return row;
-    return editColumn(row, column === '*' ? 'properties' : column, (holder) => holder.with(found));
+    if (added.length === 0) return row;
+    return editColumn(row, column === '*' ? 'properties' : column, (holder) => holder.with(added));
   };
 }

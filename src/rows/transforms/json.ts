@@ -1,3 +1,13 @@
+import {
+  BACKSLASH,
+  CLOSE_LIST,
+  CLOSE_OBJECT,
+  COLON,
+  COMMA,
+  OPEN_LIST,
+  OPEN_OBJECT,
+  QUOTE,
+} from '../../foundation/domain/json-bytes.ts';
 /**
  * JSON without loss: a value stays the text it came as until a step reads it, and what no step
  * changes is written as that text. So 9007199254740993, 1.10 and 1e400 stay what they are, and a
@@ -84,7 +94,7 @@ export class JsonObject {
     return new JsonObject(copy);
   }
 
-  /** What made this object of another one: at least the members that differ, each with its value here. */
+  /** The edits that made this object of another one: at least the members that differ, each with its value here. */
   changesSince(before: JsonObject): readonly Edit[] {
     if (before === this) return [];
     const changed = [...this.members].filter(([name, value]) => value !== before.get(name));
@@ -149,7 +159,7 @@ export function listOf(value: Json | undefined): readonly Json[] | null {
   return value === undefined || value instanceof JsonObject ? null : value;
 }
 
-/** What a JSON string says; null for other values. */
+/** Returns the text of a JSON string; null for other values. */
 export function stringOf(value: Json | undefined): string | null {
   return typeof value === 'string' && value[0] === '"' ? unquote(value) : null;
 }
@@ -163,7 +173,7 @@ function unquote(text: string): string {
   return text.includes('\\') ? String(JSON.parse(text)) : text.slice(1, -1);
 }
 
-/** How deep steps look into a value: to open one level costs as much as the text is long. */
+/** The depth to which steps look into a value: to open one level costs as much as the text is long. */
 const maxLevels = 64;
 
 /** Counts a level down. @throws RowError if a value is nested too deeply for a step to look into */
@@ -219,44 +229,35 @@ function writeObject(members: ReadonlyMap<string, Json>): JsonText {
   return (text === '' ? '{}' : `${text}}`) as JsonText;
 }
 
-const quoteCode = 0x22;
-const commaCode = 0x2c;
-const colonCode = 0x3a;
-const openListCode = 0x5b;
-const backslashCode = 0x5c;
-const closeListCode = 0x5d;
-const openObjectCode = 0x7b;
-const closeObjectCode = 0x7d;
-
 function scanMembers(text: string): Map<string, Json> {
   const members = new Map<string, Json>();
   let at = skipBlanks(text, 1);
-  while (text.charCodeAt(at) === quoteCode) {
+  while (text.charCodeAt(at) === QUOTE) {
     const nameEnd = endOfString(text, at);
-    const start = skipBlanks(text, expect(text, skipBlanks(text, nameEnd), colonCode));
+    const start = skipBlanks(text, expect(text, skipBlanks(text, nameEnd), COLON));
     const end = endOfValue(text, start);
     spendMade(1);
     members.set(unquote(text.slice(at, nameEnd)), text.slice(start, end) as JsonText);
     at = skipBlanks(text, end);
-    if (text.charCodeAt(at) !== commaCode) break;
+    if (text.charCodeAt(at) !== COMMA) break;
     at = skipBlanks(text, at + 1);
   }
-  expect(text, at, closeObjectCode);
+  expect(text, at, CLOSE_OBJECT);
   return members;
 }
 
 function scanElements(text: string): Json[] {
   const elements: Json[] = [];
   let at = skipBlanks(text, 1);
-  while (text.charCodeAt(at) !== closeListCode) {
+  while (text.charCodeAt(at) !== CLOSE_LIST) {
     const end = endOfValue(text, at);
     spendMade(1);
     elements.push(text.slice(at, end) as JsonText);
     at = skipBlanks(text, end);
-    if (text.charCodeAt(at) !== commaCode) break;
+    if (text.charCodeAt(at) !== COMMA) break;
     at = skipBlanks(text, at + 1);
   }
-  expect(text, at, closeListCode);
+  expect(text, at, CLOSE_LIST);
   return elements;
 }
 
@@ -281,7 +282,7 @@ function endOfString(text: string, start: number): number {
 
 function isEscaped(text: string, at: number): boolean {
   let backslashes = 0;
-  while (text.charCodeAt(at - 1 - backslashes) === backslashCode) backslashes += 1;
+  while (text.charCodeAt(at - 1 - backslashes) === BACKSLASH) backslashes += 1;
   return backslashes % 2 === 1;
 }
 
@@ -291,8 +292,8 @@ const passedAtOnce = 65_536;
 /** Without recursion: a hostile row may be nested thousands of levels deep. */
 function endOfValue(text: string, start: number): number {
   const first = text.charCodeAt(start);
-  if (first === quoteCode) return endOfString(text, start);
-  if (first !== openObjectCode && first !== openListCode) return endOfScalar(text, start);
+  if (first === QUOTE) return endOfString(text, start);
+  if (first !== OPEN_OBJECT && first !== OPEN_LIST) return endOfScalar(text, start);
   let depth = 0;
   let sinceSpent = 0;
   for (let at = start; at < text.length; at += 1) {
@@ -302,9 +303,9 @@ function endOfValue(text: string, start: number): number {
       sinceSpent = 0;
     }
     const code = text.charCodeAt(at);
-    if (code === quoteCode) at = endOfString(text, at) - 1;
-    else if (code === openObjectCode || code === openListCode) depth += 1;
-    else if (code === closeObjectCode || code === closeListCode) depth -= 1;
+    if (code === QUOTE) at = endOfString(text, at) - 1;
+    else if (code === OPEN_OBJECT || code === OPEN_LIST) depth += 1;
+    else if (code === CLOSE_OBJECT || code === CLOSE_LIST) depth -= 1;
     if (depth === 0) {
       spendPassed(sinceSpent);
       return at + 1;
@@ -321,5 +322,5 @@ function endOfScalar(text: string, start: number): number {
 }
 
 function endsScalar(code: number): boolean {
-  return code <= 0x20 || code === commaCode || code === closeListCode || code === closeObjectCode;
+  return code <= 0x20 || code === COMMA || code === CLOSE_LIST || code === CLOSE_OBJECT;
 }

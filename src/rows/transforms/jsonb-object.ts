@@ -1,3 +1,14 @@
+import {
+  BACKSLASH,
+  CLOSE_LIST,
+  CLOSE_OBJECT,
+  COLON,
+  COMMA,
+  OPEN_LIST,
+  OPEN_OBJECT,
+  QUOTE,
+  SPACE,
+} from '../../foundation/domain/json-bytes.ts';
 import { longTextBytes, skipPlainBytes } from '../../foundation/domain/json-string.ts';
 import { spendMade } from './effort.ts';
 import {
@@ -10,15 +21,6 @@ import {
   writeJson,
 } from './json.ts';
 
-const quoteCode = 0x22;
-const commaCode = 0x2c;
-const colonCode = 0x3a;
-const backslashCode = 0x5c;
-const spaceCode = 0x20;
-const openListCode = 0x5b;
-const closeListCode = 0x5d;
-const openObjectCode = 0x7b;
-const closeObjectCode = 0x7d;
 const maxEdits = 32;
 const comma = Buffer.from(', ');
 const open = Buffer.from('{');
@@ -77,7 +79,7 @@ export class JsonbObject extends JsonObject {
         continue;
       }
       const at = edited.indexOf(index);
-      // What was taken away comes back at the end.
+      // A removed member comes back at the end.
       if (at >= 0 && values[at] === undefined) return super.edit(edits);
       if (at < 0) edited.push(index);
       values[at < 0 ? values.length : at] = value;
@@ -165,14 +167,14 @@ function valueAt({ bytes, ends }: Source, index: number): JsonText {
 
 /** @returns -1 if there is no such member */
 function find({ bytes, start, ends }: Source, name: string): number {
-  const wanted = bytesOf(name);
-  if (wanted === null) return -1;
+  const sought = bytesOf(name);
+  if (sought === null) return -1;
   let from = start + 2;
   for (let at = 0; at < ends.length; at += 2) {
     const length = (ends[at] ?? 0) - from;
     // The order of jsonb: shorter names first.
-    if (length > wanted.length) return -1;
-    if (length === wanted.length && compare(bytes, from, wanted, 0, length) === 0) return at / 2;
+    if (length > sought.length) return -1;
+    if (length === sought.length && compare(bytes, from, sought, 0, length) === 0) return at / 2;
     from = (ends[at + 1] ?? 0) + nameEndBytes;
   }
   return -1;
@@ -185,8 +187,8 @@ const maxKnownLength = 200;
 
 /** Null for a name with escapes: no object of these bytes has one. */
 function bytesOf(name: string): Buffer | null {
-  const known = knownNames.get(name);
-  if (known !== undefined) return known;
+  const stored = knownNames.get(name);
+  if (stored !== undefined) return stored;
   const bytes = quote(name).length > name.length + 2 ? null : Buffer.from(name);
   if (name.length > maxKnownLength) return bytes;
   if (knownNames.size >= maxKnownNames) knownNames.clear();
@@ -207,18 +209,18 @@ const scratch: number[] = [];
 
 /** Null if the bytes are not in the one form that PostgreSQL prints. */
 function findEnds(bytes: Buffer, start: number, end: number): readonly number[] | null {
-  if (bytes[start] !== openObjectCode || bytes[end - 1] !== closeObjectCode) return null;
+  if (bytes[start] !== OPEN_OBJECT || bytes[end - 1] !== CLOSE_OBJECT) return null;
   if (end - start === 2) return [];
   const ends = scratch;
   let count = 0;
   let lastStart = 0;
   let lastLength = -1;
   for (let at = start + 1; at < end; at += 2) {
-    if (bytes[at] !== quoteCode) return null;
+    if (bytes[at] !== QUOTE) return null;
     const nameEnd = endOfName(bytes, at + 1, end);
     const length = nameEnd - at - 1;
-    if (length < lastLength || bytes[nameEnd + 1] !== colonCode) return null;
-    if (bytes[nameEnd + 2] !== spaceCode) return null;
+    if (length < lastLength || bytes[nameEnd + 1] !== COLON) return null;
+    if (bytes[nameEnd + 2] !== SPACE) return null;
     if (length === lastLength && compare(bytes, lastStart, bytes, at + 1, length) >= 0) return null;
     lastStart = at + 1;
     lastLength = length;
@@ -229,7 +231,7 @@ function findEnds(bytes: Buffer, start: number, end: number): readonly number[] 
     ends[count + 1] = at;
     count += 2;
     if (at === end - 1) return ends.slice(0, count);
-    if (bytes[at] !== commaCode || bytes[at + 1] !== spaceCode) return null;
+    if (bytes[at] !== COMMA || bytes[at + 1] !== SPACE) return null;
   }
   return null;
 }
@@ -238,8 +240,8 @@ function findEnds(bytes: Buffer, start: number, end: number): readonly number[] 
 function endOfName(bytes: Buffer, start: number, end: number): number {
   for (let at = start; at < end; at += 1) {
     const byte = bytes[at];
-    if (byte === quoteCode) return at;
-    if (byte === backslashCode) return 0;
+    if (byte === QUOTE) return at;
+    if (byte === BACKSLASH) return 0;
   }
   return 0;
 }
@@ -258,8 +260,8 @@ function endOfString(bytes: Buffer, start: number, end: number): number {
       if (at >= end) break;
     }
     const byte = bytes[at];
-    if (byte === quoteCode) return at + 1;
-    if (byte === backslashCode) {
+    if (byte === QUOTE) return at + 1;
+    if (byte === BACKSLASH) {
       at += 1;
       // Others may follow soon: a call for each takes many times as long as the bytes between them.
       skipsFrom = at + fewBytes;
@@ -270,19 +272,19 @@ function endOfString(bytes: Buffer, start: number, end: number): number {
 
 /** Without recursion: a hostile row may be nested thousands of levels deep. `end` if it does not end. */
 function endOfValue(bytes: Buffer, start: number, end: number): number {
-  if (bytes[start] === quoteCode) return endOfString(bytes, start, end);
+  if (bytes[start] === QUOTE) return endOfString(bytes, start, end);
   let depth = 0;
   for (let at = start; at < end; at += 1) {
     const byte = bytes[at];
-    if (byte === quoteCode) {
+    if (byte === QUOTE) {
       at = endOfString(bytes, at, end) - 1;
-    } else if (byte === openObjectCode || byte === openListCode) {
+    } else if (byte === OPEN_OBJECT || byte === OPEN_LIST) {
       depth += 1;
-    } else if (byte === closeObjectCode || byte === closeListCode) {
+    } else if (byte === CLOSE_OBJECT || byte === CLOSE_LIST) {
       if (depth === 0) return at;
       depth -= 1;
       if (depth === 0) return at + 1;
-    } else if (depth === 0 && (byte === commaCode || byte === spaceCode)) {
+    } else if (depth === 0 && (byte === COMMA || byte === SPACE)) {
       return at;
     }
   }

@@ -1,5 +1,5 @@
 /**
- * How steps reach properties by name. A dot in a name steps into a nested object, or is a dot of
+ * Steps reach properties by name. A dot in a name steps into a nested object, or is a dot of
  * the name itself: `a.b` reaches the property `a.b` and the property `b` of `a`, both if a row has
  * both, so that nothing personal is missed. In a list a name reaches into each element.
  */
@@ -20,7 +20,7 @@ import { requireNames } from './settings.ts';
 import { InvalidSetting, type Row } from './transform.ts';
 
 /**
- * What a dotted name can mean. Item n: what may be the name of a property after n parts are
+ * The meanings of a dotted name. Item n: what may be the name of a property after n parts are
  * resolved, longest first: for `a.b.c` `[['a.b.c', 'a.b', 'a'], ['b.c', 'b'], ['c']]`.
  */
 type Path = readonly (readonly string[])[];

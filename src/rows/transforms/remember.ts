@@ -9,8 +9,8 @@ export function remember<T>(compute: (text: string) => T): (text: string) => T {
   let chars = 0;
   return (text) => {
     if (text.length > maxChars) return compute(text);
-    const known = results.get(text);
-    if (known !== undefined) return known;
+    const earlier = results.get(text);
+    if (earlier !== undefined) return earlier;
     // A part of a string keeps the whole of it in memory, so a copy is remembered.
     const copy = Buffer.from(text, 'utf16le').toString('utf16le');
     const result = compute(copy);
@@ -24,5 +24,5 @@ export function remember<T>(compute: (text: string) => T): (text: string) => T {
   };
 }
 
-/** What an entry takes beside its text. */
+/** The size of an entry beside its text. */
 const overheadChars = 100;

@@ -1,20 +1,19 @@
 import {
   checkPluginConfig,
   type PluginConfig,
-  type PluginField,
   withDefaults,
 } from '../../foundation/domain/plugin.ts';
 import { withEffort } from './effort.ts';
 import type { RowError } from './row-error.ts';
 import { readNumber } from './settings.ts';
-import { type Apply, readAll, type Row, stepFields, type Transform } from './transform.ts';
+import { type Apply, type Row, readAll, type Transform } from './transform.ts';
 
-/** What every step has, whatever its plugin. */
+/** Every step has these, whatever its plugin. */
 export interface StepFacts {
   readonly id: number;
   /** The name of its config or plugin, for logs and errors. */
   readonly name: string;
-  /** What becomes of a row that it cannot handle: it goes on as it was, or leaves the chain. */
+  /** The fate of a row that it cannot handle: it goes on as it was, or leaves the chain. */
   readonly onError: 'keep' | 'reject';
   /** From 0 to 1, of the rows that reach the step. */
   readonly maxErrorShare: number;
@@ -32,10 +31,10 @@ export interface KeyedRow {
   readonly row: Row;
 }
 
-/** What a step makes of a row: a row, null to drop it, or why it could not. */
+/** A step's result for a row: a row, null to drop it, or why it could not. */
 export type StepResult = Row | null | RowError;
 
-/** What a step made of a batch: a list, or one that makes each result when it is asked for. */
+/** A step's results for a batch: a list, or one that makes each result when it is asked for. */
 export interface StepResults {
   readonly length: number;
   /**
@@ -62,50 +61,10 @@ export interface BatchStep extends StepFacts {
 /** A step of a chain, ready to run. */
 export type Step = RowStep | BatchStep;
 
-/** A step with an organization's own plugin, as data: it needs a sandbox to run. */
-export interface OwnStep extends StepFacts {
-  readonly kind: 'own';
-  readonly source: string;
-  /** The config of the plugin alone, with its secrets. */
-  readonly config: PluginConfig;
-  /** Values of the config that no log may show. */
-  readonly secrets: readonly string[];
-}
-
-/** A step before its chain is opened. */
-export type StepDefinition = RowStep | OwnStep;
-
-/** The settings of an own plugin: its fields, and those that every step has. */
-export function ownSchema(fields: readonly PluginField[]): readonly PluginField[] {
-  const keys = new Set(fields.map(({ key }) => key));
-  return [...fields, ...stepFields.filter(({ key }) => !keys.has(key))];
-}
-
-/**
- * A step of an own plugin, from its config with the secrets.
- *
- * @throws InvalidSettings if settings that every step has are not right
- */
-export function defineOwnStep(
-  given: Pick<OwnStep, 'id' | 'name' | 'source' | 'config' | 'secrets'>,
-): OwnStep {
-  const { on_error: onError, max_error_share: _, ...config } = given.config;
-  const problems = checkPluginConfig(stepFields, { ...(onError && { on_error: onError }) });
-  const settings = withDefaults(stepFields, filledIn(given.config));
-  const read = { maxErrorShare: () => readNumber(settings, 'max_error_share', errorShares) };
-  return {
-    ...given,
-    kind: 'own',
-    config,
-    onError: onError === 'reject' ? 'reject' : 'keep',
-    ...readAll(read, problems),
-  };
-}
-
-const errorShares = { from: 0, to: 1, whole: false } as const;
+export const errorShares = { from: 0, to: 1, whole: false } as const;
 
 /** A form sends what was left empty as an empty text. */
-function filledIn(config: PluginConfig): PluginConfig {
+export function filledIn(config: PluginConfig): PluginConfig {
   return Object.fromEntries(Object.entries(config).filter(([, value]) => value !== ''));
 }
 

@@ -14,7 +14,7 @@ interface TracedStep {
   readonly changes: readonly string[];
 }
 
-/** What each step makes of rows that go through a chain one by one. */
+/** Records what each step makes of rows that go through a chain one by one. */
 export class RowTrace {
   readonly #transformer: RowTransformer;
   readonly #room: AnswerRoom;

@@ -1,6 +1,5 @@
 import type { Column, RowBlock } from '../../foundation/domain/row-block.ts';
 import { BlockColumns, BlockRow, type FieldToJson } from './block-row.ts';
-import { BlockWriter } from './block-writer.ts';
 import { Chain, type Pause } from './chain.ts';
 import type { ChainStep, RowKey, Watcher } from './chain-step.ts';
 import { chainColumnsOf, type WriteValue, writerOf } from './column-values.ts';
@@ -8,11 +7,12 @@ import { type Json, jsonNull, objectOf, plainOf } from './json.ts';
 import type { Step } from './step.ts';
 import type { Row } from './transform.ts';
 import { takeTurns } from './turns.ts';
+import { TextWriter } from './text-writer.ts';
 
 /** Bytes of a row times steps: more take so long that there is a turn after each step. */
 const largeRowWork = 512 * 1024;
 
-/** What a SELECT list makes of a transformed row: a column, or the text at a path into it. */
+/** An output of a SELECT list for a transformed row: a column, or the text at a path into it. */
 export interface RowOutput {
   readonly name: string;
   readonly column: string;
@@ -28,7 +28,7 @@ export interface RowsShape {
   readonly keyColumns: readonly string[];
   /** No step changes them. */
   readonly fixedColumns: readonly string[];
-  /** How fields of a column become JSON; not asked for text and jsonb. */
+  /** Turns fields of a column into JSON; not asked for text and jsonb. */
   readonly toJson: (column: Column) => FieldToJson;
 }
 
@@ -183,11 +183,11 @@ interface Field {
 
 function fieldOf({ name, column, path }: RowOutput, columns: readonly Column[]): Field {
   const source = columns.findIndex((candidate) => candidate.name === column);
-  const found = columns[source];
-  if (!found) throw new Error(`there is no column ${column}`);
+  const sourceColumn = columns[source];
+  if (!sourceColumn) throw new Error(`there is no column ${column}`);
   if (path.length === 0) {
-    const write = writerOf(found);
-    return { source, name: column, path: null, column: { ...found, name }, write };
+    const write = writerOf(sourceColumn);
+    return { source, name: column, path: null, column: { ...sourceColumn, name }, write };
   }
   const text: Column = { name, type: 'text', sourceType: 'text' };
   const write: WriteValue = (sink, value) => sink.write(plainOf(value));
@@ -196,9 +196,66 @@ function fieldOf({ name, column, path }: RowOutput, columns: readonly Column[]):
 
 /** Follows a path as PostgreSQL's `->` and `->>` do with text keys: null for what is no object. */
 function textAt(value: Json, path: readonly string[]): Json {
-  let found: Json = value;
+  let inner: Json = value;
   for (const key of path) {
-    found = objectOf(found)?.get(key) ?? jsonNull;
+    inner = objectOf(inner)?.get(key) ?? jsonNull;
   }
-  return found;
+  return inner;
+}
+
+const maxSpareBytes = 256 * 1_024;
+
+/**
+ * A block made of another one: its bytes with new values behind them. So a field that stays is two numbers,
+ * and nothing that is copied on its own. Call `keep` or `begin` with `end` for each field in turn.
+ */
+export class BlockWriter extends TextWriter {
+  readonly #columns: readonly Column[];
+  readonly #given: RowBlock;
+  readonly #offsets: Int32Array;
+  readonly #lengths: Int32Array;
+  #fields = 0;
+  #start = 0;
+
+  constructor(columns: readonly Column[], given: RowBlock) {
+    super(given.bytes, given.bytes.length, maxSpareBytes);
+    this.#columns = columns;
+    this.#given = given;
+    this.#offsets = new Int32Array(given.rowCount * columns.length);
+    this.#lengths = new Int32Array(given.rowCount * columns.length);
+  }
+
+  /** The next field is this one of the given block. */
+  keep(field: number): void {
+    this.#place(this.#given.offsets[field] ?? 0, this.#given.lengths[field] ?? -1);
+  }
+
+  putNull(): void {
+    this.#place(0, -1);
+  }
+
+  /** The next field is what is written from here to `end`. */
+  begin(): void {
+    this.#start = this.length;
+  }
+
+  end(): void {
+    this.#place(this.#start, this.length - this.#start);
+  }
+
+  finish(): RowBlock {
+    return {
+      columns: this.#columns,
+      rowCount: this.#columns.length === 0 ? 0 : this.#fields / this.#columns.length,
+      bytes: this.bytes.subarray(0, this.length),
+      offsets: this.#offsets.subarray(0, this.#fields),
+      lengths: this.#lengths.subarray(0, this.#fields),
+    };
+  }
+
+  #place(offset: number, length: number): void {
+    this.#offsets[this.#fields] = offset;
+    this.#lengths[this.#fields] = length;
+    this.#fields += 1;
+  }
 }

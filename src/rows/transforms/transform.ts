@@ -6,7 +6,7 @@ import type { JsonObject } from './json.ts';
 export type Row = JsonObject;
 
 /**
- * What one step does to a row: the row after it, or null to drop it. A pure function of the row.
+ * Returns the row after one step, or null to drop it. A pure function of the row.
  *
  * @throws RowError if it cannot handle the row
  */
@@ -44,7 +44,7 @@ export class InvalidSetting extends InvalidSettings {
 }
 
 /**
- * What each reader of a setting returns, by name.
+ * Returns the results of the readers of settings, by name.
  *
  * @param known problems that the schema found: a reader of their settings adds none
  * @throws InvalidSettings with these, and with the problems of all readers

@@ -1,7 +1,7 @@
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import type { Pause } from './chain.ts';
 
-/** How long a chain may keep the event loop from others, apart from one step of a large row. */
+/** The time that a chain may keep the event loop from others, apart from one step of a large row. */
 const turnMs = 10;
 
 /** The turns of one piece of work. @param signal gives the work up, with its reason */

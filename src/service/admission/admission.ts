@@ -333,12 +333,12 @@ export class Ticket {
     this.#options = options;
   }
 
-  /** Whether the run has the memory of a small one, or had it at its start. */
+  /** True if the run has the memory of a small one, or had it at its start. */
   get isSmall(): boolean {
     return this.#options.small !== null;
   }
 
-  /** Whether the attempt of a small run ended because there was no memory to go on. */
+  /** True if the attempt of a small run ended because there was no memory to go on. */
   get hasOutgrown(): boolean {
     return this.#options.small?.hasOutgrown === true;
   }

@@ -1,4 +1,4 @@
-import { stepMemoryBytes } from '../../rows/sandbox/open-steps.ts';
+import { ownStepMib } from '../../rows/transforms/own-steps.ts';
 
 const mebibyte = 1024 ** 2;
 
@@ -58,7 +58,7 @@ const partitionBytes = 96 * mebibyte;
 
 /** The processes of a run's own plugins. */
 export function sandboxMemory(ownSteps: number): number {
-  return ownSteps * stepMemoryBytes;
+  return ownSteps * ownStepMib * mebibyte;
 }
 
 /**

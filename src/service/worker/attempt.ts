@@ -300,7 +300,7 @@ export function checkMemory(
 /** What a claimed run exports, of what its claim has read. */
 async function makeJob(
   options: {
-    readonly context: Pick<Context, 'db' | 'secrets'>;
+    readonly context: Pick<Context, 'db' | 'secrets' | 'ownSteps'>;
     readonly connectors: {
       encodingOf(files: FileSettings): Encoding;
       readonly readRows: ReadRows;

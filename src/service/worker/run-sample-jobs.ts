@@ -2,6 +2,7 @@ import { SluiceError, StepFault } from '../../foundation/domain/errors.ts';
 import { ownStepsOf } from '../../foundation/domain/recipe.ts';
 import { sandboxMemory } from '../admission/memory-budget.ts';
 import { countSteps } from '../../rows/pipeline/transform-blocks.ts';
+import type { StepDefinition } from '../../rows/transforms/own-steps.ts';
 import {
   findChainUpTo,
   findTransformedModel,
@@ -13,7 +14,6 @@ import {
   type TakenJob,
   takeTransformationJob,
 } from '../../state/store/transformations/transformation-configs.ts';
-import type { StepDefinition } from '../../rows/transforms/step.ts';
 import type { Context } from '../use-cases/context.ts';
 import type { WorkGuard } from '../use-cases/work-guard.ts';
 import { openChain } from '../use-cases/transformations/open-chain.ts';

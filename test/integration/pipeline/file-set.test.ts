@@ -5,7 +5,7 @@ import { keyNames, usualFileName } from '../../../src/foundation/domain/file-nam
 import { allTraits } from '../../../src/rows/destinations/destination.ts';
 import { FileSet, type FileSetOptions } from '../../../src/rows/pipeline/file-set.ts';
 import { openPartitions } from '../../../src/rows/pipeline/partitioned-rows.ts';
-import { BoundedDestination } from '../../../src/service/admission/small-run.ts';
+import { boundedDestination } from '../../../src/service/admission/small-run.ts';
 import {
   keysUnder,
   readAll,
@@ -180,7 +180,7 @@ describe('the files of an interval at S3', () => {
     const store = await openStore();
     try {
       const taken: number[] = [];
-      const destination = new BoundedDestination(store.open(), (bytes) => {
+      const destination = boundedDestination(store.open(), (bytes) => {
         taken.push(bytes);
         if (taken.reduce((sum, each) => sum + each, 0) > 512 * 1024) {
           throw new SluiceError('run.released');

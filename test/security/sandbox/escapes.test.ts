@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { inspectPlugin } from '../../../src/rows/sandbox/inspect-plugin.ts';
-import { openSandbox, type Sandbox } from '../../../src/rows/sandbox/sandbox.ts';
+import { inspectPlugin } from '../../../src/extensions/own-plugins/own-plugins.ts';
+import { openSandbox, type Sandbox } from '../../../src/extensions/own-plugins/sandbox.ts';
 import {
   applyPlugin,
   intervalEndMs,

@@ -1,8 +1,8 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { SandboxError } from '../../../src/rows/sandbox/limits.ts';
-import type { SandboxOptions } from '../../../src/rows/sandbox/sandbox.ts';
+import { SandboxError } from '../../../src/extensions/own-plugins/limits.ts';
+import type { SandboxOptions } from '../../../src/extensions/own-plugins/sandbox.ts';
 import {
   applyPlugin,
   rowOf,

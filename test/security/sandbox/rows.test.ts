@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { PluginRowError } from '../../../src/rows/sandbox/sandbox.ts';
+import type { PluginRowError } from '../../../src/extensions/own-plugins/sandbox.ts';
 import { ChainStep } from '../../../src/rows/transforms/chain-step.ts';
 import {
   applyPlugin,

@@ -28,14 +28,14 @@ export const floors: Readonly<
     uses: ['main', 'service', 'extensions', 'state', 'rows', 'foundation'],
   },
   main: { rooms: [], uses: ['service', 'extensions', 'state', 'rows', 'foundation'] },
-  extensions: { rooms: ['iceberg'], uses: ['rows', 'foundation'] },
+  extensions: { rooms: ['iceberg', 'own-plugins'], uses: ['rows', 'foundation'] },
   service: {
     rooms: ['api', 'use-cases', 'worker', 'admission', 'scheduling', 'notifications', 'verify'],
     uses: ['state', 'rows', 'foundation'],
   },
   state: { rooms: ['store', 'queue', 'embedded-postgres'], uses: ['foundation'] },
   rows: {
-    rooms: ['sources', 'query', 'transforms', 'sandbox', 'encoders', 'destinations', 'pipeline'],
+    rooms: ['sources', 'query', 'transforms', 'encoders', 'destinations', 'pipeline'],
     uses: ['foundation'],
   },
   foundation: { rooms: ['domain', 'config', 'telemetry', 'security', 'failpoints'], uses: [] },
@@ -70,9 +70,10 @@ export const rooms: Readonly<Record<string, Room>> = {
     from: ['domain'],
     packages: ['bowser', 'node:crypto', 'node:net', 'node:timers/promises'],
   },
-  sandbox: {
+  'own-plugins': {
     from: [
       'domain',
+      'transforms/own-steps.ts',
       'transforms/text-writer.ts',
       'transforms/json.ts',
       'transforms/row-error.ts',
@@ -109,7 +110,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   },
   // Of timers the turns of the event loop, no time. On the disk only files that a run reads back, or keys that do not fit into memory.
   pipeline: {
-    from: ['domain', 'failpoints', 'transforms', 'sandbox', ...interfaces],
+    from: ['domain', 'failpoints', 'transforms', ...interfaces],
     packages: [
       'node:crypto',
       'node:fs/promises',
@@ -121,7 +122,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   },
   // Of timers the rests of a trial.
   'use-cases': {
-    from: ['domain', 'scheduling', 'store', 'security', 'transforms', 'sandbox'],
+    from: ['domain', 'scheduling', 'store', 'security', 'transforms'],
     types: ['sources/source.ts'],
     packages: ['node:crypto', 'node:timers/promises', 'node:util'],
   },
@@ -160,7 +161,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   },
   // Of a run's memory what plugins need. Of timers the turns and rests of organizations.
   admission: {
-    from: ['domain', 'store', 'use-cases', 'sandbox/open-steps.ts'],
+    from: ['domain', 'store', 'use-cases', 'transforms/own-steps.ts'],
     types: [...interfaces, 'pipeline/interval-attempt.ts'],
     packages: ['node:fs/promises', 'node:timers/promises', 'node:v8', 'node:vm'],
   },
@@ -176,7 +177,6 @@ export const rooms: Readonly<Record<string, Room>> = {
       'security',
       'telemetry',
       'transforms',
-      'sandbox',
     ],
     types: interfaces,
     packages: ['node:*'],

@@ -25,8 +25,14 @@ export async function measure(): Promise<Readonly<Record<string, number>>> {
     'fields of an export': fieldsOfExport(document),
     'words of the glossary': count(section('Words'), /^\| \*\*/gm),
     'files from tick to file': wayOfTick().length,
+    'names that say nothing': sum(source.map(({ text }) => count(text, emptyName))),
+    'comments without a subject': sum(source.map(({ text }) => count(text, noSubject))),
   };
 }
+
+/** A name says the thing: `receipt`, not `found`. */
+const emptyName = /\b(?:const|let) (?:found|known|left|kept|wanted|asked|made)\b/g;
+const noSubject = /^\s*(?:\/\*\*|\*|\/\/) (?:What|Whether|How)\b/gm;
 
 /** One line of the list in src/README.md: a file, and whether a job of the queue calls it. */
 export interface Stop {
@@ -68,13 +74,13 @@ function imports(from: SourceFile, to: SourceFile): boolean {
   );
 }
 
-function linesOf(folder: string, ending: RegExp): { path: string; lines: number }[] {
+function linesOf(folder: string, ending: RegExp) {
   return readdirSync(path.join(root, folder), { recursive: true, encoding: 'utf8' })
     .filter((name) => ending.test(name) && !name.split(path.sep).includes('node_modules'))
-    .map((name) => ({
-      path: name.split(path.sep).join('/'),
-      lines: countLines(read(path.join(folder, name))),
-    }));
+    .map((name) => {
+      const text = read(path.join(folder, name));
+      return { path: name.split(path.sep).join('/'), text, lines: countLines(text) };
+    });
 }
 
 /** A room is a folder of a floor. `main` is one room. */

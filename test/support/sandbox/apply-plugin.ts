@@ -5,7 +5,7 @@ import {
   type SandboxOptions,
   type SandboxResult,
   type SandboxRow,
-} from '../../../src/rows/sandbox/sandbox.ts';
+} from '../../../src/extensions/own-plugins/sandbox.ts';
 import { JsonObject, trustJson } from '../../../src/rows/transforms/json.ts';
 
 export const intervalEndMs = 1_714_557_600_000;

@@ -5,7 +5,7 @@ import {
   expireSnapshots,
   type IntervalFiles,
 } from '../../../src/extensions/iceberg/commit-interval.ts';
-import { readTable } from '../../../src/extensions/iceberg/read-table.ts';
+import { readTable } from '../../../src/extensions/iceberg/iceberg-table.ts';
 import type { TableObjects } from '../../../src/extensions/iceberg/table-objects.ts';
 import { randomOf } from '../../chaos/storm/random.ts';
 import { codeOf } from '../../conformance/destination-suite.ts';

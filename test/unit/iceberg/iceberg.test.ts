@@ -7,7 +7,7 @@ import {
 import { findHeld } from '../../../src/extensions/iceberg/held-files.ts';
 import { budgetOfCommit, readManifests } from '../../../src/extensions/iceberg/manifest-set.ts';
 import type { TableMetadata } from '../../../src/extensions/iceberg/metadata.ts';
-import { readTable } from '../../../src/extensions/iceberg/read-table.ts';
+import { readTable } from '../../../src/extensions/iceberg/iceberg-table.ts';
 import { codeOf } from '../../conformance/destination-suite.ts';
 import {
   commitTo,

@@ -1,8 +1,8 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { inspectPlugin } from '../../../src/extensions/own-plugins/own-plugins.ts';
 import { withDefaults } from '../../../src/foundation/domain/plugin.ts';
-import { inspectPlugin } from '../../../src/rows/sandbox/inspect-plugin.ts';
 import { readFields } from '../../../src/service/api/transformations/input.ts';
 import { applyPlugin } from '../../support/sandbox/apply-plugin.ts';
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
+import { ownSteps } from '../../../src/extensions/own-plugins/own-plugins.ts';
 import type { RowBlock } from '../../../src/foundation/domain/row-block.ts';
 import { jsonOfField } from '../../../src/rows/encoders/index.ts';
-import { withOpenSteps } from '../../../src/rows/sandbox/open-steps.ts';
 import {
   type BlockTransformer,
   blockByBlock,
@@ -9,12 +9,8 @@ import {
 } from '../../../src/rows/transforms/block-transformer.ts';
 import { findTransform } from '../../../src/rows/transforms/index.ts';
 import { jsonNull, textOf } from '../../../src/rows/transforms/json.ts';
-import {
-  type BatchStep,
-  compileStep,
-  defineOwnStep,
-  type RowStep,
-} from '../../../src/rows/transforms/step.ts';
+import { defineOwnStep, withOpenSteps } from '../../../src/rows/transforms/own-steps.ts';
+import { type BatchStep, compileStep, type RowStep } from '../../../src/rows/transforms/step.ts';
 import { type RowsShape, RowTransformer } from '../../../src/rows/transforms/transform-rows.ts';
 import { columnsOf, rowBlock } from '../../support/row-blocks.ts';
 import {
@@ -41,7 +37,7 @@ const shape: RowsShape = {
   toJson: ({ type }) => jsonOfField(type),
 };
 const own = (id: number, source: string) =>
-  defineOwnStep({ id, name: 'Mine', source, config: {}, secrets: [] });
+  defineOwnStep(ownSteps, { id, name: 'Mine', source, config: {}, secrets: [] });
 const builtIn = (id: number, plugin: number, config: Readonly<Record<string, string>>) => {
   const transform = findTransform(plugin);
   if (!transform) throw new Error(`there is no plugin ${plugin}`);

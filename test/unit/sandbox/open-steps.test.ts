@@ -1,15 +1,28 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { type OpenStepsOptions, withOpenSteps } from '../../../src/rows/sandbox/open-steps.ts';
-import { StepLog } from '../../../src/rows/sandbox/step-log.ts';
+import type { SandboxLimits } from '../../../src/extensions/own-plugins/limits.ts';
+import { ownPlugins } from '../../../src/extensions/own-plugins/own-plugins.ts';
+import { StepLog } from '../../../src/extensions/own-plugins/step-log.ts';
 import { Chain } from '../../../src/rows/transforms/chain.ts';
-import { defineOwnStep, type StepDefinition } from '../../../src/rows/transforms/step.ts';
+import {
+  defineOwnStep,
+  type OpenStepsOptions,
+  type StepDefinition,
+  withOpenSteps,
+} from '../../../src/rows/transforms/own-steps.ts';
 import { intervalEndMs, rowOf, someEvent } from '../../support/sandbox/apply-plugin.ts';
 import { applyBlock, stepOf } from '../../support/transforms/rows.ts';
 import { until } from '../../support/until.ts';
 
-const own = (source: string, config: Readonly<Record<string, string>> = {}, id = 7) =>
-  defineOwnStep({ id, name: 'Mine', source, config, secrets: Object.values(config) });
+const own = (
+  source: string,
+  config: Readonly<Record<string, string>> = {},
+  id = 7,
+  limits: Partial<SandboxLimits> = {},
+) => {
+  const secrets = Object.values(config);
+  return defineOwnStep(ownPlugins(limits), { id, name: 'Mine', source, config, secrets });
+};
 const mark = 'export function processEvent(e) { e.event += "!"; return e; }';
 const endless = 'export function processEvent(e) { for (;;); }';
 
@@ -58,9 +71,7 @@ describe('a chain with own plugins', () => {
       'its setupPlugin failed: Error: ********',
     ],
   ])('names the step that ends it by %s', async (_what, source, code, text) => {
-    const run = apply([own(mark, {}, 3), own(source, { key: 'canary' })], {
-      limits: { rowMs: 300 },
-    });
+    const run = apply([own(mark, {}, 3), own(source, { key: 'canary' }, 7, { rowMs: 300 })]);
     const detail = expect.stringMatching(/^step 7 \(Mine\): /);
     await expect(run).rejects.toMatchObject({ code, step: 7, detail });
     await expect(run).rejects.toThrow(text);
@@ -69,7 +80,7 @@ describe('a chain with own plugins', () => {
 
   test('ends at once, with the reason, if it is aborted while a plugin runs', async () => {
     const stopping = new AbortController();
-    const run = apply([own(endless)], { signal: stopping.signal, limits: { rowMs: 60_000 } });
+    const run = apply([own(endless, {}, 7, { rowMs: 60_000 })], { signal: stopping.signal });
     const failure = expect(run).rejects.toThrow('cancelled');
     await until(() => sandboxes().length > 0, { message: 'the sandbox has begun' });
     stopping.abort(new Error('cancelled'));
@@ -90,7 +101,7 @@ describe('a chain with own plugins', () => {
   });
 
   test('is retried if something else ends a sandbox', async () => {
-    const run = apply([own(endless)], { limits: { rowMs: 60_000 } });
+    const run = apply([own(endless, {}, 7, { rowMs: 60_000 })]);
     const failure = expect(run).rejects.toMatchObject({ code: 'transformation.sandbox_ended' });
     await until(() => sandboxes().length > 0, { message: 'the sandbox has begun' });
     process.kill(Number(sandboxes()[0]), 'SIGKILL');

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { inspectPlugin } from '../../../src/rows/sandbox/inspect-plugin.ts';
+import { inspectPlugin } from '../../../src/extensions/own-plugins/own-plugins.ts';
 import {
   applyPlugin,
   rowOf,

@@ -3,7 +3,7 @@
 import type pg from 'pg';
 import { describe, expect, test } from 'vitest';
 import { type Look, liveAt } from '../../../src/rows/sources/postgres/live-transactions.ts';
-import { LongWaits } from '../../../src/rows/sources/postgres/long-waits.ts';
+import { LongWaits } from '../../../src/rows/sources/postgres/shared-server.ts';
 import { type SettleTimes, settleInterval } from '../../../src/rows/sources/postgres/settle.ts';
 import { SharedServer } from '../../../src/rows/sources/postgres/shared-server.ts';
 

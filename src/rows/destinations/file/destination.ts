@@ -69,10 +69,10 @@ export function openFileDestination(
     readFile: async (key, options = {}) => at(key, (path) => readPath(path, key, options)),
     statFile: async (key) =>
       at(key, async (path, folder) => {
-        const found = await lstat(path).catch(ignore('ENOENT'));
-        if (!found?.isFile()) return null;
+        const stats = await lstat(path).catch(ignore('ENOENT'));
+        if (!stats?.isFile()) return null;
         const etag = await fileTag(path);
-        const { size: bytes, mtimeMs: modifiedAt } = found;
+        const { size: bytes, mtimeMs: modifiedAt } = stats;
         return { bytes, etag, modifiedAt, ...(await readOwner(folder, etag)) };
       }),
     async *listFiles(prefix) {
@@ -169,8 +169,8 @@ async function* listFiles(
 ): AsyncGenerator<{ readonly key: string; readonly bytes: number }> {
   for await (const { key, path, entry } of walk(folder, '', prefix)) {
     if (entry.name.startsWith(hiddenPrefix) || !key.startsWith(prefix)) continue;
-    const found = await lstat(path).catch(ignore('ENOENT'));
-    if (found) yield { key, bytes: found.size };
+    const stats = await lstat(path).catch(ignore('ENOENT'));
+    if (stats) yield { key, bytes: stats.size };
   }
 }
 
@@ -180,8 +180,8 @@ async function* listUploads(folder: string, prefix: string): AsyncGenerator<Uplo
     const [, uploadId, name] = /^\.sluice-([0-9a-f-]{36})-(.+)$/.exec(entry.name) ?? [];
     if (uploadId === undefined || name === undefined) continue;
     const key = `${hiddenKey.slice(0, -entry.name.length)}${name}`;
-    const found = await lstat(path).catch(ignore('ENOENT'));
-    if (found && key.startsWith(prefix)) yield { key, uploadId };
+    const stats = await lstat(path).catch(ignore('ENOENT'));
+    if (stats && key.startsWith(prefix)) yield { key, uploadId };
   }
 }
 
@@ -201,7 +201,7 @@ async function* walk(folder: string, at: string, prefix: string): AsyncGenerator
   }
 }
 
-/** Whether a folder can hold keys with the prefix. */
+/** Says whether a folder can hold keys with the prefix. */
 function overlaps(folder: string, prefix: string): boolean {
   return folder.startsWith(prefix) || prefix.startsWith(folder);
 }

@@ -1,6 +1,6 @@
 import { type ErrorCode, SluiceError } from '../../../foundation/domain/errors.ts';
 
-/** What the file system's codes mean. Others may be transient (EIO, EMFILE, EBUSY, ESTALE …). */
+/** The meaning of the file system's codes. Others may be transient (EIO, EMFILE, EBUSY, ESTALE …). */
 const codes: Record<string, ErrorCode> = {
   EACCES: 'destination.access_denied',
   EPERM: 'destination.access_denied',

@@ -39,9 +39,9 @@ export async function findFolder(
   for (const folder of folders) {
     path = join(path, folder);
     if (make) await mkdir(path).catch(ignore('EEXIST'));
-    const found = await lstat(path).catch(ignore('ENOENT'));
-    if (found === undefined) return null;
-    if (!found.isDirectory()) {
+    const stats = await lstat(path).catch(ignore('ENOENT'));
+    if (stats === undefined) return null;
+    if (!stats.isDirectory()) {
       throw new SluiceError(
         'destination.invalid_config',
         'a part of the directory is a file or a symbolic link',

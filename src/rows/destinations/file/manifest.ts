@@ -15,8 +15,8 @@ const lockWaitMs = 50;
 
 /** Changes with each replacement: a rename brings another inode and time. */
 export async function fileTag(path: string): Promise<ManifestTag> {
-  const found = await lstat(path, { bigint: true }).catch(ignore('ENOENT'));
-  return found === undefined ? null : tagOf(found);
+  const stats = await lstat(path, { bigint: true }).catch(ignore('ENOENT'));
+  return stats === undefined ? null : tagOf(stats);
 }
 
 /** The tag of a file that is open: its name may have another file by now. */
@@ -89,9 +89,9 @@ export async function commitManifest(
     const put = replaceFile(folder, name, draft, expected, lease);
     const etag = await put.catch(async (error: unknown) => {
       const conflict = error instanceof SluiceError && error.code === 'destination.conflict';
-      const found = conflict ? await fileTag(target) : null;
-      if (found === null || Buffer.compare(await readFile(target), body) !== 0) throw error;
-      return found;
+      const tag = conflict ? await fileTag(target) : null;
+      if (tag === null || Buffer.compare(await readFile(target), body) !== 0) throw error;
+      return tag;
     });
     await syncFolder(folder);
     return { etag };

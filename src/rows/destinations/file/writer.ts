@@ -77,11 +77,11 @@ export async function removeHidden(
 export async function removeFile(folder: string, name: string): Promise<boolean> {
   const path = join(folder, name);
   const tag = await fileTag(path);
-  const found = await lstat(path).catch(ignore('ENOENT'));
+  const stats = await lstat(path).catch(ignore('ENOENT'));
   await unlink(path).catch(ignore('ENOENT'));
   // A file that has just got its name has two until its hidden one is removed.
-  if (found?.nlink === 1) await forgetOwner(folder, tag);
-  return found !== undefined;
+  if (stats?.nlink === 1) await forgetOwner(folder, tag);
+  return stats !== undefined;
 }
 
 interface HiddenFile {

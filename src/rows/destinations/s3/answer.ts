@@ -40,7 +40,7 @@ export async function readAnswer(
   const document = await readXml(text);
   const answer = strangerOf(response, request, text);
   const isForeign = document?.name === 'html' || (document === null && isForeignBody(answer));
-  // What a store says of a put is in its headers.
+  // The headers have the store's answer to a put.
   if (isForeign && response.headers.etag === undefined) {
     throw notAStore(`${recogniseStranger(answer)}`);
   }

@@ -1,12 +1,12 @@
 import type { Problem } from '../../../foundation/domain/problem.ts';
 import type { S3Config } from './config.ts';
 
-/** What people enter instead of the name of a bucket. */
+/** People enter these instead of the name of a bucket. */
 interface OtherForm {
   readonly form: RegExp;
   /** A name of this form may be a bucket of another store. */
   readonly onlyAtAws?: true;
-  /** What the form is, and what to write where. Gets what the groups of the form matched. */
+  /** Says what the form is, and what to write where. Gets what the groups of the form matched. */
   readonly says: (first: string, second: string) => string;
 }
 

@@ -219,11 +219,11 @@ function traitSteps(traits: StoreTraits): readonly CheckStep[] {
 }
 
 async function findEncryption(connection: S3Connection, key: string): Promise<null> {
-  const asked = connection.encryption.ServerSideEncryption;
-  const found = (await headObject(connection, key))?.ServerSideEncryption ?? 'none';
-  if (found === asked) return null;
+  const algorithm = connection.encryption.ServerSideEncryption;
+  const reported = (await headObject(connection, key))?.ServerSideEncryption ?? 'none';
+  if (reported === algorithm) return null;
   throw new SluiceError(
     'destination.invalid_config',
-    `asked for encryption ${asked}, the store reports ${found}`,
+    `asked for encryption ${algorithm}, the store reports ${reported}`,
   );
 }

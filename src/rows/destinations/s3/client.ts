@@ -18,9 +18,9 @@ export interface S3Connection {
   readonly store: string;
   readonly changedForMs: number;
   readonly secure: boolean;
-  /** What the store was found to support; null before the first probe. A probe replaces it. */
+  /** The probed abilities of the store; null before the first probe. A probe replaces it. */
   traits: StoreTraits | null;
-  /** What is known of the parts of uploads, also before the first probe. */
+  /** Facts about the parts of uploads, also before the first probe. */
   readonly parts: PartTraits;
   /** Keeps it, for the traits too. */
   learnParts(parts: PartTraits): void;
@@ -30,7 +30,7 @@ export interface S3Connection {
   doubt(): void;
   /** Headers that ask for encryption at rest, for each request that creates an object. */
   readonly encryption: { ServerSideEncryption?: 'AES256' | 'aws:kms'; SSEKMSKeyId?: string };
-  /** What the config asks of each object, and of the bucket. */
+  /** The config's demands on each object and on the bucket. */
   readonly asks: {
     readonly acl: string | null;
     readonly storageClass: string | null;

@@ -20,9 +20,9 @@ import {
 /** An upload that is to be completed. */
 export interface WholeUpload extends CompleteOptions {
   readonly parts: readonly UploadPart[];
-  /** Whether the tags that the store gave the parts are the MD5 digests of what was sent. */
+  /** True if the tags that the store gave the parts are the MD5 digests of what was sent. */
   readonly areDigests: boolean;
-  /** Whether the store has refused a condition that was true once before. */
+  /** True if the store has refused a condition that was true once before. */
   readonly isSecond?: boolean;
 }
 
@@ -53,20 +53,20 @@ export async function completeUpload(
     if (isGuarded && isNotImplemented(error)) {
       return completeUnguarded(connection, upload, whole, signal);
     }
-    const found = inDoubt ? await headOrNothing(connection, upload.key, signal) : null;
-    if (found === 'not allowed') throw error;
+    const head = inDoubt ? await headOrNothing(connection, upload.key, signal) : null;
+    if (head === 'not allowed') throw error;
     if (isGuarded && code === 'destination.conflict' && !isCollision(error)) {
-      if (isSameTag(found?.ETag ?? null, whole.replaces ?? null)) {
+      if (isSameTag(head?.ETag ?? null, whole.replaces ?? null)) {
         // A proxy may have made the answer up.
         return whole.isSecond
           ? completeUnguarded(connection, upload, whole, signal)
           : completeUpload(connection, upload, { ...whole, isSecond: true }, signal);
       }
     }
-    if (found === null) throw error;
-    if (!isOwnObject(upload, found.Metadata) || !found.ETag) throw error;
-    checkSize(found.ContentLength, bytesOf(parts));
-    return found.ETag;
+    if (head === null) throw error;
+    if (!isOwnObject(upload, head.Metadata) || !head.ETag) throw error;
+    checkSize(head.ContentLength, bytesOf(parts));
+    return head.ETag;
   }
 }
 
@@ -83,17 +83,17 @@ async function checkObject(
   given: string,
   signal: AbortSignal,
 ): Promise<string> {
-  const found = await headOrNothing(connection, upload.key, signal);
-  if (found === 'not allowed') return given || digestOf(parts);
-  const isNamed = given !== '' && isSameTag(found?.ETag ?? null, given);
-  if (found?.ETag && (isNamed || isOwnObject(upload, found.Metadata))) {
-    checkSize(found.ContentLength, bytesOf(parts));
-    return found.ETag;
+  const head = await headOrNothing(connection, upload.key, signal);
+  if (head === 'not allowed') return given || digestOf(parts);
+  const isNamed = given !== '' && isSameTag(head?.ETag ?? null, given);
+  if (head?.ETag && (isNamed || isOwnObject(upload, head.Metadata))) {
+    checkSize(head.ContentLength, bytesOf(parts));
+    return head.ETag;
   }
   // Another tag belongs to another writer's object, or to an old object that the store still shows.
-  if (found !== null && given !== '') return given;
+  if (head !== null && given !== '') return given;
   // A proxy may have given the answer to another request.
-  const why = found === null ? 'there is no object' : 'without a tag, and the object is not ours';
+  const why = head === null ? 'there is no object' : 'without a tag, and the object is not ours';
   throw new SluiceError('destination.unavailable', `the store completed the upload: ${why}`);
 }
 

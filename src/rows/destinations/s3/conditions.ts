@@ -1,6 +1,6 @@
 import type { ManifestTag, StoreTraits } from '../destination.ts';
 
-/** What must be true for a put to succeed; null for an unconditional put. */
+/** The condition under which a put succeeds; null for an unconditional put. */
 export type PutCondition = { readonly IfNoneMatch: '*' } | { readonly IfMatch: string } | null;
 
 export function conditionHeaders(condition: PutCondition): Readonly<Record<string, string>> {
@@ -10,7 +10,7 @@ export function conditionHeaders(condition: PutCondition): Readonly<Record<strin
     : { 'if-none-match': condition.IfNoneMatch };
 }
 
-/** How an ETag is written in If-Match. Ceph RGW 16 answers 412 to the right tag in its quotes. */
+/** The forms of an ETag in If-Match. Ceph RGW 16 answers 412 to the right tag in its quotes. */
 export type TagForm = 'quoted' | 'unquoted';
 
 export function tagInForm(tag: string, form: TagForm): string {
@@ -18,7 +18,7 @@ export function tagInForm(tag: string, form: TagForm): string {
   return form === 'quoted' ? `"${bare}"` : bare;
 }
 
-/** Whether two tags are the same, quoted or not. */
+/** Says whether two tags are the same, quoted or not. */
 export function isSameTag(one: ManifestTag, other: ManifestTag): boolean {
   return one?.replaceAll('"', '') === other?.replaceAll('"', '');
 }

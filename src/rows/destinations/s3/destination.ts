@@ -26,7 +26,7 @@ export function openS3Destination(
   folder: string,
   context: DestinationContext,
 ): Destination {
-  /** Whether the connection's traits are only partly known: a commit probed no more than it needed. */
+  /** True if the connection's traits are only partly known: a commit probed no more than it needed. */
   let isAssuming = false;
   const { sharedProbes: shared } = context;
   const probePuts = async (signal: AbortSignal, journal?: UploadJournal) => {
@@ -46,10 +46,10 @@ export function openS3Destination(
     },
     async probe(signal, journal) {
       const probe = () => probeStore(connection, folder, signal, journal);
-      const found = shared
+      const traits = shared
         ? await shared.find(connection.store, connection.changedForMs, probe, signal)
         : await probe();
-      connection.traits = { ...found, parts: connection.parts };
+      connection.traits = { ...traits, parts: connection.parts };
       isAssuming = false;
       connection.isDoubted = false;
       return connection.traits;
@@ -77,10 +77,10 @@ export function openS3Destination(
     },
     readFile: (key, options) => readObject(connection, key, options),
     async statFile(key, signal) {
-      const found = await headObject(connection, key, callDeadline(signal));
-      if (found === null) return null;
-      const { ContentLength: bytes = 0, ETag: etag = null, Metadata: metadata } = found;
-      const { modifiedAt = null } = found;
+      const head = await headObject(connection, key, callDeadline(signal));
+      if (head === null) return null;
+      const { ContentLength: bytes = 0, ETag: etag = null, Metadata: metadata } = head;
+      const { modifiedAt = null } = head;
       return { bytes, etag, owner: ownerOf(metadata), run: runOf(metadata), modifiedAt };
     },
     listFiles: (prefix, signal) => listObjects(connection, prefix, signal),

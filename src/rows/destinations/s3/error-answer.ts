@@ -13,11 +13,11 @@ const maxBodyBytes = 64 * 1024;
  */
 export class UnreadAnswer extends Error {
   readonly status: number;
-  /** Whether the body was read to its end. */
+  /** True if the body was read to its end. */
   readonly whole: boolean;
-  /** Whether the request was a HEAD, whose answer has no body. */
+  /** True if the request was a HEAD, whose answer has no body. */
   readonly toHead: boolean;
-  /** What was asked, and where the store sends its client. */
+  /** The request, and where the store sends its client. */
   readonly operation: string | null;
   readonly location: string | undefined;
   readonly region: string | undefined;
@@ -117,7 +117,7 @@ export class AnsweredError extends Error {
   };
   readonly Region?: string;
   readonly Endpoint?: string;
-  /** What was asked, as S3 names it. */
+  /** S3's name of the request. */
   readonly operation: string | null;
 
   constructor(
@@ -126,9 +126,9 @@ export class AnsweredError extends Error {
     document: string,
     operation: string | null = null,
   ) {
-    const found = readShortXml(document);
-    const texts = found ? textsBelow(found) : new Map<string, string>();
-    const codePath = codePaths.get(found?.name ?? '') ?? 'Code';
+    const root = readShortXml(document);
+    const texts = root ? textsBelow(root) : new Map<string, string>();
+    const codePath = codePaths.get(root?.name ?? '') ?? 'Code';
     const textOf = (name: string) => texts.get(codePath.replace(/Code$/, name))?.trim();
     const code = textOf('Code') || 'UnknownError';
     super(textOf('Message') || code);
@@ -157,8 +157,8 @@ const codePaths = new Map([
  * @returns null unless `text` is a whole, well-formed document of S3's or STS's form
  */
 export function findErrorCode(text: string): string | null {
-  const found = readShortXml(text);
-  return found && codeIn(found);
+  const document = readShortXml(text);
+  return document && codeIn(document);
 }
 
 function codeIn(document: XmlElement): string | null {

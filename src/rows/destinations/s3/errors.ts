@@ -25,7 +25,7 @@ const tlsFaults = new Set([
 ]);
 
 /**
- * What a failure of a request means. It is final only if the store said so in an answer that was read
+ * Translates a failure of a request. It is final only if the store said so in an answer that was read
  * whole: a status alone may come from a proxy. A host name that does not resolve counts as transient,
  * because a resolver's outage looks the same; the destination's test shows it at once.
  *
@@ -78,9 +78,9 @@ export class StoreError extends Error {
   /** HTTP status; undefined if there was no answer. */
   readonly status: number | undefined;
   readonly systemCode: string | undefined;
-  /** What the store's support asks for. */
+  /** The store's support asks for it. */
   readonly requestId: string | undefined;
-  /** What was asked, as S3 names it. */
+  /** S3's name of the request. */
   readonly operation: string | null;
 
   constructor(facts: Facts, message: string) {
@@ -97,37 +97,37 @@ function causeOf(error: unknown): StoreError | null {
   return error instanceof SluiceError && error.cause instanceof StoreError ? error.cause : null;
 }
 
-/** Whether a store refused because it does not support the request. */
+/** Says whether a store refused because it does not support the request. */
 export function isNotImplemented(error: unknown): boolean {
   const cause = causeOf(error);
   return cause?.status === 501 && cause.name !== 'UnreadAnswer';
 }
 
-/** Whether the parts of an upload were denied, though a put in one request may be allowed. */
+/** Says whether the parts of an upload were denied, though a put in one request may be allowed. */
 export function isDeniedUpload(error: unknown): boolean {
   if (!(error instanceof SluiceError) || error.code !== 'destination.access_denied') return false;
   return isPartOfUpload(causeOf(error)?.operation ?? null);
 }
 
-/** Whether a store has no such request, whatever it answers to it. */
+/** Says whether a store has no such request, whatever it answers to it. */
 export function isUnsupported(error: unknown): boolean {
   const { status = 0, name } = causeOf(error) ?? {};
   if (!(error instanceof SluiceError) || error.code !== 'destination.invalid_config') return false;
   return [400, 405, 501].includes(status) && name !== 'UnreadAnswer';
 }
 
-/** Whether a store refused a request because of its checksum. */
+/** Says whether a store refused a request because of its checksum. */
 export function refusesChecksums(error: unknown): boolean {
   if (!(error instanceof SluiceError)) return false;
   return isNotImplemented(error) || /checksum|content-md5/i.test(error.detail ?? '');
 }
 
-/** Whether a store refused a conditional write because of a concurrent request at the same key. */
+/** Says whether a store refused a conditional write because of a concurrent request at the same key. */
 export function isCollision(error: unknown): boolean {
   return causeOf(error)?.status === 409;
 }
 
-/** Whether a store reported an internal error, in an answer that was read whole. */
+/** Says whether a store reported an internal error, in an answer that was read whole. */
 export function isInternalError(error: unknown): boolean {
   const cause = causeOf(error);
   return cause?.status === 500 && cause.name !== 'UnreadAnswer';
@@ -199,7 +199,7 @@ function judge(facts: Facts): Verdict {
   return { code: 'destination.certificate_refused', field: 'endpoint_url' };
 }
 
-/** What a server without TLS answers is no record of TLS. */
+/** The answer of a server without TLS is no record of TLS. */
 const isPlainPort = ({ systemCode = '', message }: Facts): boolean =>
   /^ERR_SSL_(?:WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG|HTTP_REQUEST)$/.test(systemCode) ||
   (systemCode === 'EPROTO' && /wrong version number|packet length too long/i.test(message));
@@ -229,7 +229,7 @@ function unreadWords(code: ErrorCode, status: number | undefined): string {
     : `HTTP ${status}, with an answer that cannot be read`;
 }
 
-/** Whether a request failed before any answer: which host and port are there must not be shown. */
+/** Says whether a request failed before any answer: which host and port are there must not be shown. */
 export function isUnreached(error: SluiceError): boolean {
   if (['destination.endpoint_forbidden', 'destination.stalled'].includes(error.code)) return true;
   const { cause } = error;
@@ -268,7 +268,7 @@ function withKey(code: ErrorCode, detail: string, { keyId }: Hidden): string {
   return detail.includes(end) ? detail : `${detail.replace(/\.$/, '')}; access key ${end}`;
 }
 
-/** What was recognised, an address of the store, and our own words. */
+/** The recognised program, an address of the store, and our own words. */
 const longestAdvice = 600;
 
 /** A store's text is not trusted: one line, limited in length, without credentials. */

@@ -7,7 +7,7 @@ import { isCollision, isNotImplemented } from './errors.ts';
 import { readObject } from './objects.ts';
 import { once, type Put, putSmallObject } from './put-object.ts';
 
-/** What a commit needs besides the connection. */
+/** A commit needs these besides the connection. */
 export interface CommitOptions {
   /** Checks the run's fence; throws if it is lost. */
   readonly confirm: () => Promise<void>;
@@ -168,7 +168,7 @@ async function putChecked(...asked: Parameters<typeof putSmallObject>): Promise<
   throw new SluiceError('destination.unavailable', `the store took ${key}, but does not show it`);
 }
 
-/** Whether a body is exactly these bytes. Stops at the first difference. */
+/** Says whether a body is exactly these bytes. Stops at the first difference. */
 export async function hasBytes(
   stream: AsyncIterable<Uint8Array>,
   bytes: Uint8Array,

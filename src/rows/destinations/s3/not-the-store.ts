@@ -14,13 +14,13 @@ export interface Stranger {
   readonly body: string;
   /** Where the request was sent. */
   readonly hostname: string;
-  /** Whether it was sent without TLS. */
+  /** True if it was sent without TLS. */
   readonly plainHttp: boolean;
   /** Bytes of the body of the request. */
   readonly sentBytes: number;
 }
 
-/** What an answer and its request say of who gave the answer. */
+/** Evidence in an answer and its request of who gave the answer. */
 export function strangerOf(
   { statusCode = 0, headers }: Pick<IncomingMessage, 'statusCode' | 'headers'>,
   { protocol, hostname, body: sent = '' }: Asked,
@@ -41,7 +41,7 @@ export interface Asked {
 /** Characters of a body that are looked at: a page says early what it is. */
 const longestBody = 16 * 1024;
 
-/** What was recognised, and what to change; the error's text. Null: it may be a store's. */
+/** The error's text: the recognised program, and the remedy. Null: it may be a store's. */
 export function recogniseStranger(answer: Stranger): string | null {
   const { status } = answer;
   if (mayPass(answer)) return null;
@@ -110,12 +110,12 @@ const rules: readonly Rule[] = [
 export const usualAdvice =
   'Set endpoint_url to the address at which the store speaks S3, or change the proxy or gateway that answers in its place.';
 
-/** Whether an answer sends its client to the same host, by another protocol. */
+/** Says whether an answer sends its client to the same host, by another protocol. */
 function leadsTo(answer: Stranger, protocol: string): boolean {
   const location = locationOf(answer);
   if (!URL.canParse(location)) return false;
-  const found = new URL(location);
-  return found.protocol === protocol && found.hostname === answer.hostname;
+  const target = new URL(location);
+  return target.protocol === protocol && target.hostname === answer.hostname;
 }
 
 const isRedirect = (answer: Stranger): boolean => locationOf(answer) !== '';
@@ -132,7 +132,7 @@ const isJson = (answer: Stranger): boolean =>
   /\bjson\b/i.test(typeOf(answer)) || /^\s*[[{]/.test(answer.body);
 
 /**
- * Whether the body of a success is no S3 store's: such stores answer with XML, or with nothing.
+ * Says whether the body of a success is no S3 store's: such stores answer with XML, or with nothing.
  *
  * @param answer its status is one of success
  */

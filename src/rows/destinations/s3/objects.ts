@@ -24,7 +24,7 @@ export async function readObject(
   key: string,
   { signal = neverAborted, maxBytes }: ReadOptions = {},
 ): Promise<OpenObject | null> {
-  const found = await connection
+  const object = await connection
     .request(async (client, send) => {
       const answer = await client.send(getObject(key), limitBody(send, maxBytes ?? null));
       const { etag } = answer.headers;
@@ -34,11 +34,11 @@ export async function readObject(
       throw notAStore(`HTTP 200 without an ETag for ${key}. ${usualAdvice}`);
     }, signal)
     .catch((error: unknown) => nullIfMissing(connection, key, error, signal));
-  if (found === null) return null;
+  if (object === null) return null;
   return {
-    body: Buffer.isBuffer(found.body) ? bodyOf(found.body) : withOurErrors(found.body),
-    etag: found.etag,
-    modifiedAt: timeOf(found.headers),
+    body: Buffer.isBuffer(object.body) ? bodyOf(object.body) : withOurErrors(object.body),
+    etag: object.etag,
+    modifiedAt: timeOf(object.headers),
   };
 }
 
@@ -96,14 +96,14 @@ export async function headObject(
           if (range && error instanceof AnsweredError && error.name === 'InvalidRange') return null;
           throw error;
         });
-      const found = (await get(oneByte)) ?? (await get());
-      if (found === null) return {};
-      leaveBody(found.body);
-      const range = found.headers['content-range'];
+      const object = (await get(oneByte)) ?? (await get());
+      if (object === null) return {};
+      leaveBody(object.body);
+      const range = object.headers['content-range'];
       // A store that does not support ranges sends the whole object.
-      if (range === undefined) return headOf(found);
+      if (range === undefined) return headOf(object);
       const total = /\/(\d+)$/.exec(range)?.[1];
-      if (total !== undefined) return { ...headOf(found), ContentLength: Number(total) };
+      if (total !== undefined) return { ...headOf(object), ContentLength: Number(total) };
       // It sent the byte, and does not say of how many.
       const whole = await get();
       if (whole === null) return {};
@@ -179,9 +179,9 @@ export async function deleteObjects(
   keys: readonly string[],
   signal?: AbortSignal,
 ): Promise<void> {
-  const left = keys.values();
+  const queue = keys.values();
   const work = async (): Promise<void> => {
-    for (const key of left) {
+    for (const key of queue) {
       const deadline = signal ?? callDeadline();
       await connection
         .request(

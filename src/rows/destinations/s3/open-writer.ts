@@ -11,7 +11,7 @@ export async function createWriter(writing: Writing, options: FileOptions): Prom
   return new S3Writer(writing, options, await beginUpload(writing, options));
 }
 
-/** Whether a file may be put at once: only a store that was probed protects an object at its key. */
+/** Says whether a file may be put at once: only a store that was probed protects an object at its key. */
 export function mayPut({ traits }: S3Connection, { isNewKey }: FileOptions): boolean {
   return isNewKey === true && traits?.ifNoneMatch === true;
 }

@@ -34,8 +34,8 @@ export function planParts(
   maxFileBytes: number | null,
 ): PartPlan {
   const most = Math.min(maxParts, allowed ?? maxParts);
-  const wanted = Math.max(needed ?? 0, sizeFor(maxFileBytes ?? 0, most));
-  return { bytes: Math.max(partBytes, Math.min(wanted, maxFirstBytes)), most, equal };
+  const size = Math.max(needed ?? 0, sizeFor(maxFileBytes ?? 0, most));
+  return { bytes: Math.max(partBytes, Math.min(size, maxFirstBytes)), most, equal };
 }
 
 /** The size with which a file of `fileBytes` keeps to equal parts. */
@@ -63,7 +63,7 @@ export function partSize(number: number, { bytes, most, equal }: PartPlan): numb
 }
 
 /**
- * What a refusal of a part, or of the list of parts, says about the store. The next attempt plans with it.
+ * Learns about the store from a refusal of a part, or of the list of parts. The next attempt plans with it.
  *
  * @param sent the sizes of the parts so far
  * @param most the parts that the store allows, if it refused one for its number

@@ -13,8 +13,7 @@ import { findWrongAddress } from './address.ts';
 import { type PutCondition, type TagForm, tagInForm } from './conditions.ts';
 import { isDeniedUpload, isNotImplemented, StoreError } from './errors.ts';
 import { hasBytes } from './manifest.ts';
-import { removeOldMarkers } from './old-markers.ts';
-import { deleteObjects, headObject, readObject } from './objects.ts';
+import { deleteObjects, headObject, readObject, listObjects } from './objects.ts';
 import { PartDigest } from './part-digest.ts';
 import { once, putSmallObject } from './put-object.ts';
 import {
@@ -27,6 +26,7 @@ import {
   type UploadPart,
   uploadPart,
 } from './uploads.ts';
+import { systemClock } from '../../../foundation/domain/clock.ts';
 
 /** For removing marker objects and uploads, also after the probe was stopped. */
 const cleanupMs = 5_000;
@@ -84,12 +84,12 @@ async function probeAt(
     const second = isFree ? key : `${key}-upload`;
     if (!isFree) keys.push(second);
     const uploads = new UploadTrial(trial, lastWords(connection), second, signal);
-    const found = await uploads.run(form).catch((error: unknown) => {
+    const uploadTraits = await uploads.run(form).catch((error: unknown) => {
       // Files that are smaller than a part are put at once. A larger one says why it cannot be written.
       if (puts.ifNoneMatch && isDeniedUpload(error)) return withoutUploads;
       throw error;
     });
-    return { ...puts, ...found, parts: connection.parts };
+    return { ...puts, ...uploadTraits, parts: connection.parts };
   } finally {
     // The permission to delete may be missing. This failure is not the result.
     await deleteObjects(connection, keys, AbortSignal.timeout(cleanupMs)).catch(() => {});
@@ -113,7 +113,7 @@ export async function probePutsOf(
   }
 }
 
-/** What is assumed of uploads that are denied. */
+/** Assumptions about uploads that are denied. */
 const withoutUploads = { completeIfNoneMatch: false, completeIfMatch: false, checksums: true };
 
 type PutTraits = Pick<StoreTraits, 'ifNoneMatch' | 'ifMatch'>;
@@ -158,12 +158,12 @@ async function probePuts(
       await putSmallObject(connection, key, body, condition, { signal });
     } catch (error) {
       // An earlier try of this put may have succeeded though its answer was lost.
-      const found = isRefusal(error) ? await readObject(connection, key, { signal }) : null;
-      if (found === null || !(await hasBytes(found.body, body))) throw error;
+      const object = isRefusal(error) ? await readObject(connection, key, { signal }) : null;
+      if (object === null || !(await hasBytes(object.body, body))) throw error;
     }
   };
   const created = await outcomeOf(() => put({ IfNoneMatch: '*' }));
-  // What fails here is no matter of a condition. Collisions are repeated.
+  // A failure here is not caused by a condition. Collisions are repeated.
   if (created !== 'done' && (await outcomeOf(() => put(null))) !== 'done') await put(null);
   const again = await outcomeOf(() => put({ IfNoneMatch: '*' }));
   const ifNoneMatch = created === 'done' && again === 'refused';
@@ -260,8 +260,8 @@ class UploadTrial {
       );
     } catch (error) {
       // The answer of an earlier try may have been lost.
-      const found = isRefusal(error) ? await headObject(connection, upload.key) : null;
-      if (found === null || !isOwnObject(upload, found.Metadata)) throw error;
+      const head = isRefusal(error) ? await headObject(connection, upload.key) : null;
+      if (head === null || !isOwnObject(upload, head.Metadata)) throw error;
     }
     const bytes = (await headObject(connection, upload.key))?.ContentLength;
     if (bytes !== part.bytes) {
@@ -323,7 +323,7 @@ async function outcomeOf(write: () => Promise<unknown>): Promise<Outcome> {
   }
 }
 
-/** What says nothing about the one thing that is tried out: it ends any request at this moment. */
+/** Errors that would end any request at this moment, so they say nothing about the trial. */
 const ofEveryRequest: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   ...(['destination.throttled', 'destination.stalled'] as const),
   ...(['destination.invalid_credentials', 'destination.expired_credentials'] as const),
@@ -343,4 +343,30 @@ function isOfEveryRequest(error: unknown): boolean {
 function isRefusal(error: unknown): boolean {
   if (!(error instanceof SluiceError)) return false;
   return error.code === 'destination.conflict' || error.code === 'destination.upload_lost';
+}
+
+/** Far above the time of a probe, also if the clock of the store is wrong by hours. */
+const oldMs = 24 * 3_600_000;
+
+/** Markers that are looked at: each costs a request. */
+const mostMarkers = 20;
+
+/**
+ * Removes markers in a folder whose process died before it could, and that no note names: those of a test, or of a commit
+ * without a run. What fails here is no matter of the probe.
+ */
+async function removeOldMarkers(connection: S3Connection, folder: string): Promise<void> {
+  try {
+    const prefix = `${folder === '' ? '' : `${folder}/`}${markerPrefix}`;
+    let looked = 0;
+    for await (const { key } of listObjects(connection, prefix)) {
+      looked += 1;
+      if (looked > mostMarkers) return;
+      const madeAt = (await headObject(connection, key))?.modifiedAt ?? null;
+      if (madeAt !== null && systemClock.now() - madeAt > oldMs)
+        await deleteObjects(connection, [key]);
+    }
+  } catch {
+    // The credentials may not list, read or delete: `sluice verify` names what is left.
+  }
 }

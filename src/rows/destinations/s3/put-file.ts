@@ -68,11 +68,11 @@ async function tryPut(
   } catch (error) {
     if (isNotImplemented(error)) return { cause: error };
     if (codeOf(error) !== 'destination.conflict') throw error;
-    const found = await headOrNothing(connection, key, put.signal);
-    if (found === null) return { cause: error };
-    if (found === 'not allowed' || !found.ETag || !hasMark(found.Metadata, mark)) throw error;
-    checkSize(found.ContentLength, body.length);
-    return found.ETag;
+    const head = await headOrNothing(connection, key, put.signal);
+    if (head === null) return { cause: error };
+    if (head === 'not allowed' || !head.ETag || !hasMark(head.Metadata, mark)) throw error;
+    checkSize(head.ContentLength, body.length);
+    return head.ETag;
   }
 }
 
@@ -97,11 +97,11 @@ async function putChecked(
   };
   const { etag } = await putObject(connection, object, { IfNoneMatch: '*' }, { signal, lease });
   if (isSameTag(etag, md5)) return etag;
-  const found = await headOrNothing(connection, key, signal);
-  if (found === 'not allowed') return etag;
-  if (found?.ETag && hasMark(found.Metadata, mark)) {
-    checkSize(found.ContentLength, body.length);
-    return found.ETag;
+  const head = await headOrNothing(connection, key, signal);
+  if (head === 'not allowed') return etag;
+  if (head?.ETag && hasMark(head.Metadata, mark)) {
+    checkSize(head.ContentLength, body.length);
+    return head.ETag;
   }
   throw new SluiceError('destination.unavailable', `the store took ${key}, but does not show it`);
 }

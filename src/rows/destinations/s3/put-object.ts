@@ -9,7 +9,7 @@ import { notAStore, usualAdvice } from './not-the-store.ts';
 import type { SendOptions } from './request-handler.ts';
 import type { StoreRequest } from './store-client.ts';
 
-/** What the store named. */
+/** As the store named it. */
 export type Put = { readonly etag: ManifestTag };
 
 export const once: RetryPolicy = { maxAttempts: 1, baseMs: 0, capMs: 0 };

@@ -3,7 +3,7 @@ import type { ErrorCode } from '../../../foundation/domain/errors.ts';
 /** Statuses that send a client elsewhere, whether or not the answer says where. */
 export const redirects: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 
-/** What is known of a refused request. */
+/** Facts about a refused request. */
 export interface StoreRefusal {
   /** The operation as S3 names it; null if it is not known. */
   readonly operation: string | null;
@@ -18,7 +18,7 @@ export interface StoreRefusal {
   readonly location: string | undefined;
 }
 
-/** What a refusal means for the owner of the export. */
+/** The meaning of a refusal for the owner of the export. */
 export interface Verdict {
   readonly code: ErrorCode;
   /** The field of the config to change, if it is known. */
@@ -128,7 +128,7 @@ const isPartRequest = ({ operation }: StoreRefusal) => isPartOfUpload(operation)
 const isAbout = (pattern: RegExp) => (refusal: StoreRefusal) =>
   pattern.test(refusal.name) || pattern.test(refusal.message);
 
-/** What many stores say in codes of their own. */
+/** Codes of their own that many stores use. */
 const rules: readonly Rule[] = [
   {
     when: isAbout(/second.?level.?domain.?forbidden|path.?style|virtual.?(?:host|style)/i),
@@ -180,7 +180,7 @@ export function judgeRefusal(refusal: StoreRefusal): Verdict | null {
   return code === 'destination.access_denied' ? denied(code, refusal) : { code };
 }
 
-/** Whether a name says what happened, also without a status. */
+/** Says whether a name says what happened, also without a status. */
 export function isKnownCode(name: string): boolean {
   return name in codes;
 }

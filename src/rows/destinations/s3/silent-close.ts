@@ -10,7 +10,7 @@ interface Sent {
   readonly port?: number;
 }
 
-/** Whether a new connection without TLS was closed before any byte of an answer. A port that speaks TLS does that. */
+/** Says whether a new connection without TLS was closed before any byte of an answer. A port that speaks TLS does that. */
 export function isSilentClose(error: Error, outgoing: ClientRequest, { protocol }: Sent): boolean {
   const { code } = error as NodeJS.ErrnoException;
   const { socket, reusedSocket } = outgoing;

@@ -12,7 +12,7 @@ export interface StallLimits {
   /** Limit of the whole request, in milliseconds; null for no limit but the stall. */
   readonly totalMs: number | null;
   /**
-   * What the whole request must move per second after its first `stallTimeoutMs`. So a request of a few
+   * The bytes that the whole request must move per second after its first `stallTimeoutMs`. So a request of a few
    * bytes ends within about that time. Null if the store may take its time.
    */
   readonly minBytesPerSecond: number | null;

@@ -69,13 +69,13 @@ export function openStoreClient({
 }: StoreClientOptions): StoreClient & {
   close(): void;
 } {
-  let made: S3Client | null = null;
+  let client: S3Client | null = null;
   const getSdk = () => {
-    made ??= new S3Client(sdk);
-    return made;
+    client ??= new S3Client(sdk);
+    return client;
   };
   let place: Place | null = null;
-  /** What the store's clock is ahead of ours. */
+  /** The lead of the store's clock over ours. */
   let aheadMs = 0;
   return {
     get sdk() {
@@ -107,7 +107,7 @@ export function openStoreClient({
       aheadMs = correctClock(aheadMs, answer.headers.date);
       return judge(answer, nameOf(sent));
     },
-    close: () => made?.destroy(),
+    close: () => client?.destroy(),
   };
 }
 
@@ -144,8 +144,8 @@ function judge({ statusCode, headers, body }: SentAnswer, operation: string): St
 
 /** The texts of an answer's elements below its root; empty if it is not XML. */
 export function textsOf(answer: StoreAnswer): ReadonlyMap<string, string> {
-  const found = readShortXml(answer.body.toString('utf8'));
-  return found ? textsBelow(found) : new Map();
+  const document = readShortXml(answer.body.toString('utf8'));
+  return document ? textsBelow(document) : new Map();
 }
 
 /** Where the objects of a bucket are. */
@@ -165,15 +165,15 @@ function placeOf(
   credentials: AccessKeys | (() => Promise<AccessKeys>),
 ): Place {
   shared ??= new S3Client({ region: 'us-east-1' }).config;
-  const found = shared.endpointProvider({
+  const resolved = shared.endpointProvider({
     ...{ Bucket: bucket, Region: region, ForcePathStyle: forcePathStyle },
     ...(endpoint === undefined ? {} : { Endpoint: endpoint }),
     ...{ UseFIPS: false, UseDualStack: false, Accelerate: false, UseGlobalEndpoint: false },
     ...{ DisableMultiRegionAccessPoints: true, DisableS3ExpressSessionAuth: true },
     UseArnRegion: false,
   });
-  const url = new URL(found.url.href);
-  const [scheme] = (found.properties?.authSchemes ?? []) as readonly {
+  const url = new URL(resolved.url.href);
+  const [scheme] = (resolved.properties?.authSchemes ?? []) as readonly {
     readonly signingName?: string;
     readonly signingRegion?: string;
   }[];

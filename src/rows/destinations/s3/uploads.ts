@@ -77,7 +77,7 @@ export async function createUpload(
   return { upload: { key: options.key, uploadId: `${mark}.${id}` }, checksums };
 }
 
-/** Whether an object with this metadata was made by this upload. */
+/** Says whether an object with this metadata was made by this upload. */
 export function isOwnObject(
   upload: UploadRef,
   metadata: Readonly<Record<string, string>> | undefined,
@@ -118,7 +118,7 @@ export async function uploadPart(
 }
 
 /**
- * Whether a part's bytes are hashed for its signature. Over TLS a signed CRC32 header protects them
+ * Says whether a part's bytes are hashed for its signature. Over TLS a signed CRC32 header protects them
  * instead.
  */
 export function signsParts(connection: S3Connection, checksums: boolean): boolean {
@@ -150,8 +150,8 @@ export async function abortUpload(
       throw error;
     }
     // A part in flight can outlive the abort (API reference of AbortMultipartUpload).
-    const left = await listPartsOf(connection, upload, deadline).catch(() => null);
-    if (!left?.Parts?.length) return;
+    const parts = await listPartsOf(connection, upload, deadline).catch(() => null);
+    if (!parts?.Parts?.length) return;
   }
 }
 
@@ -164,7 +164,7 @@ function listPartsOf(connection: S3Connection, upload: UploadRef, signal: AbortS
   return connection.request((client, send) => client.sdk.send(command, send), signal);
 }
 
-/** Whether the store reports, if asked for the parts, that it knows no such upload. */
+/** Says whether the store reports, if asked for the parts, that it knows no such upload. */
 export async function isUnknown(
   connection: S3Connection,
   upload: UploadRef,

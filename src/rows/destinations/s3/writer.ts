@@ -36,7 +36,7 @@ export interface Writing {
 /** An upload that a writer fills. */
 export interface BegunUpload {
   readonly upload: UploadRef;
-  /** Whether its parts have a CRC32. */
+  /** True if its parts have a CRC32. */
   readonly checksums: boolean;
 }
 
@@ -91,7 +91,7 @@ export class S3Writer implements FileWriter {
    * object, and the old one is gone.
    */
   #mayBeReplaced = false;
-  /** Whether the tag of the first part is its MD5. */
+  /** True if the tag of the first part is its MD5. */
   #isDigest = false;
   #result: { readonly etag: string } | null = null;
 
@@ -231,7 +231,7 @@ export class S3Writer implements FileWriter {
     this.#throwFailure();
   }
 
-  /** What was written does not fit into one request. */
+  /** The written bytes do not fit into one request. */
   async #begin(): Promise<BegunUpload> {
     try {
       return await this.#demandWithout().begin();

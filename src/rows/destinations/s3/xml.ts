@@ -10,7 +10,7 @@ export interface XmlElement {
 }
 
 /**
- * What is made of a document at most. A page of 1,000 keys has 11,000 elements; a key has 1,024 bytes; the deepest
+ * Limits of a document. A page of 1,000 keys has 11,000 elements; a key has 1,024 bytes; the deepest
  * answer of S3 has five levels. The SDK parses what is printed again, at once, and takes long for entities.
  */
 const bounds = {

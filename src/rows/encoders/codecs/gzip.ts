@@ -15,7 +15,7 @@ const SPARE_BYTES = 1 << 10;
 /** A block of this size takes less time than the way to another thread and back. */
 const AT_ONCE_BYTES = 1 << 16;
 
-/** How far back a repetition may be, as a power of two: deflate's most, and what a core's first cache has room for. */
+/** The distance of a repetition, as a power of two: deflate's most, and what a core's first cache has room for. */
 const WIDE_BITS = 15;
 const NARROW_BITS = 13;
 /** The narrow window takes up to a third less time. It is used if the bytes become at most this many times more. */

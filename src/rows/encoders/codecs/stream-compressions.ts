@@ -1,11 +1,12 @@
 import { createReadStream } from 'node:fs';
 import { pipeline, type Transform } from 'node:stream';
-import { createBrotliDecompress, createGunzip } from 'node:zlib';
+import { createBrotliDecompress, createGunzip, constants, createBrotliCompress } from 'node:zlib';
 import type { Compression, CompressionFacts } from '../encoder.ts';
-import { openBrotli } from './brotli.ts';
 import { openPlain, type StreamCodec } from './codec.ts';
 import { openGzip } from './gzip.ts';
 import { openZstd, readZstd } from './zstd.ts';
+import { once } from 'node:events';
+import { setImmediate } from 'node:timers/promises';
 
 interface StreamCompression extends CompressionFacts {
   open(): StreamCodec;
@@ -38,12 +39,52 @@ const none = { open: openPlain, read: (path: string) => createReadStream(path, r
 /** The codec of a whole file. Throws TypeError for a compression that only works inside a file. */
 export function streamCodecOf(compression: Compression): Pick<StreamCompression, 'open' | 'read'> {
   const known: Readonly<Record<string, StreamCompression>> = streamCompressions;
-  const found = compression === null ? none : known[compression];
-  if (!found) throw new TypeError(`${compression} does not compress a whole file`);
-  return found;
+  const codec = compression === null ? none : known[compression];
+  if (!codec) throw new TypeError(`${compression} does not compress a whole file`);
+  return codec;
 }
 
 function decompressed(path: string, codec: Transform): AsyncIterable<Buffer> {
   // The reader of the codec gets an error of either stream, so no second listener is needed.
   return pipeline(createReadStream(path, readOptions), codec, () => {});
+}
+
+/** Brotli's default, 11, takes about a second per megabyte. */
+const QUALITY = 4;
+
+/** Brotli has no joinable blocks: one stream, compressed on one thread of the pool. */
+function openBrotli(): StreamCodec {
+  const stream = createBrotliCompress({
+    params: {
+      [constants.BROTLI_PARAM_QUALITY]: QUALITY,
+      [constants.BROTLI_PARAM_MODE]: constants.BROTLI_MODE_TEXT,
+    },
+    chunkSize: 1 << 18,
+  });
+  let ready: Buffer[] = [];
+  stream.on('data', (chunk: Buffer) => ready.push(chunk));
+  const takeReady = () => {
+    const taken = ready;
+    ready = [];
+    return taken;
+  };
+  return {
+    get heldBytes() {
+      return stream.writableLength;
+    },
+    async write(bytes) {
+      if (!stream.write(bytes)) await once(stream, 'drain');
+      return takeReady();
+    },
+    async flush() {
+      await new Promise<void>((resolve) => stream.flush(resolve));
+      while (stream.readableLength > 0) await setImmediate();
+      return takeReady();
+    },
+    async finish() {
+      stream.end();
+      await once(stream, 'end');
+      return takeReady();
+    },
+  };
 }

@@ -4,6 +4,7 @@ import type {
   CsvNull,
   FormatSettings,
 } from '../../../foundation/domain/format-settings.ts';
+import { LINE_FEED, QUOTE } from '../../../foundation/domain/json-bytes.ts';
 import type { Column, ColumnType } from '../../../foundation/domain/row-block.ts';
 import {
   type FieldWriter,
@@ -13,7 +14,7 @@ import {
 } from '../text/fixed-values.ts';
 import { writeHex, writeInteger, writeWord } from '../text/format-integers.ts';
 import { copyBytes, decodeJsonString } from '../text/json-text.ts';
-import { pieceBytes, piecesOf } from '../text/large-rows.ts';
+import { largeRowWriter, type RowParts, writeLongHex, writePieces } from '../text/large-rows.ts';
 import type { RowFormatter } from '../text/row-formatter.ts';
 import {
   hasSpecial,
@@ -24,13 +25,11 @@ import {
   quotingOf,
 } from './quoting.ts';
 
-const QUOTE = 0x22;
 const APOSTROPHE = 0x27;
-const LINE_FEED = 0x0a;
 
-/** How the cells of a file are separated, quoted and guarded. */
+/** Rules for separating, quoting and guarding the cells of a file. */
 interface CellStyle extends Quoting {
-  /** Whether texts that a spreadsheet takes for formulas get an apostrophe in front. */
+  /** True if texts that a spreadsheet takes for formulas get an apostrophe in front. */
   readonly guarded: boolean;
 }
 
@@ -138,29 +137,18 @@ export function formatCsv(columns: readonly Column[], options: CsvOptions = {}):
       out.length = to;
       return row;
     },
-    writeLargeRow: largeRowWriter(types, writers, style),
+    writeLargeRow: largeRowWriter(types, writers, partsOf(style)),
   };
 }
 
-function largeRowWriter(
-  types: readonly ColumnType[],
-  writers: readonly FieldWriter[],
-  style: CellStyle,
-): RowFormatter['writeLargeRow'] {
-  const width = types.length;
-  const { delimiter, nullText } = style;
-  return function* (out, rows, row) {
-    for (const [column, type] of types.entries()) {
-      if (column > 0) out.put(delimiter);
-      const from = rows.offsets[row * width + column] as number;
-      const length = rows.lengths[row * width + column] as number;
-      if (length < 0) putWord(out, nullText);
-      else if (length > pieceBytes) yield* writeLong(out, type, rows, from, from + length, style);
-      else (writers[column] as FieldWriter)(out, rows, from, from + length);
-    }
-    out.put(LINE_FEED);
-  };
-}
+const partsOf = (style: CellStyle): RowParts => ({
+  writeStart(out, column) {
+    if (column > 0) out.put(style.delimiter);
+  },
+  writeNull: (out) => putWord(out, style.nullText),
+  writeLong: (out, type, value, from, end) => writeLong(out, type, value, from, end, style),
+  writeEnd: (out) => out.put(LINE_FEED),
+});
 
 function putWord(out: ByteWriter, word: Buffer): void {
   for (const byte of word) out.put(byte);
@@ -194,12 +182,7 @@ function* writeLong(
     case 'bytea':
       out.ensure(2);
       out.length = writeWord(out.view, out.length, '\\x');
-      for (const [start, to] of piecesOf(from, end)) {
-        out.ensure((to - start) * 2);
-        out.length = writeHex(out.view, out.length, bytes, start, to);
-        yield;
-      }
-      return;
+      return yield* writeLongHex(out, bytes, from, end);
     default:
       fieldWriter(type, style)(out, value, from, end);
   }
@@ -215,21 +198,16 @@ function* writeLongCell(
   isGuarded = false,
 ): Generator<void> {
   let isQuoted = isMistakable(bytes, from, end, style.nullText);
-  for (const [start, to] of piecesOf(from, end)) {
-    if (isQuoted) break;
-    isQuoted = hasSpecial(bytes, start, to, style);
-    yield;
-  }
+  yield* writePieces(from, end, (start, to) => {
+    isQuoted ||= hasSpecial(bytes, start, to, style);
+  });
   if (isQuoted) out.put(QUOTE);
   if (isGuarded && isFormula(bytes, from, end)) out.put(APOSTROPHE);
-  for (const [start, to] of piecesOf(from, end)) {
+  yield* writePieces(from, end, (start, to) => {
+    out.ensure(to - start);
     if (isQuoted) writeDoubled(out, bytes, start, to);
-    else {
-      out.ensure(to - start);
-      copyBytes(out, bytes, start, to);
-    }
-    yield;
-  }
+    else copyBytes(out, bytes, start, to);
+  });
   if (isQuoted) out.put(QUOTE);
 }
 
@@ -297,7 +275,7 @@ function fieldWriter(type: ColumnType, style: CellStyle): FieldWriter {
   }
 }
 
-/** Whether a text begins as a formula, or with apostrophes before one: the reader must be able to tell it from a guarded one. */
+/** Says whether a text begins as a formula, or with apostrophes before one: the reader must be able to tell it from a guarded one. */
 function isFormula(bytes: Buffer, from: number, end: number): boolean {
   let at = from;
   while (bytes[at] === APOSTROPHE && at < end) at += 1;
@@ -344,7 +322,7 @@ function writeCell(
   writeQuotedRest(out, bytes, from, end);
 }
 
-/** What follows the first quote of a cell. */
+/** Writes a cell after its first quote. */
 function writeQuotedRest(out: ByteWriter, bytes: Buffer, from: number, end: number): void {
   writeDoubled(out, bytes, from, end);
   out.put(QUOTE);

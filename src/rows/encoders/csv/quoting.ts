@@ -1,21 +1,24 @@
+import {
+  BACKSLASH,
+  CARRIAGE_RETURN,
+  LINE_FEED,
+  QUOTE,
+  SPACE,
+} from '../../../foundation/domain/json-bytes.ts';
+
 /** Which cells are in quotes: everything that decides it is in this file, and nowhere else. */
 
 const TAB = 0x09;
-const LINE_FEED = 0x0a;
-const CARRIAGE_RETURN = 0x0d;
-const BLANK = 0x20;
-const QUOTE = 0x22;
 /** `\.`: PostgreSQL before 18 reads a line of only this, unquoted, as the end of the data. */
 const FULL_STOP = 0x2e;
 /** `\N`: ClickHouse reads it, unquoted, as a null. */
 const CAPITAL_N = 0x4e;
-const BACKSLASH = 0x5c;
 /** The first byte of a byte order mark, `EF BB BF`. */
 const MARK = 0xef;
 
 export interface Quoting {
   readonly delimiter: number;
-  /** What a null is; empty: a cell of no characters. */
+  /** The text of a null; empty: a cell of no characters. */
   readonly nullText: Buffer;
   /** By byte: whether a cell that contains it is quoted. `putUnquoted` looks for the same four. */
   readonly isSpecial: Uint8Array;
@@ -27,13 +30,13 @@ export function quotingOf(delimiter: number, nullText: Buffer): Quoting {
   return { delimiter, nullText, isSpecial };
 }
 
-/** Whether a cell needs quotes: because of a byte in it, or because a reader could take it for another value. */
+/** Says whether a cell needs quotes: because of a byte in it, or because a reader could take it for another value. */
 export function mustQuote(bytes: Buffer, from: number, end: number, quoting: Quoting): boolean {
   if (isMistakable(bytes, from, end, quoting.nullText)) return true;
   return hasSpecial(bytes, from, end, quoting);
 }
 
-/** Whether a cell needs quotes because of a byte in this piece of it. */
+/** Says whether a cell needs quotes because of a byte in this piece of it. */
 export function hasSpecial(
   bytes: Buffer,
   from: number,
@@ -89,7 +92,7 @@ export function putUnquoted(
 }
 
 /**
- * Whether a reader could take a cell without quotes for another value: an empty text for a null, the word of a null for a null,
+ * Says whether a reader could take a cell without quotes for another value: an empty text for a null, the word of a null for a null,
  * `\N` or `\.` for what they mean elsewhere. Readers such as ClickHouse drop blanks at the ends of a cell without quotes, and
  * most drop a byte order mark with which a file begins.
  */
@@ -97,7 +100,7 @@ export function isMistakable(bytes: Buffer, from: number, end: number, nullText:
   if (from === end) return true;
   const first = bytes[from] as number;
   const last = bytes[end - 1] as number;
-  if (first <= BLANK || last <= BLANK || first === BACKSLASH) {
+  if (first <= SPACE || last <= SPACE || first === BACKSLASH) {
     if (isBlank(first) || isBlank(last)) return true;
     if (end - from === 2 && first === BACKSLASH && (last === FULL_STOP || last === CAPITAL_N)) {
       return true;
@@ -109,5 +112,5 @@ export function isMistakable(bytes: Buffer, from: number, end: number, nullText:
 }
 
 function isBlank(byte: number): boolean {
-  return byte === BLANK || byte === TAB;
+  return byte === SPACE || byte === TAB;
 }

@@ -1,3 +1,4 @@
+import { CARRIAGE_RETURN, LINE_FEED, QUOTE } from '../../../foundation/domain/json-bytes.ts';
 import type { FormatOptions, ReadColumn, ReadRow } from '../encoder.ts';
 import { splitRecords } from '../text/split-records.ts';
 import { byteOrderMark, delimiterOf, nullTextOf } from './encode.ts';
@@ -54,15 +55,11 @@ interface Field {
   readonly isQuoted: boolean;
 }
 
-const quote = 0x22;
-const lineFeed = 0x0a;
-const carriageReturn = 0x0d;
-
 /** The fields of a record of RFC 4180. Only those that are wanted become text: a record may have many MiB. */
 function findFields(record: Buffer, first: number, delimiter: number): readonly Field[] {
   const fields: Field[] = [];
   for (let at = first; ; at += 1) {
-    const isQuoted = record[at] === quote;
+    const isQuoted = record[at] === QUOTE;
     const start = isQuoted ? at + 1 : at;
     at = isQuoted ? endOfQuoted(record, start) : endOfPlain(record, start, delimiter);
     fields.push({ start, end: at, isQuoted });
@@ -74,8 +71,8 @@ function findFields(record: Buffer, first: number, delimiter: number): readonly 
 /** The position of the quote that ends a field; a doubled one is of the field. */
 function endOfQuoted(record: Buffer, start: number): number {
   for (let at = start; at < record.length; at += 1) {
-    if (record[at] !== quote) continue;
-    if (record[at + 1] !== quote) return at;
+    if (record[at] !== QUOTE) continue;
+    if (record[at + 1] !== QUOTE) return at;
     at += 1;
   }
   throw new Error('a quoted field does not end');
@@ -85,7 +82,7 @@ function endOfPlain(record: Buffer, start: number, delimiter: number): number {
   let at = start;
   for (; at < record.length; at += 1) {
     const byte = record[at];
-    if (byte === delimiter || byte === lineFeed || byte === carriageReturn) break;
+    if (byte === delimiter || byte === LINE_FEED || byte === CARRIAGE_RETURN) break;
   }
   return at;
 }

@@ -1,4 +1,10 @@
 import { ByteWriter, viewOf } from '../../../foundation/domain/byte-writer.ts';
+import {
+  CLOSE_OBJECT,
+  LINE_FEED,
+  OPEN_OBJECT,
+  QUOTE,
+} from '../../../foundation/domain/json-bytes.ts';
 import { numericTextBytes, writeNumeric } from '../../../foundation/domain/numeric-text.ts';
 import type { Column, ColumnType } from '../../../foundation/domain/row-block.ts';
 import {
@@ -16,19 +22,15 @@ import {
   writeJsonString,
   writeJsonValue,
 } from '../text/json-text.ts';
-import { pieceBytes, piecesOf } from '../text/large-rows.ts';
+import { largeRowWriter, type RowParts, writeLongHex, writePieces } from '../text/large-rows.ts';
 import { putBytes, putOneLine, putPlainString } from '../text/plain-text.ts';
 import type { RowFormatter } from '../text/row-formatter.ts';
 
-const QUOTE = 0x22;
 const FIELD_BYTES = 1 << 12;
 /** `null` as a word. */
 const NULL = 0x6e756c6c;
 /** Before the hexadecimal digits of a bytea. */
 const BYTEA_START = '"\\\\x';
-const LINE_FEED = 0x0a;
-const OPEN_BRACE = 0x7b;
-const CLOSE_BRACE = 0x7d;
 /** A row without columns has these bytes too. */
 const ROW_END_BYTES = 3;
 /** Up to this, a text is copied while it is searched for what must be escaped. */
@@ -101,42 +103,34 @@ export function formatJsonLines(columns: readonly Column[]): RowFormatter {
           target = out.view;
           capacity = target.byteLength;
         }
-        if (width === 0) target.setUint8(to++, OPEN_BRACE);
-        target.setUint8(to++, CLOSE_BRACE);
+        if (width === 0) target.setUint8(to++, OPEN_OBJECT);
+        target.setUint8(to++, CLOSE_OBJECT);
         target.setUint8(to++, LINE_FEED);
         row += 1;
       } while (row < end && to < fullBytes);
       out.length = to;
       return row;
     },
-    writeLargeRow: largeRowWriter(types, writers, heads),
+    writeLargeRow: largeRowWriter(types, writers, partsOf(heads)),
   };
 }
 
-function largeRowWriter(
-  types: readonly ColumnType[],
-  writers: readonly FieldWriter[],
-  heads: readonly Buffer[],
-): RowFormatter['writeLargeRow'] {
-  const width = types.length;
-  return function* (out, rows, row) {
-    const { offsets, lengths } = rows;
-    for (const [column, type] of types.entries()) {
-      const head = heads[column] as Buffer;
-      out.ensure(head.length + SPARE_BYTES);
-      copyBytes(out, head, 0, head.length);
-      const from = offsets[row * width + column] as number;
-      const length = lengths[row * width + column] as number;
-      if (length < 0) out.length = writeWord(out.view, out.length, 'null');
-      else if (length <= pieceBytes)
-        (writers[column] as FieldWriter)(out, rows, from, from + length);
-      else yield* writeLong(out, type, rows, from, from + length);
-    }
-    if (width === 0) out.put(OPEN_BRACE);
-    out.put(CLOSE_BRACE);
+const partsOf = (heads: readonly Buffer[]): RowParts => ({
+  writeStart(out, column) {
+    const head = heads[column] as Buffer;
+    out.ensure(head.length + SPARE_BYTES);
+    copyBytes(out, head, 0, head.length);
+  },
+  writeNull(out) {
+    out.length = writeWord(out.view, out.length, 'null');
+  },
+  writeLong,
+  writeEnd(out) {
+    if (heads.length === 0) out.put(OPEN_OBJECT);
+    out.put(CLOSE_OBJECT);
     out.put(LINE_FEED);
-  };
-}
+  },
+});
 
 /** Writes a long value in pieces. */
 function* writeLong(
@@ -150,37 +144,28 @@ function* writeLong(
   switch (type) {
     case 'text':
       out.put(QUOTE);
-      for (const [start, to] of piecesOf(from, end)) {
-        writeJsonCharacters(out, bytes, start, to);
-        yield;
-      }
+      yield* writePieces(from, end, (start, to) => writeJsonCharacters(out, bytes, start, to));
       out.put(QUOTE);
       return;
     case 'bytea':
       out.ensure(SPARE_BYTES);
       out.length = writeWord(out.view, out.length, BYTEA_START);
-      for (const [start, to] of piecesOf(from, end)) {
-        out.ensure((to - start) * 2);
-        out.length = writeHex(out.view, out.length, bytes, start, to);
-        yield;
-      }
+      yield* writeLongHex(out, bytes, from, end);
       out.put(QUOTE);
       return;
     case 'json':
     case 'jsonb':
     case 'as_json':
       // The first byte of jsonb is the version of the binary form.
-      for (const [start, to] of piecesOf(type === 'jsonb' ? from + 1 : from, end)) {
-        writeJsonValue(out, bytes, start, to);
-        yield;
-      }
-      return;
+      return yield* writePieces(type === 'jsonb' ? from + 1 : from, end, (start, to) =>
+        writeJsonValue(out, bytes, start, to),
+      );
     default:
       fieldWriter(type)(out, value, from, end);
   }
 }
 
-/** What precedes the values of a line, as the parts of one array. */
+/** The texts before the values of a line, as the parts of one array. */
 interface Heads {
   /** Bytes of all heads, four at a time, big-endian; what is behind the end of each is written over. */
   readonly words: Int32Array;

@@ -1,18 +1,20 @@
+import {
+  BACKSLASH,
+  CLOSE_LIST,
+  CLOSE_OBJECT,
+  COLON,
+  COMMA,
+  endOfString,
+  OPEN_LIST,
+  OPEN_OBJECT,
+  QUOTE,
+  SPACE,
+} from '../../../foundation/domain/json-bytes.ts';
 /** The position of the text of a value in the bytes of its record. */
 export interface ValueBounds {
   readonly start: number;
   readonly end: number;
 }
-
-const quote = 0x22;
-const comma = 0x2c;
-const colon = 0x3a;
-const openList = 0x5b;
-const backslash = 0x5c;
-const closeList = 0x5d;
-const openObject = 0x7b;
-const closeObject = 0x7d;
-const space = 0x20;
 
 /**
  * Finds the members of the first JSON object from `start` on, without making values of them: `JSON.parse` would round
@@ -27,57 +29,48 @@ export function findMembers(
 ): ReadonlyMap<string, ValueBounds> {
   const members = new Map<string, ValueBounds>();
   let at = skipBlanks(json, start);
-  if (json[at] !== openObject) throw new SyntaxError('a record is no JSON object');
+  if (json[at] !== OPEN_OBJECT) throw new SyntaxError('a record is no JSON object');
   at = skipBlanks(json, at + 1);
-  while (json[at] === quote) {
+  while (json[at] === QUOTE) {
     const nameEnd = endOfString(json, at);
     const name = readString(json, { start: at, end: nameEnd });
     const before = skipBlanks(json, nameEnd);
-    if (json[before] !== colon) break;
+    if (json[before] !== COLON) break;
     const from = skipBlanks(json, before + 1);
     const end = endOfValue(json, from);
     if (names.has(name)) members.set(name, { start: from, end });
     at = skipBlanks(json, end);
-    if (json[at] !== comma) break;
+    if (json[at] !== COMMA) break;
     at = skipBlanks(json, at + 1);
   }
-  if (json[at] !== closeObject) throw new SyntaxError('a JSON object does not end');
+  if (json[at] !== CLOSE_OBJECT) throw new SyntaxError('a JSON object does not end');
   return members;
 }
 
 /** The text that a JSON string says. */
 export function readString(json: Buffer, { start, end }: ValueBounds): string {
   const content = json.subarray(start + 1, end - 1);
-  if (!content.includes(backslash)) return content.toString('utf8');
+  if (!content.includes(BACKSLASH)) return content.toString('utf8');
   return String(JSON.parse(json.toString('utf8', start, end)));
 }
 
 function endOfValue(json: Buffer, start: number): number {
   const first = json[start];
-  if (first === quote) return endOfString(json, start);
-  if (first !== openObject && first !== openList) return endOfWord(json, start);
+  if (first === QUOTE) return endOfString(json, start);
+  if (first !== OPEN_OBJECT && first !== OPEN_LIST) return endOfWord(json, start);
   let depth = 0;
   for (let at = start; at < json.length; ) {
     const byte = json[at];
-    if (byte === quote) {
+    if (byte === QUOTE) {
       at = endOfString(json, at);
       continue;
     }
     at += 1;
-    if (byte === openObject || byte === openList) depth += 1;
-    else if (byte === closeObject || byte === closeList) {
+    if (byte === OPEN_OBJECT || byte === OPEN_LIST) depth += 1;
+    else if (byte === CLOSE_OBJECT || byte === CLOSE_LIST) {
       depth -= 1;
       if (depth === 0) return at;
     }
-  }
-  throw new SyntaxError('a JSON value does not end');
-}
-
-function endOfString(json: Buffer, start: number): number {
-  for (let at = start + 1; at < json.length; at += 1) {
-    const byte = json[at];
-    if (byte === quote) return at + 1;
-    if (byte === backslash) at += 1;
   }
   throw new SyntaxError('a JSON value does not end');
 }
@@ -86,7 +79,7 @@ function endOfWord(json: Buffer, start: number): number {
   let at = start;
   for (; at < json.length; at += 1) {
     const byte = json[at] as number;
-    if (byte <= space || byte === comma || byte === closeList || byte === closeObject) break;
+    if (byte <= SPACE || byte === COMMA || byte === CLOSE_LIST || byte === CLOSE_OBJECT) break;
   }
   if (at === start) throw new SyntaxError('a JSON value is missing');
   return at;
@@ -94,6 +87,6 @@ function endOfWord(json: Buffer, start: number): number {
 
 function skipBlanks(json: Buffer, start: number): number {
   let at = start;
-  while (at < json.length && (json[at] as number) <= space) at += 1;
+  while (at < json.length && (json[at] as number) <= SPACE) at += 1;
   return at;
 }

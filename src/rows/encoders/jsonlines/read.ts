@@ -1,9 +1,8 @@
+import { QUOTE } from '../../../foundation/domain/json-bytes.ts';
 import { streamCodecOf } from '../codecs/stream-compressions.ts';
 import type { ReadColumn, ReadRow } from '../encoder.ts';
 import { splitRecords } from '../text/split-records.ts';
 import { findMembers, readString } from './raw-json.ts';
-
-const quote = 0x22;
 
 /** @param inside the property of a line that holds the row; null if the line is the row */
 export async function* readJsonLines(
@@ -22,7 +21,7 @@ export async function* readJsonLines(
       // A row that a step rejected has only its keys.
       if (bounds === undefined && inside !== null) return undefined;
       if (bounds === undefined) throw new Error(`column not found: ${name}`);
-      const isText = record[bounds.start] === quote && type !== 'json' && type !== 'jsonb';
+      const isText = record[bounds.start] === QUOTE && type !== 'json' && type !== 'jsonb';
       if (isText) return readString(record, bounds);
       const value = record.toString('utf8', bounds.start, bounds.end);
       return value === 'null' ? null : value;

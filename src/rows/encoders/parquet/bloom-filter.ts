@@ -38,7 +38,7 @@ export class BloomFilter {
     this.#width = width;
   }
 
-  /** What it may take in the file, for the values so far. */
+  /** Its maximum size in the file, for the values so far. */
   get maxBytes(): number {
     return Math.min(maxBytes, Math.max(blockBytes, this.#count * 2));
   }
@@ -97,7 +97,7 @@ export class BloomFilter {
   }
 }
 
-/** How many numbers are between the bounds. */
+/** Counts the numbers between the bounds. */
 function rangeOf(width: 4 | 8, bounds: Bounds | undefined): number {
   if (bounds?.max === undefined) return Number.POSITIVE_INFINITY;
   const [low = 0n, high = 0n] = [bounds.min, bounds.max].map((bound) => {

@@ -23,7 +23,7 @@ function numericOrder(read: (view: DataView) => number | bigint): Order {
   };
 }
 
-/** How the bounds of each kind of values compare. */
+/** Compares the bounds of each kind of values. */
 export const orders = {
   bool: numericOrder((view) => view.getUint8(0)),
   int32: numericOrder((view) => view.getInt32(0, true)),

@@ -1,4 +1,5 @@
 import { viewOf } from '../../../foundation/domain/byte-writer.ts';
+import { QUOTE } from '../../../foundation/domain/json-bytes.ts';
 import type { ColumnType } from '../../../foundation/domain/row-block.ts';
 import { writeUuid } from '../text/format-integers.ts';
 import { decodeJsonString, isEscaped } from '../text/json-text.ts';
@@ -7,7 +8,6 @@ import { type Bounds, orders } from './bounds.ts';
 import { putByteArray } from './byte-arrays.ts';
 import type { ChunkSummary, ColumnParts, ColumnWriter, ViewedBlock } from './column-writer.ts';
 import { Dictionary } from './dictionary.ts';
-import { quote } from './json-forms.ts';
 import { bitWidthOf, encodeHybrid, maxHybridBytes } from './levels.ts';
 import { encoding, OpenPage, type RawPage } from './page.ts';
 import { EncodingChoice, type SizeOf } from './recoders.ts';
@@ -17,7 +17,7 @@ import { TextBounds } from './text-bounds.ts';
 const sampleValues = 1024;
 
 /**
- * How many of the sample may be distinct, by version of data pages. A text that is often new in the sample can still be one of some
+ * The number of distinct values that the sample may have, by version of data pages. A text that is often new in the sample can still be one of some
  * ten thousand, and readers take a dictionary several times as fast as plain text. 32 repeats among 1,024 values
  * mean about 16,000 distinct ones (the birthday problem), half of what a dictionary holds. Version 1 keeps its bytes.
  */
@@ -120,7 +120,7 @@ export class ByteArrayColumn implements ColumnWriter {
       writeUuid(sink.view, sink.length + 4, view, from);
       this.#putText(sink.bytes, sink.view, sink.length + 4, uuidTextBytes);
     } else if (this.#type === 'plain') {
-      if (bytes[from] !== quote) this.#putText(bytes, view, from, length);
+      if (bytes[from] !== QUOTE) this.#putText(bytes, view, from, length);
       else if (!isEscaped(bytes, from, from + length)) {
         this.#putText(bytes, view, from + 1, length - 2);
       } else {

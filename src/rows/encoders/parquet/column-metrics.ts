@@ -56,12 +56,12 @@ function extreme(
   bounds: readonly (Uint8Array | undefined)[],
   isBeyond: (one: Uint8Array, other: Uint8Array) => boolean,
 ): Uint8Array | null {
-  let found: Uint8Array | null = null;
+  let extreme: Uint8Array | null = null;
   for (const bound of bounds) {
     if (bound === undefined) return null;
-    if (found === null || isBeyond(bound, found)) found = bound;
+    if (extreme === null || isBeyond(bound, extreme)) extreme = bound;
   }
-  return found;
+  return extreme;
 }
 
 function orderOf({ physical }: ParquetType): Order {

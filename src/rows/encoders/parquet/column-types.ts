@@ -12,7 +12,7 @@ export const physicalType = {
   fixedBytes: 7,
 } as const;
 
-/** How a column's type is written in the schema of the file. */
+/** A column's type in the schema of the file. */
 export interface ParquetType {
   readonly physical: number;
   /** Bytes of each value; only of `fixedBytes`. */

@@ -27,11 +27,11 @@ export interface ChunkSummary {
   readonly order: Order | undefined;
   /** Its Bloom filter as it is in the file; absent: none. */
   readonly filter?: Uint8Array | undefined;
-  /** Whether a column of timestamps has no null and no value before the one in the row above. */
+  /** True if a column of timestamps has no null and no value before the one in the row above. */
   readonly isAscending: boolean;
 }
 
-/** What the columns of a file are written with. */
+/** The columns of a file are written with these. */
 export interface ColumnParts {
   readonly limits: PageLimits;
   readonly spares: SparePool;

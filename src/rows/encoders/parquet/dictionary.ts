@@ -107,9 +107,9 @@ export class Dictionary {
 
   /** Doubles the table, so that it stays at most half full. */
   #rehash(): void {
-    const wanted = this.#slots.length * 2;
-    if (this.#room.length < wanted) this.#room = new Int32Array(wanted);
-    const slots = this.#room.subarray(0, wanted).fill(-1);
+    const size = this.#slots.length * 2;
+    if (this.#room.length < size) this.#room = new Int32Array(size);
+    const slots = this.#room.subarray(0, size).fill(-1);
     const mask = slots.length - 1;
     for (let entry = 0; entry < this.size; entry++) {
       let slot = (this.#hashes[entry] as number) & mask;

@@ -13,7 +13,6 @@ import { ByteArrayColumn } from './byte-array-column.ts';
 import { SparePool } from './byte-arrays.ts';
 import { columnMetricsOf } from './column-metrics.ts';
 import { type ColumnParts, type ColumnWriter, viewBlock } from './column-writer.ts';
-import { FileLimit, limitSizes } from './file-limit.ts';
 import { FixedColumn } from './fixed-column.ts';
 import { fixedValues, readValues } from './fixed-values.ts';
 import { ListColumn } from './list-column.ts';
@@ -70,7 +69,7 @@ export type ParquetOptions = Pick<
   'maxBytes' | 'origin' | 'decimalColumns' | 'timeAs' | 'parquetEncodings'
 >;
 
-/** What a file has from its rows' origin, if it is made again from a file. */
+/** Facts of a file from its rows' origin, if it is made again from a file. */
 export interface FileBefore {
   readonly notes: Notes;
   readonly keyIndices: readonly number[];
@@ -81,7 +80,7 @@ type Filters = ReadonlyMap<number, BloomFilter>;
 type Note = readonly [string, string];
 type Notes = readonly Note[];
 
-/** What a reader may want to know of the file and its rows' source. */
+/** Facts for readers about the file and its rows' source. */
 function notesOf(columns: readonly Column[], origin?: FileOrigin): Notes {
   const types = columns.map(({ name, sourceType }) => ({ name, type: sourceType }));
   return [
@@ -159,11 +158,11 @@ class ParquetEncoder implements FileEncoder {
 
   async write(block: RowBlock): Promise<readonly Uint8Array[]> {
     const rejected = findRejections(block, this.#columns);
-    const kept = rejected.length === 0 ? block : withoutRows(block, rejected);
+    const accepted = rejected.length === 0 ? block : withoutRows(block, rejected);
     let row = 0;
-    while (row < kept.rowCount && !this.#isFull) {
-      const end = this.#stretchEnd(kept, row);
-      await this.#append(kept, row, end);
+    while (row < accepted.rowCount && !this.#isFull) {
+      const end = this.#stretchEnd(accepted, row);
+      await this.#append(accepted, row, end);
       if (this.#groupRawBytes >= this.#nextCheckpoint) await this.#checkpoint();
       if (this.#group.rows >= this.#groupRows) await this.#closeGroup();
       row = end;
@@ -263,7 +262,7 @@ class ParquetEncoder implements FileEncoder {
   }
 }
 
-/** How many rows of a block come before its kept row of that number; rejected rows are of the file before. */
+/** Counts the rows of a block that come before its kept row of that number; rejected rows are of the file before. */
 function rowsBefore(kept: number, rejected: readonly RejectedRow[]): number {
   return kept + rejected.filter(({ row }, before) => row - before <= kept).length;
 }
@@ -286,5 +285,64 @@ function openColumn({ form }: ParquetColumn, index: number, parts: ColumnParts):
         ? new ByteArrayColumn(index, form.type, parts)
         : new FixedColumn(index, values, parts);
     }
+  }
+}
+
+/** The share of a file that is kept for the next row group. */
+const reserve = 1 / 10;
+/** A row group ends at a checkpoint; it is at most a quarter larger than this share, so it fits the reserve. */
+const groupShare = 1 / 14;
+const checkpointsPerGroup = 4;
+const minPageBytes = 4 * 1024;
+
+/** Smaller pages and row groups, so that a file can end near its limit. */
+function limitSizes(
+  { page, ...sizes }: ParquetSizes,
+  columnCount: number,
+  maxBytes: number,
+): ParquetSizes {
+  const group = Math.floor(maxBytes * groupShare);
+  const perColumn = Math.max(minPageBytes, Math.floor(group / Math.max(1, columnCount)));
+  return {
+    ...sizes,
+    page: { ...page, bytes: Math.min(page.bytes, perColumn) },
+    groupHeldBytes: Math.min(sizes.groupHeldBytes, group),
+    checkpointBytes: Math.min(sizes.checkpointBytes, Math.ceil(group / checkpointsPerGroup)),
+  };
+}
+
+/** Measures how full a file is that has a maximum of bytes. Counts whole row groups, so it depends on the rows alone. */
+class FileLimit {
+  readonly #maxBytes: number;
+  readonly #footerOf: (groups: readonly RowGroup[]) => number;
+  readonly #emptyFooter: number;
+  #footer: number;
+  #raw = 0;
+  #compressed = 0;
+
+  /** @param footerOf the bytes that the end of a file of these groups has */
+  constructor(maxBytes: number, footerOf: (groups: readonly RowGroup[]) => number) {
+    this.#maxBytes = maxBytes;
+    this.#footerOf = footerOf;
+    this.#emptyFooter = footerOf([]);
+    this.#footer = this.#emptyFooter;
+  }
+
+  /** The share that compression left of the groups so far; 1 before the first. */
+  get ratio(): number {
+    return this.#raw === 0 ? 1 : Math.min(1, this.#compressed / this.#raw);
+  }
+
+  add(group: RowGroup): void {
+    this.#footer += this.#footerOf([group]) - this.#emptyFooter;
+    for (const { rawBytes, compressedBytes } of group.chunks) {
+      this.#raw += rawBytes;
+      this.#compressed += compressedBytes;
+    }
+  }
+
+  /** Says whether another group may not fit into a file that ends at `offset` without its footer. */
+  isReached(offset: number): boolean {
+    return offset + this.#footer > this.#maxBytes * (1 - reserve);
   }
 }

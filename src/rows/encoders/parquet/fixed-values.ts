@@ -11,7 +11,7 @@ const epochMicrosHigh = 220_417;
 const epochMicrosLow = 993_517_568;
 const word = 0x1_0000_0000;
 
-/** How values of one fixed-width type are written, and their bounds in the page so far. */
+/** Writes values of one fixed-width type, and keeps their bounds in the page so far. */
 export interface FixedValues {
   /** Bytes of a value. */
   readonly width: number;
@@ -23,7 +23,7 @@ export interface FixedValues {
   /** The bounds of the values since the last call; undefined if there are none. */
   takeBounds(): Bounds | undefined;
   readonly order: Order;
-  /** Whether no value is before the one that was put before it. Only timestamps say so. */
+  /** True if no value is before the one that was put before it. Only timestamps say so. */
   readonly isAscending?: boolean;
 }
 

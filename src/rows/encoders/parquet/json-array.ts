@@ -1,12 +1,14 @@
-const quote = 0x22;
-const backslash = 0x5c;
-const comma = 0x2c;
-const closing = 0x5d;
-const opening = 0x5b;
-const brace = 0x7b;
-const lastSpace = 0x20;
+import {
+  CLOSE_LIST,
+  COMMA,
+  endOfString,
+  OPEN_LIST,
+  OPEN_OBJECT,
+  QUOTE,
+  SPACE,
+} from '../../../foundation/domain/json-bytes.ts';
 
-/** What `scanArray` returns for JSON that is no flat array. */
+/** `scanArray` returns this for JSON that is no flat array. */
 export const notFlat = -1;
 
 /**
@@ -21,38 +23,32 @@ export function scanArray(
   end: number,
   visit: (from: number, end: number) => void,
 ): number {
-  if (bytes[from] !== opening) return notFlat;
+  if (bytes[from] !== OPEN_LIST) return notFlat;
   let count = 0;
   let at = skipSpace(bytes, from + 1, end);
-  while (at < end && bytes[at] !== closing) {
+  while (at < end && bytes[at] !== CLOSE_LIST) {
     const first = bytes[at];
-    if (first === opening || first === brace) return notFlat;
-    const elementEnd = first === quote ? stringEnd(bytes, at, end) : wordEnd(bytes, at, end);
+    if (first === OPEN_LIST || first === OPEN_OBJECT) return notFlat;
+    const elementEnd = first === QUOTE ? endOfString(bytes, at, end) : wordEnd(bytes, at, end);
     visit(at, elementEnd);
     count++;
     at = skipSpace(bytes, elementEnd, end);
-    if (bytes[at] === comma) at = skipSpace(bytes, at + 1, end);
+    if (bytes[at] === COMMA) at = skipSpace(bytes, at + 1, end);
   }
   return count;
 }
 
 function skipSpace(bytes: Buffer, from: number, end: number): number {
   let at = from;
-  while (at < end && (bytes[at] as number) <= lastSpace) at++;
+  while (at < end && (bytes[at] as number) <= SPACE) at++;
   return at;
-}
-
-function stringEnd(bytes: Buffer, from: number, end: number): number {
-  let at = from + 1;
-  while (at < end && bytes[at] !== quote) at += bytes[at] === backslash ? 2 : 1;
-  return at + 1;
 }
 
 function wordEnd(bytes: Buffer, from: number, end: number): number {
   let at = from;
   for (; at < end; at++) {
     const byte = bytes[at] as number;
-    if (byte === comma || byte === closing || byte <= lastSpace) break;
+    if (byte === COMMA || byte === CLOSE_LIST || byte <= SPACE) break;
   }
   return at;
 }

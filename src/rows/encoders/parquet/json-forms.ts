@@ -1,12 +1,13 @@
 import type { ByteWriter } from '../../../foundation/domain/byte-writer.ts';
 import type { TimeAs } from '../../../foundation/domain/format-settings.ts';
+import { QUOTE } from '../../../foundation/domain/json-bytes.ts';
 import { fitsDecimal } from '../../../foundation/domain/decimal-columns.ts';
 import { copyBytes, decodeJsonString, isEscaped } from '../text/json-text.ts';
 import { type ParquetType, parquetTypes } from './column-types.ts';
 import { decimalNumber, type JsonNumber, writeInt32, writeInt64 } from './json-numbers.ts';
 import { dateNumber, momentNumber, timeNumber } from './json-times.ts';
 
-/** How the JSON text of one value becomes a value of a Parquet column. */
+/** Turns the JSON text of one value into a value of a Parquet column. */
 export interface JsonForm {
   readonly type: ParquetType;
   /** Why the type has no such value, without the value; undefined if it has. */
@@ -15,7 +16,6 @@ export interface JsonForm {
   put(out: ByteWriter, bytes: Buffer, from: number, end: number): void;
 }
 
-export const quote = 0x22;
 const minus = 0x2d;
 const zero = 0x30;
 
@@ -36,11 +36,11 @@ export function jsonNumberOf(
 /** The form of the elements of an array type; undefined if the array stays JSON. */
 export function elementFormOf(arrayType: string, timeAs: TimeAs): JsonForm | undefined {
   const element = arrayType.slice(0, -2);
-  const known = elementForms.get(element.replace(/\(\d+\)/, ''));
-  if (!/^(numeric|time)\b/.test(element)) return known;
+  const form = elementForms.get(element.replace(/\(\d+\)/, ''));
+  if (!/^(numeric|time)\b/.test(element)) return form;
   if (timeAs === 'text' && localTime.test(element)) return texts;
   const number = jsonNumberOf(element, timeAs);
-  return number ? formOf(number) : /^numeric\b/.test(element) ? numericText : known;
+  return number ? formOf(number) : /^numeric\b/.test(element) ? numericText : form;
 }
 
 function formOf(number: JsonNumber): JsonForm {
@@ -116,7 +116,7 @@ function textForm(isText: (bytes: Buffer, from: number, end: number) => boolean)
     type: parquetTypes.text,
     check: (bytes, from, end) => (isText(bytes, from, end) ? undefined : 'not a text'),
     put(out, bytes, from, end) {
-      if (bytes[from] !== quote) putBytes(out, bytes, from, end);
+      if (bytes[from] !== QUOTE) putBytes(out, bytes, from, end);
       else if (!isEscaped(bytes, from, end)) putBytes(out, bytes, from + 1, end - 1);
       else {
         const text = decodeJsonString(bytes, from, end);
@@ -127,7 +127,7 @@ function textForm(isText: (bytes: Buffer, from: number, end: number) => boolean)
 }
 
 /** Texts are JSON strings; a numeric is a number, or a string if it is not finite. */
-const texts = textForm((bytes, from) => bytes[from] === quote);
+const texts = textForm((bytes, from) => bytes[from] === QUOTE);
 const numericText = textForm((bytes, from, end) =>
   /^(-?\d[\d.]*([eE][-+]?\d+)?|"(NaN|-?Infinity)")$/.test(bytes.toString('latin1', from, end)),
 );

@@ -2,7 +2,7 @@ import type { ByteWriter } from '../../../foundation/domain/byte-writer.ts';
 import { exactDigits } from '../../../foundation/domain/decimal-columns.ts';
 import { decimalType, type ParquetType, physicalType } from './column-types.ts';
 
-/** How the JSON text of one number, day or time becomes a value of fixed width. */
+/** Turns the JSON text of one number, day or time into a value of fixed width. */
 export interface JsonNumber {
   readonly type: ParquetType;
   /** Why the type has no such value, without the value; undefined if it has. */

@@ -49,7 +49,7 @@ export function compressLz4(source: Buffer): Buffer {
   return target.subarray(0, putLiterals(target, end, source, literals, source.length, 0));
 }
 
-/** How many bytes at `at`, before `limit`, equal those at `seen`. */
+/** Counts the bytes at `at`, before `limit`, that equal those at `seen`. */
 function extend(source: Buffer, view: DataView, seen: number, at: number, limit: number): number {
   let length = 0;
   while (

@@ -20,7 +20,7 @@ const word = 0x1_0000_0000;
 const maxScale = places;
 const maxWeight = 2;
 
-/** What is left of a digit after the point in a DECIMAL of the scale, as its divisor. */
+/** The value of a digit after the point in a DECIMAL of the scale, as its divisor. */
 const divisors = [base, base / 10, base / 100, base / 1000, 1] as const;
 const factors = [1, 10, 100, 1000, base] as const;
 

@@ -45,7 +45,7 @@ export class PageArena {
     this.#used = 0;
   }
 
-  /** What was handed out is no longer read. */
+  /** Call it when the handed-out bytes are no longer read. */
   reuse(): void {
     const whole = this.#given.filter(({ length }) => length === slabBytes);
     this.#spare.push(...whole);

@@ -15,7 +15,7 @@ const maxPagesInFlight = 4;
 export interface CompressedPage
   extends Pick<RawPage, 'values' | 'rows' | 'nulls' | 'bounds' | 'encoding' | 'levels'> {
   readonly rawBytes: number;
-  /** Whether the codec was used; its pages of version 1 always are. */
+  /** True if the codec was used; its pages of version 1 always are. */
   readonly isCompressed: boolean;
   readonly body: Uint8Array;
 }

@@ -84,7 +84,7 @@ export class OpenPage {
     return this.rows >= this.limits.rows || this.valueBytes >= this.limits.bytes;
   }
 
-  /** How many rows with values of `width` bytes it surely takes; at least one unless it is full. */
+  /** The number of rows with values of `width` bytes that it surely takes; at least one unless it is full. */
   roomFor(width: number): number {
     const { limits, rows, valueBytes } = this;
     return Math.min(limits.rows - rows, Math.ceil((limits.bytes - valueBytes) / width));

@@ -2,11 +2,11 @@ import type { SchemaElement } from 'hyparquet';
 import { float4Text, float8Text } from '../text/format-floats.ts';
 import { textOfMicroseconds } from './read-times.ts';
 
-/** What a file says of the values of a column, or of the elements of its lists. */
+/** A file's facts about the values of a column, or of the elements of its lists. */
 export interface ReadLeaf {
   readonly element: SchemaElement;
   readonly isList: boolean;
-  /** Whether the library gets it without its annotation, so that its values are only read with the leaf. */
+  /** True if the library gets it without its annotation, so that its values are only read with the leaf. */
   readonly isBare: boolean;
 }
 

@@ -164,7 +164,7 @@ export class EncodingChoice {
   }
 }
 
-/** Whether the page's first values, which must not change meanwhile, are smaller in the other encoding. */
+/** Says whether the page's first values, which must not change meanwhile, are smaller in the other encoding. */
 async function saves(recoder: Recoder, page: OpenPage, sizeOf: SizeOf): Promise<boolean> {
   const { sink, valuesStart: from } = page;
   const end = trialEnd(sink, from, recoder.width);

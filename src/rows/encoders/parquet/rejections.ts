@@ -23,18 +23,18 @@ export function findRejections(
   block: RowBlock,
   planned: readonly ParquetColumn[],
 ): readonly RejectedRow[] {
-  const found = new Map<number, RejectedRow>();
+  const rejected = new Map<number, RejectedRow>();
   const view = new DataView(block.bytes.buffer, block.bytes.byteOffset, block.bytes.length);
   planned.forEach(({ form }, column) => {
     const check = checkOf(form);
     if (check === undefined) return;
     const reject = (row: number, reason: string): void => {
-      if (!found.has(row)) found.set(row, { row, column, reason });
+      if (!rejected.has(row)) rejected.set(row, { row, column, reason });
     };
     const lastHigh = form.kind === 'field' ? lastHighs[form.type] : undefined;
     checkFields(block, view, column, lastHigh, check, reject);
   });
-  return [...found.values()].sort((one, other) => one.row - other.row);
+  return [...rejected.values()].sort((one, other) => one.row - other.row);
 }
 
 type Reject = (row: number, reason: string) => void;

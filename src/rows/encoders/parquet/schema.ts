@@ -12,7 +12,7 @@ export interface ParquetColumn {
   /** The type of the values; for a list that of its elements. */
   readonly type: ParquetType;
   readonly isList: boolean;
-  /** How a field becomes values. */
+  /** Turns a field into values. */
   readonly form: ColumnForm;
   /** If the file belongs to a table; the element's is of a list. */
   readonly ids?: { readonly field: number; readonly element: number };

@@ -54,7 +54,7 @@ export function tableFieldsOf(columns: readonly ParquetColumn[]): readonly Table
   }));
 }
 
-/** What Iceberg's own writers note in a file, for readers that look there. */
+/** Notes of Iceberg's own writers in a file, for readers that look there. */
 export function schemaNote(columns: readonly ParquetColumn[]): readonly [string, string] {
   const schema = { type: 'struct', 'schema-id': 0, fields: tableFieldsOf(columns) };
   return ['iceberg.schema', JSON.stringify(schema)];

@@ -5,7 +5,7 @@
 
 export type Code = readonly (number | Code)[];
 
-/** What is used of the global, whose types belong to a browser's. */
+/** The used part of the global, whose types belong to a browser's. */
 declare const WebAssembly: {
   readonly Module: new (bytes: Uint8Array) => object;
   readonly Instance: new (module: object) => { readonly exports: unknown };

@@ -83,7 +83,7 @@ function shortestInside(value: number): string {
   return value.toExponential();
 }
 
-/** Whether the exact value is exactly between two decimals of `digits` digits after the first. */
+/** Says whether the exact value is exactly between two decimals of `digits` digits after the first. */
 function isMiddle(value: number, digits: number): boolean {
   const ends = (exponential: string) => {
     const [mantissa = ''] = exponential.split('e');
@@ -104,7 +104,7 @@ function toEven(larger: string): string {
   return last % 2 === 0 ? larger : `${mantissa.slice(0, -1)}${last - 1}e${exponent}`;
 }
 
-/** Whether a decimal, read as a double, is strictly between the midpoints to the neighbouring floats. */
+/** Says whether a decimal, read as a double, is strictly between the midpoints to the neighbouring floats. */
 function insideFloat(decimal: number, value: number): boolean {
   if (Math.fround(decimal) !== value) return false;
   floatBits[0] = value;

@@ -1,16 +1,18 @@
 import type { ByteWriter } from '../../../foundation/domain/byte-writer.ts';
 import {
+  BACKSLASH,
+  CARRIAGE_RETURN,
+  LINE_FEED,
+  QUOTE,
+  SPACE,
+} from '../../../foundation/domain/json-bytes.ts';
+import {
   escapeOf,
   isEscapedByte,
   longTextBytes,
   skipPlainBytes,
 } from '../../../foundation/domain/json-string.ts';
 
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
-const SPACE = 0x20;
-const LINE_FEED = 0x0a;
-const CARRIAGE_RETURN = 0x0d;
 /** Below this a loop is faster than a copy call. */
 const SHORT_BYTES = 40;
 const ESCAPED_BYTES = 6;
@@ -103,7 +105,7 @@ export function decodeJsonString(bytes: Buffer, from: number, end: number): Buff
   return Buffer.from(JSON.parse(bytes.toString('utf8', from, end)) as string);
 }
 
-/** Whether the content of a JSON string is not its text. */
+/** Says whether the content of a JSON string is not its text. */
 export function isEscaped(bytes: Buffer, from: number, end: number): boolean {
   if (end - from > SHORT_BYTES) return bytes.subarray(from, end).includes(BACKSLASH);
   for (let at = from; at < end; at += 1) if (bytes[at] === BACKSLASH) return true;

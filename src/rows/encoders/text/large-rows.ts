@@ -1,12 +1,15 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { ByteWriter } from '../../../foundation/domain/byte-writer.ts';
-import type { RowBlock } from '../../../foundation/domain/row-block.ts';
+import type { ColumnType, RowBlock } from '../../../foundation/domain/row-block.ts';
+import type { FieldWriter, ValueBytes } from './fixed-values.ts';
+import { writeHex } from './format-integers.ts';
+import type { RowFormatter } from './row-formatter.ts';
 
 /** A row with more bytes is written in pieces: it must not keep the process from others, nor be in memory once more. */
 const largeRowBytes = 1 << 20;
 
 /** Bytes of a value that are written at once. */
-export const pieceBytes = 1 << 16;
+const pieceBytes = 1 << 16;
 
 /** Pieces between two turns of the event loop. */
 const piecesPerTurn = 8;
@@ -42,9 +45,61 @@ export async function writeInTurns(
   }
 }
 
-/** The bounds of the pieces of a long value. */
-export function* piecesOf(from: number, end: number): Generator<readonly [number, number]> {
+/** Calls `write` with the bounds of each piece of a long value, and stops after each. */
+export function* writePieces(
+  from: number,
+  end: number,
+  write: (start: number, to: number) => void,
+): Generator<void> {
   for (let start = from; start < end; start += pieceBytes) {
-    yield [start, Math.min(start + pieceBytes, end)];
+    write(start, Math.min(start + pieceBytes, end));
+    yield;
   }
+}
+
+/** Two hexadecimal digits per byte. */
+export function writeLongHex(
+  out: ByteWriter,
+  bytes: Buffer,
+  from: number,
+  end: number,
+): Generator<void> {
+  return writePieces(from, end, (start, to) => {
+    out.ensure((to - start) * 2);
+    out.length = writeHex(out.view, out.length, bytes, start, to);
+  });
+}
+
+/** Writes the parts of a row, which each format has in its own form. */
+export interface RowParts {
+  /** Writes what is before the value of a column. */
+  writeStart(out: ByteWriter, column: number): void;
+  writeNull(out: ByteWriter): void;
+  writeLong(
+    out: ByteWriter,
+    type: ColumnType,
+    value: ValueBytes,
+    from: number,
+    end: number,
+  ): Generator<void>;
+  writeEnd(out: ByteWriter): void;
+}
+
+/** Writes long values in pieces, and others as `writers` do. */
+export function largeRowWriter(
+  types: readonly ColumnType[],
+  writers: readonly FieldWriter[],
+  parts: RowParts,
+): RowFormatter['writeLargeRow'] {
+  return function* (out, rows, row) {
+    for (const [column, type] of types.entries()) {
+      parts.writeStart(out, column);
+      const from = rows.offsets[row * types.length + column] as number;
+      const length = rows.lengths[row * types.length + column] as number;
+      if (length < 0) parts.writeNull(out);
+      else if (length > pieceBytes) yield* parts.writeLong(out, type, rows, from, from + length);
+      else (writers[column] as FieldWriter)(out, rows, from, from + length);
+    }
+    parts.writeEnd(out);
+  };
 }

@@ -9,7 +9,7 @@ import { type RowFormatter, type ViewedRows, viewRows } from './row-formatter.ts
 const chunkShare = 1 / 12;
 const maxChunkBytes = 1 << 20;
 
-/** What bytes may need at most once they are compressed, with a share of the file's head and end. */
+/** Maximum bytes after compression, with a share of the file's head and end. */
 const worstCase = (bytes: number) => bytes + Math.ceil(bytes / 128) + 512;
 
 /**
@@ -25,9 +25,9 @@ export class LimitedTextFile implements FileEncoder {
   readonly #maxBytes: number;
   readonly #chunkBytes: number;
   readonly #out: ByteWriter;
-  /** Whether room was found for the chunk in `#out`. */
+  /** True if room was found for the chunk in `#out`. */
   #hasReserve = true;
-  /** Whether there are rows in `#out`, or in the file. */
+  /** True if there are rows in `#out`, or in the file. */
   #hasRows = false;
   /** Bytes that the codec has returned. */
   #returned = 0;

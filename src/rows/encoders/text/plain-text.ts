@@ -1,9 +1,8 @@
+import { QUOTE } from '../../../foundation/domain/json-bytes.ts';
 /**
  * Copies short text four bytes at a time, and looks for bytes that the format writes otherwise in the same
  * step. Written out for each format: a call, or a constant of the module, per word costs as much as the word.
  */
-
-const QUOTE = 0x22;
 
 /** Copies `source[from, end)` to `target`, which has room. @returns the end of what was written */
 export function putBytes(

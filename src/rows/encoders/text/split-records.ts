@@ -12,11 +12,11 @@ export async function* splitRecords(
   for await (const chunk of chunks) {
     let start = 0;
     for (let at = 0; at < chunk.length; ) {
-      const found = chunk.indexOf(10, at);
-      const end = found === -1 ? chunk.length : found + 1;
+      const lineEnd = chunk.indexOf(10, at);
+      const end = lineEnd === -1 ? chunk.length : lineEnd + 1;
       if (quoted) inQuotes = endsInQuotes(inQuotes, chunk, at, end);
       at = end;
-      if (found === -1 || inQuotes) continue;
+      if (lineEnd === -1 || inQuotes) continue;
       const last = chunk.subarray(start, end);
       yield begun.length === 0 ? last : Buffer.concat([...begun, last]);
       begun = [];

@@ -109,9 +109,9 @@ export class TextFile implements FileEncoder {
 /** A chunk goes to the codec at the end of the record at which it reaches this size. */
 const chunkBytes = 1 << 20;
 
-/** How the text of a format is cut into records. */
+/** Rules for cutting the text of a format into records. */
 interface RecordRules {
-  /** Whether a line break between double quotes belongs to the record. */
+  /** True if a line break between double quotes belongs to the record. */
   readonly isQuoted: boolean;
   /** Records before the first row. */
   readonly headers: number;
@@ -127,22 +127,22 @@ async function* withoutRecords(
   isDropped: IsDropped,
 ): AsyncGenerator<Uint8Array> {
   let row = -headers;
-  let kept: Buffer[] = [];
+  let records: Buffer[] = [];
   let bytes = 0;
   let mark = markBytes;
   for await (const record of splitRecords(text, isQuoted)) {
     const isKept = row < 0 || !isDropped(row);
-    const left = isKept ? record : record.subarray(0, mark);
+    const remaining = isKept ? record : record.subarray(0, mark);
     row += 1;
     mark = 0;
-    if (left.length === 0) continue;
-    kept.push(left);
-    bytes += left.length;
+    if (remaining.length === 0) continue;
+    records.push(remaining);
+    bytes += remaining.length;
     if (bytes < chunkBytes) continue;
-    yield* await codec.write(Buffer.concat(kept));
-    kept = [];
+    yield* await codec.write(Buffer.concat(records));
+    records = [];
     bytes = 0;
   }
-  if (bytes > 0) yield* await codec.write(Buffer.concat(kept));
+  if (bytes > 0) yield* await codec.write(Buffer.concat(records));
   yield* await codec.finish();
 }

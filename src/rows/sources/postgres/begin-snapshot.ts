@@ -18,14 +18,15 @@ import { limitSqls } from './own-statement.ts';
 import type { SliceOptions } from './read-slice.ts';
 import { hasReplayed } from './replay.ts';
 import { type Reader, setUpSql } from './session-settings.ts';
-import { watchSilence } from './silence.ts';
 import type { BatchAnswer, BatchStatement } from './statement-batch.ts';
+import { within } from '../../../foundation/domain/patience.ts';
+import { type ClientOptions, connectTimeoutOf, newClient } from './client.ts';
 
 export interface SnapshotOptions extends ConnectionOptions, SliceOptions {
   readonly statementTimeoutMs: number;
   readonly idleTimeoutMs: number;
   /**
-   * How long a server may be silent although it has nothing to do; 150 seconds: a pooler may wait 120 for a server.
+   * The time that a server may be silent although it has nothing to do; 150 seconds: a pooler may wait 120 for a server.
    * A statement without an answer ends so much later than by the server's own limit, or earlier if the server
    * answers no new connection either.
    */
@@ -66,7 +67,7 @@ export async function inSnapshot<T>(
 
 /** The server at which an interval settled: its rows are read there, or at a standby that has them all. */
 export interface SettledAt {
-  /** What a standby must have replayed before; one address may lead to several standbys. */
+  /** The position that a standby must have replayed before; one address may lead to several standbys. */
   readonly position: string | null;
   /** The start of the server that was waited for; null if it is not known, or is not the one that is read. */
   readonly server: string | null;
@@ -186,4 +187,57 @@ async function beginOn(
     destroyConnection(client);
     throw error;
   }
+}
+
+/** When a statement without a byte makes the client look whether the server is alive. */
+interface SilenceLimits {
+  /** Until the first look, and between two looks, which also take `connectTimeoutMs` each. */
+  readonly silenceMs: number;
+  readonly lookEveryMs: number;
+}
+
+/** So many looks in a row without an answer: one may meet a server that is busy. */
+const maxUnanswered = 3;
+
+/**
+ * Watches a statement that may take long, such as a sort before the first row. While it sends nothing, a new
+ * connection is tried now and then: a server that is alive answers it, if only with an error. One that is
+ * frozen, or cut off without a reset, does not.
+ *
+ * @param onSilent called once, if no look was answered
+ * @returns ends the watch
+ */
+function watchSilence(
+  options: ClientOptions,
+  { silenceMs, lookEveryMs }: SilenceLimits,
+  onSilent: () => void,
+): () => void {
+  let isOver = false;
+  let unanswered = 0;
+  const look = async () => {
+    unanswered = (await answers(options)) ? 0 : unanswered + 1;
+    if (isOver) return;
+    if (unanswered < maxUnanswered) timer = setTimeout(look, lookEveryMs);
+    else onSilent();
+  };
+  let timer = setTimeout(look, silenceMs);
+  return () => {
+    isOver = true;
+    clearTimeout(timer);
+  };
+}
+
+/** Says whether anything comes of a new connection within its time: a login, a refusal, a reset. */
+async function answers(options: ClientOptions) {
+  const client = newClient({ ...options, connectTimeoutMs: 0 });
+  client.on('error', () => {});
+  const connected = client.connect().then(
+    () => true,
+    () => true,
+  );
+  const isAnswered = await within(connectTimeoutOf(options), connected, false);
+  (
+    client as unknown as { connection: { stream: { destroy(): void } } }
+  ).connection.stream.destroy();
+  return isAnswered;
 }

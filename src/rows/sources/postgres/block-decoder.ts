@@ -23,7 +23,7 @@ interface DecoderLimits {
   readonly maxRowBytes: number;
 }
 
-/** How a column of binary numerics leaves: printed as JSON text, or as it came. Null: a column of another type. */
+/** A column of binary numerics leaves printed as JSON text, or as it came. Null: a column of another type. */
 export type NumericForm = 'text' | 'binary' | null;
 
 /**

@@ -10,19 +10,19 @@ import { baseOf, type PendingName, sameId } from './pending.ts';
 const mostNamed = 5;
 
 /**
- * What an interval waits for, for its owner: process, role, application and times. Not what it executes, which may hold values
+ * Describes for the owner of an interval what it waits for: process, role, application and times. Not what it executes, which may hold values
  * of rows.
  */
 export function describeBlockers(look: Look, pending: readonly PendingName[]): readonly string[] {
   const ofLock = new Map(look.locks.map(({ id, pid }) => [id, pid]));
-  const found = pending.map((name) => {
+  const sessions = pending.map((name) => {
     const base = baseOf(name);
     const prepared = /^prepared:(\d+)$/.exec(base)?.[1];
     if (prepared !== undefined) return describePrepared(look, prepared);
     const pid = ofLock.get(base) ?? Number(/^session:(\d+):/.exec(base)?.[1] ?? Number.NaN);
     return Number.isNaN(pid) ? null : describeSession(look, pid);
   });
-  const all = [...new Set(found.filter((text) => text !== null))];
+  const all = [...new Set(sessions.filter((text) => text !== null))];
   const rest = all.length - mostNamed;
   return rest > 0 ? [...all.slice(0, mostNamed), `${rest} more`] : all;
 }
@@ -42,15 +42,15 @@ function describeSession({ sessions }: Look, pid: number): string {
 }
 
 function describePrepared({ prepared }: Look, id: string): string {
-  const found = prepared.find((one) => sameId(BigInt(one.id), BigInt(id)));
-  const gid = found?.gid ? ` ${oneLine(found.gid)}` : '';
-  const since = found ? ` since ${timeOf(found.preparedAtMs * 1_000)}` : '';
+  const transaction = prepared.find((one) => sameId(BigInt(one.id), BigInt(id)));
+  const gid = transaction?.gid ? ` ${oneLine(transaction.gid)}` : '';
+  const since = transaction ? ` since ${timeOf(transaction.preparedAtMs * 1_000)}` : '';
   return `prepared transaction${gid}${since}`;
 }
 
 const timeOf = (micros: number): string => toTimestamp(Math.floor(micros / 1_000));
 
-/** What needs the right to write, or checks the right of the caller to EXECUTE each function that it calls. */
+/** Finds statements that need the right to write, or checks the right of the caller to EXECUTE each function that it calls. */
 const checksCaller = ['trigger', 'rewrite', 'policy', 'attrdef', 'constraint', 'class']
   .map((name) => `'pg_catalog.pg_${name}'::regclass`)
   .join(', ');
@@ -67,7 +67,7 @@ const writes = `CASE WHEN current_setting('server_version_num')::int >= 170000
   THEN 'INSERT, UPDATE, DELETE, TRUNCATE, MAINTAIN' ELSE 'INSERT, UPDATE, DELETE, TRUNCATE' END`;
 
 /**
- * Whether a role can write nothing in this database, and so add no row to any interval: neither it nor a role that it can
+ * Says whether a role can write nothing in this database, and so add no row to any interval: neither it nor a role that it can
  * become is a superuser, creates roles, owns a relation or may write to one, and it may call no function with the
  * rights of another role. PostgreSQL does not show whether a transaction is READ ONLY; this is what can be proven.
  */

@@ -9,7 +9,7 @@ export interface Relation {
   readonly oid: number;
   /** A table or materialized view, which can have indexes; not a view. */
   readonly holdsRows: boolean;
-  /** What it is partitioned by, such as `RANGE (at)`; null: it is not. */
+  /** The partition key, such as `RANGE (at)`; null: it is not. */
   readonly partitionKey: string | null;
   /** Its rows include those of other tables, by inheritance; not a partitioned table. */
   readonly hasHeirs: boolean;
@@ -82,7 +82,7 @@ export async function findRelation(
   };
 }
 
-/** Whether these columns contain those of a unique index over all rows. */
+/** Says whether these columns contain those of a unique index over all rows. */
 export async function hasUniqueKey(
   client: pg.Client,
   relation: number,

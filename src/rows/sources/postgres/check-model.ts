@@ -16,7 +16,7 @@ import { judgeTenantColumn, type ModelFinding } from './tenant-column.ts';
 
 export interface ModelReport {
   readonly findings: readonly ModelFinding[];
-  /** How the server would read one hour's rows; empty if the server could not be asked. */
+  /** The server's plan for one hour's rows; empty if the server could not be asked. */
   readonly plan: readonly string[];
 }
 
@@ -98,7 +98,7 @@ export async function checkModel(
       if (!findings.some(({ detail }) => detail === warning)) tell('warning', warning);
     }
   } catch (error) {
-    // What a run says too, in the same words.
+    // A run says it too, in the same words.
     const { detail = null } = toSourceError(error);
     const isKnown = detail !== null && findings.some((finding) => finding.detail.includes(detail));
     if (!isKnown) tell('error', describeForOperator(toSourceError(error)));
@@ -240,7 +240,7 @@ interface PlanNode {
   readonly Plans?: readonly PlanNode[];
 }
 
-/** What a plan does that costs more than reading the interval's rows. */
+/** Finds parts of a plan that cost more than reading the interval's rows. */
 interface PlanReading {
   /** Lines such as `Index Scan using orders_by_time`, without repeats. */
   readonly steps: readonly string[];

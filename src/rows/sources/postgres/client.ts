@@ -2,7 +2,7 @@ import type { EventEmitter } from 'node:events';
 import type { Connection } from 'pg';
 import pg from 'pg';
 
-/** How a session is opened. */
+/** Options for opening a session. */
 export interface ClientOptions {
   readonly connectionString: string;
   readonly applicationName: string;
@@ -26,7 +26,7 @@ export function newClient(options: ClientOptions): pg.Client {
   return client;
 }
 
-/** How long a session may take to begin: some servers look up each client for longer than others. */
+/** The time that a session may take to begin: some servers look up each client for longer than others. */
 export function connectTimeoutOf({ connectionString, connectTimeoutMs }: ClientOptions): number {
   const parameters = new URLSearchParams(connectionString.split('?')[1]);
   return Math.max(connectTimeoutMs, Number(parameters.get('connect_timeout')) * 1_000);

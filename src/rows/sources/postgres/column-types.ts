@@ -9,7 +9,7 @@ export interface DescribedColumn {
   readonly isComposite: boolean;
 }
 
-/** Whether values of the type have values of other types inside. */
+/** Says whether values of the type have values of other types inside. */
 export function isNested({ sourceType, isComposite }: DescribedColumn): boolean {
   return isComposite || sourceType.endsWith('[]') || /(?:^|\.)hstore$/.test(sourceType);
 }
@@ -38,7 +38,7 @@ const rawTypes: ReadonlyMap<number, ColumnType> = new Map<number, ColumnType>([
   [3802, 'jsonb'],
 ]);
 
-/** How a column of this type is sent. */
+/** Says how a column of this type is sent. */
 export function columnTypeOf(typeOid: number): ColumnType {
   return rawTypes.get(typeOid) ?? 'as_json';
 }

@@ -16,7 +16,7 @@ export interface ConnectionOptions extends ClientOptions {
   readonly addressName?: string | undefined;
   /** Shared with other work; default: no limit. */
   readonly connections?: ConnectionLimit;
-  /** How long it waits for others to end if the server, the database or the role has as many sessions as it may; default 0. */
+  /** The time that it waits for others to end if the server, the database or the role has as many sessions as it may; default 0. */
   readonly roomMs?: number;
 }
 
@@ -113,7 +113,7 @@ export function serverVersionOf(client: pg.Client): number | null {
   return Number.isNaN(major) ? null : major;
 }
 
-/** Whether the process lives on for this connection: not if it is idle. */
+/** Says whether the process lives on for this connection: not if it is idle. */
 export function keepsAlive(client: pg.Client, does: boolean): void {
   const socket = connectionOf(client).stream as unknown as Socket;
   if (does) socket.ref();
@@ -167,7 +167,7 @@ export function destroyConnection(client: pg.Client, cancelMs = usualCancelMs): 
   }
 }
 
-/** How the client of pg encrypts its connection. */
+/** Makes the TLS options of the client of pg. */
 interface TlsChoice {
   readonly ssl: boolean | ConnectionOptionsOfTls;
   readonly sslNegotiation: string;
@@ -309,7 +309,7 @@ export async function nameColumns(
     return known === undefined;
   });
   if (unknown.length > 0) {
-    const found = await query<{ name: string; composite: boolean | null }>(
+    const types = await query<{ name: string; composite: boolean | null }>(
       client,
       // With its schema, whatever the search path is.
       `SELECT CASE WHEN n.nspname <> 'pg_catalog'
@@ -323,7 +323,7 @@ export async function nameColumns(
       [unknown.map((field) => field.dataTypeID), unknown.map((field) => field.dataTypeModifier)],
     );
     for (const [index, field] of unknown.entries()) {
-      const { name = '', composite = null } = found[index] ?? {};
+      const { name = '', composite = null } = types[index] ?? {};
       const type = { sourceType: name, isComposite: composite === true };
       names.set(typeOf(field), type);
       if (field.dataTypeID < firstUserOid) typeNames.set(typeOf(field), type, 1);

@@ -235,10 +235,10 @@ export class CopyReader implements Submittable {
       const end = Math.min(chunk.length, at + this.#payloadLeft);
       if (this.#code === COPY_DATA) {
         const taken = this.#builder.append(chunk, at, end);
-        const wanted = this.#builder.wantedBytes;
-        if (wanted !== null) {
+        const size = this.#builder.wantedBytes;
+        if (size !== null) {
           this.#payloadLeft -= taken - at;
-          this.#waiting = { bytes: wanted, rest: chunk.subarray(taken) };
+          this.#waiting = { bytes: size, rest: chunk.subarray(taken) };
           return;
         }
       } else if (this.#code !== COPY_OUT_RESPONSE) this.#pgHandler?.(chunk.subarray(at, end));

@@ -28,17 +28,17 @@ export async function findCulprit(
   request: SourceRequest,
   signal: AbortSignal,
 ): Promise<SluiceError> {
-  const found = toSourceError(error);
-  if (refined.has(found)) return found;
-  if (found.code === 'source.permission_denied') {
-    return refine(found, options, request, signal, (client) =>
-      nameDeniedRight(found, client, plan(request).relation, signal),
+  const cause = toSourceError(error);
+  if (refined.has(cause)) return cause;
+  if (cause.code === 'source.permission_denied') {
+    return refine(cause, options, request, signal, (client) =>
+      nameDeniedRight(cause, client, plan(request).relation, signal),
     );
   }
-  if (found.code === 'source.function_failed') {
-    return nameWords(found, options, request, signal);
+  if (cause.code === 'source.function_failed') {
+    return nameWords(cause, options, request, signal);
   }
-  if (found.code !== 'query.invalid') return found;
+  if (cause.code !== 'query.invalid') return cause;
   const search = searchOptions(options);
   const fails = (tried: SourceRequest, runs = false) =>
     explain(search, tried === request ? plan : planOfAnyTypes(plan), tried, signal, runs).then(
@@ -59,13 +59,13 @@ export async function findCulprit(
   const ofQuery = hasQuery ? await fails(request) : null;
   signal.throwIfAborted();
   if (ofQuery?.code === 'source.schema_changed') return ofQuery;
-  if (ofQuery?.code === 'query.invalid') return ofThis('query.invalid', found, error);
+  if (ofQuery?.code === 'query.invalid') return ofThis('query.invalid', cause, error);
   // The server can plan all of it, so it fails on a row, or the server lacks something else.
-  if (!isOfRow(found)) return new SluiceError('source.unsupported', found.detail, error);
-  const ofRows = hasQuery || hasFilters ? await fails(alone, true) : found;
+  if (!isOfRow(cause)) return new SluiceError('source.unsupported', cause.detail, error);
+  const ofRows = hasQuery || hasFilters ? await fails(alone, true) : cause;
   signal.throwIfAborted();
-  if (ofRows && serverErrorOf(ofRows)?.message === serverErrorOf(found)?.message) {
-    return new SluiceError('source.model_invalid', withoutValue(found.detail ?? ''), error);
+  if (ofRows && serverErrorOf(ofRows)?.message === serverErrorOf(cause)?.message) {
+    return new SluiceError('source.model_invalid', withoutValue(cause.detail ?? ''), error);
   }
   const { relation } = plan(request);
   const sqlOf = (value: string) => plan(request).findRowSql(request.interval, value);
@@ -120,7 +120,7 @@ const isOfRow = (error: SluiceError): boolean => {
   return /^(2|54|XX)/.test(state);
 };
 
-/** What the author of a function has written in it, word by word, has no value of a row. */
+/** Text that the author of a function has written in it has no value of a row. */
 const isWrittenSql = `SELECT EXISTS (SELECT FROM pg_catalog.pg_proc AS p
   WHERE p.oid >= '16384' AND pg_catalog.strpos(pg_catalog.replace(p.prosrc, '''''', ''''), $1) > 0) AS "isWritten"`;
 
@@ -139,7 +139,7 @@ async function nameWords(
   });
 }
 
-/** What a search makes of an error; the error as it is if the search fails. */
+/** Returns what a search makes of an error; the error as it is if the search fails. */
 async function refine(
   error: SluiceError,
   options: SnapshotOptions,

@@ -36,7 +36,7 @@ const deniedSql = (relation: ReadRelation): string => `${viewedRelationsSql(rela
        AND (viewed.view = t.oid OR NOT pg_catalog.has_any_column_privilege(u.oid, t.oid, 'SELECT'))) AS d`;
 
 /**
- * What a refusal to read is about: the role, the object and the GRANT. If the catalog shows no right that is missing for the
+ * Explains a refusal to read: the role, the object and the GRANT. If the catalog shows no right that is missing for the
  * relation, the server's words name the object.
  *
  * @param client a connection of the role, in a transaction
@@ -50,8 +50,8 @@ export async function nameDeniedRight(
   const { message = '', where = '' } = serverErrorOf(error) ?? {};
   // First: after a failure the transaction answers nothing more.
   const acting = await findActing(client, where, signal);
-  const found = await findDeniedRights(client, relation, signal).catch(() => []);
-  const [first] = found;
+  const rights = await findDeniedRights(client, relation, signal).catch(() => []);
+  const [first] = rights;
   const words = error.detail ?? '';
   if (first === undefined) {
     if (acting === null) return new SluiceError(error.code, words, error);
@@ -113,7 +113,7 @@ async function findActing(
   return (await query<ActingRole & pg.QueryResultRow>(client, own, signal))[0] ?? null;
 }
 
-/** Whether the role may read all tables of that name: then a function wants another right, such as to write or to lock. */
+/** Says whether the role may read all tables of that name: then a function wants another right, such as to write or to lock. */
 async function isReadable(
   client: pg.Client,
   message: string,

@@ -6,7 +6,7 @@ import { CopyFormatError } from './copy-format-error.ts';
 import { poolerAnswerOf } from './pooler-answers.ts';
 
 /**
- * What each class of SQLSTATE means, the first two characters. `query.invalid` is the statement's fault: whether that is
+ * The meaning of each class of SQLSTATE, its first two characters. `query.invalid` is the statement's fault: whether that is
  * the customer's query, the model or a function behind it is found by `culprit.ts`.
  * `test/unit/sources/sqlstates.test.ts` walks PostgreSQL's own list.
  */
@@ -80,12 +80,12 @@ const byState: Readonly<Record<string, ErrorCode>> = {
   XX002: 'source.unsupported', // damaged index
 };
 
-/** What an SQLSTATE means; null: PostgreSQL's list does not have its class. */
+/** The meaning of an SQLSTATE; null: PostgreSQL's list does not have its class. */
 export function meaningOf(sqlState: string): ErrorCode | null {
   return byState[sqlState] ?? byClass[sqlState.slice(0, 2)] ?? null;
 }
 
-/** What a server reported; undefined values are left out by it. */
+/** A server's report. It leaves out undefined values. */
 export interface ServerError extends Error {
   readonly code: string;
   readonly severity: string;
@@ -99,17 +99,17 @@ export interface ServerError extends Error {
 
 /** The error that a server reported, below what was made of it; null if no server did. */
 export function serverErrorOf(error: unknown): ServerError | null {
-  for (let found = error; found instanceof Error; found = found.cause) {
-    const { code } = found as Partial<ServerError>;
-    if (code !== undefined && /^[0-9A-Z]{5}$/.test(code) && 'severity' in found) {
-      return found as ServerError;
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    const { code } = cause as Partial<ServerError>;
+    if (code !== undefined && /^[0-9A-Z]{5}$/.test(code) && 'severity' in cause) {
+      return cause as ServerError;
     }
   }
   return null;
 }
 
 /**
- * What a failure of the source database means. The owner of the export sees the words of the server only for an
+ * Translates a failure of the source database. The owner of the export sees the words of the server only for an
  * error in a query, a function or a right: other words may name hosts. The cause keeps all of them for the log.
  */
 export function toSourceError(error: unknown): SluiceError {
@@ -118,14 +118,14 @@ export function toSourceError(error: unknown): SluiceError {
     return new SluiceError('source.unavailable', error.message, error);
   }
   if (!(error instanceof Error)) return new SluiceError('internal.unexpected', undefined, error);
-  const found = serverErrorOf(error);
-  if (found === null) return ofConnection(error);
-  const { code: state, message } = found;
+  const reported = serverErrorOf(error);
+  if (reported === null) return ofConnection(error);
+  const { code: state, message } = reported;
   // Whatever SQLSTATE the author of the function chose.
-  if (found.routine === 'exec_stmt_raise') return ofFunction(found, error);
-  if (isOfOtherServer(found)) return ofOtherServer(found, error);
-  if (isUnderPolicy(found)) return ofPolicy(found, error);
-  const answer = poolerAnswerOf(state, message) ?? loginAnswerOf(found);
+  if (reported.routine === 'exec_stmt_raise') return ofFunction(reported, error);
+  if (isOfOtherServer(reported)) return ofOtherServer(reported, error);
+  if (isUnderPolicy(reported)) return ofPolicy(reported, error);
+  const answer = poolerAnswerOf(state, message) ?? loginAnswerOf(reported);
   if (answer !== null) return new SluiceError(answer.code, answer.detail, error);
   // A standby that replays; on a primary 40001 is a conflict of writers, which a reader does not have.
   if (state === '40001') {
@@ -140,10 +140,10 @@ export function toSourceError(error: unknown): SluiceError {
     return new SluiceError('source.model_invalid', message, error);
   }
   const code = meaningOf(state) ?? 'source.failed';
-  if (isRaised(found) && raisedCodes.has(code)) {
-    return ofFunction(found, error);
+  if (isRaised(reported) && raisedCodes.has(code)) {
+    return ofFunction(reported, error);
   }
-  return new SluiceError(code, detailOf(code, found), error);
+  return new SluiceError(code, detailOf(code, reported), error);
 }
 
 /**
@@ -183,7 +183,7 @@ const connectionLimits: Readonly<Record<string, string>> = {
   CheckMyDatabase: 'Raise it by ALTER DATABASE … CONNECTION LIMIT; 0 lets no session in',
 };
 
-/** Whether the server refuses to leave out rows of a table, as `row_security` is off. */
+/** Says whether the server refuses to leave out rows of a table, as `row_security` is off. */
 export function isUnderPolicy(error: unknown): boolean {
   return serverErrorOf(error)?.routine === 'check_enable_rls';
 }
@@ -194,11 +194,11 @@ function ofPolicy({ message, where = '' }: ServerError, cause: unknown): SluiceE
 }
 
 /**
- * Whether a server behind a foreign table or dblink reported it, or could not be reached. A server says 08001 of no connection
+ * Says whether a server behind a foreign table or dblink reported it, or could not be reached. A server says 08001 of no connection
  * to itself.
  */
 function isOfOtherServer({ code, routine = '' }: ServerError): boolean {
-  // What a row or a condition of the query does there is found like any other error of a row.
+  // Errors of a row or a condition there are found like any other error of a row.
   if (/^2[12]/.test(code)) return false;
   return /^(08001|2F003)$/.test(code) || /^(pgfdw_|dblink_res_error)/.test(routine);
 }
@@ -218,7 +218,7 @@ function ofOtherServer(found: ServerError, cause: unknown): SluiceError {
   return new SluiceError(code, text, cause);
 }
 
-/** What a function behind a view can be at fault of, although the code would blame another. */
+/** Codes that blame another, though a function behind a view can be at fault. */
 const raisedCodes: ReadonlySet<ErrorCode> = new Set([
   'query.invalid',
   'source.failed',
@@ -228,7 +228,7 @@ const raisedCodes: ReadonlySet<ErrorCode> = new Set([
 ]);
 
 /**
- * Whether a function behind a view raised the error. The functions that a query may call are built in: few of them give a
+ * Says whether a function behind a view raised the error. The functions that a query may call are built in: few of them give a
  * context. The words of a context are the server's language; each function in it has parentheses or is named as one.
  */
 function isRaised({ where = '' }: ServerError): boolean {
@@ -295,7 +295,7 @@ function ofConnection(error: Error): SluiceError {
   return new SluiceError('source.unavailable', code ?? undefined, error);
 }
 
-/** What a client refuses, or cannot do: nothing of it passes by itself. */
+/** A client refuses these or cannot do them. None passes by itself. */
 const clientRefusals: readonly {
   readonly test: RegExp;
   readonly detail: (code: string | null) => string;
@@ -326,7 +326,7 @@ const clientRefusals: readonly {
   },
 ];
 
-/** What the owner of the export sees. */
+/** The owner of the export sees this. */
 function detailOf(code: ErrorCode, found: ServerError): string {
   const { code: state, message, where, detail = '' } = found;
   switch (code) {

@@ -58,7 +58,7 @@ export async function withClient<T>(
   }
 }
 
-/** How many events of a team arrived before `end`. */
+/** Counts the events of a team that arrived before `end`. */
 export async function countEvents(
   connectionString: string,
   teamId: number,

@@ -17,7 +17,7 @@ const ownTables = [
 ];
 
 /**
- * What the role may do although no export needs it, as clauses about the role. A hole in the checks of
+ * Lists the rights of the role that no export needs, as clauses about the role. A hole in the checks of
  * queries would give a tenant these rights.
  */
 export async function findExcessRights(

@@ -23,10 +23,10 @@ export async function explain(
   return inSnapshot(options, request.tenantKey, relation, signal, async (client) => {
     const { describeSql: usedSql, columns } = used;
     // A query may fail because of the change of a type: the change is what to name.
-    const found = await describeColumns(client, usedSql ?? describeSql, signal);
-    const changes = await findTypeChanges(client, columns, found, signal);
+    const shape = await describeColumns(client, usedSql ?? describeSql, signal);
+    const changes = await findTypeChanges(client, columns, shape, signal);
     const wider = applyTypeChanges(model, changes);
-    const described = usedSql === null ? found : await describeColumns(client, describeSql, signal);
+    const described = usedSql === null ? shape : await describeColumns(client, describeSql, signal);
     const planned = select(described, wider);
     await query(client, planned.explainSql(request.interval, runs), signal);
     const refusal = await findRefusal(client, relation, signal);
@@ -68,16 +68,16 @@ async function findRenamable(
   signal: AbortSignal,
 ): Promise<readonly string[]> {
   const types = keys.map(({ name }) => described.find((one) => one.name === name)?.typeOid ?? 0);
-  const found = await query<{ at: number }>(client, renamableSql, signal, [types]);
-  return found.flatMap(({ at }) => keys[at - 1]?.name ?? []);
+  const renamable = await query<{ at: number }>(client, renamableSql, signal, [types]);
+  return renamable.flatMap(({ at }) => keys[at - 1]?.name ?? []);
 }
 
 interface ReadObject {
   readonly name: string;
   readonly kind: string;
-  /** Whether logical replication writes its rows. */
+  /** True if logical replication writes its rows. */
   readonly isSubscribed: boolean;
-  /** Whether the role has SELECT on some columns only; not of what a view reads. */
+  /** True if the role has SELECT on some columns only; not of what a view reads. */
   readonly isPartlyGranted: boolean;
 }
 
@@ -124,25 +124,25 @@ async function findSessionViews(
   signal: AbortSignal,
 ): Promise<readonly string[]> {
   if (relation.isFiltered) return [];
-  const found = await query<{ view: string; asked: string }>(
+  const views = await query<{ view: string; asked: string }>(
     client,
     sessionViewsSql(relation),
     signal,
   );
-  return found.map(
+  return views.map(
     ({ view, asked }) =>
       `The view ${view} depends on ${asked} of the session, which your application may set otherwise, so rows may be missing. Sluice sets only sluice.tenant_key, to the project of the run.`,
   );
 }
 
-/** What of a relation keeps Sluice from seeing each row in time, as warnings. */
+/** Finds what of a relation keeps Sluice from seeing each row in time, as warnings. */
 async function findLimits(
   client: pg.Client,
   relation: ReadRelation,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
-  const found = await query<ReadObject & pg.QueryResultRow>(client, limitsSql(relation), signal);
-  return found.flatMap(({ name, kind, isSubscribed, isPartlyGranted }) => [
+  const objects = await query<ReadObject & pg.QueryResultRow>(client, limitsSql(relation), signal);
+  return objects.flatMap(({ name, kind, isSubscribed, isPartlyGranted }) => [
     ...(kind === 'm'
       ? [
           `${name} is a materialized view: its rows arrive by REFRESH, which no run can wait for. ${lookBack}`,

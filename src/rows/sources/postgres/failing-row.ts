@@ -31,18 +31,18 @@ export async function nameFailingRow(
   read: (sql: string) => Promise<readonly KeyRow[]>,
   signal: AbortSignal,
 ): Promise<SluiceError> {
-  const found = toSourceError(error);
-  if (found.code !== 'query.invalid') return found;
+  const sourceError = toSourceError(error);
+  if (sourceError.code !== 'query.invalid') return sourceError;
   const said = serverErrorOf(error);
-  const words = said === null ? (found.detail ?? '') : wordsOf(said.message);
+  const words = said === null ? (sourceError.detail ?? '') : wordsOf(said.message);
   for (const value of quotedValues(words)) {
     const sql = sqlOf(value);
     const key = sql === null ? null : await read(sql).then(keyOf, () => null);
     signal.throwIfAborted();
     if (key === null) continue;
-    return new SluiceError(found.code, `${words}, in the row with ${key}`, error);
+    return new SluiceError(sourceError.code, `${words}, in the row with ${key}`, error);
   }
-  return new SluiceError(found.code, words, error);
+  return new SluiceError(sourceError.code, words, error);
 }
 
 /** Quotes of the languages that PostgreSQL speaks. */
@@ -50,7 +50,7 @@ const quoted = /"(.*?)"|»(.*?)«|«(.*?)»|„(.*?)[“”]|“(.*?)”|「(.*?
 /** A value may have quotes in it. */
 const lastQuoted = /: "(.*)"$/s;
 
-/** What a message of PostgreSQL, in any language, quotes: the last is the value that it cannot read, or the first. */
+/** Lists the texts that a message of PostgreSQL quotes, in any language: the last is the value that it cannot read, or the first. */
 export function quotedValues(message: string): readonly string[] {
   const [, whole] = lastQuoted.exec(message) ?? [];
   const all = [...message.matchAll(quoted)].map(([, ...groups]) => {
@@ -61,8 +61,8 @@ export function quotedValues(message: string): readonly string[] {
       .trim();
   });
   const values = [(whole ?? '').replace(refusedTime, ''), ...all.reverse()];
-  const known = values.filter((value) => value !== '' && value.length <= longestValue);
-  return [...new Set(known)].slice(0, 3);
+  const short = values.filter((value) => value !== '' && value.length <= longestValue);
+  return [...new Set(short)].slice(0, 3);
 }
 
 type KeyRow = Readonly<Record<string, string | null>>;

@@ -3,9 +3,9 @@ import { SluiceError } from '../../../foundation/domain/errors.ts';
 import { queryServer } from './own-statement.ts';
 import type { SharedServer } from './shared-server.ts';
 
-/** How long a snapshot may keep what others wait for. */
+/** The time that a snapshot may keep what others wait for. */
 export interface HoldLimits {
-  /** How long a session may wait for a table that the snapshot has locked. */
+  /** The time that a session may wait for a table that the snapshot has locked. */
   readonly lockWaitMs: number;
   /** Maximum age of the snapshot: its server removes no row that is newer. */
   readonly snapshotMs: number;
@@ -62,7 +62,7 @@ const waitedFor = (ms: number) =>
 const tooOld = (ms: number) =>
   new SluiceError('source.lock_released', `the run had held its snapshot for ${seconds(ms)}`);
 
-/** How long a session has waited for one of these, in milliseconds; 0 if none waits. */
+/** Measures how long a session has waited for one of these, in milliseconds; 0 if none waits. */
 async function readWait(
   client: pg.Client,
   pids: readonly number[],

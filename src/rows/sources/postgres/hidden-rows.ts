@@ -12,9 +12,9 @@ export interface ReadRelation {
   /** The qualified name, quoted. */
   readonly name: string;
   readonly tenantColumn: string;
-  /** Whether the operator said that policies may leave out rows (`row_security: filtered`). */
+  /** True if the operator said that policies may leave out rows (`row_security: filtered`). */
   readonly isFiltered: boolean;
-  /** Whether an expression of the model may call a function that is not built in. */
+  /** True if an expression of the model may call a function that is not built in. */
   readonly callsFunctions: boolean;
 }
 
@@ -135,7 +135,7 @@ const viewedOnly = () => `,
   reading (id, reader, view, function) AS (
     SELECT viewed.id, viewed.reader, viewed.view, CAST(NULL AS pg_catalog.text) FROM viewed)`;
 
-/** What is read under policies: these as JSON, none if no policy lets the role read. */
+/** Reads the policies that apply: these as JSON, none if no policy lets the role read. */
 function guardedSql(relation: ReadRelation, readingOf: (relation: ReadRelation) => string): string {
   return `${viewedRelationsSql(relation)}${readingOf(relation)}
   SELECT ${nameOf('t')} AS "table", CASE WHEN reading.view <> t.oid THEN ${nameOf('v')} END AS view, u.rolname AS reader,
@@ -210,12 +210,12 @@ export async function findHidden(
   relation: ReadRelation,
   signal: AbortSignal,
 ): Promise<SluiceError | null> {
-  const found = await query<{ readonly table: string } & Guarded>(
+  const objects = await query<{ readonly table: string } & Guarded>(
     client,
     guardedSql(relation, withFunctions),
     signal,
   );
-  for (const guarded of found) {
+  for (const guarded of objects) {
     const detail = describeGuarded(guarded, relation.isFiltered);
     if (detail !== null) return new SluiceError('source.unsupported', detail);
   }

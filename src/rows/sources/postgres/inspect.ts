@@ -11,7 +11,7 @@ export interface InspectedServers {
    * Runs `work` with a connection to a standby's primary, then closes it; null if the primary is not known.
    */
   readonly withPrimary: (<T>(work: (primary: pg.Client) => Promise<T>) => Promise<T>) | null;
-  /** Whether a standby without its primary may be read anyway. */
+  /** True if a standby without its primary may be read anyway. */
   readonly allowsStandby: boolean;
 }
 
@@ -20,7 +20,7 @@ type Finding = SourceState['findings'][number];
 const error = (detail: string): Finding => ({ severity: 'error', detail });
 const warning = (detail: string): Finding => ({ severity: 'warning', detail });
 
-/** What keeps intervals of this source from settling, its clock and its lag. */
+/** Finds what keeps intervals of this source from settling, its clock and its lag. */
 export async function inspectSource(
   { client, withPrimary, allowsStandby }: InspectedServers,
   signal: AbortSignal,
@@ -34,24 +34,24 @@ export async function inspectSource(
   }
   const replayLagSeconds = await readLag(client, signal);
   if (withPrimary === null) {
-    const found = allowsStandby
+    const finding = allowsStandby
       ? warning(
           'The source is a standby without its primary: its intervals never settle. Only LATE_LOOKBACK_HOURS looks for late rows.',
         )
       : error(
           'The source is a standby, which does not see the transactions of its primary. Set settle_url of the model, SOURCE_PRIMARY_URL, or ALLOW_UNSETTLED_STANDBY=true.',
         );
-    const findings = [found, ...held];
+    const findings = [finding, ...held];
     return { findings, clockMs: server.nowMs, oldestSnapshotSeconds, replayLagSeconds };
   }
   return withPrimary(async (primary) => {
     const fault = await findPrimaryFault(client, primary, signal);
-    const found =
+    const faults =
       fault === null
         ? await findHiddenTimes(primary, signal)
         : [error(`The source is a standby, and ${fault}. Correct settle_url.`)];
     const { nowMs } = await readServer(primary, signal);
-    const findings = [...found, ...held];
+    const findings = [...faults, ...held];
     return { findings, clockMs: nowMs, oldestSnapshotSeconds, replayLagSeconds };
   });
 }
@@ -83,7 +83,7 @@ async function readOldestSnapshot(client: pg.Client, signal: AbortSignal): Promi
   return Math.max(row?.seconds ?? 0, 0);
 }
 
-/** Whether sessions of other roles show when their work began. */
+/** Says whether sessions of other roles show when their work began. */
 async function findHiddenTimes(
   client: pg.Client,
   signal: AbortSignal,

@@ -3,15 +3,14 @@ import { Grouped } from '../../../foundation/domain/grouped.ts';
 import { KeyedGroups } from '../../../foundation/domain/keyed-groups.ts';
 import { unlessAborted } from '../../../foundation/domain/patience.ts';
 import { copyBlock, type RowBlock } from '../../../foundation/domain/row-block.ts';
-import type { Slice, SourceRequest, SourceSnapshot } from '../source.ts';
+import type { Slice, SourceRequest, SourceSnapshot, KeySet } from '../source.ts';
 import { begin, type SnapshotOptions } from './begin-snapshot.ts';
 import { closeConnection, destroyConnection, nameColumns } from './connection.ts';
 import type { ConnectionLimit } from './connection-limit.ts';
 import { type ReadRelation, rowSecuritySql } from './hidden-rows.ts';
 import { KeyDigest } from './key-digest.ts';
-import { MemorySnapshot } from './memory-snapshot.ts';
 import { readKindSql } from './plain-table.ts';
-import type { PlanSelect, RequestPlan } from './plan.ts';
+import { type PlanSelect, type RequestPlan, type SelectPlan, showsKeys } from './plan.ts';
 import { readSlices, type SliceReading } from './read-slice.ts';
 import { findRefusal } from './refusal.ts';
 import { areTablesReplaced, tablesReplaced } from './replaced-tables.ts';
@@ -23,10 +22,10 @@ import type { BatchAnswer, BatchStatement } from './statement-batch.ts';
 const mostRows = 1_000;
 /** A statement that takes longer must not hold up others. */
 const statementMs = 1_000;
-/** How long the requests of a project are opened alone after a group of it failed. */
+/** The time that the requests of a project are opened alone after a group of it failed. */
 const aloneForMs = 60_000;
 
-/** What is opened together with others. */
+/** A request that is opened together with others. */
 interface Asked {
   readonly request: SourceRequest;
   readonly signal: AbortSignal;
@@ -90,7 +89,7 @@ export class JointSnapshots {
       leave = await this.#limit.enter(signal);
       return await this.#read(all, tenantKey, first.server, signal);
     } catch {
-      // What is wrong is found by the one that is opened alone.
+      // The request that is opened alone finds what is wrong.
       if (!signal.aborted) this.#standAlone(tenantKey);
       return all.map(() => null);
     } finally {
@@ -162,9 +161,9 @@ export class JointSnapshots {
       const { used } = plan;
       const nameShape = (sql: string) => nameColumns(client, described.get(sql) ?? [], signal);
       const named = await nameShape(plan.describeSql);
-      const found = used.describeSql === null ? named : await nameShape(used.describeSql);
-      // What has changed is for the one that is opened alone, which says so.
-      if ((await findTypeChanges(client, used.columns, found, signal)).length > 0) continue;
+      const usedShape = used.describeSql === null ? named : await nameShape(used.describeSql);
+      // The request that is opened alone says what has changed.
+      if ((await findTypeChanges(client, used.columns, usedShape, signal)).length > 0) continue;
       const select = plan.select(named);
       const keys = new KeyDigest();
       const reading = { options: this.#options, model: request.model, select, keys };
@@ -193,7 +192,7 @@ interface Small {
   blocks: RowBlock[];
 }
 
-/** What a group of requests asks its server. */
+/** The statements of a group of requests. */
 interface Planned {
   /** Null for a request that cannot be planned. */
   readonly plans: readonly (RequestPlan | null)[];
@@ -224,7 +223,7 @@ function statementsOf(
   ];
 }
 
-/** What the server says about a group. */
+/** The server's answer about a group. */
 interface Answered {
   /** By the SELECT that was described. */
   readonly described: ReadonlyMap<string, BatchAnswer['fields']>;
@@ -303,4 +302,68 @@ function joinSignals(signals: readonly AbortSignal[]): {
     for (const signal of signals) signal.removeEventListener('abort', note);
   };
   return { signal: joined.signal, end };
+}
+
+interface Held {
+  readonly select: SelectPlan;
+  readonly slices: readonly Slice[];
+  readonly blocks: readonly RowBlock[];
+  readonly rows: number;
+  readonly keys: KeyDigest;
+  readonly snapshot: string;
+}
+
+/** The rows of a request in memory. Its transaction has ended. */
+class MemorySnapshot implements SourceSnapshot {
+  readonly columns;
+  readonly hasDays: boolean;
+  readonly typeChanges: readonly string[] = [];
+  readonly keyIndices: readonly number[];
+  readonly showsKeys: boolean;
+  readonly totalCount: number;
+  readonly snapshot: string;
+  readonly slices: readonly Slice[];
+  readonly projection;
+  readonly #keys: KeyDigest | null;
+  #blocks: readonly RowBlock[];
+
+  constructor({ select, slices, blocks, rows, keys, snapshot }: Held) {
+    this.columns = select.columns;
+    this.hasDays = select.moment.type === 'date';
+    this.keyIndices = select.keys?.places.filter((place) => place < this.columns.length) ?? [];
+    this.showsKeys = showsKeys(select);
+    this.projection = select.projection;
+    this.totalCount = rows;
+    this.snapshot = snapshot;
+    this.slices = slices;
+    this.#keys = select.keys === null ? null : keys;
+    this.#blocks = blocks;
+  }
+
+  async countRows(): Promise<number> {
+    return this.totalCount;
+  }
+
+  keySet(): KeySet | null {
+    return this.#keys && { digest: this.#keys.read(), count: this.#keys.count };
+  }
+
+  readKeySet(): Promise<KeySet> {
+    throw new Error('the rows are in memory, without their transaction');
+  }
+
+  share(): Promise<SourceSnapshot> {
+    throw new Error('the rows are in memory, without their transaction');
+  }
+
+  async *read(_: Slice, signal: AbortSignal): AsyncGenerator<RowBlock> {
+    for (const block of this.#blocks) {
+      signal.throwIfAborted();
+      yield block;
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#blocks = [];
+  }
 }

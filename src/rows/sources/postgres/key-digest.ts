@@ -92,7 +92,7 @@ export interface KeyFields {
   readonly field: number;
 }
 
-/** What null is hashed as: it differs from an empty text. */
+/** Null is hashed as this. It differs from an empty text. */
 const ofNull = 0x9e3779b9;
 
 /** Sums hashes of keys. */

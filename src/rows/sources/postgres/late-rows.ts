@@ -48,7 +48,7 @@ export async function lookAgain(
   });
 }
 
-/** Whether a row of the interval was written, or is gone, since an earlier export. Throws SluiceError. */
+/** Says whether a row of the interval was written, or is gone, since an earlier export. Throws SluiceError. */
 export async function haveRowsChanged(
   planned: PlannedRequest,
   earlier: EarlierExport,
@@ -63,7 +63,7 @@ export async function haveRowsChanged(
   });
 }
 
-/** What is read, and how it is planned. */
+/** The request, and its plan. */
 interface PlannedRequest {
   readonly options: SnapshotOptions;
   readonly plan: PlanSelect;
@@ -99,7 +99,7 @@ async function withPlan<T>(
   }
 }
 
-/** Whether a table that the transaction has read may have rows that it did not show before, without having written them. */
+/** Says whether a table that the transaction has read may have rows that it did not show before, without having written them. */
 async function mayShowOlderRows(
   client: pg.Client,
   { snapshot }: EarlierExport,
@@ -118,7 +118,7 @@ async function mayShowOlderRows(
   return row?.may !== false;
 }
 
-/** What the server says of a statement about `xmin` if a relation is a view, or the role may read some of its columns only. */
+/** The server's codes for a statement about `xmin` if a relation is a view, or the role may read some of its columns only. */
 const withoutXmin: ReadonlySet<string> = new Set([
   'source.relation_missing',
   'source.permission_denied',

@@ -31,14 +31,14 @@ interface Session {
   /** The lower half of its transaction's id; null before it writes. */
   readonly xid: string | null;
   readonly startedAt: number | null;
-  /** Whether it may write rows into this database: not if it has no user (autovacuum), or no database (the launcher of subscriptions). */
+  /** True if it may write rows into this database: not if it has no user (autovacuum), or no database (the launcher of subscriptions). */
   readonly counts: boolean;
   /** Its times are not visible: to this role, or to all (track_activities off). */
   readonly hidden: boolean;
-  /** Whether it is of the role that looks. */
+  /** True if it is of the role that looks. */
   readonly sameRole: boolean;
   readonly isAtWork: boolean;
-  /** Whether it executes what `KEEPS_UP` finds, which holds a virtual id as long as it runs and writes no rows. */
+  /** True if it executes what `KEEPS_UP` finds, which holds a virtual id as long as it runs and writes no rows. */
   readonly isUpkeep?: boolean;
   readonly transactionAt: number | null;
   /** The start of the message that it executes; null if none. */
@@ -83,13 +83,13 @@ const matches = (pattern: string): string => `s.query ~* ${quoteText(pattern)}`;
 const STREAMS = `(s.backend_type = 'walsender'
   AND ${matches('^\\s*(start_replication|base_backup|create_replication_slot)\\M')})`;
 
-/** What is done to an index CONCURRENTLY: always alone in its message, in transactions of its own. */
+/** Statements about an index with CONCURRENTLY: always alone in its message, in transactions of its own. */
 const CONCURRENTLY = matches(
   '^\\s*((create\\s+(unique\\s+)?|drop\\s+)index\\s+concurrently\\M|reindex\\s+(\\([^()]*\\)\\s*)?(index|table|schema|database|system)\\s+concurrently\\M|reindex\\s*\\(([^()]*,)?\\s*concurrently\\s*[,)])',
 );
 
 /**
- * Whether the text is all that its transaction does: the transaction began with the message, and the text has one statement and is
+ * Says whether the text is all that its transaction does: the transaction began with the message, and the text has one statement and is
  * not cut off. Within a longer transaction the same statement has to be waited for.
  */
 const isAlone = (
@@ -98,7 +98,7 @@ const isAlone = (
   AND octet_length(s.query) < pg_size_bytes(current_setting('track_activity_query_size')) - 8`;
 
 /**
- * What writes no rows, and may take hours: VACUUM, which is always alone in its message, ANALYZE, CLUSTER, and what is done to indexes
+ * Statements that write no rows, and may take hours: VACUUM, which is always alone in its message, ANALYZE, CLUSTER, and what is done to indexes
  * and statistics. These two fire event triggers, which may write rows with the time of the message.
  */
 const KEEPS_UP = `(${matches('^\\s*vacuum\\M')} OR ${isAlone('analy[sz]e|cluster')}
@@ -188,7 +188,7 @@ export async function readLook(client: pg.Client, signal: AbortSignal): Promise<
 }
 
 /**
- * What may still write rows into this database with a `now()` before `end`: the transactions alive, and
+ * Finds what may still write rows into this database with a `now()` before `end`: the transactions alive, and
  * sessions whose next transaction may have a `now()` before `end`, although no virtual id that was alive at
  * the end shows it. `now()` is when the client's message came, and one simple-query message can have
  * several transactions. So these count: a transaction from before the end; a message from before the end
@@ -271,7 +271,7 @@ export function findReading(
   return new Set(reading.map(({ pid }) => pid));
 }
 
-/** What these processes are called among what is pending: by `baseOf`. */
+/** Finds the names of these processes among what is pending: by `baseOf`. */
 export function namesOfProcesses(
   { sessions, locks }: Look,
   pids: ReadonlySet<number>,

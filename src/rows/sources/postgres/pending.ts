@@ -1,5 +1,5 @@
 /**
- * What an interval still waits for, by name. The names are kept with the interval's receipt, so that a
+ * Names what an interval still waits for. The names are kept with the interval's receipt, so that a
  * later look-back waits for these transactions and for no others:
  *
  * - `3/45:1234`: virtual id 3/45, whose transaction id is 1234
@@ -22,7 +22,7 @@ export const replayOf = (lsn: string): PendingName => `replay:${lsn}`;
 export const namedAt = (serverStart: string): PendingName => `at:${serverStart}`;
 export const unseenUntil = (instant: number): PendingName => `unseen:${Math.ceil(instant)}`;
 
-/** What stays the same of a name as long as the transaction or session lives. */
+/** Returns the part of a name that stays the same as long as the transaction or session lives. */
 export function baseOf(name: PendingName): string {
   return /^\d+\/\d+/.exec(name)?.[0] ?? name.split('>')[0] ?? name;
 }
@@ -43,7 +43,7 @@ export interface Live {
     PendingName,
     { readonly isAtWork: boolean; readonly isOlder: boolean }
   >;
-  /** Whether there are sessions whose times this role cannot see. */
+  /** True if there are sessions whose times this role cannot see. */
   readonly hasUnseen: boolean;
   /** Read last: a transaction becomes prepared before its virtual id ends. */
   readonly prepared: ReadonlyMap<bigint, { readonly preparedAtMs: number }>;
@@ -74,12 +74,12 @@ export function sessionsOf({ sessions, nextId }: Live): readonly PendingName[] {
 }
 
 /**
- * What is left of `pending`. A virtual id that ended may have become a prepared transaction: the one with
+ * Returns what is left of `pending`. A virtual id that ended may have become a prepared transaction: the one with
  * its transaction id or, if it had none, any that got its id since. The same goes for a session. Marks
  * (`replay:` and the like) stay.
  */
 export function stillPending(pending: readonly PendingName[], live: Live): readonly PendingName[] {
-  const left = pending.flatMap((name): readonly PendingName[] => {
+  const remaining = pending.flatMap((name): readonly PendingName[] => {
     const virtual = /^(\d+\/\d+)([:>])(\d+)$/.exec(name);
     if (virtual) {
       const [, virtualId = '', kind, number = '0'] = virtual;
@@ -104,7 +104,7 @@ export function stillPending(pending: readonly PendingName[], live: Live): reado
     }
     return [name];
   });
-  return [...new Set(left)];
+  return [...new Set(remaining)];
 }
 
 const half = 0xffff_ffffn;

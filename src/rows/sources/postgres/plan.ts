@@ -82,7 +82,7 @@ export interface TiedPlan extends Pick<SelectPlan, 'copySql' | 'hidden'> {
   readonly fields: TieFields;
 }
 
-/** Whether the rows of a plan have all keys of the model. */
+/** Says whether the rows of a plan have all keys of the model. */
 export const showsKeys = ({ columns, keys }: Pick<SelectPlan, 'columns' | 'keys'>): boolean =>
   keys === null ? columns.length > 0 : keys.places.every((index) => index < columns.length);
 
@@ -110,9 +110,9 @@ export function planModels(models: readonly Model[]): PlanSelect {
   return (request) => {
     const model = models.find(({ name }) => name === request.model);
     if (!model) throw new SluiceError('source.unknown_model', request.model);
-    const asked = request.dslQuery === null ? null : readQuery(request.dslQuery, model);
-    const projection = request.select === 'columns' ? projectionOf(model, asked) : null;
-    const query = projection && asked ? { ...asked, outputs: outputsOf(model, null) } : asked;
+    const parsed = request.dslQuery === null ? null : readQuery(request.dslQuery, model);
+    const projection = request.select === 'columns' ? projectionOf(model, parsed) : null;
+    const query = projection && parsed ? { ...parsed, outputs: outputsOf(model, null) } : parsed;
     return planRequest({ request, model, query, projection });
   };
 }
@@ -269,7 +269,7 @@ export function readRelationOf(model: Model): ReadRelation {
   };
 }
 
-/** Whether an expression names something with its schema, such as a function. Only built-in ones have none. */
+/** Says whether an expression names something with its schema, such as a function. Only built-in ones have none. */
 const namesObjects = (expression: string): boolean =>
   /[\w"]\s*\.\s*["\p{L}_]/u.test(expression.replace(/\bpg_catalog\s*\.\s*/gi, ''));
 
@@ -299,14 +299,14 @@ const keptCharacters = 200_000;
  * read: the models are the same as long as the process lives.
  */
 function queryReader(): (text: string, model: Model) => ParsedQuery {
-  const kept = new BoundedMap<string, ParsedQuery>(keptCharacters);
+  const cache = new BoundedMap<string, ParsedQuery>(keptCharacters);
   return (text, model) => {
     const key = JSON.stringify([model.name, text]);
-    const known = kept.get(key);
-    if (known) return known;
+    const cached = cache.get(key);
+    if (cached) return cached;
     const result = parseQuery(text, model);
     if (!('ok' in result)) throw new SluiceError('query.invalid', result.problems[0].detail);
-    kept.set(key, result.ok, key.length);
+    cache.set(key, result.ok, key.length);
     return result.ok;
   };
 }

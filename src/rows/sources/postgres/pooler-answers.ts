@@ -1,6 +1,6 @@
 import type { ErrorCode } from '../../../foundation/domain/errors.ts';
 
-/** What a pooler refuses or gives up: whose turn it is, and what to do. */
+/** Refusals of poolers: whose turn it is, and what to do. */
 interface PoolerAnswer {
   readonly code: ErrorCode;
   /** For the owner of the export. The words of the pooler may name hosts, so they are not in it unless they are known to be harmless. */

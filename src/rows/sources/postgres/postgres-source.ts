@@ -13,13 +13,18 @@ import type {
   SourceSnapshot,
   SourceState,
 } from '../source.ts';
-import type { SnapshotOptions } from './begin-snapshot.ts';
-import { type ConnectionOptions, closeConnection, connect } from './connection.ts';
+import { type SnapshotOptions, inSnapshot } from './begin-snapshot.ts';
+import {
+  type ConnectionOptions,
+  closeConnection,
+  connect,
+  describeColumns,
+  withAbort,
+} from './connection.ts';
 import { ConnectionLimit } from './connection-limit.ts';
 import { findCulprit } from './culprit.ts';
 import { findExcessRights } from './excess-rights.ts';
 import { explain } from './explain.ts';
-import { findElsewhere } from './find-elsewhere.ts';
 import { watchHeldLocks } from './held-locks.ts';
 import { type InspectedServers, inspectSource } from './inspect.ts';
 import { JointSnapshots } from './joint-snapshots.ts';
@@ -40,7 +45,7 @@ export interface PostgresSourceOptions {
   readonly primaryName?: string | undefined;
   /** The primary, if the database above is a standby: settling happens there. */
   readonly primaryUrl?: string | null;
-  /** Whether a standby without its primary may be exported, unsettled; default false. */
+  /** True if a standby without its primary may be exported, unsettled; default false. */
   readonly allowUnsettledStandby?: boolean;
   /** Shown in `pg_stat_activity`. */
   readonly applicationName?: string;
@@ -51,14 +56,14 @@ export interface PostgresSourceOptions {
   readonly settlePollMs?: number;
   /** Called each time that settling looks at a server; many intervals may share a look. */
   readonly onSettleLook?: () => void;
-  /** How long a connection stays open for the next use; default 0. */
+  /** The time that a connection stays open for the next use; default 0. */
   readonly keepConnectionMs?: number;
   /**
    * If the role cannot see other roles' times: how long after the wait an interval is checked again;
    * default `settleTimeoutMs`.
    */
   readonly unseenMs?: number;
-  /** How much of the interval column one read covers; 10 minutes. */
+  /** The span of the interval column that one read covers; 10 minutes. */
   readonly sliceMs?: number;
   /** Size of a row block; 256 KiB. Encoding one blocks the event loop for about 2 ms. */
   readonly blockBytes?: number;
@@ -68,18 +73,18 @@ export interface PostgresSourceOptions {
   readonly holdRow?: HoldRow;
   /** For snapshots; default: no limit. */
   readonly connections?: ConnectionLimit;
-  /** How many small requests are opened at a time; default: no limit. */
+  /** The number of small requests that are opened at a time; default: no limit. */
   readonly smallOpens?: SmallOpens;
-  /** How long a connection waits for others to end if the server has as many as it may; default 0. */
+  /** The time that a connection waits for others to end if the server has as many as it may; default 0. */
   readonly roomMs?: number;
   readonly connectTimeoutMs?: number;
   /** Maximum time of one statement, including reading a slice; 1 hour. */
   readonly statementTimeoutMs?: number;
-  /** How long the server may be silent although it has nothing to do; 150 seconds. */
+  /** The time that the server may be silent although it has nothing to do; 150 seconds. */
   readonly silenceMs?: number;
   /** Maximum pause between two statements of a run; 10 minutes. */
   readonly idleTimeoutMs?: number;
-  /** How long a session may wait for a table that a run reads; 5 seconds. */
+  /** The time that a session may wait for a table that a run reads; 5 seconds. */
   readonly lockWaitMs?: number;
   /** Maximum age of a snapshot; 24 hours. */
   readonly snapshotMs?: number;
@@ -261,8 +266,8 @@ class PostgresSource implements Source {
       return await (this.#conflicts.has(model) ? readParts() : readWhole());
     } catch (error) {
       signal.throwIfAborted();
-      const found = await findCulprit(error, this.#watched, this.#plan, request, signal);
-      if (found.code !== 'source.recovery_conflict' || this.#conflicts.has(model)) throw found;
+      const culprit = await findCulprit(error, this.#watched, this.#plan, request, signal);
+      if (culprit.code !== 'source.recovery_conflict' || this.#conflicts.has(model)) throw culprit;
       this.#conflicts.note(model);
       return readParts();
     }
@@ -356,4 +361,30 @@ interface Address {
 function notOfQuery(error: unknown): unknown {
   if (!(error instanceof SluiceError) || error.code !== 'query.invalid') return error;
   return new SluiceError('source.unsupported', error.detail, error);
+}
+
+/** The keys of those rows of the tenant that have one of `keys` outside the request's interval. Throws SluiceError. */
+async function findElsewhere(
+  options: SnapshotOptions,
+  plan: PlanSelect,
+  request: SourceRequest,
+  keys: readonly (readonly (string | null)[])[],
+  signal: AbortSignal,
+): Promise<readonly (readonly (string | null)[])[]> {
+  if (keys.length === 0) return [];
+  const { relation, describeSql, select } = plan({ ...request, select: 'keys' });
+  const { tenantKey, interval } = request;
+  return inSnapshot(options, tenantKey, relation, signal, async (client) => {
+    const described = await describeColumns(client, describeSql, signal);
+    const { columns, elsewhereSql } = select(described);
+    if (columns.length === 0 || !elsewhereSql) return [];
+    const text = elsewhereSql(interval, keys);
+    const { rows } = await withAbort(client, signal, () =>
+      client.query<(string | null)[]>({ text, rowMode: 'array' } satisfies pg.QueryArrayConfig),
+    );
+    return rows;
+  }).catch(async (error: unknown) => {
+    signal.throwIfAborted();
+    throw await findCulprit(error, options, plan, request, signal);
+  });
 }

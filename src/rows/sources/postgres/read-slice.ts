@@ -29,7 +29,7 @@ export interface SliceOptions {
   readonly manyTies?: Set<string>;
 }
 
-/** What a slice is read with. */
+/** A slice is read with these. */
 export interface SliceReading {
   readonly options: SliceOptions;
   /** The name of the model. */
@@ -67,7 +67,7 @@ export async function* readSlice(
 interface CopiedRows {
   readonly tied: TiedPlan | null;
   readonly slice: Slice;
-  /** How many of the first rows are left out. */
+  /** The number of first rows that are left out. */
   readonly skipped: number;
 }
 
@@ -172,14 +172,14 @@ async function* blocksOf(
   const named = (error: unknown): never => {
     throw nameLargeRow(error, select, maxRowBytes);
   };
-  let left = skipped;
+  let toSkip = skipped;
   for (;;) {
     const given = await withAbort(client, signal, () => reader.next(of).catch(named));
     if (!given) return;
-    const known = Math.min(left, given.rowCount);
-    left -= known;
-    if (known === given.rowCount) continue;
-    const block = known === 0 ? given : rowsOf(given, known, given.rowCount, width);
+    const skippedHere = Math.min(toSkip, given.rowCount);
+    toSkip -= skippedHere;
+    if (skippedHere === given.rowCount) continue;
+    const block = skippedHere === 0 ? given : rowsOf(given, skippedHere, given.rowCount, width);
     if (select.keys) keys.add(block.bytes, block.rowCount, keyFields(select, block));
     yield* decoder.decode(block, hold);
   }

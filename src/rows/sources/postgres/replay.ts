@@ -34,7 +34,7 @@ async function readHistory(client: pg.Client, signal: AbortSignal): Promise<Hist
   return history;
 }
 
-/** What is wrong with `primary` as the primary of `standby`; null if nothing is. */
+/** Describes the fault of `primary` as the primary of `standby`; null if nothing is. */
 export async function findPrimaryFault(
   standby: pg.Client,
   primary: pg.Client,
@@ -47,7 +47,7 @@ export async function findPrimaryFault(
 }
 
 /**
- * Whether the standby follows the timeline that the primary writes. After a failover it may not for some
+ * Says whether the standby follows the timeline that the primary writes. After a failover it may not for some
  * minutes.
  *
  * @throws SluiceError `source.unavailable` if the primary is not the one that `position` is of
@@ -120,7 +120,7 @@ export function lastRecordEnd(lsn: string, pageBytes: number, segmentBytes: numb
 }
 
 /**
- * Whether this server shows everything before `position`: a standby that has replayed it, or the primary itself.
+ * Says whether this server shows everything before `position`: a standby that has replayed it, or the primary itself.
  * A standby that was promoted may lack some of it for ever.
  */
 export async function hasReplayed(

@@ -68,7 +68,7 @@ export class RowBlockBuilder {
   readonly #blockBytes: number;
   readonly #maxRowBytes: number;
   readonly #freeBytes: number;
-  /** How large the block may become now. */
+  /** The maximum size of the block now. */
   #permittedBytes: number;
   /** The size that the row at `#rowStart` needs; null unless it waits for a permit. */
   #wantedBytes: number | null = null;
@@ -109,7 +109,7 @@ export class RowBlockBuilder {
   }
 
   /**
-   * How many rows left sorted before there were too many of one moment; no later row leaves. Null if all left.
+   * The number of rows that left sorted before there were too many of one moment; no later row leaves. Null if all left.
    */
   get givenUpAt(): number | null {
     return this.#givenUpAt;

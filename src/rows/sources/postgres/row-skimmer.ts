@@ -18,7 +18,7 @@ export class RowTooLargeError extends Error {
  */
 export class RowSkimmer {
   readonly #fields: (Buffer | undefined)[] = [];
-  /** How many fields the row has; null before that was read. */
+  /** The number of fields of the row; null before that was read. */
   #count: number | null = null;
   #word = 0;
   #wordBytes = 0;

@@ -32,7 +32,7 @@ export function outputIndexOf(key: string, model: Model, query: ParsedQuery | nu
   );
 }
 
-/** What the server says about the columns of `describeSql`. */
+/** The server's answer about the columns of `describeSql`. */
 interface Described {
   readonly given: readonly DescribedColumn[];
   readonly wider: ReadonlyMap<string, WiderType>;
@@ -41,7 +41,7 @@ interface Described {
 /** Each described column as it is sent: those of the rows, then hidden keys, the interval column and the tenant's. */
 export interface SentColumns {
   readonly all: readonly (Column & SentColumn)[];
-  /** How many of them are columns of the rows. */
+  /** The number of them that are columns of the rows. */
   readonly width: number;
   /** By column of the rows. */
   readonly numerics: readonly NumericForm[];

@@ -48,7 +48,7 @@ const ownPath = `pg_catalog.set_config('search_path',
  * sets, the files are the same. `test/conformance/source-settings.test.ts` asks about each setting of PostgreSQL.
  */
 export const pinnedSettings: Readonly<Record<string, string | number>> = {
-  // How values are printed.
+  // These decide how values are printed.
   bytea_output: 'hex',
   client_encoding: 'UTF8',
   datestyle: 'ISO, MDY',
@@ -61,7 +61,7 @@ export const pinnedSettings: Readonly<Record<string, string | number>> = {
   timezone: 'UTC',
   xmlbinary: 'base64',
   xmloption: 'content',
-  // How text is read.
+  // These decide how text is read.
   array_nulls: 'on',
   backslash_quote: 'safe_encoding',
   standard_conforming_strings: 'on',

@@ -28,10 +28,10 @@ export interface SettleTimes {
   readonly allowedMs: number;
   /** Maximum time of this one. It does not wait for what another interval has waited for as long. */
   readonly patienceMs: number;
-  /** How long the waits before it have lasted. */
+  /** The time that the waits before it have lasted. */
   readonly waitedMs: number;
   readonly pollMs: number;
-  /** How long an interval is unsettled if other roles' times are not visible. */
+  /** The time that an interval is unsettled if other roles' times are not visible. */
   readonly unseenMs: number;
 }
 
@@ -40,7 +40,7 @@ export interface SettledServers {
   readonly source: SharedServer;
   /** A standby's primary; null if it is not known. */
   readonly primary: SharedServer | null;
-  /** Whether a standby without its primary may be read anyway. */
+  /** True if a standby without its primary may be read anyway. */
   readonly allowsStandby: boolean;
 }
 
@@ -95,7 +95,7 @@ export async function settleInterval(
   return { ...settlement, leftMs: timeLeft(servers, settlement, wait) };
 }
 
-/** How much longer a run may wait: not at all for what another one has waited for in vain. */
+/** Computes how much longer a run may wait: not at all for what another one has waited for in vain. */
 function timeLeft(
   { source, primary }: SettledServers,
   { pending, reason }: Settlement,
@@ -170,9 +170,10 @@ async function goOnWaiting(
   const at = markValue(pending, 'at');
   const isOther = ({ serverStart }: Look) => at !== null && serverStart !== at;
   const leftAt = (server: SharedServer, look: Look) => {
-    const left = leftOf(pending, look, wait);
-    if (times.waitedMs > 0) server.longWaits.note(left.filter(isTransaction), look, times.waitedMs);
-    return left;
+    const names = leftOf(pending, look, wait);
+    if (times.waitedMs > 0)
+      server.longWaits.note(names.filter(isTransaction), look, times.waitedMs);
+    return names;
   };
   const say = (look: Look, settlement: Settlement): Settlement => {
     const blockers = describeBlockers(look, settlement.pending);
@@ -191,11 +192,11 @@ async function goOnWaiting(
     return primary.hold(async () => {
       const seen = await primary.look(signal);
       if (isOther(seen)) return beginAnew();
-      const left = leftAt(primary, seen);
-      if (left.some(isTransaction)) return say(seen, conclude(left));
+      const names = leftAt(primary, seen);
+      if (names.some(isTransaction)) return say(seen, conclude(names));
       const position =
-        markValue(left, 'replay') ?? (await positionOf(primary, seen.serverStart, signal));
-      const others = left.filter((name) => markValue([name], 'replay') === null);
+        markValue(names, 'replay') ?? (await positionOf(primary, seen.serverStart, signal));
+      const others = names.filter((name) => markValue([name], 'replay') === null);
       if (!(await canSee(source, primary, position, signal))) {
         return say(seen, unsettled('replay', [...others, replayOf(position)]));
       }
@@ -225,7 +226,7 @@ function positionOf(
 }
 
 /**
- * What is left of `pending` in a look at the server that writes. As long as a run waits, the time for what its role does not see
+ * Returns what is left of `pending` in a look at the server that writes. As long as a run waits, the time for what its role does not see
  * begins anew.
  */
 function leftOf(
@@ -253,7 +254,7 @@ function withBoth<T>(
   );
 }
 
-/** Whether the standby shows everything that the primary had written up to `position`. */
+/** Says whether the standby shows everything that the primary had written up to `position`. */
 async function canSee(
   source: SharedServer,
   primary: SharedServer,
@@ -343,28 +344,27 @@ async function waitForTransactions(
     return { live: liveAt(look, interval.end, reading), names: namesOfProcesses(look, reading) };
   };
   let { live } = readLive();
-  let left: readonly PendingName[] = [...namesOf(live, interval.start), ...sessionsOf(live)];
-  const fromFirst = new Set(left.map(baseOf));
+  let names: readonly PendingName[] = [...namesOf(live, interval.start), ...sessionsOf(live)];
+  const fromFirst = new Set(names.map(baseOf));
   let clean = 0;
   for (let pauseMs = firstPollMs; ; pauseMs *= 2) {
-    const isWaited = left.some((name) => !longWaits.isLong(name, look.serverStart, patienceMs));
+    const isWaited = names.some((name) => !longWaits.isLong(name, look.serverStart, patienceMs));
     clean = isWaited ? 0 : clean + 1;
     const leftMs = deadline - performance.now();
     const givesUp = clean === 0 && leftMs <= 0;
     if (givesUp && patienceMs > 0) {
-      const long = left.filter((name) => fromFirst.has(baseOf(name)));
+      const long = names.filter((name) => fromFirst.has(baseOf(name)));
       longWaits.note(long, look, waitedMs + performance.now() - beganAt);
     }
     if (givesUp || clean === cleanLooks) {
-      return { left, live, blockers: describeBlockers(look, left) };
+      return { left: names, live, blockers: describeBlockers(look, names) };
     }
     if (isWaited && readers === null && pauseMs >= pollMs) {
       // Not before: most transactions are short.
       readers = await server
         .use(signal, (client, patience) => findReaders(client, look, patience))
         .catch(() => new Set<number>());
-      const { names } = readLive();
-      longWaits.noteReading([...names].filter(isVirtualId), look);
+      longWaits.noteReading([...readLive().names].filter(isVirtualId), look);
     }
     const joins = clean === 0 && leftMs > pollMs && (pauseMs >= pollMs || server.hasBeat);
     const longest = clean > 0 ? firstPollMs : Math.min(pauseMs, pollMs, leftMs);
@@ -372,11 +372,11 @@ async function waitForTransactions(
     look = await lookAgain();
     const seen = readLive();
     live = seen.live;
-    left = left.filter((name) => !seen.names.has(baseOf(name)));
-    const bases = new Set(left.map((name) => name.split('>')[0]));
+    names = names.filter((name) => !seen.names.has(baseOf(name)));
+    const bases = new Set(names.map((name) => name.split('>')[0]));
     // One that only stirs now has no time from before the end: the first look would show it.
     const others = [...live.sessions].filter(([name, { isOlder }]) => isOlder && !bases.has(name));
-    left = [...stillPending(left, live), ...sessionsOf({ ...live, sessions: new Map(others) })];
+    names = [...stillPending(names, live), ...sessionsOf({ ...live, sessions: new Map(others) })];
   }
 }
 

@@ -4,15 +4,15 @@ import { SluiceError } from '../../../foundation/domain/errors.ts';
 import { unlessAborted } from '../../../foundation/domain/patience.ts';
 import { closeConnection, destroyConnection, keepsAlive } from './connection.ts';
 import { toSourceError } from './errors.ts';
-import { type Look, readLook } from './live-transactions.ts';
-import { LongWaits } from './long-waits.ts';
+import { type Look, readLook, nameOfSession } from './live-transactions.ts';
+import { baseOf, type PendingName } from './pending.ts';
 
 export interface SharedServerOptions {
   /** Opens the one connection. */
   readonly connect: (signal: AbortSignal) => Promise<pg.Client>;
   /** The longest pause between two looks of those that wait. */
   readonly pollMs: number;
-  /** How long the connection stays open after the last use. */
+  /** The time that the connection stays open after the last use. */
   readonly keepMs: number;
   /** Maximum time of one piece of work. */
   readonly patienceMs: number;
@@ -34,7 +34,7 @@ export class SharedServer {
   readonly #options: SharedServerOptions;
   readonly longWaits = new LongWaits();
   #client: Promise<pg.Client> | null = null;
-  /** Whether the connection has served one of those that use it now. */
+  /** True if the connection has served one of those that use it now. */
   #isProven = false;
   #users = 0;
   #serverStart: string | null = null;
@@ -104,7 +104,7 @@ export class SharedServer {
   ): Promise<T> {
     const failures = this.#failures;
     const done = this.#last.then(() => {
-      // What waited for its turn behind a failure has it too, and does not wait for another time-out.
+      // Callers that waited behind a failure fail with it, and do not wait for another time-out.
       if (this.#failures !== failures) throw this.#failure;
       return this.#run(work);
     });
@@ -125,7 +125,7 @@ export class SharedServer {
     return this.#serverStart;
   }
 
-  /** Whether others wait for the next look already. */
+  /** Says whether others wait for the next look already. */
   get hasBeat(): boolean {
     return this.#beat !== null;
   }
@@ -196,5 +196,59 @@ export class SharedServer {
     this.#client = null;
     const open = await client?.catch(() => null);
     if (open) await closeConnection(open);
+  }
+}
+
+/** Maximum names that are remembered. */
+const mostNames = 10_000;
+
+/**
+ * Remembers how long intervals have waited for what is open at one server, and which transactions only read. It saves later
+ * intervals the same wait. A virtual id is that of one transaction, as long as the server is not started again.
+ */
+export class LongWaits {
+  #serverStart = '';
+  readonly #waitedMs = new Map<PendingName, number>();
+  readonly #reading = new Set<string>();
+
+  /** Says whether an interval has waited for it for `ms`, at this start of the server. */
+  isLong(name: PendingName, serverStart: string | null, ms: number): boolean {
+    if (serverStart !== this.#serverStart) return false;
+    return (this.#waitedMs.get(baseOf(name)) ?? -1) >= ms;
+  }
+
+  /** Notes that an interval has waited for these so long. */
+  note(names: readonly PendingName[], { serverStart }: Look, ms: number): void {
+    this.#begin(serverStart);
+    for (const name of names.map(baseOf)) {
+      this.#waitedMs.set(name, Math.max(ms, this.#waitedMs.get(name) ?? 0));
+    }
+  }
+
+  /** Virtual ids of transactions whose role can write nothing, as `noteReading` noted them. */
+  readingAt({ serverStart }: Look): ReadonlySet<string> {
+    return serverStart === this.#serverStart ? this.#reading : new Set();
+  }
+
+  noteReading(virtualIds: readonly string[], { serverStart }: Look): void {
+    this.#begin(serverStart);
+    for (const id of virtualIds) this.#reading.add(id);
+  }
+
+  /** Forgets what has ended. */
+  prune({ locks, sessions }: Look): void {
+    if (this.#waitedMs.size + this.#reading.size === 0) return;
+    const alive = new Set([...locks.map(({ id }) => id), ...sessions.map(nameOfSession)]);
+    const hasEnded = (name: string) => !name.startsWith('prepared:') && !alive.has(name);
+    for (const name of this.#waitedMs.keys()) if (hasEnded(name)) this.#waitedMs.delete(name);
+    for (const id of this.#reading) if (hasEnded(id)) this.#reading.delete(id);
+  }
+
+  #begin(serverStart: string): void {
+    const isFull = this.#waitedMs.size + this.#reading.size > mostNames;
+    if (serverStart === this.#serverStart && !isFull) return;
+    this.#serverStart = serverStart;
+    this.#waitedMs.clear();
+    this.#reading.clear();
   }
 }

@@ -15,14 +15,14 @@ import { KeyDigest } from './key-digest.ts';
 import type { PlanSelect } from './plan.ts';
 import { openSnapshot, type PostgresSnapshot } from './snapshot.ts';
 
-/** How long runs of a model read in short snapshots after a conflict. */
+/** The time that runs of a model read in short snapshots after a conflict. */
 const rememberedMs = 3_600_000;
 /** Bytes of rows that are held until their snapshot has ended: part of the memory that each run has. */
 const heldBytes = 2 * 2 ** 20;
 /** The first part of an interval; later parts are shorter or longer, as it goes. */
 const firstPartMs = 60_000;
 
-/** How often a part that cannot be shorter is opened. */
+/** Attempts at a part that cannot be shorter. */
 const maxAttempts = 5;
 
 /** The models whose reads a standby has ended lately, because it had to replay what they still read. */
@@ -38,7 +38,7 @@ export class Conflicts {
   }
 }
 
-/** What all parts are opened with. */
+/** All parts are opened with these. */
 interface ShortReading {
   readonly options: SnapshotOptions;
   readonly plan: PlanSelect;

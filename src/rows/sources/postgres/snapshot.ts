@@ -93,8 +93,8 @@ async function takeSnapshot(
       throw noCount();
     }
     const named = await nameColumns(client, described?.fields ?? [], signal);
-    const found = types ? await nameColumns(client, types.fields, signal) : named;
-    const changes = await findTypeChanges(client, used.columns, found, signal);
+    const usedShape = types ? await nameColumns(client, types.fields, signal) : named;
+    const changes = await findTypeChanges(client, used.columns, usedShape, signal);
     const planned = select(named, applyTypeChanges(model, changes));
     const slices = sliceInterval(request.interval, options.sliceMs, rows);
     const isCounted = rows !== limit;
@@ -229,9 +229,9 @@ export class PostgresSnapshot implements SourceSnapshot {
     signal.throwIfAborted();
     if (this.#excess) return this.#excess;
     const { options, plan } = this.#opened;
-    const found = await findCulprit(error, options, plan, this.#request, signal);
-    if (found.code === 'source.recovery_conflict') options.conflicts?.note(this.#request.model);
-    return found;
+    const culprit = await findCulprit(error, options, plan, this.#request, signal);
+    if (culprit.code === 'source.recovery_conflict') options.conflicts?.note(this.#request.model);
+    return culprit;
   }
 
   keySet(): KeySet | null {
@@ -248,7 +248,7 @@ export class PostgresSnapshot implements SourceSnapshot {
   async readKeys(signal: AbortSignal): Promise<KeyDigest> {
     const { options, select } = this.#opened;
     const client = await this.#acquire(signal);
-    const found = await readKeys(
+    const keys = await readKeys(
       client,
       select,
       this.#request.interval,
@@ -259,7 +259,7 @@ export class PostgresSnapshot implements SourceSnapshot {
       throw await this.#faultOf(error, signal);
     });
     this.#idle.push(client);
-    return found;
+    return keys;
   }
 
   async share(request: SourceRequest, signal: AbortSignal): Promise<SourceSnapshot> {

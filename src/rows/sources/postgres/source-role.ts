@@ -50,7 +50,7 @@ async function setRole(client: Client, role: SourceRole): Promise<void> {
   await client.query(`grant pg_read_all_stats to ${name}`);
 }
 
-/** What a role was granted by name, on anything with columns. */
+/** Rights that a role was granted by name, on anything with columns. */
 const granted = `
   select c.oid, format('%I.%I', n.nspname, c.relname) as name, quote_ident(n.nspname) as schema
     from pg_class c join pg_namespace n on n.oid = c.relnamespace
@@ -72,15 +72,15 @@ async function grantRelations(
                              where acl.grantee = (select oid from pg_roles where rolname = $1))`,
     [role],
   );
-  const wanted = await client.query<GrantedRelation>(
+  const needed = await client.query<GrantedRelation>(
     `${granted} and (n.nspname, c.relname) in (select * from unnest($1::name[], $2::name[]))`,
     [models.map(({ relation }) => relation.schema), models.map(({ relation }) => relation.name)],
   );
-  const names = new Set(wanted.rows.map((relation) => relation.name));
+  const names = new Set(needed.rows.map((relation) => relation.name));
   for (const { name: relation } of held.rows) {
     if (!names.has(relation)) await client.query(`revoke all on ${relation} from ${name}`);
   }
-  for (const { name: relation, schema } of wanted.rows) {
+  for (const { name: relation, schema } of needed.rows) {
     await client.query(`grant usage on schema ${schema} to ${name}`);
     await client.query(`grant select on ${relation} to ${name}`);
   }
@@ -102,11 +102,11 @@ async function separateTenants(
     'select polname as name from pg_policy where polrelid = $1::regclass and polname = any ($2)',
     [table, [others, tenant]],
   );
-  const known = new Set(rows.map(({ name }) => name));
-  if (known.has(others) && known.has(tenant)) return;
+  const readable = new Set(rows.map(({ name }) => name));
+  if (readable.has(others) && readable.has(tenant)) return;
   // It waits for the readers of the table, and everything else waits for it.
   await client.query(`set local lock_timeout = '10s'`);
-  if (!known.has(others)) {
+  if (!readable.has(others)) {
     await client.query(`create policy ${others} on ${table} using (true) with check (true)`);
     await client.query(`alter table ${table} enable row level security`);
   }

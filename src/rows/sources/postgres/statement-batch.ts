@@ -6,7 +6,7 @@ export interface BatchStatement {
   readonly describeOnly?: boolean;
 }
 
-/** What the server answered to one statement of a batch. */
+/** The server's answer to one statement of a batch. */
 export interface BatchAnswer {
   /** Fields as text, in the order of the SELECT list; none of a statement that was only described. */
   readonly rows: readonly (readonly (string | null)[])[];

@@ -8,12 +8,12 @@ import { looseCollationSql } from './plain-table.ts';
 export interface ModelFinding {
   /** `error`: exports of the model fail. `warning`: they are slow, or may miss rows. */
   readonly severity: 'error' | 'warning';
-  /** What is wrong and what to do. */
+  /** The fault and the remedy. */
   readonly detail: string;
 }
 
 interface TenantType {
-  /** What its values are, for people. */
+  /** People's words for its values. */
   readonly values: string;
   /** A value of it, for a plan without a project. */
   readonly example: string;
@@ -77,7 +77,7 @@ const describeLoose = (name: string, collation: string): string =>
 const namedKeys = 5;
 
 /**
- * Whether the tenant column can have the tenant keys of the projects.
+ * Says whether the tenant column can have the tenant keys of the projects.
  *
  * @param column its name, its type, the id of the type below its domains, and its collation if that is not deterministic
  * @param tenantKeys of projects

@@ -26,7 +26,7 @@ const isTieKeyType = (type: ColumnType | undefined): type is TieKeyType =>
   tieKeyTypes.some((known) => known === type);
 
 /**
- * What sorts rows that come in the order of `moment`. Null if the server has to sort them: its sort takes
+ * Returns what sorts rows that come in the order of `moment`. Null if the server has to sort them: its sort takes
  * little beside values that may be long, and knows the order of all types.
  *
  * @param keys indices among `sent`
@@ -104,7 +104,7 @@ export class TieOrder {
     if (count - first > 1) this.#sortRun(rows, view, first, count);
   }
 
-  /** Whether a row has the moment of the row before it. */
+  /** Says whether a row has the moment of the row before it. */
   #isTie(rows: TieRows, view: DataView, row: number): boolean {
     const { moment } = this.#fields;
     const at = this.#offset(rows, row, moment);

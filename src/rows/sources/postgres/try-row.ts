@@ -21,7 +21,7 @@ interface TriedRow {
   /** The name of its model. */
   readonly name: string;
   readonly tenantKey: string;
-  /** Whether a row of another project is read if the project has none. */
+  /** True if a row of another project is read if the project has none. */
   readonly ofOthers: boolean;
 }
 
@@ -41,15 +41,15 @@ export async function tryRow(
   const request = { ...asked, tenantKey, interval: anyInterval };
   const { warnings } = await source.describe(request, signal);
   const { model } = plan(request);
-  const found = await findNewestRow(options, model, tenantKey, ofOthers, signal).catch(
+  const newest = await findNewestRow(options, model, tenantKey, ofOthers, signal).catch(
     async (error) => {
       throw await findCulprit(error, options, plan, request, signal);
     },
   );
-  if (found === null) return warnings;
-  if (typeof found === 'string') return [...warnings, found];
-  const interval = { start: found.at, end: found.at + 1 };
-  const snapshot = await source.open({ ...asked, tenantKey: found.tenantKey, interval }, signal);
+  if (newest === null) return warnings;
+  if (typeof newest === 'string') return [...warnings, newest];
+  const interval = { start: newest.at, end: newest.at + 1 };
+  const snapshot = await source.open({ ...asked, tenantKey: newest.tenantKey, interval }, signal);
   try {
     for (const slice of snapshot.slices) {
       for await (const _ of snapshot.read(slice, signal)) return warnings;

@@ -49,9 +49,9 @@ function anonymiseIp(text: string): string | null {
     const [high = 0, low = 0] = groups.slice(6);
     return `${high >> 8}.${high & 255}.${low >> 8}.0`;
   }
-  const kept = groups.slice(0, 3);
-  while (kept.at(-1) === 0) kept.pop();
-  return `${kept.map((group) => group.toString(16)).join(':')}::`;
+  const network = groups.slice(0, 3);
+  while (network.at(-1) === 0) network.pop();
+  return `${network.map((group) => group.toString(16)).join(':')}::`;
 }
 
 /** The eight groups of a valid IPv6 address. */

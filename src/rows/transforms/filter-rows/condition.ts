@@ -64,10 +64,10 @@ function compileComparison(condition: JsonObject): Condition {
     ? operators[positive as keyof typeof operators]
     : null;
   if (!operator || others.length > 0) {
-    const known = Object.keys(operators).join(', ');
+    const names = Object.keys(operators).join(', ');
     throw new InvalidSetting(
       setting,
-      `A comparison has one operator: ${known}, or its opposite: is_not, not_in, not_contains ….`,
+      `A comparison has one operator: ${names}, or its opposite: is_not, not_in, not_contains ….`,
     );
   }
   const takes: readonly string[] = operator.takes;
@@ -78,7 +78,7 @@ function compileComparison(condition: JsonObject): Condition {
   return positive === name ? holds : (row) => !holds(row);
 }
 
-/** What a comparison reads; a property that the row does not have counts as null. */
+/** Reads the operand of a comparison; a property that the row does not have counts as null. */
 function compileOperand(
   property: Json | undefined,
   column: Json | undefined,
@@ -102,7 +102,7 @@ function compileOperand(
   };
 }
 
-/** Whether a value of a row compares so to the value of a condition. */
+/** Says whether a value of a row compares so to the value of a condition. */
 type Operator = (value: Json, wanted: Json) => boolean;
 
 const text =

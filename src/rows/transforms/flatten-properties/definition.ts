@@ -4,7 +4,7 @@ import { RowError } from '../row-error.ts';
 import { columnField } from '../settings.ts';
 import { defineTransform, field } from '../transform.ts';
 
-/** What is nested deeper stays nested. */
+/** Deeper values stay nested. */
 const maxLevels = 32;
 
 /** Length of all new names together, if the properties themselves are not longer. */

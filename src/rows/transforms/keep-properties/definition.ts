@@ -13,8 +13,8 @@ export const keepProperties = defineTransform({
     const names = new Set(requireNames(config, 'properties'));
     return (row) =>
       editColumn(row, config.column ?? 'properties', (holder) => {
-        const kept = [...holder.members].filter(([name]) => names.has(name));
-        return kept.length === holder.members.size ? holder : new JsonObject(new Map(kept));
+        const members = [...holder.members].filter(([name]) => names.has(name));
+        return members.length === holder.members.size ? holder : new JsonObject(new Map(members));
       });
   },
 });

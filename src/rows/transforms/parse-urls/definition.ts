@@ -30,7 +30,7 @@ function partsOf(text: string, parameters: readonly string[]): Parts {
   const parts = new Map<string, JsonText>();
   if (!URL.canParse(text)) return parts;
   const url = new URL(text);
-  const found: (readonly [string, string | null])[] = [
+  const named: (readonly [string, string | null])[] = [
     ['scheme', url.protocol.slice(0, -1)],
     ['host', url.hostname],
     ['port', url.port],
@@ -38,6 +38,6 @@ function partsOf(text: string, parameters: readonly string[]): Parts {
     ['fragment', url.hash.slice(1)],
     ...parameters.map((name) => [`parameter_${name}`, url.searchParams.get(name)] as const),
   ];
-  for (const [name, value] of found) if (value) parts.set(name, toJson(value));
+  for (const [name, value] of named) if (value) parts.set(name, toJson(value));
   return parts;
 }

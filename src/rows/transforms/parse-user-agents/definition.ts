@@ -21,7 +21,7 @@ function partsOfUserAgent(text: string): Parts {
   const parts = new Map<string, JsonText>();
   if (text === '') return parts;
   const { browser, os, platform } = parse(text.slice(0, maxLength));
-  const found = {
+  const named = {
     browser: browser.name,
     browser_version: browser.version,
     os: os.name,
@@ -30,6 +30,6 @@ function partsOfUserAgent(text: string): Parts {
     device_vendor: platform.vendor,
     device_model: platform.model,
   };
-  for (const [name, value] of Object.entries(found)) if (value) parts.set(name, toJson(value));
+  for (const [name, value] of Object.entries(named)) if (value) parts.set(name, toJson(value));
   return parts;
 }

@@ -28,14 +28,14 @@ export const renameProperties = defineTransform({
     const taken = new Set(names.map(({ before }) => before));
     return (row) =>
       editColumn(row, config.column ?? 'properties', (holder) => {
-        const found = names.flatMap(({ before, after }): [string, Json][] => {
+        const renamed = names.flatMap(({ before, after }): [string, Json][] => {
           const value = holder.get(before);
           return value === undefined ? [] : [[after, value]];
         });
-        if (found.length === 0) return holder;
+        if (renamed.length === 0) return holder;
         // All are taken out before any is put back, so that two can change places.
         const others = [...holder.members].filter(([name]) => !taken.has(name));
-        return new JsonObject(new Map([...others, ...found]));
+        return new JsonObject(new Map([...others, ...renamed]));
       });
   },
 });

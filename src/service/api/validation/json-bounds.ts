@@ -1,3 +1,4 @@
+import { endOfString, QUOTE } from '../../../foundation/domain/json-bytes.ts';
 import { cutText, oneLine } from '../../../foundation/domain/one-line.ts';
 import { Refusal } from '../../../foundation/domain/problem.ts';
 import { malformed } from '../api-error.ts';
@@ -11,9 +12,6 @@ const maxValues = 100_000;
 
 /** A name longer than this is no field of ours. */
 const shownCharacters = 400;
-
-const quote = 0x22;
-const backslash = 0x5c;
 
 /** A list or object that is open at this point of the scan. */
 interface Container {
@@ -48,7 +46,7 @@ export function refuseHostileJson(bytes: Buffer, within: readonly string[] = [])
     const top = open[open.length - 1];
     const byte = bytes[at] ?? 0;
     switch (byte) {
-      case quote: {
+      case QUOTE: {
         const end = endOfString(bytes, at);
         string = [at, end];
         at = end - 1;
@@ -124,18 +122,6 @@ const roundedNumber = (number: string): string =>
 
 function refusal(detail: string, path: readonly string[]): Refusal {
   return new Refusal({ code: 'invalid_input', detail, attr: path.join('__') || null });
-}
-
-/** @returns the position after the closing quote, or the end of the text */
-function endOfString(bytes: Buffer, start: number): number {
-  for (let from = start + 1; ; ) {
-    const end = bytes.indexOf(quote, from);
-    if (end === -1) return bytes.length;
-    let escapes = 0;
-    while (bytes[end - 1 - escapes] === backslash) escapes += 1;
-    if (escapes % 2 === 0) return end + 1;
-    from = end + 1;
-  }
 }
 
 /** A list or object at `path` has more than 1,000 items. */

@@ -12,7 +12,8 @@ import {
   type TransformationConfig,
 } from '../../../state/store/transformations/transformation-configs.ts';
 import { findTransform } from '../../../rows/transforms/index.ts';
-import { compileStep, defineOwnStep } from '../../../rows/transforms/step.ts';
+import { readOwnConfig } from '../../../rows/transforms/own-steps.ts';
+import { compileStep } from '../../../rows/transforms/step.ts';
 import { InvalidSettings } from '../../../rows/transforms/transform.ts';
 import type { Actor, Context } from '../context.ts';
 import { recordStepActivity } from './activity.ts';
@@ -110,7 +111,7 @@ function valueProblems({ id }: InstalledPlugin, config: PluginConfig): readonly 
   const transform = findTransform(id);
   try {
     if (transform) compileStep({ id, name: null, config }, transform);
-    else defineOwnStep({ id, name: '', source: '', config, secrets: [] });
+    else readOwnConfig(config);
     return [];
   } catch (error) {
     if (!(error instanceof InvalidSettings)) throw error;

@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
 import { checkConfigSize } from '../../../foundation/domain/config-size.ts';
-import { SluiceError } from '../../../foundation/domain/errors.ts';
 import type { PluginField } from '../../../foundation/domain/plugin.ts';
 import {
   notFound,
@@ -8,8 +7,6 @@ import {
   Refusal,
   refuseIfAny,
 } from '../../../foundation/domain/problem.ts';
-import { inspectPlugin } from '../../../rows/sandbox/inspect-plugin.ts';
-import { SandboxError } from '../../../rows/sandbox/limits.ts';
 import { recordActivity } from '../../../state/store/exports/activity.ts';
 import {
   type InstalledPlugin,
@@ -29,7 +26,7 @@ type PublishedPlugin = Omit<PluginSettings, 'configSchema'> & {
 /**
  * Installs a plugin of the organization's own. A sandbox reads its source first.
  *
- * @throws Refusal also with what `inspectPlugin` finds
+ * @throws Refusal also with what `OwnSteps.inspect` finds
  */
 export async function installPlugin(
   context: Context,
@@ -38,7 +35,7 @@ export async function installPlugin(
 ): Promise<InstalledPlugin> {
   const { settings, problems } = settingsOf(plugin);
   refuseIfAny(problems);
-  refuseIfAny(await inspect(settings.source));
+  refuseIfAny(await context.ownSteps.inspect(settings.source));
   return context.db.transaction(async (tx) => {
     const installed = withStepFields(await insertPlugin(tx, actor.organizationId, settings));
     await recordActivity(tx, {
@@ -53,7 +50,7 @@ export async function installPlugin(
 /**
  * Changes a plugin of the organization's own; live runs keep the source they began with.
  *
- * @throws Refusal also with what `inspectPlugin` finds in a new source
+ * @throws Refusal also with what `OwnSteps.inspect` finds in a new source
  */
 export async function changePlugin(
   context: Context,
@@ -62,7 +59,7 @@ export async function changePlugin(
   change: { readonly [Name in keyof PublishedPlugin]?: PublishedPlugin[Name] | undefined },
 ): Promise<InstalledPlugin> {
   // Before the transaction: it takes up to seconds.
-  const found = change.source === undefined ? [] : await inspect(change.source);
+  const faults = change.source === undefined ? [] : await context.ownSteps.inspect(change.source);
   return context.db.transaction(async (tx) => {
     const before = (await findPlugins(tx, actor.organizationId, [id])).get(id);
     if (!before) throw notFound();
@@ -75,7 +72,7 @@ export async function changePlugin(
       source: change.source ?? before.source,
     });
     refuseIfAny(problems);
-    refuseIfAny(found);
+    refuseIfAny(faults);
     const after = withStepFields(await updatePlugin(tx, id, settings));
     const fields = ['name', 'description', 'url', 'configSchema', 'source'] as const;
     await recordActivity(tx, {
@@ -87,15 +84,6 @@ export async function changePlugin(
     });
     return after;
   });
-}
-
-async function inspect(source: string): Promise<Problem[]> {
-  try {
-    return await inspectPlugin(source);
-  } catch (error) {
-    if (!(error instanceof SandboxError)) throw error;
-    throw new SluiceError('transformation.sandbox_ended', error.message, error);
-  }
 }
 
 /** Without the settings that every step has: a client sends back what it was shown. */

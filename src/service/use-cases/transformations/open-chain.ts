@@ -8,7 +8,8 @@ import {
   type StepVersion,
 } from '../../../state/store/transformations/chains.ts';
 import { findTransform } from '../../../rows/transforms/index.ts';
-import { compileStep, defineOwnStep, type StepDefinition } from '../../../rows/transforms/step.ts';
+import { defineOwnStep, type StepDefinition } from '../../../rows/transforms/own-steps.ts';
+import { compileStep } from '../../../rows/transforms/step.ts';
 import { InvalidSetting, InvalidSettings } from '../../../rows/transforms/transform.ts';
 import type { Context } from '../context.ts';
 import { openPluginConfig } from './secrets.ts';
@@ -26,7 +27,7 @@ export interface OpenChain {
  *   since a row without its step may show what the step hides
  */
 export async function openChain(
-  context: Pick<Context, 'db' | 'secrets'>,
+  context: Pick<Context, 'db' | 'secrets' | 'ownSteps'>,
   teamId: number,
   chain: readonly PinnedStep[],
 ): Promise<OpenChain | null> {
@@ -63,7 +64,7 @@ function missing(source: string): never {
 
 /** @param source of the plugin, if it is an organization's own */
 function openStep(
-  { secrets }: Pick<Context, 'secrets'>,
+  { secrets, ownSteps }: Pick<Context, 'secrets' | 'ownSteps'>,
   version: StepVersion,
   source: string | null,
 ): StepDefinition {
@@ -72,7 +73,7 @@ function openStep(
   if (source !== null) {
     const hidden = secretsOf(version, config);
     const shownName = name ?? pluginName ?? `plugin ${plugin}`;
-    return defineOwnStep({ id, name: shownName, source, config, secrets: hidden });
+    return defineOwnStep(ownSteps, { id, name: shownName, source, config, secrets: hidden });
   }
   const transform = findTransform(plugin);
   if (!transform)

@@ -6,7 +6,7 @@ import {
   listOwnPlugins,
 } from '../../../state/store/transformations/plugins.ts';
 import { transforms } from '../../../rows/transforms/index.ts';
-import { ownSchema } from '../../../rows/transforms/step.ts';
+import { ownSchema } from '../../../rows/transforms/own-steps.ts';
 
 const builtIns: readonly InstalledPlugin[] = transforms.map((transform) => {
   const { id, organizationId, name, description, url, configSchema, jobs } = transform;

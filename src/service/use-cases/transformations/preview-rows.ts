@@ -6,7 +6,8 @@ import { type Problem, Refusal, refuseIfAny } from '../../../foundation/domain/p
 import type { PropertyFilter } from '../../../foundation/domain/property-filter.ts';
 import type { StepTally } from '../../../rows/transforms/chain-step.ts';
 import { findTransform } from '../../../rows/transforms/index.ts';
-import { compileStep, defineOwnStep, type StepDefinition } from '../../../rows/transforms/step.ts';
+import { defineOwnStep, type StepDefinition } from '../../../rows/transforms/own-steps.ts';
+import { compileStep } from '../../../rows/transforms/step.ts';
 import { findChain } from '../../../state/store/transformations/chains.ts';
 import type { InstalledPlugin } from '../../../state/store/transformations/plugins.ts';
 import { changeFilters } from '../exports/filters.ts';
@@ -155,13 +156,14 @@ async function trialSteps(
       return [];
     }
     const texts = config as Readonly<Record<string, string>>;
-    return [trialStep(plugin, { id: index + 1, name, config: texts })];
+    return [trialStep(context, plugin, { id: index + 1, name, config: texts })];
   });
   if (problems.length > 0) throw new Refusal(...problems);
   return steps;
 }
 
 function trialStep(
+  { ownSteps }: Pick<Context, 'ownSteps'>,
   { id, name: pluginName, source, configSchema }: InstalledPlugin,
   given: { readonly id: number; readonly name: string | null; readonly config: PluginConfig },
 ): StepDefinition {
@@ -173,7 +175,7 @@ function trialStep(
     isSecret.has(key) ? [value] : [],
   );
   const name = given.name ?? pluginName;
-  return defineOwnStep({ id: given.id, name, source: source ?? '', config, secrets });
+  return defineOwnStep(ownSteps, { id: given.id, name, source: source ?? '', config, secrets });
 }
 
 /** Steps with an own plugin that one request may try: each has a process in the API's machine. */

@@ -7,7 +7,7 @@ import os from 'node:os';
 const spareMib = 64;
 /** Seconds of processor time that a process has left if its parent dies. */
 const orphanSeconds = 120;
-/** How much nicer than its parent a sandbox is: of a busy core it gets about a thirtieth of the parent's time. */
+/** The niceness of a sandbox above its parent's: of a busy core it gets about a thirtieth of the parent's time. */
 const niceness = 15;
 
 /**
@@ -54,7 +54,7 @@ export async function extendCpu(pid: number, usedMs: number): Promise<void> {
   await setLimits(pid, [`--cpu=${Math.ceil(usedMs / 1_000) + orphanSeconds}:`]);
 }
 
-/** Whether a process should get more time now; checked against what it had at the last extension. */
+/** Says whether a process should get more time now; checked against what it had at the last extension. */
 export function needsCpu(usedMs: number, extendedAtMs: number): boolean {
   return usedMs - extendedAtMs > (orphanSeconds * 1_000) / 2;
 }

@@ -1,4 +1,6 @@
-/** What a plugin may use. Times are of the processor, if the system counts it (Linux). */
+import { ownStepMib } from '../../rows/transforms/own-steps.ts';
+
+/** The limits of a plugin. Times are of the processor, if the system counts it (Linux). */
 export interface SandboxLimits {
   /** For one row, with its setup. */
   readonly rowMs: number;
@@ -10,18 +12,18 @@ export interface SandboxLimits {
   readonly maxAnswerChars: number;
 }
 
+/** Memory that Node itself needs beside that of a plugin. */
+const ownMib = 96;
+
 export const defaultLimits: SandboxLimits = {
   rowMs: 1_000,
   batchMs: 30_000,
   openMs: 10_000,
-  memoryMib: 128,
+  memoryMib: ownStepMib - ownMib,
   maxAnswerChars: 32 * 1024 ** 2,
 };
 
-/** What Node itself needs beside the memory of a plugin. */
-const ownMib = 96;
-
-/** What a worker sets aside for the whole process of a sandbox. */
+/** The memory of the whole process of a sandbox. */
 export function processMemoryMib({ memoryMib }: SandboxLimits): number {
   return memoryMib + ownMib;
 }

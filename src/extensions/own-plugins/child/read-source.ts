@@ -153,7 +153,7 @@ function printStatements(body: readonly Acorn.Node[], astring: typeof Astring): 
   return text;
 }
 
-/** What a tree says, without positions and spelling. Equal trees have equal texts. */
+/** Prints a tree without positions and spelling. Equal trees have equal texts. */
 function shapeOf(body: readonly Acorn.Node[]): string {
   return JSON.stringify(body, (key, value: unknown) => {
     if (spelling.has(key)) return undefined;

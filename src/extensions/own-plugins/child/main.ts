@@ -29,7 +29,7 @@ export interface Prepared {
   readonly problems: readonly SourceProblem[];
 }
 
-/** What the messages from the parent are: a letter and a text. */
+/** The messages from the parent: a letter and a text. */
 export type Request = 'prepare' | 'inspect' | 'open' | 'batch' | 'close';
 /** `progress`: rows done so far; `limit`: one was exceeded, and at which row. */
 export type Answer = 'answer' | 'progress' | 'limit';
@@ -122,14 +122,14 @@ function inspect(): string {
   const compiled = compile(plugin.script);
   if ('detail' in compiled) return JSON.stringify({ problems: [compiled] });
   loaded().load(compiled.runInContext(context)(loaded().globals()), plugin.isModule);
-  const found = loaded().exportNames();
+  const exported = loaded().exportNames();
   endOfTurn.runInContext(context);
-  if (found.startsWith('!')) {
+  if (exported.startsWith('!')) {
     return JSON.stringify({
-      problems: [{ line: null, detail: `It fails at its start: ${found.slice(1)}` }],
+      problems: [{ line: null, detail: `It fails at its start: ${exported.slice(1)}` }],
     });
   }
-  const { names, isReady }: { names: string[]; isReady: boolean } = JSON.parse(found);
+  const { names, isReady }: { names: string[]; isReady: boolean } = JSON.parse(exported);
   const details = names.flatMap((name) => describeUnsupportedExport(name) ?? []);
   if (!isReady) details.push('It does not export a function processEvent(event, meta).');
   return JSON.stringify({ problems: details.map((detail) => ({ line: null, detail })) });

@@ -2,7 +2,7 @@ import type * as Acorn from 'acorn';
 import type { SourceProblem } from './source-problem.ts';
 import { walk } from './walk.ts';
 
-/** What other hosts of plugins call. Names that no host calls may be exported, say for a plugin's tests. */
+/** Names that other hosts of plugins call. Names that no host calls may be exported, say for a plugin's tests. */
 const unsupportedExports = new Set([
   ...['onEvent', 'onSnapshot', 'onAction', 'composeWebhook', 'exportEvents', 'processEventBatch'],
   ...['runEveryMinute', 'runEveryHour', 'runEveryDay', 'jobs', 'scheduledTasks', 'handleAlert'],
@@ -10,7 +10,7 @@ const unsupportedExports = new Set([
 ]);
 
 const metaFields = new Set(['config', 'global']);
-/** What gets `meta`, and as which of its parameters. */
+/** Hooks that get `meta`, and as which of their parameters. */
 const hooks = new Map([
   ['processEvent', 1],
   ['setupPlugin', 0],
@@ -40,7 +40,7 @@ export function findUnsupported(program: Acorn.Program): SourceProblem[] {
   return problems.sort((a, b) => (a.line ?? 0) - (b.line ?? 0));
 }
 
-/** What other hosts' modules export and a plugin has without an import. */
+/** Names that other hosts' modules export and a plugin has without an import. */
 const importedGlobals = new Set(['URL', 'URLSearchParams', 'atob', 'btoa', 'queueMicrotask']);
 
 function describeImport(node: Acorn.AnyNode): string | null {

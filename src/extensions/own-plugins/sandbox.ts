@@ -1,8 +1,8 @@
 import type { PluginConfig } from '../../foundation/domain/plugin.ts';
-import { JsonObject } from '../transforms/json.ts';
-import { RowError } from '../transforms/row-error.ts';
-import { TextWriter } from '../transforms/text-writer.ts';
-import type { Row } from '../transforms/transform.ts';
+import { JsonObject } from '../../rows/transforms/json.ts';
+import { RowError } from '../../rows/transforms/row-error.ts';
+import { TextWriter } from '../../rows/transforms/text-writer.ts';
+import type { Row } from '../../rows/transforms/transform.ts';
 import { applyChange } from './apply-change.ts';
 import type { Prepare, Prepared } from './child/main.ts';
 import type { SourceProblem } from './child/source-problem.ts';
@@ -17,12 +17,12 @@ export interface SandboxOptions {
   readonly source: string;
   /** Complete: checked against the plugin's schema, with its defaults and secrets. */
   readonly config: PluginConfig;
-  /** What the clock shows to the plugin. The same for every run of the interval. */
+  /** The plugin's clock shows it. The same for every run of the interval. */
   readonly intervalEndMs: number;
   readonly limits?: Partial<SandboxLimits>;
   /** An abort ends the process at once; what waits for it gets a SandboxError `unavailable`. */
   readonly signal?: AbortSignal;
-  /** What the plugin writes to `console`, bounded, and how many lines were left out. */
+  /** Takes what the plugin writes to `console`, bounded, and how many lines were left out. */
   readonly onLog?: (lines: readonly LogLine[], omitted: number) => void;
 }
 
@@ -32,7 +32,7 @@ export interface SandboxRow {
   readonly row: Row;
 }
 
-/** What a plugin did with a row: the row after it, null to drop it, or why it could not. */
+/** A plugin's result for a row: the row after it, null to drop it, or why it could not. */
 export type SandboxResult = Row | null | PluginRowError;
 
 /** Made one at a time, when they are asked for. */
@@ -55,7 +55,7 @@ export interface Sandbox {
    * @throws SandboxError which ends the run: none of these rows has a result
    */
   apply(rows: Iterable<SandboxRow>): Promise<SandboxResults>;
-  /** Whether the kernel confines the process too; if not, Node alone does. */
+  /** True if the kernel confines the process too; if not, Node alone does. */
   readonly isConfined: boolean;
   /** Runs teardownPlugin and ends the process. It never fails. */
   close(): Promise<void>;
@@ -181,8 +181,8 @@ async function prepare(
     const { problems } = await askFor(child, 'prepare', JSON.stringify(message), patience);
     const isConfined = await child.confine();
     if (problems.length > 0) return { process: child, problems, isConfined };
-    const found = await askFor(child, 'inspect', '', patience);
-    return { process: child, problems: found.problems, isConfined };
+    const inspected = await askFor(child, 'inspect', '', patience);
+    return { process: child, problems: inspected.problems, isConfined };
   } catch (error) {
     await child.kill();
     throw error;
@@ -248,7 +248,7 @@ function readError(given: unknown): PluginRowError {
     const reason = `processEvent returned ${what}. Return the event, or null to drop it.`;
     return new PluginRowError(reason, detail);
   }
-  // What an error says may quote the row; its name does not, if it looks like one.
+  // The message of an error may quote the row; its name does not, if it looks like one.
   const name = /^[A-Z][A-Za-z]{0,39}(?=:)/.exec(detail)?.[0] ?? 'value';
   const verb = kind === 'unreadable' ? 'The event it returned threw' : 'The plugin threw';
   const article = /^[AEIOU]/.test(name) ? 'an' : 'a';

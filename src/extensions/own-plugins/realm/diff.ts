@@ -1,5 +1,5 @@
 /**
- * What a plugin changed in a value, as JSON. What is not named in it is unchanged, so the worker keeps
+ * Finds what a plugin changed in a value, as JSON. What is not named in it is unchanged, so the worker keeps
  * its source text.
  */
 export type Change =
@@ -107,7 +107,7 @@ function isPlainScalar(value: unknown): boolean {
   );
 }
 
-/** What JSON leaves out of an object. */
+/** JSON leaves these out of an object. */
 function isWritten(value: unknown): boolean {
   return value !== undefined && typeof value !== 'function' && typeof value !== 'symbol';
 }

@@ -1,5 +1,5 @@
 /** Globals of the host realm that are part of the language; the sandbox's program needs Buffer and URL. */
-const kept = new Set([
+const used = new Set([
   ...['Object', 'Function', 'Array', 'Number', 'Boolean', 'String', 'Symbol', 'BigInt', 'RegExp'],
   ...['Promise', 'Map', 'Set', 'WeakMap', 'WeakSet', 'Proxy', 'Reflect', 'JSON', 'Math', 'Date'],
   ...['Error', 'TypeError', 'RangeError', 'SyntaxError', 'undefined', 'NaN', 'Infinity'],
@@ -31,6 +31,6 @@ export function stripProcess(): void {
   ];
   for (const name of names) Reflect.deleteProperty(process, name);
   for (const name of Object.getOwnPropertyNames(globalThis)) {
-    if (!kept.has(name)) Reflect.deleteProperty(globalThis, name);
+    if (!used.has(name)) Reflect.deleteProperty(globalThis, name);
   }
 }

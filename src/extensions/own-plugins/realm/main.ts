@@ -28,7 +28,7 @@ interface Plugin {
   readonly config: Readonly<Record<string, string>>;
 }
 
-/** What the host calls. */
+/** The host calls these. */
 // biome-ignore lint/complexity/noExcessiveLinesPerFunction: only this closure can reach its state
 export function start(parseUrl: ParseUrl) {
   const log = makeLog();
@@ -55,8 +55,11 @@ export function start(parseUrl: ParseUrl) {
     const named = {};
     plugin.instantiate(module, module.exports, named);
     const { exports } = module;
-    const found = plugin.isModule ? named : exports;
-    return (typeof found === 'object' && found !== null ? found : {}) as Record<string, unknown>;
+    const exported = plugin.isModule ? named : exports;
+    return (typeof exported === 'object' && exported !== null ? exported : {}) as Record<
+      string,
+      unknown
+    >;
   };
 
   /** Runs a hook in a fresh instance of the plugin that was set up. */

@@ -5,7 +5,7 @@ import type { Answer, Request } from './child/main.ts';
 import { confine, extendCpu, needsCpu, readCpuMs, readResidentBytes } from './confine.ts';
 import { processMemoryMib, SandboxError, type SandboxLimits } from './limits.ts';
 
-/** How long an answer may take. `rowMs`: between two reports of progress. */
+/** The time that an answer may take. `rowMs`: between two reports of progress. */
 interface Patience {
   readonly wholeMs: number;
   readonly rowMs: number;
@@ -85,7 +85,7 @@ export class PluginProcess {
     return pid !== undefined && (await confine(pid, this.#limits.memoryMib));
   }
 
-  /** Whether it works on a request. */
+  /** Says whether it works on a request. */
   get isBusy(): boolean {
     return this.#pending.length > 0;
   }

@@ -6,7 +6,7 @@ import {
   listOf,
   objectOf,
   quote,
-} from '../transforms/json.ts';
+} from '../../rows/transforms/json.ts';
 import type { Change } from './realm/diff.ts';
 
 const fewChanges = 32;
@@ -51,12 +51,12 @@ function applyToList(
   const list = listOf(before);
   if (!list || !Number.isSafeInteger(l) || l < 0)
     throw new TypeError('The change is one of a list.');
-  const kept = list.slice(0, l);
+  const prefix = list.slice(0, l);
   const changed = new Map(Object.entries(p));
   if (l > list.length + changed.size) throw new TypeError('The list has holes.');
   return Array.from({ length: l }, (_, index) => {
     const change = changed.get(String(index));
-    const element = change ? applyChange(kept[index], change) : kept[index];
+    const element = change ? applyChange(prefix[index], change) : prefix[index];
     if (element === undefined) throw new TypeError('The list has holes.');
     return element;
   });

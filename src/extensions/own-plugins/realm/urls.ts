@@ -151,8 +151,8 @@ function makeSearchParams() {
         this.append(name, value);
         return;
       }
-      const kept = this.#pairs.filter(([key], index) => index <= at || key !== `${name}`);
-      this.#update(kept.with(at, [`${name}`, `${value}`]));
+      const pairs = this.#pairs.filter(([key], index) => index <= at || key !== `${name}`);
+      this.#update(pairs.with(at, [`${name}`, `${value}`]));
     }
 
     sort(): void {

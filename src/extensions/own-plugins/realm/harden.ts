@@ -3,7 +3,7 @@
  * deterministic and what could carry state from row to row; freezes all else.
  */
 
-/** What plugins keep of the language. Binary arrays are not among it: their memory is outside the heap. */
+/** Plugins keep these of the language. Binary arrays are not among it: their memory is outside the heap. */
 const keptNames = [
   ...['Object', 'Array', 'Number', 'Boolean', 'String', 'Symbol', 'BigInt', 'RegExp', 'Promise'],
   ...['Map', 'Set', 'WeakMap', 'WeakSet', 'Proxy', 'Reflect', 'JSON', 'Intl', 'Iterator'],
@@ -79,8 +79,8 @@ export function freezeLanguage(globals: Record<string, unknown>): void {
     seen.add(value);
     queue.push(Object.getPrototypeOf(value));
     for (const key of Reflect.ownKeys(value)) {
-      const found = Object.getOwnPropertyDescriptor(value, key);
-      queue.push(found?.value, found?.get, found?.set);
+      const property = Object.getOwnPropertyDescriptor(value, key);
+      queue.push(property?.value, property?.get, property?.set);
     }
     Object.freeze(value);
   }
@@ -129,9 +129,9 @@ function overridden(): object[] {
  */
 function allowOverrides(prototype: object): void {
   for (const name of Object.getOwnPropertyNames(prototype)) {
-    const found = Object.getOwnPropertyDescriptor(prototype, name);
-    if (!found?.configurable || !('value' in found)) continue;
-    const { value } = found;
+    const property = Object.getOwnPropertyDescriptor(prototype, name);
+    if (!property?.configurable || !('value' in property)) continue;
+    const { value } = property;
     Object.defineProperty(prototype, name, {
       configurable: true,
       enumerable: false,

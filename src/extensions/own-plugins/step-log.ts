@@ -1,4 +1,4 @@
-import type { StepFacts } from '../transforms/step.ts';
+import type { StepFacts } from '../../rows/transforms/step.ts';
 import { type LogLine, maxChars } from './realm/plugin-log.ts';
 
 /** Lines of one step in the log of one run. */
@@ -6,7 +6,7 @@ const maxLines = 200;
 const mask = '********';
 const levels = { debug: 'DEBUG', info: 'INFO', warn: 'WARNING', error: 'WARNING' } as const;
 
-/** What the plugin of a step writes, for the log of its run: bounded, and without the secrets of its config. */
+/** Writes the lines of a step's plugin to the log of its run: bounded, and without the secrets of its config. */
 export class StepLog {
   readonly #facts: StepFacts;
   readonly #secrets: readonly string[];

@@ -35,8 +35,8 @@ async function make(): Promise<Programs> {
 async function join(entry: string, builtIns = 'require'): Promise<string> {
   const modules = new Map<string, string>();
   const extension = path.extname(fileURLToPath(import.meta.url));
-  const wanted = [entry];
-  for (let name = wanted.pop(); name !== undefined; name = wanted.pop()) {
+  const queue = [entry];
+  for (let name = queue.pop(); name !== undefined; name = queue.pop()) {
     if (modules.has(name)) continue;
     await nextTurn();
     const folder = path.posix.dirname(name);
@@ -47,7 +47,7 @@ async function join(entry: string, builtIns = 'require'): Promise<string> {
     });
     const text = code.replaceAll(/require\('(\.[^']+)'\)/g, (_, specifier: string) => {
       const target = path.posix.join(folder, specifier.replace(/\.[jt]s$/, ''));
-      wanted.push(target);
+      queue.push(target);
       return `load(${JSON.stringify(target)})`;
     });
     modules.set(name, text.replace(/^\/\/# sourceMappingURL=.*$/m, ''));

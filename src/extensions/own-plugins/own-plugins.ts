@@ -1,0 +1,103 @@
+import { SluiceError, StepFault } from '../../foundation/domain/errors.ts';
+import type { OpenOwnStep, OwnSteps } from '../../rows/transforms/own-steps.ts';
+import type { BatchStep, StepFacts, StepResults } from '../../rows/transforms/step.ts';
+import { SandboxError, type SandboxLimits } from './limits.ts';
+import { openSandbox, type Sandbox, describeProblem, findSourceProblems } from './sandbox.ts';
+import { StepLog } from './step-log.ts';
+import type { Problem } from '../../foundation/domain/problem.ts';
+
+/** Gives each own step a sandbox. The sandbox has ended when the step is closed. */
+export function ownPlugins(limits: Partial<SandboxLimits> = {}): OwnSteps {
+  return {
+    async inspect(source) {
+      try {
+        return await inspectPlugin(source);
+      } catch (error) {
+        if (!(error instanceof SandboxError)) throw error;
+        throw new SluiceError('transformation.sandbox_ended', error.message, error);
+      }
+    },
+    async open({ source, config, secrets, ...facts }, options): Promise<OpenOwnStep> {
+      const { intervalEndMs, log: write = () => {} } = options;
+      const log = new StepLog(facts, secrets, write);
+      const failed = new AbortController();
+      const signal = AbortSignal.any([options.signal, failed.signal]);
+      const given = { source, config, intervalEndMs, limits, signal, onLog: log.add.bind(log) };
+      const naming = { facts, log, signal: options.signal };
+      const sandbox = await explained(naming, () => openSandbox(given));
+      return {
+        step: { ...facts, kind: 'batch', applyBatch: batchOf(sandbox, naming) },
+        async close(hasFailed) {
+          if (hasFailed) failed.abort();
+          await sandbox.close();
+          log.end();
+        },
+      };
+    },
+  };
+}
+
+export const ownSteps: OwnSteps = ownPlugins();
+
+/** Names the step in errors. */
+interface Naming {
+  readonly facts: StepFacts;
+  readonly log: StepLog;
+  readonly signal: AbortSignal;
+}
+
+function batchOf(sandbox: Sandbox, naming: Naming): BatchStep['applyBatch'] {
+  return async (rows) => {
+    const results = await explained(naming, () => sandbox.apply(rows));
+    const at: StepResults['at'] = (index, row) => {
+      try {
+        return results.at(index, row);
+      } catch (error) {
+        throw explain(naming, error);
+      }
+    };
+    return { length: results.length, at };
+  };
+}
+
+async function explained<Result>(naming: Naming, work: () => Promise<Result>): Promise<Result> {
+  try {
+    return await work();
+  } catch (error) {
+    throw explain(naming, error);
+  }
+}
+
+/** Names the step in what ends its sandbox. @throws the reason of the signal */
+function explain({ facts: { id, name }, log, signal }: Naming, error: unknown) {
+  signal.throwIfAborted();
+  if (!(error instanceof SandboxError)) return error;
+  const { fault } = error;
+  const detail = `step ${id} (${name}): ${log.withoutSecrets(error.message)}`;
+  if (fault === 'unavailable')
+    return new SluiceError('transformation.sandbox_ended', detail, error);
+  const isUnfit = fault === 'invalid' || fault === 'setup';
+  const code = isUnfit ? 'transformation.invalid' : 'transformation.plugin_failed';
+  return new StepFault(code, id, detail, error);
+}
+
+/**
+ * Finds the faults of a plugin's source, each with its line if it has one: a mistake in its text, an import, an
+ * export or a field of `meta` that plugins do not have here. None: the plugin can be installed. It
+ * starts a sandbox, in which the text of the module runs, but no hook.
+ *
+ * @throws SandboxError with the fault `unavailable` if no sandbox can be started
+ */
+export async function inspectPlugin(source: string): Promise<Problem[]> {
+  try {
+    const problems = await findSourceProblems(source);
+    return problems.map((problem) => fault('source', describeProblem(problem)));
+  } catch (error) {
+    if (!(error instanceof SandboxError) || error.fault === 'unavailable') throw error;
+    return [fault('source', `The plugin cannot be loaded: ${error.message}`)];
+  }
+}
+
+function fault(attr: string, detail: string): Problem {
+  return { code: 'invalid_input', detail, attr };
+}
