@@ -22,6 +22,7 @@ import { openNotifications } from './notifications.ts';
 import { previewsOf } from './preview-rows.ts';
 import { readinessOf } from './readiness.ts';
 import { findRunsOfJobs } from './runs-of-jobs.ts';
+import { statementSourcesOf } from './statement-sources.ts';
 import { watchService } from './service-metrics.ts';
 import { watchSources } from './watch-sources.ts';
 import { watchWorkers } from './watch-workers.ts';
@@ -56,6 +57,7 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
     compareRows: previews.compareRows,
     describeQuery: describeQueryOf(previews.sourceOf, tenantKeyOf),
     findTable: findTableOf(registry, destinationContext, context),
+    statements: statementSourcesOf(foundation.models, foundation.databases.sourceUrl),
     metrics: metrics.registry,
     logger,
     trustProxy: config.TRUST_PROXY,

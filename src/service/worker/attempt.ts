@@ -264,6 +264,7 @@ function recordOf(run: ClaimedRun, result: ExportedInterval['result']) {
       era: result.era,
       manifestKey: result.manifestKey,
       manifestEtag: result.manifestEtag,
+      manifestSha256: result.manifestSha256,
       recipe: result.recipe,
       files: result.files,
       rejectedFiles: result.rejectedFiles,

@@ -6,6 +6,7 @@ import type { AttemptReport } from './attempt-report.ts';
 import type { ExecutorOptions } from './execute-run.ts';
 import type { NotificationCourier } from './notification-courier.ts';
 import type { SampleOptions } from './run-sample-jobs.ts';
+import type { StatementOptions } from './put-statements.ts';
 import type { SourceWaits } from './wait-for-source.ts';
 
 /** What the jobs of a worker need. */
@@ -17,6 +18,10 @@ export interface HandlerOptions {
   readonly courier: Pick<NotificationCourier, 'collect'>;
   readonly previewRows: SampleOptions['previewRows'];
   readonly defaultModel: SampleOptions['defaultModel'];
+  readonly statements: {
+    readonly sources: StatementOptions['statements'];
+    readonly checkers: StatementOptions['checkers'];
+  };
   readonly reports: WorkerReports;
   /** The time of day at which exports are to be verified; null: none is. */
   readonly verifySchedule: string | null;

@@ -9,6 +9,7 @@ import type { TableFormat } from '../../rows/pipeline/table-format.ts';
 import type { ClaimedRun } from '../../state/store/runs/claims.ts';
 import { listFormerManifests } from '../../state/store/files/leftover-files.ts';
 import type { Context } from '../use-cases/context.ts';
+import { readSigner } from '../use-cases/installation/signing.ts';
 import { openErased } from '../use-cases/runs/erase-intervals.ts';
 import { sourceRequestOf } from '../use-cases/runs/source-request.ts';
 import { openChain } from '../use-cases/transformations/open-chain.ts';
@@ -70,6 +71,7 @@ export async function makeJob(
     table: files.tableFormat === null ? null : options.connectors.tableOf(run),
     generation: run.fileGeneration,
     era: run.era,
+    sign: await readSigner(options.context),
     current,
     formerManifests:
       run.destinationVersion === 0 ? [] : await listFormerManifests(options.context.db, run),

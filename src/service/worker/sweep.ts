@@ -17,6 +17,7 @@ import { offboardTenants } from './offboard-tenants.ts';
 import type { NextRuns } from './run-jobs.ts';
 import { sampleJobs } from './run-sample-jobs.ts';
 import { skipWhileBusy } from './shared-work.ts';
+import { stateExports } from './state-exports.ts';
 
 /** Sweeps between two looks that read all exports: one minute. */
 const sweepsPerLook = 12;
@@ -29,7 +30,7 @@ export function createSweep(options: HandlerOptions, next: NextRuns): () => Prom
   const { executor, producer, reports, courier, verifySchedule } = options;
   const { context } = executor;
   const { db } = context;
-  const { collect, sample, offboard, look } = longDuties(options, next);
+  const { collect, sample, offboard, look, state } = longDuties(options, next);
   let sweeps = 0;
   return async () => {
     // These read all exports: one look per minute.
@@ -61,6 +62,8 @@ export function createSweep(options: HandlerOptions, next: NextRuns): () => Prom
       // Long jobs must not hold up the rest of the sweep.
       () => void sample().catch(reports.sampleFailed),
       () => offboard(),
+      // Stores that hinder it must not hold up the rest of the sweep.
+      () => void state().catch(executor.onSweepError),
       // The last, as it may take long.
       () => look(),
     ]);
@@ -70,6 +73,7 @@ export function createSweep(options: HandlerOptions, next: NextRuns): () => Prom
 function longDuties(options: HandlerOptions, { dispatch }: NextRuns) {
   const { producer, executor, admission, reports, previewRows, defaultModel } = options;
   const { context, guard, connectors, stopping } = executor;
+  const { sources: statements, checkers } = options.statements;
   const slow = new SlowExports();
   return {
     collect: skipWhileBusy(async () => {
@@ -81,6 +85,7 @@ function longDuties(options: HandlerOptions, { dispatch }: NextRuns) {
       ...{ context, guard, memory: admission.memory, previewRows, defaultModel },
       onSampleError: reports.sampleFailed,
     }),
+    state: skipWhileBusy(() => stateExports({ ...executor, statements, checkers })),
     offboard: skipWhileBusy(() =>
       offboardTenants({
         ...{ context, executor, producer, guard },

@@ -10,6 +10,7 @@ export type GuardedKind =
   | 'offboard'
   | 'remove_files'
   | 'sample'
+  | 'statement'
   | 'verify';
 
 /** All work of a kind for one owner. */
