@@ -80,7 +80,7 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
   const handlers = createHandlers({
     ...{ producer, executor, admission, waits, courier, previewRows, defaultModel, reports },
     statements: {
-      sources: statementSourcesOf(foundation.models, foundation.databases.sourceUrl),
+      statements: statementSourcesOf(foundation.models, foundation.databases.sourceUrl),
       checkers: readCheckers(),
     },
     verifySchedule: config.VERIFY_SCHEDULE,

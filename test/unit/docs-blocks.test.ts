@@ -59,6 +59,10 @@ const runBy: Readonly<Record<string, readonly string[]>> = {
     'reason: .ci/run is this block',
     ...Array<string>(14).fill('test/e2e/production-page.test.ts'),
   ],
+  'docs/receipts.md': [
+    ...Array<string>(3).fill('reason: forms, without their values'),
+    'reason: the names are examples; test/unit/receipts/hostile-buckets.test.ts runs both programs',
+  ],
   'docs/security.md': ['test/e2e/pages.test.ts'],
   'docs/traces.md': ['test/e2e/pages.test.ts'],
   'docs/transformations.md': [

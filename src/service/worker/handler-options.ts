@@ -18,10 +18,7 @@ export interface HandlerOptions {
   readonly courier: Pick<NotificationCourier, 'collect'>;
   readonly previewRows: SampleOptions['previewRows'];
   readonly defaultModel: SampleOptions['defaultModel'];
-  readonly statements: {
-    readonly sources: StatementOptions['statements'];
-    readonly checkers: StatementOptions['checkers'];
-  };
+  readonly statements: Pick<StatementOptions, 'statements' | 'checkers'>;
   readonly reports: WorkerReports;
   /** The time of day at which exports are to be verified; null: none is. */
   readonly verifySchedule: string | null;

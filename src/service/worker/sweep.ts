@@ -73,7 +73,6 @@ export function createSweep(options: HandlerOptions, next: NextRuns): () => Prom
 function longDuties(options: HandlerOptions, { dispatch }: NextRuns) {
   const { producer, executor, admission, reports, previewRows, defaultModel } = options;
   const { context, guard, connectors, stopping } = executor;
-  const { sources: statements, checkers } = options.statements;
   const slow = new SlowExports();
   return {
     collect: skipWhileBusy(async () => {
@@ -85,7 +84,7 @@ function longDuties(options: HandlerOptions, { dispatch }: NextRuns) {
       ...{ context, guard, memory: admission.memory, previewRows, defaultModel },
       onSampleError: reports.sampleFailed,
     }),
-    state: skipWhileBusy(() => stateExports({ ...executor, statements, checkers })),
+    state: skipWhileBusy(() => stateExports({ ...executor, ...options.statements })),
     offboard: skipWhileBusy(() =>
       offboardTenants({
         ...{ context, executor, producer, guard },

@@ -13,7 +13,7 @@ import { type Api, batchExportOf, type Reply } from '../api.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';
 import { OffsetPageOf, PageQuery } from '../lists/schema.ts';
 import { exportOperations, type Family } from '../operations.ts';
-import { errors, only } from '../schemas/error.ts';
+import { errors, only, postErrors } from '../schemas/error.ts';
 import { Nullable, named, Ref, Time } from '../schemas/shapes.ts';
 
 const Digest = Type.String({ description: 'SHA-256 of its bytes, lower-case hexadecimal.' });
@@ -98,7 +98,7 @@ export function statementRoutes(
   api.post(
     '/:id/statements',
     write('createStatement', 'Make a statement now', ['id'], {
-      response: { 201: Ref(StatementHead), ...errors() },
+      response: { 201: Ref(StatementHead), ...postErrors() },
     }),
     async (request, reply) => {
       const { id } = batchExportOf(request);
