@@ -125,6 +125,8 @@ create table batch_exports (
   next_tick_at timestamptz not null,
   -- How long an interval heals after its run ended without success. 0: it does not.
   heal_for_hours integer not null default 168 check (heal_for_hours between 0 and 720),
+  -- What statements show of model, query and transformations.
+  statement_shows text not null default 'digests' check (statement_shows in ('digests', 'definition')),
   -- By when an interval is due at the destination, and how long before that its owner is warned.
   deadline_minutes integer check (deadline_minutes between 1 and 43200),
   -- HH:MM in the zone of the export; for day and week.
@@ -453,6 +455,10 @@ create table receipts (
   -- Null if the export writes no manifest.
   manifest_key text,
   manifest_etag text,
+  -- The digest of its bytes.
+  manifest_sha256 text,
+  -- The run that made it, and why: {run, purpose, drops, at}. Runs with the same rows leave it.
+  made_by jsonb,
   -- [{key, generation, rows, bytes, sha256, etag}]
   files jsonb not null,
   -- The same, of the rows that the format could not hold.
@@ -499,6 +505,69 @@ create index receipts_by_end_of_export on receipts (data_interval_end, export_id
 create index receipts_unsettled on receipts (export_id, data_interval_start) where not settled;
 create index receipts_look_owed on receipts (export_id, data_interval_start) where look_owed;
 create index receipts_late_rows on receipts (export_id, data_interval_start) where late_rows_wait is not null;
+
+-- What a later commit has replaced, until a statement has booked it: a row of `receipts`.
+create table superseded_receipts (
+  export_id uuid not null references batch_exports (id) on delete cascade,
+  data_interval_start timestamptz not null,
+  data_interval_end timestamptz not null,
+  seq bigint generated always as identity,
+  receipt jsonb not null,
+  primary key (export_id, data_interval_start, seq)
+);
+
+-- What the newest statement says of each interval, as its bookings have it.
+create table stated_intervals (
+  export_id uuid not null references batch_exports (id) on delete cascade,
+  data_interval_start timestamptz not null,
+  data_interval_end timestamptz not null,
+  state jsonb not null,
+  -- A digest of the rows that it was made from: as long as it is the same, there is nothing to book.
+  mark text not null,
+  primary key (export_id, data_interval_start, data_interval_end)
+);
+
+-- The statements of each export, by number and as they are signed. They are never deleted with what they are about.
+create table statements (
+  export_id uuid not null references batch_exports (id) on delete cascade,
+  number integer not null check (number > 0),
+  body bytea not null,
+  sha256 text not null,
+  made_at timestamptz not null default clock_timestamp(),
+  period_start timestamptz not null,
+  period_end timestamptz not null,
+  -- Why a chain begins with it; null: none does.
+  begins text,
+  primary key (export_id, number)
+);
+comment on column statements.body is 'open: public bytes, signed';
+
+-- How far the statements of an export are.
+create table statement_chains (
+  export_id uuid primary key references batch_exports (id) on delete cascade,
+  -- Null before the first statement.
+  chain uuid,
+  -- The newest statement that was made; 0 before the first.
+  number integer not null default 0,
+  sha256 text,
+  -- The start of the first period of the chain, and the end of the newest one.
+  began_at timestamptz,
+  period_end timestamptz,
+  closing jsonb,
+  -- The reason for the next statement to begin a chain: {reason, last_number, last_sha256}. Null: it continues the chain.
+  begins jsonb,
+  -- When the next statement of the schedule is due.
+  next_at timestamptz not null default now() + interval '1 day',
+  -- Where statements are put, and the newest one there.
+  place text,
+  put_number integer not null default 0,
+  -- Why the last one could not be put; null if it could, and how often that has failed in a row.
+  put_fault text,
+  tries integer not null default 0,
+  try_after timestamptz not null default now()
+);
+create index statement_chains_due on statement_chains (next_at);
+create index statement_chains_waiting on statement_chains (try_after) where put_number < number;
 
 -- Intervals whose runs ended without success and that have no receipt. A row goes when a receipt comes, or when an operator
 -- accepts the interval; it stays when retention deletes the runs. While a run of the interval is live, that run is its state.
@@ -966,6 +1035,19 @@ create table encryption_keys (
   registered_at timestamptz not null default now()
 );
 
+-- The keys that sign manifests and statements, in the order in which they were made. The newest one signs.
+create table signing_keys (
+  number integer primary key check (number > 0),
+  key_id text not null unique,
+  public_key text not null,
+  created_at text not null,
+  signed_by text not null,
+  signature text not null,
+  -- Null: a later key signs.
+  private_key bytea
+);
+comment on column signing_keys.private_key is 'sealed: signing-key:{key_id}';
+
 -- What is wrong with the installation, so that it is said once.
 create table installation_alarms (
   kind text primary key,
@@ -1081,6 +1163,14 @@ begin
   return null;
 end $$;
 create trigger receipts_fill_holes after insert on receipts for each row execute function fill_hole();
+
+-- Each export has statements. The row is beside the export, so that a statement never locks what runs need.
+create function begin_statements() returns trigger language plpgsql as $$
+begin
+  insert into statement_chains (export_id) values (new.id);
+  return null;
+end $$;
+create trigger batch_exports_have_statements after insert on batch_exports for each row execute function begin_statements();
 
 -- 4. The current intervals of an export never overlap. An exclusion constraint over (export_id, range) needs btree_gist, which
 --    not every server has. The lock makes insertions of an export wait for each other, so the neighbours are enough; whatever
@@ -1224,7 +1314,8 @@ begin
              'project', jsonb_build_object('id', p.id, 'name', p.name, 'tenant_key', coalesce(p.tenant_key, p.id::text)),
              'export', jsonb_build_object('id', e.id, 'name', e.name),
              'code', e.failing_code, 'since', api_time(coalesce(e.failing_since, e.late_since, e.incomplete_since)),
-             'missing_intervals', (select count(*) from (select from missing_intervals h where h.export_id = e.id limit 10000) as counted))
+             'missing_intervals', (select count(*) from (select from missing_intervals h where h.export_id = e.id limit 10000) as counted),
+             'statement', (select jsonb_build_object('number', s.number, 'sha256', s.sha256) from statement_chains s where s.export_id = e.id and s.number > 0))
              || event_facts
       from batch_exports e join projects p on p.id = e.team_id join organizations o on o.id = p.organization_id
      where e.id = about and exists (select from wanted)

@@ -8,6 +8,7 @@ import { growYoungGeneration } from '../../src/service/admission/process-memory.
 import { unrecorded } from '../../src/rows/destinations/destination.ts';
 import { exportInterval } from '../../src/rows/pipeline/export-interval.ts';
 import { createSecretBox } from '../../src/foundation/security/secret-box.ts';
+import { makeSigningKey, signWith } from '../../src/foundation/security/signing-keys.ts';
 import { openBenchChain } from './chains.ts';
 import { interval, teamId } from './interval.ts';
 import { benchTables } from './tables.ts';
@@ -52,6 +53,7 @@ const destination = connectors.openDestination({
   },
 });
 const nothing = async () => {};
+const sign = signWith(makeSigningKey(null, '').key);
 const chain = openBenchChain(chainName);
 
 async function exportUntil(end: number) {
@@ -64,6 +66,7 @@ async function exportUntil(end: number) {
       attempt: 1,
       purpose: 'whole',
       dropsMissing: false,
+      sign,
       readRows: connectors.readRows,
       withoutRows: connectors.withoutRows,
       interval: part,

@@ -23,6 +23,7 @@ import { openNotifications } from './notifications.ts';
 import { previewsOf } from './preview-rows.ts';
 import { readinessOf } from './readiness.ts';
 import { findRunsOfJobs } from './runs-of-jobs.ts';
+import { statementSourcesOf } from './statement-sources.ts';
 import { watchService } from './service-metrics.ts';
 import { watchSources } from './watch-sources.ts';
 import { watchWorkers } from './watch-workers.ts';
@@ -58,6 +59,7 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
     describeQuery: describeQueryOf(previews.sourceOf, tenantKeyOf),
     findTenants: findTenantsOf(foundation.models, foundation.databases.sourceUrl),
     findTable: findTableOf(registry, destinationContext, context),
+    statements: statementSourcesOf(foundation.models, foundation.databases.sourceUrl),
     metrics: metrics.registry,
     logger,
     trustProxy: config.TRUST_PROXY,

@@ -2,6 +2,7 @@ import { createRequire } from 'node:module';
 import { ownSteps } from '../extensions/own-plugins/own-plugins.ts';
 import type { Config } from '../foundation/config/config.ts';
 import type { SourcedModel } from '../foundation/config/models-file.ts';
+import { SluiceError } from '../foundation/domain/errors.ts';
 import { failpoint } from '../foundation/failpoints/failpoint.ts';
 import { createLogger, type Logger, screenLines } from '../foundation/telemetry/logger.ts';
 import { createMetrics, type Metrics } from '../foundation/telemetry/metrics.ts';
@@ -9,6 +10,7 @@ import type { OpenTraces } from '../foundation/telemetry/open-traces.ts';
 import { type Dependency, Outages } from '../foundation/telemetry/outages.ts';
 import { ConnectionLimit, type SourceRole } from '../rows/sources/index.ts';
 import type { Context, Doorbell } from '../service/use-cases/context.ts';
+import { ensureSigningKey, openSigner } from '../service/use-cases/installation/signing.ts';
 import { startEmbeddedPostgres } from '../state/embedded-postgres/start.ts';
 import { connectQueues, type QueueConnection } from '../state/queue/connection.ts';
 import { openProducer, type Producer } from '../state/queue/producer.ts';
@@ -82,6 +84,7 @@ export async function openFoundation(
     const { pool, queuePool } = poolsOf(config, role, databases, onError);
     const db = openDatabase(pool);
     await waitForDatabase(() => registerEncryptionKeys(db, secrets.keyIds), waiting);
+    await waitForDatabase(() => prepareSigning({ db, secrets }, logger), waiting);
     const era = await waitForDatabase(() => watchEra(db, logger), waiting);
     const { queues, closePool } = openQueues(config, queuePool);
     const producer = openProducer(queues, onError);
@@ -299,6 +302,18 @@ async function tracesOf(config: Config, role: string, logger: Logger): Promise<O
     ratio: Number(config.OTEL_TRACES_SAMPLER_ARG ?? 1),
   };
   return openTraces(settings, (message) => logger.warn(`traces could not be sent: ${message}`));
+}
+
+/** Makes the first key that signs. If the private part of the newest one is lost, no run delivers, and the log says so. */
+async function prepareSigning(
+  keeper: Pick<Context, 'db' | 'secrets'>,
+  logger: Logger,
+): Promise<void> {
+  await ensureSigningKey(keeper);
+  await openSigner(keeper.db, keeper.secrets).catch((error: unknown) => {
+    if (!(error instanceof SluiceError)) throw error;
+    logger.error({ err: error }, `${error.spec.means} ${error.spec.remedy}`);
+  });
 }
 
 const everyMs = 60_000;

@@ -33,6 +33,7 @@ import { previewsOf } from './preview-rows.ts';
 import { inspectQueue } from './readiness.ts';
 import { checkRowLimit } from './row-limit.ts';
 import type { Part } from './run-process.ts';
+import { readCheckers, statementSourcesOf } from './statement-sources.ts';
 import { verifyJobOf } from './verify-job.ts';
 
 const mebibyte = 1024 ** 2;
@@ -77,6 +78,10 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
   const reports = reportsTo(foundation, pulse);
   const handlers = createHandlers({
     ...{ producer, executor, admission, waits, courier, previewRows, defaultModel, reports },
+    statements: {
+      statements: statementSourcesOf(foundation.models, foundation.databases.sourceUrl),
+      checkers: readCheckers(),
+    },
     verifySchedule: config.VERIFY_SCHEDULE,
     verify: verifyJobOf(foundation, admission.memory, executor.guard, stopping.signal),
   });

@@ -112,6 +112,7 @@ export async function openHealing() {
         ...{ lastPausedAt: null, pausedReason: null, pausedCode: null, startAt: null },
         endAt: toTimestampOrNull(endAt),
         ...{ deadlineMinutes: null, deadlineAt: null, warnMinutes: null },
+        statementShows: 'digests',
         healForHours: exportSettings.healForHours.default,
         schedule: openSchedule({ cadence, paused: false, startAt: null, endAt }, now),
       });

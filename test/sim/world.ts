@@ -154,6 +154,7 @@ export async function createWorld(
       pausedCode: null,
       startAt: null,
       endAt: null,
+      statementShows: 'digests',
       healForHours: 168,
       deadlineMinutes: null,
       deadlineAt: null,

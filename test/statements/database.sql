@@ -186,3 +186,22 @@ select coalesce((select greatest(extract(epoch from now() - min(next_tick_at)), 
        from (select count(*), min(c.data_interval_end) as oldest
                from receipts c join batch_exports e on e.id = c.export_id and e.deleted_at is null
               where not c.settled) u;
+
+-- database/signing-keys.ts listSigningKeys
+-- gives key_id text, public_key text, created_at text, signed_by text, signature text
+select key_id, public_key, created_at, signed_by, signature from signing_keys order by number;
+
+-- database/signing-keys.ts findSigningKey
+-- gives keyId text, sealed bytea
+select key_id as "keyId", private_key as sealed from signing_keys order by number desc limit 1;
+
+-- database/signing-keys.ts lockSigningKeys
+lock table signing_keys in share row exclusive mode;
+
+-- database/signing-keys.ts addSigningKey
+update signing_keys set private_key = null where private_key is not null;
+
+-- database/signing-keys.ts addSigningKey
+-- takes $1 text, $2 text, $3 text, $4 text, $5 text, $6 bytea
+insert into signing_keys (number, key_id, public_key, created_at, signed_by, signature, private_key)
+     select coalesce(max(number), 0) + 1, $1, $2, $3, $4, $5, $6 from signing_keys;

@@ -335,9 +335,9 @@ select from receipts where export_id = $1 and destination_version = $2 limit 1;
 
 -- intervals/receipts.ts listReceipts
 -- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone, $4 bigint
--- gives exportId uuid, interval json, runId uuid, destinationVersion integer, generation integer, era uuid, manifestKey text, manifestEtag text, deliveredDigest text, files jsonb, rejectedFiles jsonb, recipe jsonb, rows bigint, bytes bigint, proof json
+-- gives exportId uuid, interval json, runId uuid, destinationVersion integer, generation integer, era uuid, manifestKey text, manifestEtag text, manifestSha256 text, deliveredDigest text, files jsonb, rejectedFiles jsonb, recipe jsonb, rows bigint, bytes bigint, proof json
 select export_id as "exportId", json_build_object('start', floor(extract(epoch from receipts.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from receipts.data_interval_end) * 1000)::bigint) as interval,
-  run_id as "runId", destination_version as "destinationVersion", generation, era, manifest_key as "manifestKey", manifest_etag as "manifestEtag", delivered_digest as "deliveredDigest", files, rejected_files as "rejectedFiles", recipe, rows, bytes,
+  run_id as "runId", destination_version as "destinationVersion", generation, era, manifest_key as "manifestKey", manifest_etag as "manifestEtag", manifest_sha256 as "manifestSha256", delivered_digest as "deliveredDigest", files, rejected_files as "rejectedFiles", recipe, rows, bytes,
   json_build_object('snapshot', snapshot, 'digest', key_digest, 'count', key_count, 'settled', settled,
     'pending', pending_transactions) as proof from receipts where export_id = $1 and (data_interval_start, data_interval_end) > ($2, $3)
       order by data_interval_start, data_interval_end limit $4;
@@ -352,6 +352,183 @@ select floor(extract(epoch from c.data_interval_start) * 1000)::bigint as start,
        from receipts c join batch_exports e on e.id = c.export_id
       where c.export_id = $1 and c.data_interval_start >= $2 and c.data_interval_start < $3
       order by c.data_interval_start;
+
+-- intervals/statement-changes.ts listUnbooked
+-- takes $1 uuid, $2 timestamp with time zone, $3 bigint
+-- gives start text, end text, before jsonb, mark text, fate text, isOpen boolean, acceptedAt text, receipt jsonb, superseded jsonb
+with known as materialized (
+       select export_id, data_interval_start, data_interval_end from stated_intervals where export_id = $1 union select export_id, data_interval_start, data_interval_end from receipts where export_id = $1 union select export_id, data_interval_start, data_interval_end from holes where export_id = $1 union select export_id, data_interval_start, data_interval_end from accepted_intervals where export_id = $1
+       union select export_id, data_interval_start, data_interval_end from ticks where export_id = $1 and data_interval_start >= coalesce($2::timestamptz, '-infinity')
+     ), seen as (
+       select k.*, s.state as before, s.mark as stated, t.fate, a.accepted_at, c as receipt, c.export_id is not null as is_received,
+              case when c.export_id is not null then md5(concat_ws('|', c.destination_version, c.generation, c.rows, c.bytes, c.settled, c.pending_transactions::text,
+    c.delivered_digest, coalesce(c.manifest_sha256, md5(c.files::text))))
+                   when a.export_id is not null then 'accepted'
+                   when h.export_id is not null or t.fate = 'ran' or t.fate = 'paused' and exists (select from automatic_pauses p where p.export_id = t.export_id
+    and p.began_at <= t.tick_at and coalesce(p.ended_at >= t.tick_at, true)) then 'open'
+                   when t.fate is not null then 'not_due'
+                   when s.mark = 'not_due' or s.state->>'state' = 'not_due' then 'not_due' else 'open' end as mark
+         from known k
+         left join stated_intervals s on s.export_id = k.export_id and s.data_interval_start = k.data_interval_start
+      and s.data_interval_end = k.data_interval_end
+         left join receipts c on c.export_id = k.export_id and c.data_interval_start = k.data_interval_start
+      and c.data_interval_end = k.data_interval_end
+         left join holes h on h.export_id = k.export_id and h.data_interval_start = k.data_interval_start
+      and h.data_interval_end = k.data_interval_end
+         left join accepted_intervals a on a.export_id = k.export_id and a.data_interval_start = k.data_interval_start
+      and a.data_interval_end = k.data_interval_end
+         left join ticks t on s.export_id is null and t.export_id = k.export_id and t.data_interval_start = k.data_interval_start
+      and t.data_interval_end = k.data_interval_end
+     )
+     select api_time(k.data_interval_start) as start, api_time(k.data_interval_end) as "end", nullif(k.before, 'null') as before, k.mark,
+            k.fate, k.mark = 'open' as "isOpen", api_time(k.accepted_at) as "acceptedAt",
+            case when k.is_received then jsonb_build_object('version', (k.receipt).destination_version, 'generation', (k.receipt).generation, 'rows', (k.receipt).rows, 'bytes', (k.receipt).bytes,
+    'files', jsonb_array_length((k.receipt).files), 'key', (k.receipt).files->0->>'key', 'manifest', (k.receipt).manifest_key, 'sha256', (k.receipt).manifest_sha256,
+    'digest', (k.receipt).delivered_digest, 'settled', (k.receipt).settled, 'pending', (k.receipt).pending_transactions, 'made', (k.receipt).made_by,
+    'at', api_time((k.receipt).committed_at), 'digests', case when (k.receipt).made_by->>'purpose' = 'erase' then
+      (select coalesce(jsonb_agg(f->>'sha256'), '[]') from jsonb_array_elements((k.receipt).files || (k.receipt).rejected_files) f) end) end as receipt,
+            coalesce((select jsonb_agg(jsonb_build_object('seq', p.seq, 'receipt', jsonb_build_object('version', o.destination_version, 'generation', o.generation, 'rows', o.rows, 'bytes', o.bytes,
+    'files', jsonb_array_length(o.files), 'key', o.files->0->>'key', 'manifest', o.manifest_key, 'sha256', o.manifest_sha256,
+    'digest', o.delivered_digest, 'settled', o.settled, 'pending', o.pending_transactions, 'made', o.made_by,
+    'at', api_time(o.committed_at), 'digests', case when true then
+      (select coalesce(jsonb_agg(f->>'sha256'), '[]') from jsonb_array_elements(o.files || o.rejected_files) f) end)) order by p.seq)
+                        from superseded_receipts p, lateral jsonb_populate_record(null::receipts, p.receipt) o
+                       where p.export_id = k.export_id and p.data_interval_start = k.data_interval_start
+      and p.data_interval_end = k.data_interval_end), '[]') as superseded
+       from seen k
+      where k.mark is distinct from k.stated or exists (select from superseded_receipts p where p.export_id = k.export_id and p.data_interval_start = k.data_interval_start
+      and p.data_interval_end = k.data_interval_end)
+      order by k.data_interval_start, k.data_interval_end limit $3;
+
+-- intervals/statement-changes.ts storeBooked
+-- takes $1 uuid, $2 jsonb
+with booked as (
+       select * from jsonb_to_recordset($2::jsonb) as b (start timestamptz, "end" timestamptz, state jsonb, mark text, seqs bigint[])
+     ), gone as (
+       delete from superseded_receipts p using booked b
+        where p.export_id = $1 and p.data_interval_start = b.start and p.seq = any (b.seqs)
+     )
+     insert into stated_intervals (export_id, data_interval_start, data_interval_end, state, mark)
+     select $1, start, "end", state, mark from booked
+     on conflict (export_id, data_interval_start, data_interval_end) do update set state = excluded.state, mark = excluded.mark;
+
+-- intervals/statement-changes.ts forgetStated
+-- takes $1 uuid
+update stated_intervals set mark = '', state = case when state->>'state' = 'not_due' then state else 'null' end where export_id = $1;
+
+-- intervals/statement-changes.ts findAcceptance
+-- takes $1 text, $2 timestamp with time zone, $3 timestamp with time zone
+-- gives keyId uuid, reason text
+select a.key_id as "keyId", c->'after'->>'reason' as reason
+       from activity a, jsonb_array_elements(a.changes) c
+      where a.subject_type = 'batch_export' and a.subject_id = $1 and a.action = 'accepted'
+        and (c->'before'->>'from')::timestamptz <= $2 and (c->'before'->>'to')::timestamptz >= $3
+      order by a.id desc limit 1;
+
+-- intervals/statement-changes.ts findRemovalRequest
+-- takes $1 text, $2 uuid
+-- gives request uuid, keyId uuid
+select coalesce(r.backfill_id, r.id) as request, a.key_id as "keyId"
+       from runs r left join activity a on a.subject_type = 'batch_export' and a.subject_id = $1 and a.action = 'missing_rows_dropped'
+        and a.changes->0->'after'->>'request' = coalesce(r.backfill_id, r.id)::text
+      where r.id = $2;
+
+-- intervals/statements.ts lockChain
+-- takes $1 uuid
+-- gives chain uuid, number integer, sha256 text, beganAt text, periodEnd text, closing jsonb, begins jsonb, place text, putNumber integer, tries integer
+select chain, number, sha256, api_time(began_at) as "beganAt", api_time(period_end) as "periodEnd", closing, begins,
+  place, put_number as "putNumber", tries from statement_chains where export_id = $1 for update;
+
+-- intervals/statements.ts findHead
+-- takes $1 uuid
+-- gives number integer, sha256 text, madeAt text, putNumber integer, putFault text
+select c.number, c.sha256, api_time(s.made_at) as "madeAt", c.put_number as "putNumber", c.put_fault as "putFault"
+       from statement_chains c left join statements s on s.export_id = c.export_id and s.number = c.number
+      where c.export_id = $1;
+
+-- intervals/statements.ts listStatements
+-- takes $1 uuid
+-- gives count bigint
+select count(*) from statements where export_id = $1;
+
+-- intervals/statements.ts listStatements
+-- takes $1 uuid, $2 bigint, $3 bigint
+-- gives number integer, sha256 text, madeAt text, bytes integer, periodStart text, periodEnd text, begins text
+select number, sha256, api_time(made_at) as "madeAt", octet_length(body) as bytes,
+              api_time(period_start) as "periodStart", api_time(period_end) as "periodEnd", begins
+         from statements where export_id = $1 order by number desc limit $2 offset $3;
+
+-- intervals/statements.ts findStatement
+-- takes $1 uuid, $2 integer
+-- gives body bytea
+select body from statements where export_id = $1 and number = $2;
+
+-- intervals/statements.ts insertStatement
+-- takes $1 uuid, $2 integer, $3 bytea, $4 text, $5 timestamp with time zone, $6 timestamp with time zone, $7 text
+insert into statements (export_id, number, body, sha256, period_start, period_end, begins) values ($1, $2, $3, $4, $5, $6, $7)
+     on conflict (export_id, number) do update set body = excluded.body, sha256 = excluded.sha256,
+            period_start = excluded.period_start, period_end = excluded.period_end, begins = excluded.begins;
+
+-- intervals/statements.ts advanceChain
+-- takes $1 uuid, $2 uuid, $3 integer, $4 text, $5 timestamp with time zone, $6 timestamp with time zone, $7 jsonb, $8 timestamp with time zone
+update statement_chains set chain = $2, number = $3, sha256 = $4, began_at = $5, period_end = $6, closing = $7, begins = null,
+            next_at = $8 where export_id = $1;
+
+-- intervals/statements.ts putOffStatement
+-- takes $1 uuid
+update statement_chains set next_at = now() + interval '10 minutes' where export_id = $1 and next_at <= now();
+
+-- intervals/statements.ts notePut
+-- takes $1 uuid, $2 text, $3 integer
+update statement_chains set place = $2, put_number = $3, put_fault = null, tries = 0, try_after = now() where export_id = $1;
+
+-- intervals/statements.ts notePutFault
+-- takes $1 uuid, $2 text
+-- gives tries integer
+update statement_chains set put_fault = $2, tries = tries + 1,
+            try_after = now() + least(3600, 5 * power(2, least(tries, 10))) * (0.5 + random() / 2) * interval '1 s'
+      where export_id = $1 returning tries;
+
+-- intervals/statements.ts beginChain
+-- takes $1 uuid, $2 integer
+delete from statements where export_id = $1 and number >= $2;
+
+-- intervals/statements.ts beginChain
+-- takes $1 uuid, $2 jsonb, $3 integer, $4 text
+update statement_chains set begins = $2, number = $3, sha256 = $4, put_number = $3, put_fault = null, tries = 0,
+            try_after = now(), next_at = now() where export_id = $1;
+
+-- intervals/statements.ts findPlaceOfStatements
+-- takes $1 uuid
+-- gives externalId uuid, destinationVersion integer
+select p.external_id as "externalId", e.destination_version as "destinationVersion"
+       from batch_exports e join projects p on p.id = e.team_id where e.id = $1;
+
+-- intervals/statements.ts findTeamsWithStatements
+-- takes $1 bigint
+-- gives teamId integer
+select e.team_id as "teamId" from statement_chains c join batch_exports e on e.id = c.export_id
+      where (c.next_at <= now() or c.put_number < c.number) and e.deleted_at is null and (c.next_at <= now() or (c.put_number < c.number and c.try_after <= now()))
+  and not exists (select from guarded_work g where g.kind = 'statement' and g.id = c.export_id::text and g.set_aside_at is not null) group by 1 order by random() limit $1;
+
+-- intervals/statements.ts findDueStatement
+-- takes $1 integer, $2 uuid[]
+-- gives exportId uuid, isToMake boolean
+select c.export_id as "exportId", c.next_at <= now() as "isToMake"
+       from statement_chains c join batch_exports e on e.id = c.export_id
+      where e.team_id = $1 and e.deleted_at is null and (c.next_at <= now() or (c.put_number < c.number and c.try_after <= now()))
+  and not exists (select from guarded_work g where g.kind = 'statement' and g.id = c.export_id::text and g.set_aside_at is not null) and c.export_id <> all ($2::uuid[]) order by c.next_at limit 1;
+
+-- intervals/statements.ts findFirstPeriod
+-- takes $1 uuid
+-- gives start text
+select api_time(min(data_interval_start)) as start from ticks where export_id = $1;
+
+-- intervals/statements.ts listEnabledSteps
+-- takes $1 integer
+-- gives id integer, version integer, plugin integer, config jsonb
+select id, version, plugin, config from pipeline_transformation_configs
+      where team_id = $1 and enabled and not deleted order by "order", id;
 
 -- intervals/ticks.ts readNow
 -- gives now bigint
@@ -503,7 +680,7 @@ select destination_version as version from batch_exports where id = $1;
 -- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone
 -- gives receipt jsonb, isLive boolean
 select (select to_jsonb(r) from (select export_id as "exportId", json_build_object('start', floor(extract(epoch from receipts.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from receipts.data_interval_end) * 1000)::bigint) as interval,
-  run_id as "runId", destination_version as "destinationVersion", generation, era, manifest_key as "manifestKey", manifest_etag as "manifestEtag", delivered_digest as "deliveredDigest", files, rejected_files as "rejectedFiles", recipe, rows, bytes,
+  run_id as "runId", destination_version as "destinationVersion", generation, era, manifest_key as "manifestKey", manifest_etag as "manifestEtag", manifest_sha256 as "manifestSha256", delivered_digest as "deliveredDigest", files, rejected_files as "rejectedFiles", recipe, rows, bytes,
   json_build_object('snapshot', snapshot, 'digest', key_digest, 'count', key_count, 'settled', settled,
     'pending', pending_transactions) as proof from receipts where export_id = $1
                and data_interval_start = $2 and data_interval_end = $3) r) as receipt,

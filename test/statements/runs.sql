@@ -46,7 +46,7 @@ with asked as materialized (
      from eras e order by e.number desc limit 1) n) as "newestEra",
   (select to_jsonb(n) from (select p.system_identifier as "systemIdentifier", p.timeline, p.database_oid as "databaseOid", p.eras_oid as "erasOid" from read_place() p) n) as place,
        (select to_jsonb(found) from (select export_id as "exportId", json_build_object('start', floor(extract(epoch from receipts.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from receipts.data_interval_end) * 1000)::bigint) as interval,
-  run_id as "runId", destination_version as "destinationVersion", generation, era, manifest_key as "manifestKey", manifest_etag as "manifestEtag", delivered_digest as "deliveredDigest", files, rejected_files as "rejectedFiles", recipe, rows, bytes,
+  run_id as "runId", destination_version as "destinationVersion", generation, era, manifest_key as "manifestKey", manifest_etag as "manifestEtag", manifest_sha256 as "manifestSha256", delivered_digest as "deliveredDigest", files, rejected_files as "rejectedFiles", recipe, rows, bytes,
   json_build_object('snapshot', snapshot, 'digest', key_digest, 'count', key_count, 'settled', settled,
     'pending', pending_transactions) as proof from receipts where export_id = c.export_id
            and data_interval_start = c.data_interval_start and data_interval_end = c.data_interval_end) found) as receipt,
@@ -80,7 +80,7 @@ with recursive asked as materialized (
     run_id uuid, fence bigint, export_id uuid, data_interval_start timestamptz, data_interval_end timestamptz, destination_version int,
     total_rows bigint, completed_rows bigint, dropped_rows bigint, rejected_rows bigint, sent_bytes bigint, file_count int,
     steps jsonb, snapshot text, settled boolean, pending text[], key_digest text, key_count bigint, delivered_digest text,
-    generation int, era uuid, manifest_key text, manifest_etag text, files jsonb, rejected_files jsonb, recipe jsonb,
+    generation int, era uuid, manifest_key text, manifest_etag text, manifest_sha256 text, files jsonb, rejected_files jsonb, recipe jsonb,
     rows bigint, bytes bigint, named text[], replaced jsonb) limit (select 2147483647)
 ), locked as materialized (
   -- Completions of an export come one after the other, so that each sees the receipts of those before.
@@ -99,16 +99,25 @@ with recursive asked as materialized (
          finished_at = now(), last_updated_at = now()
     from free
    where runs.id = free.run_id and runs.fence = free.fence and runs.status not in ('Starting', 'Completed', 'Failed', 'FailedRetryable', 'Cancelled')
-  returning free.*, runs.purpose
+  returning free.*, runs.purpose, runs.drops_missing
+), superseded as (
+  insert into superseded_receipts (export_id, data_interval_start, data_interval_end, receipt)
+  select old.export_id, old.data_interval_start, old.data_interval_end, to_jsonb(old) - 'recipe' - 'snapshot'
+    from completed c join receipts old on old.export_id = c.export_id and old.data_interval_start = c.data_interval_start
+      and old.data_interval_end = c.data_interval_end and not ((old.destination_version, old.generation, old.rows, old.bytes, old.manifest_sha256) is not distinct from (c.destination_version, c.generation, c.rows, c.bytes, c.manifest_sha256)
+   and (old.manifest_sha256 is not null or old.files = c.files))
 ), received as (
-  insert into receipts (export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag,
+  insert into receipts (export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag, manifest_sha256, made_by,
          files, rejected_files, rows, bytes, destination_version, recipe, generation, era,
          snapshot, settled, pending_transactions, key_digest, key_count, delivered_digest, pending_checked_at, looked_back_at)
-  select export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag,
+  select export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag, manifest_sha256,
+         jsonb_build_object('run', run_id, 'purpose', purpose, 'drops', drops_missing, 'at', api_time(clock_timestamp())),
          files, rejected_files, rows, bytes, destination_version, recipe, generation, era,
          snapshot, settled, pending, key_digest, key_count, delivered_digest, clock_timestamp(), clock_timestamp() from completed
   on conflict (export_id, data_interval_start, data_interval_end) do update
-     set run_id = excluded.run_id, manifest_key = excluded.manifest_key, manifest_etag = excluded.manifest_etag,
+     set run_id = excluded.run_id, manifest_key = excluded.manifest_key, manifest_etag = excluded.manifest_etag, manifest_sha256 = excluded.manifest_sha256,
+         made_by = case when (receipts.destination_version, receipts.generation, receipts.rows, receipts.bytes, receipts.manifest_sha256) is not distinct from (excluded.destination_version, excluded.generation, excluded.rows, excluded.bytes, excluded.manifest_sha256)
+   and (receipts.manifest_sha256 is not null or receipts.files = excluded.files) then receipts.made_by else excluded.made_by end,
          files = excluded.files, rejected_files = excluded.rejected_files, rows = excluded.rows, bytes = excluded.bytes,
          destination_version = excluded.destination_version, recipe = excluded.recipe,
          generation = excluded.generation, era = excluded.era, committed_at = clock_timestamp(),

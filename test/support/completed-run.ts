@@ -26,6 +26,7 @@ export function completedRun(run: ClaimedRun, manifestKey = 'm.json'): Completed
       generation: run.fileGeneration,
       era: run.era,
       manifestEtag: '"1"',
+      manifestSha256: null,
       files: [],
       rejectedFiles: [],
       recipe: plainRecipe,

@@ -21,6 +21,7 @@ import type {
   IntervalResult,
   RunPorts,
 } from '../../src/rows/pipeline/interval-job.ts';
+import { makeSigningKey, signWith } from '../../src/foundation/security/signing-keys.ts';
 import { decodeManifest, type Manifest } from '../../src/rows/pipeline/manifest.ts';
 import { readDeliveredKeys } from '../../src/rows/pipeline/read-back.ts';
 import { SpoolFolder } from '../../src/rows/pipeline/spool-folder.ts';
@@ -96,6 +97,9 @@ const plugins = joinConnectors(
 export const encodingOf = (config: DestinationConfig) =>
   plugins.encodingOf(readFileSettings(config));
 
+/** Signs in tests of the pipeline. */
+const benchKey = makeSigningKey(null, '2026-01-01T00:00:00.000000Z').key;
+
 /** The first attempt of the first run of an hour. */
 export function firstJob(changes: Partial<IntervalJob> = {}): IntervalJob {
   return {
@@ -117,6 +121,7 @@ export function firstJob(changes: Partial<IntervalJob> = {}): IntervalJob {
     onRejected: 'warn',
     generation: 1,
     era: 'era',
+    sign: signWith(benchKey),
     current: null,
     formerManifests: [],
     intent: null,

@@ -44,6 +44,7 @@ export async function recordManifest(
       generation: run.fileGeneration,
       era: run.era,
       recipe: plainRecipe,
+      manifestSha256: null,
       deliveredDigest: null,
       files: [],
       rejectedFiles: [],

@@ -9,6 +9,7 @@ import { loadModels } from '../../src/main/models.ts';
 import { openNotifications } from '../../src/main/notifications.ts';
 import { policyOf } from '../../src/main/policy.ts';
 import { previewsOf } from '../../src/main/preview-rows.ts';
+import { statementSourcesOf } from '../../src/main/statement-sources.ts';
 import { applyFilters } from '../../src/rows/query/property-filters.ts';
 import { ConnectionLimit } from '../../src/rows/sources/index.ts';
 import type { ApiOptions } from '../../src/service/api/options.ts';
@@ -57,6 +58,7 @@ export function testApiOptions(
       databases: { sourceUrl: databaseUrl },
       sourceConnections: new ConnectionLimit(8),
     }),
+    statements: statementSourcesOf(sourced, databaseUrl),
     metrics: new Registry(),
     logger: pino({ level: 'silent' }),
     trustProxy: 0,

@@ -4,10 +4,12 @@ import { turnOfCode } from '../../foundation/domain/causes.ts';
 import { systemClock } from '../../foundation/domain/clock.ts';
 import { describeError } from '../../foundation/domain/describe-error.ts';
 import { toSluiceError } from '../../foundation/domain/errors.ts';
+import { openSigner } from '../../service/use-cases/installation/signing.ts';
 import { counted } from '../../service/verify/finding.ts';
 import { connectQueues, within } from '../../state/queue/connection.ts';
 import { checkServer, ServerError } from '../../state/store/database/check-server.ts';
 import { type Database, openDatabase, openQueuePool } from '../../state/store/database/database.ts';
+import { findSigningKey } from '../../state/store/database/signing-keys.ts';
 import { findHold } from '../../state/store/database/eras.ts';
 import { checkSchema, SchemaError } from '../../state/store/database/migrate.ts';
 import {
@@ -78,6 +80,7 @@ export async function examineInstallation(
       ? [
           ...found,
           await examineEra(db),
+          await examineSigning(config, db),
           await examineWorkers(db),
           await examineSetAside(db),
           ...(await examineMail(config)),
@@ -131,6 +134,17 @@ async function examineSchema(url: string): Promise<Examined> {
   } catch (error) {
     if (!(error instanceof SchemaError)) return failed('migrations', reasonOf(error));
     return failed('migrations', error.message);
+  }
+}
+
+/** Without the private part of the newest key nothing is delivered. */
+async function examineSigning(config: Config, db: Database): Promise<Examined> {
+  try {
+    if ((await findSigningKey(db)) === null) return ok('signing key', 'made at the first start');
+    await openSigner(db, await openSecretBox(config));
+    return ok('signing key', 'it can sign');
+  } catch (error) {
+    return failed('signing key', describeError(toSluiceError(error)));
   }
 }
 

@@ -49,6 +49,27 @@ export const hostVerbs: Verbs = {
         ? null
         : `These values cannot be decrypted and did not change. Enter them again, and keep all keys until then:\n${skipped.join('\n')}`,
   }),
+  'keys rotate-signing': here({
+    about: 'make a new key that signs manifests and statements; the key before signs it',
+    flags: {
+      lost: [
+        '--lost',
+        'if the private key is lost: the new key signs itself, and customers must compare it',
+      ],
+    },
+    async run({ deps, given }) {
+      const { openSecretBox } = await import('../../main/encryption-keys.ts');
+      const { NotRotated, rotateSigning } = await import(
+        '../../service/use-cases/installation/signing.ts'
+      );
+      const secrets = await openSecretBox(await readSettings(deps));
+      return deps.withDatabase((db) =>
+        rotateSigning({ db, secrets }, given.lost === true).catch((error: unknown) => {
+          throw error instanceof NotRotated ? new CliError(error.message) : error;
+        }),
+      );
+    },
+  }),
   'events generate': here({
     about: 'write realistic events for a project into the source database',
     flags: {

@@ -4,8 +4,7 @@ import { isOfTemporaryFile } from './temporary-file.ts';
 /**
  * The error catalogue: for each code, whose fault it is, whether a retry can help, what it means and
  * what to do. A remedy ends after the fix, and can be read alone: `afterRemedy` says what happens then.
- * `latest_error`, logs, the API and the documentation share this text. Only `retryable`
- * says whether an error is transient; the retry policy reads it.
+ * `latest_error`, logs, the API and the documentation share this text. The retry policy reads `retryable`.
  */
 
 export const faults = ['internal', 'source', 'destination', 'customer'] as const;
@@ -310,6 +309,11 @@ export const errorCatalogue = {
     remedy:
       'Ask your operator to restore the key in ENCRYPTION_KEYS, or enter the credentials again.',
   },
+  'secrets.signing_key_lost': transient(
+    'internal',
+    'The key that signs manifests cannot be decrypted, so nothing is delivered.',
+    'Ask your operator to restore it, or to run `sluice keys rotate-signing --lost`.',
+  ),
   'internal.database_unavailable': transient(
     'internal',
     "Sluice's own database was unavailable.",

@@ -2,7 +2,9 @@
 interface Setting {
   /** Its name in the API, in the database and in the activity. */
   readonly field: string;
-  readonly type: 'integer' | 'time of day';
+  readonly type: 'integer' | 'time of day' | 'choice';
+  /** Of a choice, the default first. */
+  readonly choices?: readonly string[];
   readonly minimum?: number;
   readonly maximum?: number;
   readonly default: number | string | null;
@@ -58,6 +60,15 @@ export const exportSettings = {
     title: 'Hours to try again by itself',
     description:
       'Hours for which Sluice tries again by itself to export an interval whose run ended without success. 0: it does not. A larger number counts for intervals that failed before, too. Default 168.',
+  },
+  statementShows: {
+    field: 'statement_shows',
+    type: 'choice',
+    choices: ['digests', 'definition'],
+    default: 'digests',
+    title: 'What statements show of the definition',
+    description:
+      'digests: statements have the digests of model, query and transformations. definition: they also have their text, without secrets. Everyone who reads the bucket can read it.',
   },
 } as const satisfies Readonly<Record<string, Setting>>;
 

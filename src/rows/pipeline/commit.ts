@@ -18,6 +18,7 @@ import type {
 } from './interval-job.ts';
 import {
   buildManifest,
+  digestOfBytes,
   digestOfSchema,
   encodeManifest,
   type FoundManifest,
@@ -41,6 +42,7 @@ export function findAdoptable(job: IntervalJob, found: FoundManifest): IntervalR
     ...intent,
     manifestKey: manifestKey(job.names),
     manifestEtag: found.etag,
+    manifestSha256: found.sha256 ?? null,
   };
 }
 
@@ -75,7 +77,7 @@ export async function findUnchanged(commit: Omit<Commit, 'files'>): Promise<Inte
   for (const file of [...files, ...rejectedFiles]) {
     if (!(await isThere(destination, file, signal))) return null;
   }
-  const { generation, era, manifestKey: key, manifestEtag } = current;
+  const { generation, era, manifestKey: key, manifestEtag, manifestSha256 } = current;
   return {
     ...made,
     recipe: withSchemaDigest(made.recipe, columns),
@@ -85,6 +87,7 @@ export async function findUnchanged(commit: Omit<Commit, 'files'>): Promise<Inte
     era,
     manifestKey: key,
     manifestEtag,
+    manifestSha256,
   };
 }
 
@@ -93,23 +96,26 @@ function currentByManifest(
   job: IntervalJob,
   made: CommitIntent,
   columns: readonly Column[],
-  { manifest, etag }: FoundManifest,
+  { manifest, etag, sha256 = null }: FoundManifest,
 ) {
   if (manifest === null || isTombstone(manifest)) return null;
   const { current } = job;
   if (current?.manifestKey !== made.manifestKey || current?.manifestEtag !== etag) return null;
   if (current.era !== job.era) return null;
+  // Another key may sign now.
+  const { receipt: _, ...before } = manifest;
   const { attempt, run_id: runId, generation, era } = manifest;
   const again = buildManifest({ ...job, ...job.encoding, ...made, columns });
   const facts = { attempt, run_id: runId, generation, era };
   const { files, rejected_files: rejectedFiles } = manifest;
   const same = { ...again, ...facts, files, rejected_files: rejectedFiles };
-  if (JSON.stringify(same) !== JSON.stringify({ ...manifest, ...facts })) return null;
+  if (JSON.stringify(same) !== JSON.stringify({ ...before, ...facts })) return null;
   return {
     generation,
     era: current.era,
     manifestKey: made.manifestKey,
     manifestEtag: etag,
+    manifestSha256: sha256,
     files,
     rejectedFiles,
   };
@@ -168,18 +174,21 @@ export async function commitFiles(commit: Commit): Promise<IntervalResult> {
     files: intent.files.map(withTag),
     rejectedFiles: intent.rejectedFiles.map(withTag),
   };
-  if (key === null) return { ...committed, manifestEtag: null };
+  if (key === null) return { ...committed, manifestEtag: null, manifestSha256: null };
   const { columnMetrics: metrics } = files;
   await found.table?.commit({ ...intent, metrics, columns });
   await failpoint('before_manifest');
   // Fails if the manifest changed after we read it.
-  const body = encodeManifest(buildManifest({ ...job, ...job.encoding, ...intent, columns }));
+  const body = encodeManifest(
+    buildManifest({ ...job, ...job.encoding, ...intent, columns }),
+    job.sign,
+  );
   const confirm = () => ports.confirmLease();
   const { lease, journal } = ports;
   const options = { confirm, ours: job.begunManifests, lease, journal, signal };
   const { etag } = await destination.commitManifest(key, body, found.etag, options);
   await failpoint('after_manifest');
-  return { ...committed, manifestEtag: etag };
+  return { ...committed, manifestEtag: etag, manifestSha256: digestOfBytes(body) };
 }
 
 /**
@@ -194,7 +203,10 @@ export function prepareCommit(
   columns: readonly Column[],
 ): CommitIntent {
   if (intent.manifestKey === null) return intent;
-  const body = encodeManifest(buildManifest({ ...job, ...job.encoding, ...intent, columns }));
+  const body = encodeManifest(
+    buildManifest({ ...job, ...job.encoding, ...intent, columns }),
+    job.sign,
+  );
   if (body.length > maxManifestBytes) {
     const detail = `the manifest of ${intent.files.length} files would be longer than 16 MiB; raise max_file_size_mb, or make fewer partitions`;
     throw new SluiceError('destination.invalid_config', detail);

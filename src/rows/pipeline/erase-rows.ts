@@ -169,7 +169,7 @@ async function commitRemaining(
   rejected: Remaining,
   files: ErasedFiles,
 ): Promise<IntervalResult> {
-  const { manifestEtag: _, ...before } = resultOf(delivered);
+  const { manifestEtag: _, manifestSha256: __, ...before } = resultOf(delivered);
   const rows = sum(remaining.files, (file) => file.rows);
   const rejectedRows = sum(rejected.files, (file) => file.rows);
   const intent: CommitIntent = {
@@ -204,12 +204,14 @@ function keepColumns(table: OpenTable | null): OpenTable | null {
 
 /** Makes the result if nothing changes. */
 function resultOf(delivered: CurrentReceipt): IntervalResult {
-  const { files, rejectedFiles, generation, era, manifestKey, manifestEtag, recipe } = delivered;
+  const { files, rejectedFiles, generation, era, recipe } = delivered;
+  const { manifestKey, manifestEtag, manifestSha256 } = delivered;
   const { snapshot, digest, count, settled, pending } = delivered.proof;
   const rows = sum(files, (file) => file.rows);
   const rejectedRows = sum(rejectedFiles, (file) => file.rows);
   return {
-    ...{ files, rejectedFiles, generation, era, manifestKey, manifestEtag, recipe },
+    ...{ files, rejectedFiles, generation, era, recipe },
+    ...{ manifestKey, manifestEtag, manifestSha256 },
     ...{
       totalRows: rows + rejectedRows,
       rows,

@@ -6,6 +6,7 @@ import type { ErasedValue } from '../../foundation/domain/erased-value.ts';
 import type { Recipe, RecipeStep, StepCount } from '../../foundation/domain/recipe.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
 import type { RunPurpose } from '../../foundation/domain/run.ts';
+import type { Sign } from '../../foundation/domain/signature.ts';
 import type { TableField } from '../../foundation/domain/table-field.ts';
 import type { DataInterval, Instant } from '../../foundation/domain/time.ts';
 import type { FileEncoder, FormatOptions } from '../encoders/encoder.ts';
@@ -81,6 +82,8 @@ export interface IntervalJob {
   readonly generation: number;
   /** The era of our database that the commit belongs to. */
   readonly era: string;
+  /** Signs the manifest with the installation's key of this moment. */
+  readonly sign: Sign;
   /** The interval's current receipt at this destination; null before the first commit. */
   readonly current: CurrentReceipt | null;
   /**
@@ -116,6 +119,7 @@ export interface CurrentReceipt {
   /** Null if the commit wrote none. */
   readonly manifestKey: string | null;
   readonly manifestEtag: string | null;
+  readonly manifestSha256: string | null;
   readonly files: readonly CommittedFile[];
   readonly rejectedFiles: readonly CommittedFile[];
   /** The settings that made the files. */
@@ -246,4 +250,6 @@ export interface IntervalResult extends Omit<CommitIntent, 'files' | 'rejectedFi
   readonly files: readonly CommittedFile[];
   readonly rejectedFiles: readonly CommittedFile[];
   readonly manifestEtag: string | null;
+  /** Of the manifest's bytes; null without a manifest. */
+  readonly manifestSha256: string | null;
 }

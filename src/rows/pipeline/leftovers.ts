@@ -1,6 +1,7 @@
 import type { Destination } from '../destinations/destination.ts';
 import { SluiceError, toSluiceError } from '../../foundation/domain/errors.ts';
 import { partitionOfKey, stemOf } from '../../foundation/domain/object-keys.ts';
+import type { Sign } from '../../foundation/domain/signature.ts';
 import type { DataInterval } from '../../foundation/domain/time.ts';
 import { knowsFile } from './found-manifest.ts';
 import type { IntervalJob, IntervalResult, LeftoverFile, RunPorts } from './interval-job.ts';
@@ -96,6 +97,8 @@ export interface RemovalRules {
   readonly keepsRecent: boolean;
   /** Says whether a manifest is of our database's history; another's is left alone. */
   readonly knows: RunPorts['knowsCommit'];
+  /** Signs a tombstone. */
+  readonly sign: Sign;
   /**
    * It is called right before files are removed, and before an unconditional tombstone.
    *
@@ -193,7 +196,7 @@ async function entomb(
   destination: Destination,
   commit: CurrentCommit,
   key: string,
-  { knows, confirm }: RemovalRules,
+  { knows, sign, confirm }: RemovalRules,
   signal: AbortSignal,
 ): Promise<boolean> {
   // Files that are replaced in place keep their generation, which does not show their age.
@@ -202,7 +205,7 @@ async function entomb(
   const checkLeft = async () => {
     if ((await confirm([key])).length === 0) throw new SluiceError('run.lease_lost');
   };
-  const tombstone = encodeManifest(buildTombstone(facts, commit.manifestKey));
+  const tombstone = encodeManifest(buildTombstone(facts, commit.manifestKey), sign);
   for (let tried = 1; ; tried += 1) {
     const reading = await readManifestAt(destination, key, signal);
     if (reading === 'denied') {

@@ -3,6 +3,7 @@ import type { Destination } from '../destinations/destination.ts';
 import { SluiceError } from '../../foundation/domain/errors.ts';
 import { parseForeignJson } from '../../foundation/domain/foreign-json.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
+import { type Sign, type Signature, withReceipt } from '../../foundation/domain/signature.ts';
 import { type DataInterval, type Instant, toTimestamp } from '../../foundation/domain/time.ts';
 
 /** One file of an interval, as the manifest lists it. */
@@ -44,6 +45,8 @@ export interface Manifest {
    * manifest that replaces it, or null if the export writes no manifest any more.
    */
   readonly moved_to?: string | null;
+  /** The signature of the canonical bytes of all the rest (docs/receipts.md). */
+  readonly receipt?: Signature;
 }
 
 export interface ManifestFacts {
@@ -118,10 +121,13 @@ export function isTombstone(manifest: Manifest): boolean {
   return manifest.moved_to !== undefined;
 }
 
-/** The bytes of a manifest: equal manifests give equal bytes. */
-export function encodeManifest(manifest: Manifest): Buffer {
-  return Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`);
+/** The bytes of a manifest with its receipt: equal manifests give equal bytes, as long as one key signs. */
+export function encodeManifest(manifest: Manifest, sign: Sign): Buffer {
+  return Buffer.from(`${JSON.stringify(withReceipt(manifest, sign), null, 2)}\n`);
 }
+
+export const digestOfBytes = (bytes: Uint8Array): string =>
+  createHash('sha256').update(bytes).digest('hex');
 
 /** A manifest is held in memory whole. About 50,000 files fit. */
 export const maxManifestBytes = 16 * 1024 ** 2;
@@ -167,6 +173,8 @@ export interface FoundManifest {
   readonly etag: string | null;
   /** When it was put, by the clock of the store; missing or null if that is not known. */
   readonly modifiedAt?: Instant | null;
+  /** The SHA-256 of its bytes; missing if they were not read. */
+  readonly sha256?: string | null;
 }
 
 /**
@@ -188,7 +196,9 @@ export async function readManifestAt(
   const chunks: Uint8Array[] = [];
   for await (const chunk of object.body) chunks.push(chunk);
   const { etag, modifiedAt = null } = object;
-  return { manifest: await decodeManifest(Buffer.concat(chunks)), etag, modifiedAt };
+  const bytes = Buffer.concat(chunks);
+  const sha256 = digestOfBytes(bytes);
+  return { manifest: await decodeManifest(bytes), etag, modifiedAt, sha256 };
 }
 
 function sum<T>(items: readonly T[], value: (item: T) => number): number {

@@ -114,7 +114,8 @@ function resultOf(
   snapshot: string,
   source: { readonly digest: string | null; readonly count: number },
 ): IntervalResult {
-  const { files, rejectedFiles, generation, manifestKey: key, manifestEtag, era } = delivered;
+  const { files, rejectedFiles, generation, manifestKey: key, era } = delivered;
+  const { manifestEtag, manifestSha256 } = delivered;
   const nothing = {
     totalRows: 0,
     rows: 0,
@@ -125,7 +126,8 @@ function resultOf(
   };
   return {
     ...nothing,
-    ...{ files, rejectedFiles, generation, era, manifestKey: key, manifestEtag },
+    ...{ files, rejectedFiles, generation, era },
+    ...{ manifestKey: key, manifestEtag, manifestSha256 },
     recipe: delivered.recipe,
     snapshot,
     settled,
@@ -169,7 +171,7 @@ async function addRows(
     if (written.made.length === 0 && written.rejectedFiles.length === 0)
       return { ...base, ...counts };
     checkColumns(found.manifest?.schema ?? delivered.recipe.schema ?? null, columns);
-    const { manifestEtag: _, ...before } = base;
+    const { manifestEtag: _, manifestSha256: __, ...before } = base;
     const intent: CommitIntent = {
       ...before,
       ...counts,

@@ -53,6 +53,7 @@ import { pluginRoutes, projectPluginRoutes } from './plugins/routes.ts';
 import { projectRoutes } from './projects/routes.ts';
 import { runRoutes } from './runs/routes.ts';
 import { deliveryRoutes } from './delivery/routes.ts';
+import { signingKeyRoutes, statementRoutes } from './statements/routes.ts';
 import { throughputRoutes } from './throughput/routes.ts';
 import { transformationConfigRoutes } from './transformations/routes.ts';
 
@@ -122,6 +123,7 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
   serveConsole(api, options.consoleDir);
 
   healthRoutes(api, options, operators);
+  signingKeyRoutes(api);
   api.register(async (scope: Api) => {
     requireOperator(scope, operators);
     offboardingRoutes(scope);
@@ -153,6 +155,7 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
     add(coverageRoutes, exports);
     add(throughputRoutes, exports);
     add(deliveryRoutes, exports);
+    add(statementRoutes, exports);
     add(runRoutes, `${exports}/:batch_export_id/runs`);
     add(logRoutes, `${exports}/:batch_export_id`);
     add(logTailRoutes, `${exports}/:batch_export_id`);

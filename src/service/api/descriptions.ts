@@ -47,6 +47,13 @@ const descriptions: Readonly<Record<string, string>> = {
     'Returns every interval that the schedule or a backfill requested. Intervals with the same state are merged into ranges. With `bucket=day`, the answer has counts per day. The blocker is the interval that stops the high-water mark.',
   listCoverageGaps:
     'Returns stretches that neither the schedule nor a backfill requested, although intervals before and after them were: for example from the end of a backfill to the first tick. All intervals of the export count, however many there are. A backfill of the stretch fills the gap.',
+  listStatements:
+    'Lists the signed statements of what was delivered, newest first. A statement is made each day, and by POST.',
+  createStatement:
+    'Makes a signed statement of all that has changed since the one before. A worker puts it beside the files soon. The answer is the head.',
+  retrieveStatementHead:
+    'Keep number and digest elsewhere: with them the checker finds statements that were taken away.',
+  retrieveStatement: 'Returns the bytes as they are signed, and as they are at the destination.',
   retrieveDelivery:
     'Judges each interval that was due in the window by the current deadline of the export: met, missed, at risk or pending. An interval counts with its first delivery: a later commit of it changes nothing. Intervals that an operator accepted, and those of a pause by a person, are not owed. `budget` says how many deadlines may still be missed by `target`. With `format=csv`, the answer is a file with one line per interval.',
   retrieveThroughput:

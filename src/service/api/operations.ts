@@ -109,6 +109,11 @@ const exportIds = {
   id: uuid('Identifier of the record.'),
   batch_export_id: uuid('Identifier of the batch export.'),
   run_id: uuid('Identifier of the run.'),
+  number: Type.Integer({
+    minimum: 1,
+    maximum: 2_147_483_647,
+    description: 'Number of the statement.',
+  }),
 };
 
 /** Operations on exports and their records; the first id of a path is the export's. */

@@ -20,6 +20,7 @@ import type { FindTenants } from '../use-cases/tenants/judge-tenant-key.ts';
 import type { ConnectionLimits } from './connections.ts';
 import type { HeldLimits } from './hooks/held-bytes.ts';
 import type { PreviewSlots, TimeShare } from './insights/preview-slots.ts';
+import type { StatementSources } from '../use-cases/statements/make-statement.ts';
 
 /** What decides which rows an export has. */
 export interface ExportedRows
@@ -109,6 +110,8 @@ export interface ApiOptions {
   readonly findTenants?: FindTenants;
   /** Absent: a new export's place is not looked at before a run. */
   readonly findTable?: FindTable;
+  /** What statements say of models and places. */
+  readonly statements: StatementSources;
   readonly metrics: Registry;
   readonly logger: FastifyBaseLogger;
   /** How many proxies set X-Forwarded-* headers that are trusted; 0: none. */

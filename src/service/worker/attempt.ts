@@ -45,6 +45,7 @@ import { stemOf } from '../../foundation/domain/object-keys.ts';
 import type { ReadRows, WithoutRows } from '../../rows/pipeline/read-back.ts';
 import type { TableFormat } from '../../rows/pipeline/table-format.ts';
 import { listFormerManifests } from '../../state/store/files/leftover-files.ts';
+import { readSigner } from '../use-cases/installation/signing.ts';
 import { openErased } from '../use-cases/runs/erase-intervals.ts';
 import { sourceRequestOf } from '../use-cases/runs/source-request.ts';
 import { openChain } from '../use-cases/transformations/open-chain.ts';
@@ -354,6 +355,7 @@ async function makeJob(
     table: files.tableFormat === null ? null : options.connectors.tableOf(run),
     generation: run.fileGeneration,
     era: run.era,
+    sign: await readSigner(options.context),
     current,
     formerManifests:
       run.destinationVersion === 0 ? [] : await listFormerManifests(options.context.db, run),

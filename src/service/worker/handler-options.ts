@@ -9,6 +9,7 @@ import type { LeaseKeeper } from './lease-keeper.ts';
 import type { NotificationCourier } from './notification-courier.ts';
 import type { ChildProgram } from './run-alone.ts';
 import type { SampleOptions } from './run-sample-jobs.ts';
+import type { StatementOptions } from './put-statements.ts';
 import type { SourceWaits } from './wait-for-source.ts';
 
 /** Options of the worker for its runs and sweeps. */
@@ -33,6 +34,7 @@ export interface HandlerOptions {
   readonly courier: Pick<NotificationCourier, 'collect'>;
   readonly previewRows: SampleOptions['previewRows'];
   readonly defaultModel: SampleOptions['defaultModel'];
+  readonly statements: Pick<StatementOptions, 'statements' | 'checkers'>;
   readonly reports: WorkerReports;
   /** The time of day at which exports are to be verified; null: none is. */
   readonly verifySchedule: string | null;

@@ -14,6 +14,7 @@ import type { LogLevel } from '../../state/store/exports/log-entries.ts';
 import { knowsCommit } from '../../state/store/files/known-commits.ts';
 import { readNow } from '../../state/store/intervals/ticks.ts';
 import type { Context } from '../use-cases/context.ts';
+import { readSigner } from '../use-cases/installation/signing.ts';
 
 /** The current commit of an interval, from our tables. */
 interface Current extends IntervalPlace {
@@ -36,7 +37,7 @@ type Removed = 'all' | 'some' | 'failed';
  * @param log gets what the export's owner should know
  */
 export async function removeFiles(
-  { db }: Pick<Context, 'db'>,
+  { db, secrets }: Pick<Context, 'db' | 'secrets'>,
   destination: Destination,
   current: Current,
   log: (level: LogLevel, message: string) => void,
@@ -65,6 +66,7 @@ export async function removeFiles(
   const rules: RemovalRules = {
     keepsRecent,
     knows: (...commit) => knowsCommit(db, current, ...commit),
+    sign: await readSigner({ db, secrets }),
     confirm: async (keys) => {
       const left = new Set((await listLeftoverFiles(db, current)).map(({ key }) => key));
       return keys.filter((key) => left.has(key));
@@ -95,7 +97,7 @@ export async function removeFiles(
 
 /** Removes what a recorded run has replaced. If it is cut short, the sweep goes on at once. */
 export async function removeReplaced(
-  context: Pick<Context, 'db'>,
+  context: Pick<Context, 'db' | 'secrets'>,
   destination: Destination,
   current: Current,
   log: { add(level: LogLevel, message: string): void },

@@ -20,6 +20,7 @@ import type { Producer } from '../../state/queue/producer.ts';
 import { findGoneWork } from '../../state/store/tenants/tenant-rows.ts';
 import type { Context } from '../use-cases/context.ts';
 import { advanceOffboardings } from '../use-cases/tenants/advance-offboarding.ts';
+import { stateExports } from './state-exports.ts';
 
 /** Sweeps between two looks that read all exports: one minute. */
 const sweepsPerLook = 12;
@@ -32,7 +33,7 @@ export function createSweep(options: HandlerOptions, next: NextRuns): () => Prom
   const { executor, producer, reports, courier, verifySchedule } = options;
   const { context } = executor;
   const { db } = context;
-  const { collect, sample, offboard, look } = longDuties(options, next);
+  const { collect, sample, offboard, look, state } = longDuties(options, next);
   let sweeps = 0;
   return async () => {
     // These read all exports: one look per minute.
@@ -64,6 +65,8 @@ export function createSweep(options: HandlerOptions, next: NextRuns): () => Prom
       // Long jobs must not hold up the rest of the sweep.
       () => void sample().catch(reports.sampleFailed),
       () => offboard(),
+      // Stores that hinder it must not hold up the rest of the sweep.
+      () => void state().catch(executor.onSweepError),
       // The last, as it may take long.
       () => look(),
     ]);
@@ -84,6 +87,7 @@ function longDuties(options: HandlerOptions, { dispatch }: NextRuns) {
       ...{ context, guard, memory: admission.memory, previewRows, defaultModel },
       onSampleError: reports.sampleFailed,
     }),
+    state: skipWhileBusy(() => stateExports({ ...executor, ...options.statements })),
     offboard: skipWhileBusy(() =>
       offboardTenants({
         ...{ context, executor, producer },

@@ -8,7 +8,7 @@ import { type ApiDocument, fillPath, type Operation, readDocument } from '../../
 import { createKey, createTenant, type Tenant } from '../../support/tenants.ts';
 
 /** Open to all: probes show nothing about a tenant. */
-const open = ['GET /livez', 'GET /readyz'];
+const open = ['GET /livez', 'GET /readyz', 'GET /api/signing_keys'];
 /** For each valid key: they answer only with what the key itself has. */
 const anyKey = ['GET /api/me', 'GET /api/capabilities'];
 

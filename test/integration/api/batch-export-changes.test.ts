@@ -38,7 +38,7 @@ describe('update', () => {
   });
 
   test.each(settingList)('$field is taken, shown, changed and recorded', async (setting) => {
-    const { field, type, minimum = 0, maximum = 0 } = setting;
+    const { field, type, minimum = 0, maximum = 0, choices } = setting;
     const shape = { title: setting.title, description: setting.description };
     const { body: document } = await client.get('/api/openapi.json');
     expect(JSON.stringify(document)).toContain(JSON.stringify(shape).slice(1, -1));
@@ -46,7 +46,7 @@ describe('update', () => {
     const [first, second] =
       type === 'integer'
         ? [Math.min(maximum, 9_000), Math.min(maximum, 8_000) - 1]
-        : ['09:30', '21:00'];
+        : [choices?.at(-1) ?? '09:30', choices?.[0] ?? '21:00'];
     const deadline = field === 'warn_minutes' ? { deadline_minutes: 20_000 } : {};
     const made = await create({ interval: 'day', ...deadline, [field]: first });
     expect(made[field]).toBe(first);

@@ -63,6 +63,7 @@ describe('create', () => {
       ],
       failure_streak: 0,
       heal_for_hours: 168,
+      statement_shows: 'digests',
       deadline_minutes: null,
       deadline_at: null,
       warn_minutes: null,

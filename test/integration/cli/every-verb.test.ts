@@ -149,6 +149,7 @@ const rows: Readonly<Record<string, Row>> = {
   'coverage accept': owner(['Kept', ...past, '--yes']),
   changes: owner(['Kept']),
   delivery: owner(['Kept']),
+  statement: owner(['Kept']),
   logs: owner(['Kept'], { lines: true }),
   status: owner([]),
   backfill: owner(['Kept', '--from', '2024-04-01', '--to', '2024-04-01T02:00', '--no-wait']),
@@ -206,6 +207,7 @@ const rows: Readonly<Record<string, Row>> = {
   doctor: here([], { code: 1 }),
   migrate: here([]),
   'keys rotate-encryption': here([]),
+  'keys rotate-signing': here([]),
   'events generate': here([
     '--project',
     '{project}',

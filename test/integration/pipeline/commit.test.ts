@@ -138,7 +138,7 @@ describe.each(['File', 'S3'] as const)('a commit to a destination of type %s', (
   it('is refused if another manifest came first, and that one stays', async () => {
     const job = firstJob();
     const facts = { ...job, ...job.encoding, generation: 5 };
-    const other = encodeManifest(buildTombstone(facts, null));
+    const other = encodeManifest(buildTombstone(facts, null), job.sign);
     const refused = attempt(bench, destination, job, {
       confirmCommit: async () => void (await destination.commitManifest(manifestPath, other, null)),
     });

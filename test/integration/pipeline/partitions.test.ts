@@ -255,7 +255,7 @@ async function remove(
   const commit = { ...of, generation, attemptGeneration: generation, manifestKey };
   const { signal } = new AbortController();
   const confirm = async (keys: readonly string[]) => keys;
-  const rules = { keepsRecent: false, knows: async () => true, confirm };
+  const rules = { keepsRecent: false, knows: async () => true, sign: of.sign, confirm };
   return removeLeftovers(destination, commit, replaced, rules, signal);
 }
 

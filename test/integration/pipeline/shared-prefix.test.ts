@@ -28,6 +28,7 @@ beforeAll(async () => {
 afterAll(() => bench?.drop());
 
 const bare = firstJob({ writesManifest: false });
+const { sign } = bare;
 const other = { ...bare, exportId: String(randomUUID()), runId: randomUUID() };
 
 /** Puts an object as another program does: it does not say whose it is. */
@@ -70,7 +71,7 @@ describe.each(['S3', 'File'] as const)('at a destination %s', (type) => {
           destination,
           current,
           leftovers,
-          { keepsRecent: false, knows: async () => true, confirm: async (asked) => asked },
+          { keepsRecent: false, knows: async () => true, sign, confirm: async (asked) => asked },
           AbortSignal.timeout(30_000),
         );
       expect(await remove(commit)).toEqual({ removed: [], foreign: keys, fault: null });
@@ -104,7 +105,7 @@ describe.each(['S3', 'File'] as const)('at a destination %s', (type) => {
           destination,
           { ...ours, generation: 2, attemptGeneration: 2, manifestKey: null },
           [{ key, generation: 1, manifestKey: null, etag: recorded, isRecent: false }],
-          { keepsRecent: false, knows: unknown.knowsCommit, confirm: async (asked) => asked },
+          { keepsRecent: false, knows: unknown.knowsCommit, sign, confirm: async (asked) => asked },
           AbortSignal.timeout(30_000),
         );
       expect(await remove('another')).toEqual({ removed: [], foreign: [key], fault: null });

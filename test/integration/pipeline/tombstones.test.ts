@@ -15,7 +15,7 @@ async function leave(confirmed: readonly string[], knows = true) {
   store = await openStore({ quirks: { ifNoneMatch: 'ignore', ifMatch: 'ignore' } });
   const { destination } = store;
   await destination.probe(AbortSignal.timeout(30_000));
-  const before = encodeManifest(buildTombstone({ ...job, ...job.encoding }, 'before'));
+  const before = encodeManifest(buildTombstone({ ...job, ...job.encoding }, 'before'), job.sign);
   await destination.commitManifest(key, before, null);
   const commit = {
     ...job,
@@ -28,7 +28,7 @@ async function leave(confirmed: readonly string[], knows = true) {
     destination,
     commit,
     left,
-    { keepsRecent: true, knows: async () => knows, confirm: async () => confirmed },
+    { keepsRecent: true, knows: async () => knows, sign: job.sign, confirm: async () => confirmed },
     AbortSignal.timeout(30_000),
   );
   const found = store.server.objects(bucket).find((object) => object.key === key);

@@ -38,6 +38,7 @@ const tablesWithoutTenants = [
   'installation_alarms',
   'offboarding_places',
   'offboardings',
+  'signing_keys',
   'sluice_migrations',
   'workers',
 ];

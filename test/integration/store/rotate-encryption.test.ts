@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createSecretBox } from '../../../src/foundation/security/secret-box.ts';
 import { registerEncryptionKeys } from '../../../src/state/store/tenants/sealed-secrets.ts';
 import { rotateEncryption } from '../../../src/service/use-cases/installation/rotate-encryption.ts';
+import { ensureSigningKey } from '../../../src/service/use-cases/installation/signing.ts';
 import { createTarget } from '../../../src/service/use-cases/notifications/change-targets.ts';
 import { eraseIntervals, openErased } from '../../../src/service/use-cases/runs/erase-intervals.ts';
 import { createTransformationConfig } from '../../../src/service/use-cases/transformations/create-config.ts';
@@ -48,6 +49,7 @@ const sealedColumns = () => columns.filter(({ comment }) => comment?.startsWith(
 
 /** A row in each table that has a sealed column. */
 async function fillTables(): Promise<void> {
+  await ensureSigningKey(side.context);
   const { id } = await createExportOfThePast(side);
   await side.db.query(
     `insert into former_destinations (export_id, version, destination_config) values ($1, 0, '{}')`,

@@ -58,6 +58,7 @@ function hourly(over: Partial<BatchExport> = {}): BatchExport {
     start_at: null,
     end_at: null,
     heal_for_hours: 168,
+    statement_shows: 'digests',
     deadline_minutes: null,
     deadline_at: null,
     warn_minutes: null,

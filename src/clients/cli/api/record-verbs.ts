@@ -85,6 +85,11 @@ export const recordVerbs: Verbs = {
     },
     lines: changeLines,
   }),
+  statement: post('batch_exports/{id}/statements', {
+    about: 'make a signed statement of what was delivered, and print its number and digest',
+    args: { id: theExport },
+    lines: ({ number, sha256 }) => [`${number}:${sha256}`],
+  }),
   delivery: get('batch_exports/{id}/delivery', {
     about: 'show which deadlines were met, and why not',
     args: { id: theExport },

@@ -15,7 +15,7 @@ import {
 } from '../../use-cases/backfills/start-backfill.ts';
 import { runNow } from '../../use-cases/backfills/run-now.ts';
 import { cancelBackfill } from '../../use-cases/runs/cancel-work.ts';
-import { type Api, batchExportOf, type Request } from '../api.ts';
+import { type Api, actorOf, batchExportOf, type Request } from '../api.ts';
 import { refuseOtherRows } from '../batch-exports/same-rows.ts';
 import { BatchExport } from '../batch-exports/schema.ts';
 import { batchExportView } from '../batch-exports/view.ts';
@@ -78,11 +78,10 @@ export function backfillRoutes(api: Api, family: Family, deps: Deps): void {
         const average = await averageRows(request.context.db, batchExport.id);
         return backfillPreviewView(preview, compared, average);
       }
-      const { backfillId, range, totalRuns } = await startBackfill(
-        request.context,
-        batchExport,
-        asked,
-      );
+      const { backfillId, range, totalRuns } = await startBackfill(request.context, batchExport, {
+        ...asked,
+        actor: actorOf(request),
+      });
       return {
         ...(await batchExportView(request.context, batchExport, backfillId)),
         backfill_start_at: toTimestamp(range.start),

@@ -162,6 +162,7 @@ export const BatchExport = named(
           start_at: null,
           end_at: null,
           heal_for_hours: 168,
+          statement_shows: 'digests',
           deadline_minutes: 60,
           deadline_at: null,
           warn_minutes: null,

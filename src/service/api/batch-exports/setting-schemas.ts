@@ -9,7 +9,7 @@ type Fields = ExportSettingFields;
 
 /** The settings as requests give them. The page asks for what has `x-setting`. */
 export const settingSchemas = schemasOf((setting) => {
-  const { type, minimum, maximum, title, default: preset, isLocal } = setting;
+  const { type, minimum, maximum, choices, title, default: preset, isLocal } = setting;
   const more = {
     'x-setting': isLocal ? 'local' : 'any',
     ...(preset !== null && { 'x-default': preset }),
@@ -24,16 +24,26 @@ export const settingSchemas = schemasOf((setting) => {
             ...(minimum !== undefined && { minimum }),
             ...(maximum !== undefined && { maximum }),
           })
-        : Type.String({ ...schema, 'x-input': 'time', pattern: '^([01][0-9]|2[0-3]):[0-5][0-9]$' }),
+        : choices
+          ? Type.Enum([...choices], schema)
+          : Type.String({
+              ...schema,
+              'x-input': 'time',
+              pattern: '^([01][0-9]|2[0-3]):[0-5][0-9]$',
+            }),
     ),
   );
 }) as { [Field in keyof Fields]: TOptional<TUnsafe<Fields[Field]>> };
 
 /** The settings as answers show them. */
-export const shownSettings = schemasOf(({ type, description, default: preset }) =>
+export const shownSettings = schemasOf(({ type, choices, description, default: preset }) =>
   mayBeNull(
     preset,
-    type === 'integer' ? Type.Integer({ description }) : Type.String({ description }),
+    type === 'integer'
+      ? Type.Integer({ description })
+      : choices
+        ? Type.Enum([...choices], { description })
+        : Type.String({ description }),
   ),
 ) as { [Field in keyof Fields]: TUnsafe<Fields[Field]> };
 

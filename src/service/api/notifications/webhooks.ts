@@ -18,6 +18,7 @@ const data = {
   turn: Text,
   since: When,
   missing_intervals: Count,
+  statement: Nullable(Type.Object({ number: Count, sha256: Type.String() })),
   remedy: Text,
   link: Text,
   run: Type.Object({

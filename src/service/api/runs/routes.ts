@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { listRuns, type Run } from '../../../state/store/runs/runs.ts';
 import { cancelRun, retryRun } from '../../use-cases/runs/cancel-work.ts';
-import { type Api, batchExportOf, type Request } from '../api.ts';
+import { type Api, actorOf, batchExportOf, type Request } from '../api.ts';
 import { cursorEnvelope, positionOf } from '../lists/cursors.ts';
 import { clampLimit, pageOf, timeBound } from '../lists/paging.ts';
 import { CursorPageOf, PageQuery } from '../lists/schema.ts';
@@ -93,7 +93,12 @@ export function runRoutes(api: Api, family: Family, { destinations }: Deps): voi
     ),
     async (request, reply) => {
       const run = await runOf(request);
-      const retryId = await retryRun(request.context, run, request.body.missing_rows ?? null);
+      const retryId = await retryRun(
+        request.context,
+        run,
+        request.body.missing_rows ?? null,
+        actorOf(request),
+      );
       const retry = await loadRun(request, retryId);
       reply.code(201);
       return runView(retry, request.context.policy.retry);

@@ -28,7 +28,8 @@ import { lockExport } from '../../../state/store/exports/exports.ts';
 import { appendLogEntries } from '../../../state/store/exports/log-entries.ts';
 import { listCompletedIntervals } from '../../../state/store/intervals/receipts.ts';
 import { readNow } from '../../../state/store/intervals/ticks.ts';
-import type { Context } from '../context.ts';
+import type { Actor, Context } from '../context.ts';
+import { noteRemoval } from '../exports/activity.ts';
 import { windowOf } from '../exports/schedule.ts';
 import type { DeliveredInterval } from './compare-rows.ts';
 import { readTimeline } from '../exports/timeline.ts';
@@ -41,6 +42,8 @@ export interface BackfillRequest {
   readonly reprocess: Reprocess;
   /** Whether delivered rows may go that the source no longer has: a person asked for it. Default: false. */
   readonly dropsMissing?: boolean;
+  /** Who asks: a statement names them if rows go. Missing: an operator. */
+  readonly actor?: Actor;
   /** Null: the installation's default. */
   readonly concurrency: number | null;
   /** Whether an operator asks: the limit of the project does not count. Default: false. */
@@ -125,6 +128,7 @@ export async function recordBackfill(
     totalRuns: totalRuns === 0 ? 0 : intervals,
     traceparent: traces?.current() ?? null,
   });
+  if (request.dropsMissing) await noteRemoval(tx, request.actor, row, backfillId);
   if (totalRuns === 0) await finishBackfill(tx, backfillId, 'Completed');
   const what = `Backfill ${backfillId} (${describeInterval(range)})`;
   await appendLogEntries(tx, [

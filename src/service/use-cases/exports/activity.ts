@@ -126,3 +126,15 @@ export async function changeExport(
   const changes = changesBetween(before, { ...before, ...settings });
   return updateBatchExport(tx, before.id, settings, exportActivity(actor, action, before, changes));
 }
+
+/** A person lets delivered rows go: a statement says who it was. @param request the id of the backfill or of the run */
+export async function noteRemoval(
+  tx: Sql,
+  actor: Actor | undefined,
+  batchExport: Pick<BatchExport, 'id' | 'teamId'>,
+  request: string,
+): Promise<void> {
+  if (actor === undefined) return;
+  const change = { field: 'missing_rows', before: null, after: { request } };
+  await recordExportActivity(tx, actor, 'missing_rows_dropped', batchExport, [change]);
+}

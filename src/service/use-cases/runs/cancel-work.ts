@@ -13,7 +13,8 @@ import {
   type Run,
 } from '../../../state/store/runs/runs.ts';
 import { noteTraceparent } from '../../../state/store/runs/traceparents.ts';
-import type { Context } from '../context.ts';
+import type { Actor, Context } from '../context.ts';
+import { noteRemoval } from '../exports/activity.ts';
 
 /**
  * Cancels a run. Its worker stops at its next heartbeat and leaves nothing behind. A run that has begun
@@ -51,6 +52,7 @@ export async function retryRun(
   context: Context,
   run: FoundRun,
   missingRows: 'keep' | 'drop' | null = null,
+  actor?: Actor,
 ): Promise<string> {
   if (!isTerminal(run.status)) throw hasNotEnded();
   const { exportId, teamId, interval, purpose } = run;
@@ -58,11 +60,13 @@ export async function retryRun(
   const dropsMissing = missingRows === 'drop';
   const runId = await context.db.transaction(async (tx) => {
     // A deletion cancels the existing runs. Without the lock, a run created after it would stay.
-    if (!(await lockExport(tx, exportId))) throw notFound();
+    const batchExport = await lockExport(tx, exportId);
+    if (!batchExport) throw notFound();
     const [made] = await insertRuns(tx, [
       { exportId, teamId, interval, backfillId: null, purpose, dropsMissing },
     ]);
     if (made === undefined) throw isLive();
+    if (dropsMissing) await noteRemoval(tx, actor, batchExport, made);
     const traceparent = context.traces?.current() ?? null;
     if (traceparent !== null) await noteTraceparent(tx, made, traceparent);
     return made;

@@ -9,6 +9,7 @@ export type GuardedKind =
   | 'look_back'
   | 'remove_files'
   | 'sample'
+  | 'statement'
   | 'verify';
 
 /** All work of a kind for one owner. */

@@ -30,6 +30,8 @@ export interface Receipt {
   /** Null if the export writes no manifest. */
   readonly manifestKey: string | null;
   readonly manifestEtag: string | null;
+  /** Of the manifest's bytes; null without a manifest. */
+  readonly manifestSha256: string | null;
   readonly files: readonly ReceiptFile[];
   readonly rejectedFiles: readonly ReceiptFile[];
   /** Objects beside them that the manifest does not list. */
@@ -58,7 +60,7 @@ interface Settled {
 
 /** The columns of `Receipt`; of a subquery as JSON they stay what they are. */
 export const receiptColumns = `export_id as "exportId", ${intervalOf('receipts')} as interval,
-  run_id as "runId", destination_version as "destinationVersion", generation, era, manifest_key as "manifestKey", manifest_etag as "manifestEtag", delivered_digest as "deliveredDigest", files, rejected_files as "rejectedFiles", recipe, rows, bytes,
+  run_id as "runId", destination_version as "destinationVersion", generation, era, manifest_key as "manifestKey", manifest_etag as "manifestEtag", manifest_sha256 as "manifestSha256", delivered_digest as "deliveredDigest", files, rejected_files as "rejectedFiles", recipe, rows, bytes,
   json_build_object('snapshot', snapshot, 'digest', key_digest, 'count', key_count, 'settled', settled,
     'pending', pending_transactions) as proof`;
 

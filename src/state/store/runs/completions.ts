@@ -63,7 +63,7 @@ const asked = `asked as materialized (
     run_id uuid, fence bigint, export_id uuid, data_interval_start timestamptz, data_interval_end timestamptz, destination_version int,
     total_rows bigint, completed_rows bigint, dropped_rows bigint, rejected_rows bigint, sent_bytes bigint, file_count int,
     steps jsonb, snapshot text, settled boolean, pending text[], key_digest text, key_count bigint, delivered_digest text,
-    generation int, era uuid, manifest_key text, manifest_etag text, files jsonb, rejected_files jsonb, recipe jsonb,
+    generation int, era uuid, manifest_key text, manifest_etag text, manifest_sha256 text, files jsonb, rejected_files jsonb, recipe jsonb,
     rows bigint, bytes bigint, named text[], replaced jsonb) ${anyNumber}
 )`;
 
@@ -91,19 +91,33 @@ const completed = `completed as (
          finished_at = now(), last_updated_at = now()
     from free
    where runs.id = free.run_id and runs.fence = free.fence and ${canMove('completed')}
-  returning free.*, runs.purpose
+  returning free.*, runs.purpose, runs.drops_missing
+)`;
+
+/** SQL: whether two receipts have the same files and the same manifest. */
+const isSameContent = (a: string, b: string): string =>
+  `(${[a, b].map((row) => ['destination_version', 'generation', 'rows', 'bytes', 'manifest_sha256'].map((name) => `${row}.${name}`).join(', ')).join(') is not distinct from (')})
+   and (${a}.manifest_sha256 is not null or ${a}.files = ${b}.files)`;
+
+/** What an earlier commit had made, until a statement has booked it. */
+const superseded = `superseded as (
+  insert into superseded_receipts (export_id, data_interval_start, data_interval_end, receipt)
+  select old.export_id, old.data_interval_start, old.data_interval_end, to_jsonb(old) - 'recipe' - 'snapshot'
+    from completed c join receipts old on ${isSameInterval('old', 'c')} and not (${isSameContent('old', 'c')})
 )`;
 
 /** The receipt of the interval, with its proof. */
 const received = `received as (
-  insert into receipts (export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag,
+  insert into receipts (export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag, manifest_sha256, made_by,
          files, rejected_files, rows, bytes, destination_version, recipe, generation, era,
          snapshot, settled, pending_transactions, key_digest, key_count, delivered_digest, pending_checked_at, looked_back_at)
-  select export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag,
+  select export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag, manifest_sha256,
+         jsonb_build_object('run', run_id, 'purpose', purpose, 'drops', drops_missing, 'at', api_time(clock_timestamp())),
          files, rejected_files, rows, bytes, destination_version, recipe, generation, era,
          snapshot, settled, pending, key_digest, key_count, delivered_digest, clock_timestamp(), clock_timestamp() from completed
   on conflict (export_id, data_interval_start, data_interval_end) do update
-     set run_id = excluded.run_id, manifest_key = excluded.manifest_key, manifest_etag = excluded.manifest_etag,
+     set run_id = excluded.run_id, manifest_key = excluded.manifest_key, manifest_etag = excluded.manifest_etag, manifest_sha256 = excluded.manifest_sha256,
+         made_by = case when ${isSameContent('receipts', 'excluded')} then receipts.made_by else excluded.made_by end,
          files = excluded.files, rejected_files = excluded.rejected_files, rows = excluded.rows, bytes = excluded.bytes,
          destination_version = excluded.destination_version, recipe = excluded.recipe,
          generation = excluded.generation, era = excluded.era, committed_at = clock_timestamp(),
@@ -167,7 +181,7 @@ const prefix = prefixOf({ exportIds: 'select export_id from completed', completi
 
 const completeSql = plannedOnce(
   `with recursive ${[
-    ...[asked, locked, free, completed, received, forgotten, noted, leftBehind],
+    ...[asked, locked, free, completed, superseded, received, forgotten, noted, leftBehind],
     ...[prefix, marked, logged],
   ].join(', ')} ${outcomes}`,
 );
@@ -249,6 +263,7 @@ function recordOf({ lease, result, receipt, replaced }: CompletedRun) {
     era: receipt.era,
     manifest_key: receipt.manifestKey,
     manifest_etag: receipt.manifestEtag,
+    manifest_sha256: receipt.manifestSha256,
     files: receipt.files,
     rejected_files: receipt.rejectedFiles,
     recipe: receipt.recipe,

@@ -1,0 +1,45 @@
+/**
+ * The canonical bytes of a value (RFC 8785): members sorted by name, no space. What is signed has only ASCII names and whole
+ * numbers, so that each language gives the same bytes without a library.
+ *
+ * @throws TypeError if the value has another name or number
+ */
+export function canonicalBytes(value: unknown): Buffer {
+  return Buffer.from(canonicalText(value));
+}
+
+function canonicalText(value: unknown): string {
+  if (typeof value === 'number' && !Number.isSafeInteger(value)) {
+    throw new TypeError(`${value} is not a whole number`);
+  }
+  if (Array.isArray(value)) return `[${value.map(canonicalText).join()}]`;
+  if (typeof value !== 'object' || value === null) {
+    const text = JSON.stringify(value);
+    if (text === undefined) throw new TypeError(`${typeof value} is no JSON`);
+    // JSON has one zero.
+    return text === '-0' ? '0' : text;
+  }
+  const members = Object.entries(value).filter(([, member]) => member !== undefined);
+  const other = members.find(([name]) => !ascii.test(name));
+  if (other) throw new TypeError(`the name ${other[0]} is not ASCII`);
+  members.sort(([a], [b]) => (a < b ? -1 : 1));
+  return `{${members.map(([name, member]) => `${JSON.stringify(name)}:${canonicalText(member)}`).join()}}`;
+}
+
+const ascii = /^[\x20-\x7e]*$/;
+
+/**
+ * A value with text instead of each number that has no canonical bytes, and a list of pairs instead of an object with other
+ * names. For digests of what others have written.
+ */
+export function canonicalizable(value: unknown): unknown {
+  if (typeof value === 'number') return Number.isSafeInteger(value) ? value : String(value);
+  if (Array.isArray(value)) return value.map(canonicalizable);
+  if (typeof value !== 'object' || value === null) return value ?? null;
+  const members = Object.entries(value)
+    .filter(([, member]) => member !== undefined)
+    .map(([name, member]) => [name, canonicalizable(member)] as const);
+  return members.every(([name]) => ascii.test(name))
+    ? Object.fromEntries(members)
+    : members.toSorted(([a], [b]) => (a < b ? -1 : 1));
+}

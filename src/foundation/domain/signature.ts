@@ -1,0 +1,32 @@
+import { canonicalBytes } from './canonical-json.ts';
+
+/** The signature in a manifest or a statement, as docs/receipts.md describes it. */
+export interface Signature {
+  readonly key_id: string;
+  readonly algorithm: 'Ed25519';
+  /** Hexadecimal. */
+  readonly signature: string;
+}
+
+/** Signs bytes with the key of the installation. */
+export type Sign = (bytes: Uint8Array) => Signature;
+
+/** Adds the signature of the canonical bytes of all the rest. */
+export function withReceipt<T extends object>(
+  document: T,
+  sign: Sign,
+): T & { readonly receipt: Signature } {
+  return { ...document, receipt: sign(canonicalBytes(document)) };
+}
+
+/** A key as everyone may see it. */
+export interface PublicKeyEntry {
+  readonly key_id: string;
+  readonly algorithm: 'Ed25519';
+  /** The 32 bytes, hexadecimal. */
+  readonly public_key: string;
+  readonly created_at: string;
+  /** The id of the key that signed this entry. */
+  readonly signed_by: string;
+  readonly signature: string;
+}

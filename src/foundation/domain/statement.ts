@@ -1,0 +1,86 @@
+/** What a statement says, as docs/receipts.md describes it. All of it is canonical JSON. */
+
+/** What is known of an interval. */
+export interface IntervalState {
+  readonly state: 'delivered' | 'empty' | 'accepted' | 'open' | 'not_due';
+  readonly rows: number;
+  readonly bytes: number;
+  readonly files: number;
+}
+
+export interface DeliveredState extends IntervalState {
+  readonly state: 'delivered' | 'empty';
+  readonly place: string;
+  readonly manifest: { readonly key: string; readonly sha256: string | null } | null;
+  readonly generation: number;
+  readonly key_digest: string | null;
+  readonly settled: boolean;
+  readonly pending: readonly string[];
+}
+
+export type BookingKind =
+  | 'delivered'
+  | 'empty'
+  | 'open'
+  | 'not_due'
+  | 'accepted'
+  | 'supplement'
+  | 'remade'
+  | 'removed'
+  | 'erased'
+  | 'moved';
+
+export interface Booking {
+  readonly kind: BookingKind;
+  readonly start: string;
+  readonly end: string;
+  readonly at: string;
+  readonly before: IntervalState | DeliveredState | null;
+  readonly after: IntervalState | DeliveredState;
+  readonly note: Readonly<Record<string, unknown>> | null;
+}
+
+export interface Sum {
+  readonly rows: number;
+  readonly bytes: number;
+  readonly files: number;
+}
+
+/** Why the next statement begins a chain. */
+export interface ChainBeginning {
+  readonly reason: 'first' | 'restored' | 'replaced';
+  readonly last_number: number;
+  readonly last_sha256: string | null;
+}
+
+/** Where an export delivers. */
+export interface StatementPlace {
+  readonly type: string;
+  readonly bucket: string | null;
+  readonly prefix: string;
+}
+
+/** What bookings call a place. */
+export const nameOfPlace = ({ type, bucket, prefix }: StatementPlace): string =>
+  `${type.toLowerCase()}://${[bucket, prefix].filter(Boolean).join('/')}`;
+
+export const noSum: Sum = { rows: 0, bytes: 0, files: 0 };
+
+export const addSum = (a: Sum, b: Sum, sign = 1): Sum => ({
+  rows: a.rows + sign * b.rows,
+  bytes: a.bytes + sign * b.bytes,
+  files: a.files + sign * b.files,
+});
+
+/** The sums of a statement. They add up whatever the bookings are. */
+export function balanceOf(opening: Sum, bookings: readonly Booking[]) {
+  let [delivered, removed, erased] = [noSum, noSum, noSum];
+  for (const { kind, before, after } of bookings) {
+    const more = addSum(after, before ?? noSum, -1);
+    if (kind === 'removed') removed = addSum(removed, more, -1);
+    else if (kind === 'erased') erased = addSum(erased, more, -1);
+    else delivered = addSum(delivered, more);
+  }
+  const closing = addSum(addSum(addSum(opening, delivered), removed, -1), erased, -1);
+  return { opening, delivered, removed, erased, closing };
+}

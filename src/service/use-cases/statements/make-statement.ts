@@ -1,0 +1,234 @@
+import { createHash, randomUUID } from 'node:crypto';
+import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
+import { canonicalBytes, canonicalizable } from '../../../foundation/domain/canonical-json.ts';
+import {
+  type DestinationConfig,
+  readFileSettings,
+} from '../../../foundation/domain/file-settings.ts';
+import { commonFolder } from '../../../foundation/domain/key-template.ts';
+import { notFound } from '../../../foundation/domain/problem.ts';
+import { withReceipt } from '../../../foundation/domain/signature.ts';
+import {
+  balanceOf,
+  nameOfPlace,
+  noSum,
+  type StatementPlace,
+} from '../../../foundation/domain/statement.ts';
+import { type Timestamp, toTimestamp } from '../../../foundation/domain/time.ts';
+import type { Sql } from '../../../state/store/database/database.ts';
+import { currentEra } from '../../../state/store/database/eras.ts';
+import { lockExport } from '../../../state/store/exports/exports.ts';
+import { listFormerDestinations } from '../../../state/store/files/former-destinations.ts';
+import {
+  findAcceptance,
+  findRemovalRequest,
+  forgetStated,
+  listUnbooked,
+  storeBooked,
+} from '../../../state/store/intervals/statement-changes.ts';
+import {
+  advanceChain,
+  findFirstPeriod,
+  insertStatement,
+  listEnabledSteps,
+  lockChain,
+  type StatementChain,
+} from '../../../state/store/intervals/statements.ts';
+import { readNow } from '../../../state/store/intervals/ticks.ts';
+import { nextBoundary } from '../../scheduling/boundary.ts';
+import { jitterMs } from '../../scheduling/jitter.ts';
+import type { Context } from '../context.ts';
+import { ensureSigningKey, openSigner } from '../installation/signing.ts';
+import { type BookingFacts, bookIntervals } from './book-intervals.ts';
+
+/** What the composition root knows of models and places. */
+export interface StatementSources {
+  /** @param prefix the part of the destination's prefix that all intervals share */
+  placeOf(type: string, config: DestinationConfig, prefix: string): StatementPlace;
+  /** A model as the models file has it, and which server it is read from. */
+  modelOf(name: string): {
+    readonly definition: unknown;
+    readonly source: { readonly server: string | null; readonly database: string | null };
+  };
+}
+
+/** What a look at the destination found. */
+export interface Reconciliation {
+  readonly state: 'listed' | 'not_listed';
+  readonly reason: string | null;
+  readonly missing: readonly string[];
+  readonly stray: readonly string[];
+  /** How many keys were left out. */
+  readonly more: number;
+}
+
+const notListed: Reconciliation = {
+  ...{ state: 'not_listed', reason: 'the objects were not listed' },
+  ...{ missing: [], stray: [], more: 0 },
+};
+
+/** A statement is held in memory whole, and put in one request. What does not fit is in the next one. */
+const maxIntervals = 4_000;
+
+/** So long after midnight, so that the runs of the day before have ended, and installations do not put all at once. */
+const afterMidnightMs = 15 * 60_000;
+const spreadSeconds = 2_700;
+
+export interface MadeStatement {
+  readonly number: number;
+  readonly sha256: string;
+  /** Whether there is more to book at once. */
+  readonly isCut: boolean;
+}
+
+/** The place of an export: bookings and statements are about it. */
+export function placeOfExport(
+  sources: Pick<StatementSources, 'placeOf'>,
+  { id, model, destination }: Pick<BatchExport, 'id' | 'model' | 'destination'>,
+  config: DestinationConfig = destination.config,
+): StatementPlace {
+  const constants = { table: model, batchExportId: id };
+  const prefix = commonFolder(readFileSettings(config).prefix, constants);
+  return sources.placeOf(destination.type, config, prefix);
+}
+
+/**
+ * Makes the next statement of an export: it is stored, and put later. Its number and its bytes are decided here, under a lock,
+ * so every process puts the same.
+ *
+ * @throws Refusal (404) if the export was deleted; SluiceError `secrets.signing_key_lost`
+ */
+export async function makeStatement(
+  { db, secrets }: Pick<Context, 'db' | 'secrets'>,
+  sources: StatementSources,
+  exportId: string,
+  reconciliation: Reconciliation = notListed,
+): Promise<MadeStatement> {
+  await ensureSigningKey({ db, secrets });
+  return db.transaction(async (tx) => {
+    // In this order everywhere.
+    const batchExport = await lockExport(tx, exportId);
+    if (!batchExport) throw notFound();
+    const chain = await lockChain(tx, exportId);
+    const sign = await openSigner(tx, secrets);
+    const now = await readNow(tx);
+    const isFirst = chain.chain === null || chain.begins !== null;
+    if (chain.begins !== null) await forgetStated(tx, exportId);
+    const began =
+      chain.beganAt ??
+      (await findFirstPeriod(tx, exportId)) ??
+      toTimestamp(batchExport.schedule.openIntervalStart);
+    const start = isFirst ? began : (chain.periodEnd ?? began);
+    const unbooked = await listUnbooked(tx, exportId, start, maxIntervals);
+    const facts = await factsOf(tx, sources, batchExport);
+    const { bookings, intervals, end } = await bookIntervals(
+      unbooked,
+      { began, end: start },
+      facts,
+    );
+    await storeBooked(tx, exportId, intervals);
+    const opening = isFirst ? noSum : (chain.closing ?? noSum);
+    const balance = balanceOf(opening, bookings);
+    const number = chain.number + 1;
+    const chainId = (isFirst ? null : chain.chain) ?? randomUUID();
+    const statement = {
+      type: 'sluice.statement.v1',
+      batch_export_id: exportId,
+      number,
+      chain: chainId,
+      previous: isFirst ? null : { number: chain.number, sha256: chain.sha256 },
+      begins: isFirst ? beginningOf(chain) : null,
+      made_at: toTimestamp(now),
+      era: (await currentEra(tx)).id,
+      place: placeOfExport(sources, batchExport),
+      period: { start, end },
+      schedule: scheduleOf(batchExport),
+      ...(await definitionOf(tx, sources, batchExport)),
+      bookings,
+      balance,
+      reconciliation,
+      acknowledged: null,
+    };
+    const body = canonicalBytes(withReceipt(statement, sign));
+    const sha256 = createHash('sha256').update(body).digest('hex');
+    const period = { start, end };
+    const begins = statement.begins?.reason ?? null;
+    await insertStatement(tx, exportId, { number, body, sha256, period, begins });
+    const isCut = unbooked.length === maxIntervals;
+    const { closing } = balance;
+    const after = { chain: chainId, number, sha256, beganAt: began, periodEnd: end, closing };
+    await advanceChain(tx, exportId, after, isCut ? toTimestamp(now) : nextAfter(batchExport, now));
+    return { number, sha256, isCut };
+  });
+}
+
+function beginningOf({ begins }: StatementChain) {
+  return begins ?? { reason: 'first', last_number: 0, last_sha256: null };
+}
+
+/** A statement for each day, in the time zone of the export. */
+function nextAfter({ id, cadence: { timezone } }: BatchExport, now: number): Timestamp {
+  const daily = { interval: 'day', timezone, offsetDay: null, offsetHour: 0 } as const;
+  const delay = afterMidnightMs + jitterMs(id, daily, spreadSeconds);
+  return toTimestamp(nextBoundary(daily, now - delay) + delay);
+}
+
+function scheduleOf({ cadence }: BatchExport) {
+  const { interval, timezone, offsetDay, offsetHour } = cadence;
+  return {
+    interval,
+    timezone,
+    offset_seconds: ((offsetDay ?? 0) * 24 + (offsetHour ?? 0)) * 3_600,
+  };
+}
+
+const digestOf = (value: unknown): string =>
+  createHash('sha256').update(canonicalBytes(value)).digest('hex');
+
+/** What is exported, by digests, and from where. */
+async function definitionOf(tx: Sql, sources: StatementSources, batchExport: BatchExport) {
+  const { definition, source } = sources.modelOf(batchExport.model);
+  const { dslQuery, transformations: isTransformed, teamId, destination } = batchExport;
+  const { includeEvents, excludeEvents } = readFileSettings(destination.config);
+  const steps = isTransformed ? await listEnabledSteps(tx, teamId) : [];
+  const text = {
+    model: canonicalizable(definition),
+    query: { dsl_query: dslQuery, include_events: includeEvents, exclude_events: excludeEvents },
+    transformations: canonicalizable(steps),
+  };
+  return {
+    source,
+    definition: {
+      model: digestOf(text.model),
+      query: digestOf(text.query),
+      transformations: digestOf(text.transformations),
+      text: batchExport.statementShows === 'definition' ? text : null,
+    },
+  };
+}
+
+async function factsOf(
+  tx: Sql,
+  sources: StatementSources,
+  batchExport: BatchExport,
+): Promise<BookingFacts> {
+  const { id, destination } = batchExport;
+  const configs = new Map<number, DestinationConfig>();
+  for (const { version, config } of await listFormerDestinations(tx, id)) {
+    configs.set(version, config);
+  }
+  return {
+    placeOf(version, key, before) {
+      const config = configs.get(version) ?? destination.config;
+      const place = placeOfExport(sources, batchExport, config);
+      if (key === null || place.prefix === '' || key.startsWith(`${place.prefix}/`)) {
+        return nameOfPlace(place);
+      }
+      // The prefix was another one when it was made.
+      const folder = key.slice(0, Math.max(0, key.lastIndexOf('/')));
+      return before ?? nameOfPlace(sources.placeOf(destination.type, config, folder));
+    },
+    acceptance: (interval) => findAcceptance(tx, id, interval),
+    removal: (runId) => findRemovalRequest(tx, id, runId),
+  };
+}

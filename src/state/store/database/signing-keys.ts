@@ -1,0 +1,46 @@
+import type { PublicKeyEntry } from '../../../foundation/domain/signature.ts';
+import type { Sql } from './database.ts';
+
+/** A key with its private part, sealed. */
+export interface StoredSigningKey {
+  readonly keyId: string;
+  /** Null: a later key signs. */
+  readonly sealed: Buffer | null;
+}
+
+const entry = 'key_id, public_key, created_at, signed_by, signature';
+
+/** All keys, the oldest first. */
+export async function listSigningKeys(sql: Sql): Promise<PublicKeyEntry[]> {
+  const rows = await sql.query<Omit<PublicKeyEntry, 'algorithm'>>(
+    `select ${entry} from signing_keys order by number`,
+  );
+  return rows.map((row) => ({ ...row, algorithm: 'Ed25519' }));
+}
+
+/** The key that signs; null before the first. */
+export async function findSigningKey(sql: Sql): Promise<StoredSigningKey | null> {
+  const [row] = await sql.query<StoredSigningKey>(
+    `select key_id as "keyId", private_key as sealed from signing_keys order by number desc limit 1`,
+  );
+  return row ?? null;
+}
+
+/** Other transactions that make a key wait until this one ends. */
+export async function lockSigningKeys(tx: Sql): Promise<void> {
+  await tx.query('lock table signing_keys in share row exclusive mode');
+}
+
+/** Adds a key that signs from now on. No other private part is kept. */
+export async function addSigningKey(
+  tx: Sql,
+  { key_id, public_key, created_at, signed_by, signature }: PublicKeyEntry,
+  sealed: Buffer,
+): Promise<void> {
+  await tx.query('update signing_keys set private_key = null where private_key is not null');
+  await tx.query(
+    `insert into signing_keys (number, ${entry}, private_key)
+     select coalesce(max(number), 0) + 1, $1, $2, $3, $4, $5, $6 from signing_keys`,
+    [key_id, public_key, created_at, signed_by, signature, sealed],
+  );
+}

@@ -1,0 +1,80 @@
+import { createHash } from 'node:crypto';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { canonicalBytes } from '../../../src/foundation/domain/canonical-json.ts';
+import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { exportBody } from '../../support/batch-export-bodies.ts';
+
+let api: ApiUnderTest;
+
+interface Definition {
+  readonly query: string;
+  readonly text: {
+    readonly query: { readonly dsl_query: string };
+    readonly model: { readonly name: string };
+  } | null;
+}
+
+beforeAll(async () => {
+  api = await startApiUnderTest();
+});
+afterAll(() => api.stop());
+
+const createExport = async (more = {}) => {
+  const body = { ...exportBody(), ...more };
+  const { id } = (await api.client.post(`${api.project}/batch_exports`, body)).body;
+  return `${api.project}/batch_exports/${id}/statements`;
+};
+
+test('a statement is made on demand, listed and retrieved as it is signed', async () => {
+  const path = await createExport();
+  const none = await api.client.get(`${path}/head/`);
+  expect(none.body).toMatchObject({ number: 0, sha256: null, made_at: null, put_number: 0 });
+  expect((await api.client.get(`${path}/1/`)).status).toBe(404);
+  const made = await api.client.post(`${path}/`);
+  expect(made.status).toBe(201);
+  expect(made.body).toMatchObject({ number: 1, put_number: 0, put_fault: null });
+  await api.client.post(`${path}/`);
+  const list = (await api.client.get(`${path}/`)).body;
+  expect(list).toMatchObject({
+    count: 2,
+    results: [
+      { number: 2, begins: null },
+      { number: 1, begins: 'first', sha256: made.body.sha256 },
+    ],
+  });
+  const { body } = await api.client.get(`${path}/1/`);
+  const bytes = canonicalBytes(body);
+  expect(createHash('sha256').update(bytes).digest('hex')).toBe(made.body.sha256);
+  expect(bytes.length).toBe(list.results[1]?.bytes);
+  expect((await api.client.get(`${path}/head/`)).body.number).toBe(2);
+  expect((await api.client.get(`${path}/0/`)).status).toBe(404);
+});
+
+test('a statement shows the definition if the export says so', async () => {
+  const path = await createExport({ dsl_query: 'SELECT event FROM events' });
+  await api.client.post(`${path}/`);
+  const digests = (await api.client.get(`${path}/1/`)).body.definition as Definition;
+  expect(digests.text).toBeNull();
+  const open = path.replace('/statements', '');
+  const change = { statement_shows: 'definition' };
+  expect((await api.client.patch(`${open}/`, change)).body).toMatchObject(change);
+  expect((await api.client.patch(`${open}/`, { statement_shows: 'all' })).status).toBe(400);
+  await api.client.post(`${path}/`);
+  const shown = (await api.client.get(`${path}/2/`)).body.definition as Definition;
+  expect(shown.text?.query.dsl_query).toContain('event');
+  expect(shown.text?.model.name).toBe('events');
+  const digest = createHash('sha256').update(canonicalBytes(shown.text?.query)).digest('hex');
+  expect([digests.query, shown.query]).toEqual([digest, digest]);
+});
+
+test('the public keys need no key', async () => {
+  await api.client.post(`${await createExport()}/`);
+  const answer = await fetch(`${api.baseUrl}/api/signing_keys/`);
+  expect(answer.status).toBe(200);
+  const text = await answer.text();
+  expect(JSON.parse(text)).toMatchObject({
+    type: 'sluice.keys.v1',
+    keys: [{ algorithm: 'Ed25519' }],
+  });
+  expect(text).not.toContain('private');
+});
