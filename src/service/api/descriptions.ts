@@ -25,6 +25,13 @@ const descriptions: Readonly<Record<string, string>> = {
     'Sluice widens the bounds to whole intervals. With `dry_run`, the answer only lists the runs that the backfill would create, how many rows each interval has delivered, how many the source has now, and how many would go. If delivered rows are missing from the source, the run of their interval fails and its files stay, unless `missing_rows` is `drop`. Otherwise the answer is the export with `backfill_id`. Retrieve that backfill to see its progress.',
   listBackfills: 'Returns each backfill with its progress. Follow `next` for more.',
   retrieveBackfill: 'Poll every few seconds until `status` is no longer `Running`.',
+  createBackfill:
+    'The form of a PostHog client. Like the backfill of an export, but the answer has only the backfill. For an export per day or week, a bound may be a date.',
+  listTestSteps: 'The form of a PostHog client. Each type of destination has one step.',
+  runTestStep:
+    'The form of a PostHog client. Runs all checks of the destination of the export, with the changes of the body, as one step.',
+  runTestStepNew:
+    'The form of a PostHog client. Runs all checks of a destination that is not saved, as one step.',
   cancelBackfill:
     'No further runs start. `running` says if live runs finish or are cancelled. By default, they are cancelled.',
   previewSchedule:
