@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
@@ -152,6 +152,18 @@ describe('the consumer’s guide', () => {
     await exportHour({ file_format: 'Parquet' }, ['event', 'day(inserted_at)']);
     const found = await readByDuckDb(commandsOf('duckdb', 'partitions'), 'uuid');
     expect(found.flat().toSorted()).toEqual(expected.map(({ uuid }) => uuid));
+  });
+
+  it('reads nothing in DuckDB if no interval has rows: the form of the guide does not fail', async () => {
+    await mkdir(join(root, 'acme/events'), { recursive: true });
+    const manifest = join(root, 'acme/events/20240301T000000Z-20240301T010000Z_manifest.json');
+    await writeFile(manifest, '{"files": []}');
+    expect(await readByDuckDb(commandsOf('duckdb', 'none'), 'uuid')).toEqual([]);
+    for (const format of formats) {
+      await expect(readByDuckDb(commandsOf('duckdb', format), 'uuid')).rejects.toThrow(
+        'cannot take NULL list',
+      );
+    }
   });
 
   it.runIf(hasClickHouse).each([
