@@ -4,7 +4,16 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  it,
+  onTestFinished,
+} from 'vitest';
 import { keyNames, usualFileName } from '../../src/foundation/domain/file-name.ts';
 import { fileDefinition } from '../../src/rows/destinations/file/definition.ts';
 import { askClickHouse, hasClickHouse } from '../support/clickhouse/ask.ts';
@@ -146,6 +155,24 @@ describe('the consumer’s guide', () => {
     await exportHour({ file_format: format });
     const found = await readByDuckDb(commandsOf('duckdb', format), ...columnsOf(textOfDuckDb));
     expect(eventsOf(found.map((row) => row.map(withoutMark)))).toEqual(expected);
+  });
+
+  it('loads a row of 3 MB of CSV into DuckDB', async () => {
+    const { pool } = bench.database;
+    const change = (properties: string) =>
+      pool.query(`update events set properties = ${properties} where uuid = $1`, [
+        expected[0]?.uuid,
+      ]);
+    await change(`jsonb_build_object('large', repeat('a "quoted" text ', 200000))`);
+    onTestFinished(async () => {
+      await pool.query('update events set properties = $1 where uuid = $2', [
+        expected[0]?.properties ?? null,
+        expected[0]?.uuid,
+      ]);
+    });
+    await exportHour({ file_format: 'CSV' });
+    const lengths = await readByDuckDb(commandsOf('duckdb', 'CSV'), 'max(length(properties))');
+    expect(Number(lengths[0]?.[0])).toBeGreaterThan(3_000_000);
   });
 
   it('loads folders by values into DuckDB', async () => {
