@@ -11,7 +11,7 @@ export interface Dependency {
   readonly effect: string;
   /** Rejects if it is unreachable. */
   readonly probe: () => Promise<unknown>;
-  /** Why it serves nobody with these rights, as a sentence; null if it serves. */
+  /** Why it refuses every request of ours, as a sentence; null if it serves. */
   readonly refusal?: () => Promise<string | null>;
 }
 

@@ -54,7 +54,7 @@ import {
 import type { ApiOptions, Deps } from './options.ts';
 import { offboardingRoutes } from './offboardings/routes.ts';
 import { pluginRoutes, projectPluginRoutes } from './plugins/routes.ts';
-import { renamedPath, renameTypes } from './posthog/names.ts';
+import { renamedPath, renameValues } from './posthog/names.ts';
 import { posthogRoutes } from './posthog/routes.ts';
 import { projectRoutes } from './projects/routes.ts';
 import { runRoutes } from './runs/routes.ts';
@@ -120,7 +120,7 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
   limitStoredBytes(api, db, options.storedBytesPerDay);
   honourIdempotencyKeys(api);
   measureRequests(api, options.metrics);
-  renameTypes(api);
+  renameValues(api);
   refuseUnknownFields(api);
   const methods = noteMethods(api);
   await describeApi(api, shared, atOnce);

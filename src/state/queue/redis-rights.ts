@@ -1,5 +1,4 @@
 import type { Cluster, Redis } from 'ioredis';
-import type { RedisAddress } from '../../foundation/domain/redis-address.ts';
 import { type QueueName, queueNames } from './catalogue.ts';
 
 /** Commands that the scripts of BullMQ call for our jobs, with arguments for a key that is only for this. */

@@ -167,6 +167,13 @@ const lines: Readonly<Record<string, () => Promise<void>>> = {
     });
     expect(changed.body.result).toMatchObject({ status: 'Passed' });
   },
+  '`timezone: null`': async () => {
+    const made = await create({ interval: 'day', timezone: null });
+    expect(made.timezone).toBe('UTC');
+    const path = `${exports}/${made.id}/`;
+    await api.client.patch(path, { timezone: 'Europe/Berlin' });
+    expect((await api.client.patch(path, { timezone: null })).body.timezone).toBe('UTC');
+  },
   '`integration_id`': async () => {
     for (const field of ['integration_id', 'integration']) {
       const destination = { ...s3(), type: 'AwsS3', [field]: 7 };

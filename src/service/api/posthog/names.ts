@@ -31,9 +31,11 @@ interface Destination {
   readonly config?: { readonly endpoint_url?: unknown } | null;
 }
 
-/** Gives each destination of a body our name of its type, before the body is checked. */
-export function renameTypes(api: Api): void {
+/** Gives a body our names of values, before it is checked: the type of its destination, and UTC for no timezone. */
+export function renameValues(api: Api): void {
   api.addHook('preValidation', async ({ body, method, routeOptions }) => {
+    const times = (body ?? {}) as { timezone?: unknown };
+    if (times.timezone === null) times.timezone = 'UTC';
     const { destination, id } = (body ?? {}) as { destination?: Destination | null; id?: unknown };
     const type = types.get(String(destination?.type));
     if (!destination || type === undefined) return;
