@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { settings } from '../../../src/foundation/config/settings.ts';
-import { posthogTag } from '../../../src/service/api/posthog/routes.ts';
+import { posthogTag } from '../../../src/service/api/posthog/names.ts';
 import { countLines, type SourceFile } from '../architecture/source-file.ts';
 import { type DocumentText, type Operation, readDocumentOfSource } from './openapi-of-source.ts';
 

@@ -3,8 +3,7 @@ import fastify from 'fastify';
 import type { Api } from '../api.ts';
 import { webhooks } from '../notifications/webhooks.ts';
 import { namedSchemas } from '../schemas/shapes.ts';
-import { otherPath } from '../posthog/names.ts';
-import { posthogTag } from '../posthog/routes.ts';
+import { otherPath, posthogTag } from '../posthog/names.ts';
 import { madeLate } from '../validation/made-late.ts';
 import { takesIdempotencyKey } from './idempotency.ts';
 

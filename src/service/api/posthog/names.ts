@@ -3,6 +3,9 @@ import type { Api } from '../api.ts';
 
 /** What clients of PostHog call things, and our names. docs/posthog.md shows all of it to users. */
 
+/** The tag of these operations in the OpenAPI document. */
+export const posthogTag = 'Clients of PostHog';
+
 /** Beginnings of paths. */
 const paths: readonly (readonly [string, string])[] = [['/api/environments/', '/api/projects/']];
 

@@ -9,12 +9,9 @@ import { destinationTests, trial } from '../insights/unsaved.ts';
 import type { DestinationTest } from '../insights/schema.ts';
 import { exportOperations, type Family } from '../operations.ts';
 import type { Deps } from '../options.ts';
-import { otherTypes } from './names.ts';
+import { otherTypes, posthogTag } from './names.ts';
 import { errors, postErrors } from '../schemas/error.ts';
 import { Nullable, Time } from '../schemas/shapes.ts';
-
-/** The tag of what clients of PostHog call. */
-export const posthogTag = 'Clients of PostHog';
 
 /** A destination has one step: what Sluice tries needs the answers of what it tried before. */
 const step = {
