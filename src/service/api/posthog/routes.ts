@@ -1,7 +1,6 @@
 import { type Static, Type } from 'typebox';
 import { toTimestamp } from '../../../foundation/domain/time.ts';
-import { isLocal } from '../../scheduling/boundary.ts';
-import { firstInstantAt } from '../../scheduling/zone-offset.ts';
+import { beginOfDay } from '../../use-cases/backfills/begin-of-day.ts';
 import { type Api, batchExportOf, type Request } from '../api.ts';
 import { startAsked } from '../backfills/routes.ts';
 import { BackfillBody } from '../backfills/schema.ts';
@@ -129,10 +128,8 @@ type Bounds = Pick<BackfillBody, 'start_at' | 'end_at'>;
 function boundsOf(request: Request, body: Bounds): Bounds {
   const { cadence } = batchExportOf(request);
   const read = (text: string | null) => {
-    const isDate = text !== null && /^\d{4}-\d\d-\d\d$/.test(text);
-    if (!isDate || !isLocal(cadence)) return text;
-    const local = Date.parse(`${text}T00:00Z`) + (cadence.offsetHour ?? 0) * 3_600_000;
-    return toTimestamp(firstInstantAt(cadence.timezone, local));
+    const begin = text === null ? null : beginOfDay(cadence, text);
+    return begin === null ? text : toTimestamp(begin);
   };
   const { start_at: start = null, end_at: end = null } = body;
   return { start_at: read(start), end_at: read(end) };
