@@ -23,7 +23,7 @@ import { replaceSection } from './document.ts';
  *                             [--database postgres://…] [--stub]
  *
  * Without --database a PostgreSQL of its own is started. --every takes all compressions of all
- * formats, --write puts the table into docs/benchmarks.md. --table takes wide, narrow, taxi and jsonb too. With --stub ours get
+ * formats, --write puts the table into docs/internals/benchmarks.md. --table takes wide, narrow, taxi and jsonb too. With --stub ours get
  * the answers of the database from memory, so that it is not what limits them: compare their times, not the ratio. Needs psql, gzip and curl, but for a check.
  */
 const { values } = parseArgs({

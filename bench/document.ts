@@ -1,8 +1,8 @@
 import { readFile, writeFile } from 'node:fs/promises';
 
-const file = 'docs/benchmarks.md';
+const file = 'docs/internals/benchmarks.md';
 
-/** Puts a text between a benchmark's marks in docs/benchmarks.md. Throws Error if the marks are missing. */
+/** Puts a text between a benchmark's marks in docs/internals/benchmarks.md. Throws Error if the marks are missing. */
 export async function replaceSection(bench: string, text: string): Promise<void> {
   const [begin, end] = [`<!-- bench:${bench} -->`, `<!-- /bench:${bench} -->`];
   const document = await readFile(file, 'utf8');

@@ -24,7 +24,7 @@ import { parseShape, type Shape, startService } from './service/shape.ts';
  *   npm run bench:due -- [--postgres 15,18] [--shape all-in-one,processes] [--organizations 100] [--s3 1000] [--empty 10000]
  *                        [--seconds 100] [--write]
  *
- * --write puts each table into docs/benchmarks.md.
+ * --write puts each table into docs/internals/benchmarks.md.
  */
 const { values } = parseArgs({
   options: {

@@ -17,7 +17,7 @@ import { type BenchTable, benchTables } from './parquet/tables.ts';
  *   npm run bench:parquet -- [--rows 5000000] [--rounds 5] [--only narrow] [--write]
  *
  * `--rows` are those of the narrow table; the others have as many bytes. --write puts the table into
- * docs/benchmarks.md.
+ * docs/internals/benchmarks.md.
  */
 const { values } = parseArgs({
   options: {

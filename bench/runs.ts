@@ -26,7 +26,7 @@ import { parseShape, type Shape, startService } from './service/shape.ts';
  *
  * --exports are all, of all organizations. --concurrency is that of each backfill, and --places are those of a worker for
  * small runs; without them the installation uses its defaults. --statements also prints what the database took for each
- * statement, --sizes what the runs left in its tables, --write puts each table into docs/benchmarks.md.
+ * statement, --sizes what the runs left in its tables, --write puts each table into docs/internals/benchmarks.md.
  */
 const { values } = parseArgs({
   options: {

@@ -1,6 +1,6 @@
 /**
  * Writes the documentation that is generated from code: docs/configuration.md, docs/destinations.md,
- * docs/errors.md, .env.example, the table of settings in README.md and that of a model's properties in docs/models.md. Works in the
+ * docs/errors.md, .env.example, and the table of a model's properties in docs/models.md. Works in the
  * current folder, on what `npm run build` made.
  *
  *   node scripts/generate-docs.mjs           writes
@@ -21,32 +21,14 @@ const code = (text) => (text === '' ? '' : `\`${text}\``);
 const row = (cells) => `| ${cells.join(' | ')} |`;
 const table = (head, rows) => [row(head), row(head.map(() => '---')), ...rows.map(row)].join('\n');
 
-/** The settings that people set first: the README shows no others. */
-const firstSettings = [
-  'DATABASE_URL',
-  'SOURCE_DATABASE_URL',
-  'MODELS_FILE',
-  'REDIS_URL',
-  'ENCRYPTION_KEYS',
-  'HOST',
-  'PORT',
-  'PUBLIC_URL',
-  'TRUST_PROXY',
-  'WORKER_CONCURRENCY',
-  'WORKER_MEMORY_MB',
-  'ALLOWED_PRIVATE_ENDPOINTS',
-];
-
-function settingsTable(names = Object.keys(settings)) {
+function settingsTable() {
   return table(
     ['Variable', 'Default', 'Meaning'],
-    names
-      .map((name) => [name, settings[name]])
-      .map(([name, { about, accepts, defaultText, secret }]) => [
-        code(name),
-        code(defaultText),
-        cell(`${about}${accepts === 'text' ? '' : ` (${accepts})`}${secret ? ' *Secret.*' : ''}`),
-      ]),
+    Object.entries(settings).map(([name, { about, accepts, defaultText, secret }]) => [
+      code(name),
+      code(defaultText),
+      cell(`${about}${accepts === 'text' ? '' : ` (${accepts})`}${secret ? ' *Secret.*' : ''}`),
+    ]),
   );
 }
 
@@ -268,8 +250,6 @@ function between(path, what, generated) {
   return `${text.slice(0, start + startMark.length)}\n\n${generated}\n\n${text.slice(end)}`;
 }
 
-const readme = () => between('README.md', 'settings', settingsTable(firstSettings));
-
 const modelsPage = () =>
   between(
     'docs/models.md',
@@ -283,7 +263,6 @@ const pages = {
   'docs/errors.md': errorsPage,
   'docs/models.md': modelsPage,
   '.env.example': environmentExample,
-  'README.md': readme,
 };
 
 function current(path) {

@@ -1,5 +1,5 @@
 /**
- * Finds the words that docs/style.md forbids, in every file of ours that a person reads.
+ * Finds the words that docs/internals/style.md forbids, in every file of ours that a person reads.
  *
  *   node scripts/lint-words.mjs            prints `file:line: word → what to write`; exits 1 if there is any
  *   node scripts/lint-words.mjs --count    prints how many each folder has
@@ -13,7 +13,7 @@ import { extname } from 'node:path';
 
 const skippedFiles = [
   'package-lock.json',
-  'docs/style.md',
+  'docs/internals/style.md',
   'scripts/lint-words.mjs',
   'test/unit/lint-words.test.ts',
   // Written by `npm run docs` from sources that are checked.

@@ -207,8 +207,9 @@ function dependenciesOf(db: Database, redis: QueueConnection | null): readonly D
     {
       name: 'redis',
       setting: 'REDIS_URL',
-      effect: 'Nothing is lost: work is recorded in PostgreSQL and starts when it is reachable.',
+      effect: 'Nothing is lost: work is recorded in PostgreSQL and starts when Redis serves it.',
       probe: () => redis.inspect(),
+      refusal: () => redis.findRefusal(),
     },
   ];
 }

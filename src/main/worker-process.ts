@@ -245,7 +245,7 @@ async function startReporting(
   workerId: string,
   pulse: Pulse,
 ): Promise<() => void> {
-  const { db, logger, metrics, producer, queues } = foundation;
+  const { db, logger, metrics, outages, producer, queues } = foundation;
   Object.assign(metrics.reservedMemory, {
     collect: () => metrics.reservedMemory.set(admission.room().usedBytes),
   });
@@ -257,7 +257,9 @@ async function startReporting(
   };
   const inspect = async () => {
     const fault = await inspectQueue(queues, producer);
-    if (fault !== null && fault !== lastFault) logger.error(fault);
+    // A refusal is a line per minute.
+    if ((await queues.findRefusal()) !== null) await outages.look();
+    else if (fault !== null && fault !== lastFault) logger.error(fault);
     lastFault = fault;
   };
   // The recurring jobs are restored whatever else fails or takes long: without them no run is dispatched.

@@ -1,10 +1,19 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  it,
+  onTestFinished,
+} from 'vitest';
 import { keyNames, usualFileName } from '../../src/foundation/domain/file-name.ts';
 import { fileDefinition } from '../../src/rows/destinations/file/definition.ts';
 import { askClickHouse, hasClickHouse } from '../support/clickhouse/ask.ts';
@@ -148,10 +157,40 @@ describe('the consumer’s guide', () => {
     expect(eventsOf(found.map((row) => row.map(withoutMark)))).toEqual(expected);
   });
 
+  it('loads a row of 3 MB of CSV into DuckDB', async () => {
+    const { pool } = bench.database;
+    const change = (properties: string) =>
+      pool.query(`update events set properties = ${properties} where uuid = $1`, [
+        expected[0]?.uuid,
+      ]);
+    await change(`jsonb_build_object('large', repeat('a "quoted" text ', 200000))`);
+    onTestFinished(async () => {
+      await pool.query('update events set properties = $1 where uuid = $2', [
+        expected[0]?.properties ?? null,
+        expected[0]?.uuid,
+      ]);
+    });
+    await exportHour({ file_format: 'CSV' });
+    const lengths = await readByDuckDb(commandsOf('duckdb', 'CSV'), 'max(length(properties))');
+    expect(Number(lengths[0]?.[0])).toBeGreaterThan(3_000_000);
+  });
+
   it('loads folders by values into DuckDB', async () => {
     await exportHour({ file_format: 'Parquet' }, ['event', 'day(inserted_at)']);
     const found = await readByDuckDb(commandsOf('duckdb', 'partitions'), 'uuid');
     expect(found.flat().toSorted()).toEqual(expected.map(({ uuid }) => uuid));
+  });
+
+  it('reads nothing in DuckDB if no interval has rows: the form of the guide does not fail', async () => {
+    await mkdir(join(root, 'acme/events'), { recursive: true });
+    const manifest = join(root, 'acme/events/20240301T000000Z-20240301T010000Z_manifest.json');
+    await writeFile(manifest, '{"files": []}');
+    expect(await readByDuckDb(commandsOf('duckdb', 'none'), 'uuid')).toEqual([]);
+    for (const format of formats) {
+      await expect(readByDuckDb(commandsOf('duckdb', format), 'uuid')).rejects.toThrow(
+        'cannot take NULL list',
+      );
+    }
   });
 
   it.runIf(hasClickHouse).each([

@@ -74,7 +74,7 @@ function s3In(output: string): string {
 
 /** Makes the README's calls by curl, as the shell passes them. @returns the id of the export */
 async function makeReadmeCalls(address: string, key: string): Promise<string> {
-  const readme = await readFile(path.join(projectRoot, 'README.md'), 'utf8');
+  const readme = await readFile(path.join(projectRoot, 'docs/quickstart.md'), 'utf8');
   const blocks = [...readme.matchAll(/```sh\n((?:KEY|hours_ago)[\s\S]*?)```/g)];
   expect(blocks).toHaveLength(2);
   let id = '';
@@ -93,7 +93,7 @@ async function makeReadmeCalls(address: string, key: string): Promise<string> {
 
 /** Runs the README's two blocks of the command line, on the installation of the quickstart, as a person would. */
 async function runReadmeCommands(address: string, key: string): Promise<string> {
-  const readme = await readFile(path.join(projectRoot, 'README.md'), 'utf8');
+  const readme = await readFile(path.join(projectRoot, 'docs/quickstart.md'), 'utf8');
   const blocks = [...readme.matchAll(/```sh\n((?:npx sluice|export SLUICE_URL)[\s\S]*?)```/g)];
   expect(blocks).toHaveLength(2);
   const script = blocks.map(([, block = '']) => block).join('\n');

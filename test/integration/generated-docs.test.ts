@@ -7,7 +7,6 @@ import { expect, onTestFinished, test } from 'vitest';
 const root = path.resolve(import.meta.dirname, '../..');
 const script = path.join(root, 'scripts/generate-docs.mjs');
 const generated = [
-  'README.md',
   '.env.example',
   'docs/configuration.md',
   'docs/destinations.md',

@@ -1,5 +1,5 @@
 /**
- * The commit protocol of docs/guarantees.md, explored exhaustively: every order of the steps of
+ * The commit protocol of docs/internals/guarantees.md, explored exhaustively: every order of the steps of
  * workers, sweeps, late requests and failures that a scenario allows. The model uses no code of the
  * service, so its answers change only with itself: by day the quick cases run, at night all.
  */

@@ -1,4 +1,4 @@
-/** Which deaths of a worker count against a run: the last part of the protocols in docs/guarantees.md. */
+/** Which deaths of a worker count against a run: the last part of the protocols in docs/internals/guarantees.md. */
 
 import { describe, expect, test } from 'vitest';
 import { explore, type Model, Violation } from './explore.ts';

@@ -17,7 +17,7 @@ export interface Model<State> {
   readonly check: (state: State) => void;
 }
 
-/** A broken invariant: its number in docs/guarantees.md, and what happened. */
+/** A broken invariant: its number in docs/internals/guarantees.md, and what happened. */
 export class Violation extends Error {
   readonly invariant: string;
 

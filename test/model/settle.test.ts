@@ -1,4 +1,4 @@
-/** Settling as docs/guarantees.md has it, explored over all orders of its reads and of the writers. */
+/** Settling as docs/internals/guarantees.md has it, explored over all orders of its reads and of the writers. */
 
 import { describe, expect, test } from 'vitest';
 import { explore } from './explore.ts';

@@ -11,7 +11,8 @@ import { type ForeignS3, openForeignS3 } from './foreign-s3.ts';
 import { findNamedKeyViolations, recordMoves } from './invariants.ts';
 import { type ProcessOptions, startBundled, startSluice, type TestProcess } from './processes.ts';
 import { createRecordingClient, type Recording } from './recording-client.ts';
-import { type OwnRedisServer, startOwnRedis } from './redis.ts';
+import type { OwnRedisServer } from './redis.ts';
+import { startRedisWithAcl } from './redis-acl.ts';
 import type { S3Quirks } from './s3-server/quirks.ts';
 import { type SpawnedS3Server, spawnS3Server } from './s3-server/spawn.ts';
 import { planShop, shopVariable, writeShopModels } from './stranger-shop.ts';
@@ -117,7 +118,7 @@ export async function startInstallation(options: InstallationOptions = {}): Prom
   const s3 = foreignS3
     ? await openForeignS3(foreignS3, bucket)
     : await spawnS3Server({ buckets: [bucket], credentials, region, ...options.s3 });
-  const redis = queue === 'redis' ? await startOwnRedis() : null;
+  const redis = queue === 'redis' ? await startRedisWithAcl() : null;
   const folder = await mkdtemp(path.join(tmpdir(), 'sluice-installation-'));
   const planned = planShop();
   const shop = await planned.open();
@@ -127,7 +128,7 @@ export async function startInstallation(options: InstallationOptions = {}): Prom
   const reachedAt = options.reachedAt?.(databaseUrl) ?? databaseUrl;
   const env: Record<string, string> = {
     DATABASE_URL: reachedAt,
-    REDIS_URL: redis?.url ?? '',
+    REDIS_URL: redis?.limitedUrl ?? '',
     ENCRYPTION_KEYS: `test:${encryptionKey}`,
     ALLOWED_PRIVATE_ENDPOINTS: '127.0.0.1',
     LOG_LEVEL: 'debug',

@@ -4,7 +4,8 @@ import { parseRedisAddress } from '../../src/foundation/domain/redis-address.ts'
 import { connectQueues, type QueueConnection } from '../../src/state/queue/connection.ts';
 import { openQueuePool } from '../../src/state/store/database/database.ts';
 import { createEmptyDatabase } from './database.ts';
-import { ownRedisAvailable, startOwnRedis } from './redis.ts';
+import { ownRedisAvailable } from './redis.ts';
+import { startRedisWithAcl } from './redis-acl.ts';
 import { until } from './until.ts';
 
 /** A queue backend of one test file's own. */
@@ -79,14 +80,14 @@ async function truncateQueue(url: string): Promise<void> {
 }
 
 async function openRedisBackend(): Promise<TestQueueBackend> {
-  const redis = await startOwnRedis();
+  const redis = await startRedisWithAcl();
   const admin = new Redis(redis.url);
   const connections: QueueConnection[] = [];
   return {
-    env: { REDIS_URL: redis.url },
+    env: { REDIS_URL: redis.limitedUrl },
     async connect() {
       const connection = connectQueues(
-        { kind: 'redis', address: parseRedisAddress(redis.url) },
+        { kind: 'redis', address: parseRedisAddress(redis.limitedUrl) },
         () => {},
       );
       connections.push(connection);

@@ -16,7 +16,7 @@ export interface ReadmeCall {
 
 /** The README's curl commands, with the arguments that the shell itself passes. */
 export async function readReadmeCalls(document: ApiDocument): Promise<readonly ReadmeCall[]> {
-  const readme = await readFile(path.join(projectRoot, 'README.md'), 'utf8');
+  const readme = await readFile(path.join(projectRoot, 'docs/quickstart.md'), 'utf8');
   const blocks = [...readme.matchAll(/```sh\n((?:KEY|hours_ago)[\s\S]*?)```/g)].map(
     ([, block]) => block,
   );

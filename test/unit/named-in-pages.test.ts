@@ -23,7 +23,8 @@ const folders = [
 const files = [...folders.flatMap(list), ...readdirSync(root)];
 const pages = files.filter(
   (file) =>
-    /^(README|CONTRIBUTING)\.md$|^docs\/[^/]+\.md$/.test(file) || /\/README\.md$/.test(file),
+    /^(README|CONTRIBUTING)\.md$|^docs\/(internals\/)?[^/]+\.md$/.test(file) ||
+    /\/README\.md$/.test(file),
 );
 // This file names what does not exist.
 const code = files.filter((file) => /(?<!named-in-pages\.test)\.(ts|tsx|mjs|sql)$/.test(file));

@@ -181,7 +181,9 @@ async function examineQueue(config: Config, url: string): Promise<Examined> {
   try {
     // A connection to Redis opens while the first question waits; the producer's own does not wait.
     const [fault] = await within(queuePatienceMs, inspectOnceOpen(queues.inspect));
-    return fault === undefined ? ok('queue', where) : failed('queue', `${fault}.`);
+    return fault === undefined
+      ? ok('queue', where)
+      : failed('queue', `${fault.replace(/\.$/, '')}.`);
   } catch (error) {
     const name = address === null ? 'DATABASE_URL' : 'REDIS_URL';
     return failed(

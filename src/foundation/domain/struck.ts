@@ -13,10 +13,13 @@ const foreignFields: ReadonlyMap<string, string> = new Map([
     'aws_session_token',
     'Keys with a session token end within hours, and an export goes on. Remove it and set role_arn: Sluice assumes the role for each run.',
   ],
-  [
-    'integration_id',
-    'Sluice has no integrations. Remove it and send the credentials in the config of the destination: aws_access_key_id and aws_secret_access_key, or role_arn.',
-  ],
+  ...['integration', 'integration_id'].map(
+    (name) =>
+      [
+        name,
+        'Sluice has no integrations. Remove it and send the credentials in the config of the destination: aws_access_key_id and aws_secret_access_key, or role_arn.',
+      ] as const,
+  ),
 ]);
 
 /** The remedy for a field of a request that is no longer there, or never was; undefined if nothing is known of it. */

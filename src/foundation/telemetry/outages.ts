@@ -11,6 +11,8 @@ export interface Dependency {
   readonly effect: string;
   /** Rejects if it is unreachable. */
   readonly probe: () => Promise<unknown>;
+  /** Why it refuses every request of ours, as a sentence; null if it serves. */
+  readonly refusal?: () => Promise<string | null>;
 }
 
 interface State {
@@ -26,6 +28,8 @@ interface State {
 type Write = () => void;
 
 const sayEveryMs = 30_000;
+/** A refusal ends only if a person does something. */
+const sayRefusalEveryMs = 60_000;
 const probeEveryMs = 1_000;
 /** The second probe comes sooner: a server that restarts at once may be back within a second. */
 const secondProbeMs = 100;
@@ -127,20 +131,29 @@ export class Outages {
   }
 
   async #check(dependency: Dependency): Promise<boolean> {
-    const error = await failureOf(dependency.probe);
+    const { refusal: findRefusal } = dependency;
+    let refusal = null as string | null;
+    const error = await failureOf(async () => {
+      refusal = (await findRefusal?.()) ?? null;
+      if (refusal === null) await dependency.probe();
+    });
+    const isUp = error === null && refusal === null;
     const state = this.#states.get(dependency);
-    if (!state || this.#closed) return error === null;
+    if (!state || this.#closed) return isUp;
     const { name, setting, effect } = dependency;
     const now = this.#now();
-    if (error !== null) {
+    if (!isUp) {
       state.downSince ??= now;
-      if (state.saidAt === null || now - state.saidAt >= sayEveryMs) {
+      const everyMs = refusal === null ? sayEveryMs : sayRefusalEveryMs;
+      if (state.saidAt === null || now - state.saidAt >= everyMs) {
         const seconds = Math.round((now - state.downSince) / 1_000);
         const { errors } = state;
         const since = seconds > 0 ? ` for ${seconds} s` : '';
         this.#logger.error(
           { dependency: name, errors },
-          `${setting}: ${titles[name]} is unreachable${since} (${error}). ${effect}`,
+          refusal === null
+            ? `${setting}: ${titles[name]} is unreachable${since} (${error}). ${effect}`
+            : `${setting}: ${refusal} ${effect}`,
         );
         state.saidAt = now;
         state.errors = 0;
@@ -153,7 +166,7 @@ export class Outages {
       );
       Object.assign(state, { downSince: null, saidAt: null, errors: 0 });
     }
-    return error === null;
+    return isUp;
   }
 }
 
@@ -193,9 +206,9 @@ const codes = new Set([
   '08003',
   '08001',
 ]);
-/** Errors of pg and ioredis without a code. */
+/** Errors of pg and ioredis without a code. A right that Redis does not give breaks all that needs it. */
 const messages =
-  /^(Connection terminated|Connection is closed|timeout exceeded when trying to connect|Stream isn't writeable|Client has encountered a connection error|All sentinels are unreachable|Failed to refresh slots cache|Reached the max retries per request|Command timed out|None of startup nodes is available)/;
+  /^(Connection terminated|Connection is closed|timeout exceeded when trying to connect|Stream isn't writeable|Client has encountered a connection error|All sentinels are unreachable|Failed to refresh slots cache|Reached the max retries per request|Command timed out|None of startup nodes is available|NOPERM|.*user executing the script can't)/;
 
 /**
  * Says whether an error says that a connection could not be made or is broken. Errors of our catalogue say more: they are of a place,

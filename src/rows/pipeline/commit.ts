@@ -50,7 +50,7 @@ export function findAdoptable(job: IntervalJob, found: FoundManifest): IntervalR
  * Says whether the interval's current files are the same as this attempt's: then nothing is committed. The
  * current files must exist, since users run an interval again to restore a deleted file. And the manifest
  * must be the receipt's, of this era, with no other commit in progress: only a new manifest keeps another
- * commit from succeeding (docs/guarantees.md, C8).
+ * commit from succeeding (docs/internals/guarantees.md, C8).
  *
  * @param commit none of its files is readable yet
  * @returns the current files with the new proof, or null

@@ -68,7 +68,7 @@ export async function eraseRows(
   }
 }
 
-/** Says whether another commit may still become current: then only a new manifest prevents it (docs/guarantees.md, C8). */
+/** Says whether another commit may still become current: then only a new manifest prevents it (docs/internals/guarantees.md, C8). */
 function mayBeReplaced({ job, found }: IntervalAttempt, { manifestEtag }: CurrentReceipt): boolean {
   return job.mayBeOvertaken || (job.writesManifest && found.etag !== manifestEtag);
 }

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
 import fastify, { type FastifyHttpOptions, LogController, type RawServerDefault } from 'fastify';
 import { notFound } from '../../foundation/domain/problem.ts';
 import { findKnownHashes } from '../../state/store/tenants/api-keys.ts';
@@ -50,6 +51,8 @@ import {
 import type { ApiOptions, Deps } from './options.ts';
 import { offboardingRoutes } from './offboardings/routes.ts';
 import { pluginRoutes, projectPluginRoutes } from './plugins/routes.ts';
+import { renamedPath, renameValues } from './posthog/names.ts';
+import { posthogRoutes } from './posthog/routes.ts';
 import { projectRoutes } from './projects/routes.ts';
 import { runRoutes } from './runs/routes.ts';
 import { deliveryRoutes } from './delivery/routes.ts';
@@ -116,6 +119,7 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
   limitStoredBytes(api, db, options.storedBytesPerDay);
   honourIdempotencyKeys(api);
   measureRequests(api, options.metrics);
+  renameValues(api);
   refuseUnknownFields(api);
   const methods = noteMethods(api);
   await describeApi(api, shared, atOnce);
@@ -151,6 +155,7 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
     add(backfillRoutes, exports);
     add(insightRoutes, exports);
     add(unsavedRoutes, exports);
+    add(posthogRoutes, exports);
     add(previewRoutes, exports);
     add(coverageRoutes, exports);
     add(throughputRoutes, exports);
@@ -213,6 +218,7 @@ function fastifyOptions({ logger, trustProxy }: ApiOptions) {
     bodyLimit: 1_048_576,
     connectionTimeout: 0,
     http: slowRequests,
+    rewriteUrl: ({ url = '/' }: IncomingMessage) => renamedPath(url),
     requestTimeout: slowRequests.requestTimeout,
     keepAliveTimeout: 72_000,
     genReqId: () => randomUUID(),

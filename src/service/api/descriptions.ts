@@ -27,6 +27,13 @@ const descriptions: Readonly<Record<string, string>> = {
     'Starts a backfill of the intervals that have ended and have no data, from `start_at` on, or from the interval in which the export was created. Without such an interval it starts nothing, and `reason` says why: nothing is due, the export is paused, or a backfill is running. The present interval is exported when it ends.',
   listBackfills: 'Returns each backfill with its progress. Follow `next` for more.',
   retrieveBackfill: 'Poll every few seconds until `status` is no longer `Running`.',
+  createBackfill:
+    'The form of a PostHog client. Like the backfill of an export, but the answer has only the backfill. For an export per day or week, a bound may be a date.',
+  listTestSteps: 'The form of a PostHog client. Each type of destination has one step.',
+  runTestStep:
+    'The form of a PostHog client. Runs all checks of the destination of the export, with the changes of the body, as one step.',
+  runTestStepNew:
+    'The form of a PostHog client. Runs all checks of a destination that is not saved, as one step.',
   cancelBackfill:
     'No further runs start. `running` says if live runs finish or are cancelled. By default, they are cancelled.',
   previewSchedule:

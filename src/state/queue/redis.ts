@@ -4,6 +4,7 @@ import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import { oneLine } from '../../foundation/domain/one-line.ts';
 import type { RedisAddress } from '../../foundation/domain/redis-address.ts';
 import { type QueueName, queueNames } from './catalogue.ts';
+import { findMissingRight, isDenied } from './redis-rights.ts';
 
 /** Requests of a producer fail at once if Redis is unreachable; those of a worker wait. */
 export type RedisUse = 'producer' | 'worker';
@@ -119,6 +120,8 @@ export async function inspectRedis(
     const refusal = await findRefusal(redis, address);
     return [...new Set([...(refusal === null ? [] : [refusal]), ...found.flat()])];
   } catch (error) {
+    const refusal = isDenied(error) ? await findRefusal(redis, address) : null;
+    if (refusal !== null) return [refusal];
     if (wrong !== null) return [wrong];
     throw error;
   }
@@ -143,14 +146,17 @@ function isRefusal(error: unknown): error is Error {
 /**
  * Tries what each job needs: a script that writes a key and finds it.
  *
- * @returns why no job can ever pass through this Redis, for the operator; null if jobs can
+ * @returns why no job can pass through this Redis as it is, for the operator; null if jobs can
  * @throws if Redis is unreachable
  */
 export async function findRefusal(
   redis: Redis | Cluster,
   address: RedisAddress,
 ): Promise<string | null> {
-  const key = `${prefixOf(address, queueNames.runs)}:sluice-trial:${Math.random()}`;
+  const right = await findMissingRight(redis, (queue) => prefixOf(address, queue));
+  if (right !== null) return right;
+  const queue = queueNames.runs;
+  const key = `${prefixOf(address, queue)}:${queue}:sluice-trial:${Math.random()}`;
   try {
     const kept = await redis.eval(trialScript, 1, key, '1');
     return kept === '1' ? null : 'Redis does not keep what is written. Use another server.';

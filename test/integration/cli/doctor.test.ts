@@ -16,6 +16,7 @@ import { createEmptyDatabase } from '../../support/database.ts';
 import { projectRoot, startSluice } from '../../support/processes.ts';
 import { caseRequest, openSourceCase, plainColumn } from '../../support/source-cases.ts';
 import { ownRedisAvailable, startOwnRedis } from '../../support/redis.ts';
+import { documentedAcl, startRedisWithAcl } from '../../support/redis-acl.ts';
 import { startS3Server } from '../../support/s3-server/server.ts';
 import { createKey } from '../../support/tenants.ts';
 
@@ -273,6 +274,17 @@ test('a database that is unreachable, one that refuses, and one that was not mig
 });
 
 describe.skipIf(!ownRedisAvailable())('with the queue in Redis', () => {
+  test('a right that its user lacks', async () => {
+    const redis = await startRedisWithAcl([...documentedAcl, '-info']);
+    onTestFinished(() => redis.stop());
+    const env = { DATABASE_URL: api.databaseUrl, REDIS_URL: redis.limitedUrl };
+    expect((await doctor(env)).of('queue')).toEqual({
+      check: 'queue',
+      result: 'failed',
+      detail: expect.stringMatching(/does not allow its user the command INFO\..*needs\.$/),
+    });
+  });
+
   test('a policy that evicts jobs, and a Redis that is unreachable', async () => {
     const redis = await startOwnRedis();
     onTestFinished(() => redis.stop());

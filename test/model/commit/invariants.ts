@@ -1,4 +1,4 @@
-/** The invariants of docs/guarantees.md, checked after every move. */
+/** The invariants of docs/internals/guarantees.md, checked after every move. */
 
 import { Violation } from '../explore.ts';
 import { hasAlias, mergePlaces } from './cleaning.ts';

@@ -1,4 +1,4 @@
-/** The commit protocol of docs/guarantees.md. Each step is one transaction or one request; anything may happen in between. */
+/** The commit protocol of docs/internals/guarantees.md. Each step is one transaction or one request; anything may happen in between. */
 
 import { Violation } from '../explore.ts';
 import { cleaning, forgetLeftovers, formerPlaces, removable } from './cleaning.ts';

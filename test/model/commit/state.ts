@@ -61,7 +61,7 @@ export interface Bucket {
   uploads: Record<string, Upload>;
 }
 
-/** The steps of docs/guarantees.md, in their order. */
+/** The steps of docs/internals/guarantees.md, in their order. */
 export type Step =
   | 'read the manifest'
   | 'raise the generation'

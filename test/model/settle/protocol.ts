@@ -1,4 +1,4 @@
-/** Settling, step by step, as docs/guarantees.md has it. */
+/** Settling, step by step, as docs/internals/guarantees.md has it. */
 
 import { Violation } from '../explore.ts';
 import type { Name, Phase, State, Transaction } from './state.ts';

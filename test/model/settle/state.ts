@@ -39,7 +39,7 @@ export type Name =
   | { readonly kind: 'session'; readonly session: number; readonly from: number }
   | { readonly kind: 'prepared'; readonly id: number };
 
-/** The steps of settling in docs/guarantees.md. A look is three reads, one after the other. */
+/** The steps of settling in docs/internals/guarantees.md. A look is three reads, one after the other. */
 export type Phase =
   | 'wait for the clock'
   | 'read virtual ids'

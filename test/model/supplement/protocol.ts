@@ -1,5 +1,5 @@
 /**
- * Supplements beside runs that make an interval anew (docs/guarantees.md, I9), step by step. Each step is one transaction of
+ * Supplements beside runs that make an interval anew (docs/internals/guarantees.md, I9), step by step. Each step is one transaction of
  * our database, one look at the source or one request to the store. The commit itself is `test/model/commit`: here it is as
  * short as can be, at a store with conditional puts. Rows are letters.
  */

@@ -1,8 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { settings } from '../../../src/foundation/config/settings.ts';
+import { posthogTag } from '../../../src/service/api/posthog/names.ts';
 import { countLines, type SourceFile } from '../architecture/source-file.ts';
-import { type DocumentText, readDocumentOfSource } from './openapi-of-source.ts';
+import { type DocumentText, type Operation, readDocumentOfSource } from './openapi-of-source.ts';
 
 const root = path.resolve(import.meta.dirname, '../../..');
 const read = (name: string) => readFileSync(path.join(root, name), 'utf8');
@@ -100,11 +101,12 @@ function section(title: string): string {
   return text.split('\n## ')[0] ?? '';
 }
 
+/** The names of other programs for an operation are not counted: a table makes them. */
 function operationsOf({ paths }: DocumentText): number {
   const verbs = ['get', 'post', 'put', 'patch', 'delete'];
-  return sum(
-    Object.values(paths).map((path) => verbs.filter((verb) => path[verb] !== undefined).length),
-  );
+  const isOwn = (operation: Operation | undefined) =>
+    operation !== undefined && !operation.tags?.includes(posthogTag);
+  return sum(Object.values(paths).map((path) => verbs.filter((verb) => isOwn(path[verb])).length));
 }
 
 /** Fields that a request may set, and those that only an answer has. */

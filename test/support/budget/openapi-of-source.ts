@@ -10,7 +10,8 @@ interface Content {
   readonly content: Readonly<Record<string, { readonly schema: Schema }>>;
 }
 
-interface Operation {
+export interface Operation {
+  readonly tags?: readonly string[];
   readonly requestBody?: Content;
   readonly responses: Readonly<Record<string, Content>>;
 }

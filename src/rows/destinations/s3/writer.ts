@@ -56,7 +56,7 @@ export interface WithoutUpload {
 /**
  * A file as a multipart upload of this attempt alone. Once an upload was aborted, no store can complete it. A single
  * PutObject could take effect at any later time: therefore only a file at a key of its own is put so, and only if the key is
- * free (docs/guarantees.md, C7).
+ * free (docs/internals/guarantees.md, C7).
  */
 export class S3Writer implements FileWriter {
   readonly #connection: S3Connection;

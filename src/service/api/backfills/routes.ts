@@ -65,23 +65,16 @@ export function backfillRoutes(api: Api, family: Family, deps: Deps): void {
       }),
     },
     async (request, reply) => {
-      refuseOtherRows(request);
       const batchExport = batchExportOf(request);
-      if (boundsWithoutOffset(request.body).length > 0) {
-        throw new Refusal(...(await problemsOf(request, request.body)));
-      }
-      const asked = backfillRequest(request.body);
       if (request.body.dry_run === true) {
+        const asked = await askedOf(request, request.body);
         const preview = await previewBackfill(request.context, batchExport, asked);
         const { intervals } = preview;
         const compared = await lookAtIntervals(deps, request, reply, batchExport, intervals);
         const average = await averageRows(request.context.db, batchExport.id);
         return backfillPreviewView(preview, compared, average);
       }
-      const { backfillId, range, totalRuns } = await startBackfill(request.context, batchExport, {
-        ...asked,
-        actor: actorOf(request),
-      });
+      const { backfillId, range, totalRuns } = await startAsked(request, request.body);
       return {
         ...(await batchExportView(request.context, batchExport, backfillId)),
         backfill_start_at: toTimestamp(range.start),
@@ -157,6 +150,21 @@ export function backfillRoutes(api: Api, family: Family, deps: Deps): void {
       return backfillView(await backfillOf(request));
     },
   );
+}
+
+/** Starts the backfill of a body. @throws Refusal */
+export async function startAsked(request: Request, body: BackfillBody) {
+  return startBackfill(request.context, batchExportOf(request), {
+    ...(await askedOf(request, body)),
+    actor: actorOf(request),
+  });
+}
+
+/** @throws Refusal if the body asks for other rows, or a bound has no offset */
+async function askedOf(request: Request, body: BackfillBody): Promise<BackfillRequest> {
+  refuseOtherRows(request);
+  if (boundsWithoutOffset(body).length > 0) throw new Refusal(...(await problemsOf(request, body)));
+  return backfillRequest(body);
 }
 
 /** Turns a validated body into the request of the use case. */

@@ -3,6 +3,7 @@ import fastify from 'fastify';
 import type { Api } from '../api.ts';
 import { webhooks } from '../notifications/webhooks.ts';
 import { namedSchemas } from '../schemas/shapes.ts';
+import { otherPath, posthogTag } from '../posthog/names.ts';
 import { madeLate } from '../validation/made-late.ts';
 import { takesIdempotencyKey } from './idempotency.ts';
 
@@ -62,7 +63,7 @@ export async function describeApi(
     },
     transformObject: (documented) =>
       'openapiObject' in documented
-        ? documentForClients(documented.openapiObject)
+        ? documentForClients(withOtherPaths(documented.openapiObject))
         : documented.swaggerObject,
     refResolver: {
       buildLocalReference: (json, _base, _fragment, index) => String(json.$id ?? `def-${index}`),
@@ -71,6 +72,25 @@ export async function describeApi(
 }
 
 type Json = Readonly<Record<string, unknown>>;
+
+/** The document, with the operations on exports under the names that clients of PostHog give their paths. */
+function withOtherPaths<Document extends { readonly paths?: object }>(document: Document) {
+  const paths = Object.entries((document.paths ?? {}) as Readonly<Record<string, Json>>);
+  const others = paths.flatMap(([path, operations]) => {
+    const other = path.includes('/batch_exports') ? otherPath(path) : null;
+    return other === null ? [] : [[other, inEnvironment(operations)] as const];
+  });
+  return { ...document, paths: { ...document.paths, ...Object.fromEntries(others) } };
+}
+
+function inEnvironment(operations: Json): Json {
+  const renamed = Object.entries(operations).map(([method, operation]) => {
+    const { operationId, ...rest } = operation as Json;
+    const names = { operationId: `${operationId}OfEnvironment`, tags: [posthogTag] };
+    return [method, { ...rest, ...names }];
+  });
+  return Object.fromEntries(renamed);
+}
 
 /**
  * A copy of the OpenAPI document that generators of clients read as it is meant:

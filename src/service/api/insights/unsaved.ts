@@ -40,88 +40,116 @@ export function bodyWith<Looked extends TProperties>(
   return Type.Unsafe<Static<TObject<Looked>>>(Type.Object({ ...ignored, ...looked }, keywords));
 }
 
-const config = { scope: 'batch_export:write', changesNothing: true, cost: costOfTrial } as const;
+/** The fields of bodies that these operations read. */
+function lookedFields(deps: Deps, family: Family) {
+  const bodies = batchExportBodies(deps.destinations, family === organizationFamily);
+  const { team_id, model, ...others } = bodies.Create.properties;
+  const { dsl_query, hogql_query, filters, transformations } = others;
+  const query = { dsl_query, hogql_query, filters, transformations };
+  const { timezone, offset_day, offset_hour } = others;
+  const times = { interval: Type.Optional(others.interval), timezone, offset_day, offset_hour };
+  return { bodies, team_id, model, query, times };
+}
 
 /**
  * Tests of destinations before something is saved. The bodies are those of create and update; fields that do not
  * matter are ignored. They need the scope to write: a key that may only read must not make Sluice connect to an address of its own
  * choice.
+ *
+ * @param more fields that the bodies have besides
  */
-// biome-ignore lint/complexity/noExcessiveLinesPerFunction: a list of routes
+export function destinationTests(family: Family, deps: Deps, more: TProperties = {}) {
+  const { rules } = deps;
+  const { bodies, team_id, model, query, times } = lookedFields(deps, family);
+  const { destination } = bodies.Create.properties;
+  const { destination: change } = bodies.Patch.properties;
+  const looked = { destination, model, team_id, ...query, ...times };
+  const newBody = bodyWith(bodies, { ...more, ...looked }, namesModel);
+  const savedBody = bodyWith(bodies, { ...more, destination: change, ...query, ...times });
+
+  /** Tests the destination of an export that is not saved. */
+  const testNew = async (request: Asking<Static<typeof newBody>>, reply: Reply) => {
+    const { body } = request;
+    const { destination: asked, team_id: team } = body;
+    const name = modelOf(body);
+    const teamId = await teamFor(request.context.db, reachOf(request), team);
+    const { type } = asked;
+    const [whole, dslQuery] = withAllProblems(
+      () => readNewDestination(rules, teamId, type, asked.config),
+      () => readQuery(rules, { model: name, dslQuery: null, filters: null }, body),
+    );
+    const { transformations: isTransformed = false } = body;
+    await checkColumns(deps, request, reply, {
+      ...{ teamId, model: name, dslQuery, transformations: isTransformed, config: whole },
+    });
+    const tested = { type, teamId, openConfig: () => whole };
+    const read = { model: name, interval: sampleIntervalOf(timesOf(body)) };
+    return lookAtDestination(deps, request, reply, read, tested);
+  };
+
+  /** Tests the destination of a saved export, with the changes of the body. */
+  const testSaved = async (request: Asking<Static<typeof savedBody>>, reply: Reply) => {
+    const batchExport = batchExportOf(request);
+    const { context } = request;
+    const { id, teamId, model: name, destination: stored } = batchExport;
+    const { destination: asked } = request.body;
+    const [changed, dslQuery] = withAllProblems(
+      () =>
+        asked === undefined ? null : readChangedDestination(context, rules, batchExport, asked),
+      () => readQuery(rules, batchExport, request.body),
+    );
+    const { transformations = batchExport.transformations } = request.body;
+    const config = { ...stored.config, ...changed };
+    const runnable = { ...{ teamId, model: name, dslQuery, transformations }, config };
+    await checkColumns(deps, request, reply, runnable);
+    const openConfig = () => changed ?? openDestinationConfig(context.secrets, id, stored);
+    const tested = { type: stored.type, teamId, openConfig };
+    const interval = sampleIntervalOf(timesOf(request.body), batchExport.cadence);
+    const test = await lookAtDestination(deps, request, reply, { model: name, interval }, tested);
+    // A test with other settings says nothing about the export as it is stored.
+    if (test.passed && asked === undefined) await notePassedTest(context, id);
+    return test;
+  };
+  return { newBody, testNew, savedBody, testSaved };
+}
+type Asking<Body> = Request & { readonly body: Body };
+
+/** What a test of a destination counts as. */
+export const trial = {
+  scope: 'batch_export:write',
+  changesNothing: true,
+  cost: costOfTrial,
+} as const;
+
+/** Tests of destinations, and the query of an export, before they are saved. */
 export function unsavedRoutes(api: Api, family: Family, deps: Deps): void {
   const { rules } = deps;
-  const bodies = batchExportBodies(deps.destinations, family === organizationFamily);
-  const { team_id, destination, model, ...others } = bodies.Create.properties;
-  const { dsl_query, hogql_query, filters, transformations } = others;
-  const query = { dsl_query, hogql_query, filters, transformations };
-  const { timezone, offset_day, offset_hour } = others;
-  const times = { interval: Type.Optional(others.interval), timezone, offset_day, offset_hour };
+  const { bodies, team_id, model, query } = lookedFields(deps, family);
   const { write } = exportOperations(family);
+  const { newBody, testNew, savedBody, testSaved } = destinationTests(family, deps);
 
   api.post(
     '/test',
     {
       ...write('testNewDestination', 'Run the checks of a destination that is not saved', [], {
-        body: bodyWith(bodies, { destination, model, team_id, ...query, ...times }, namesModel),
+        body: newBody,
         response: { 200: Ref(DestinationTest), ...postErrors() },
       }),
-      config,
+      config: trial,
     },
-    async (request, reply) => {
-      const { body } = request;
-      const { destination: asked, team_id: team } = body;
-      const name = modelOf(body);
-      const teamId = await teamFor(request.context.db, reachOf(request), team);
-      const { type } = asked;
-      const [whole, dslQuery] = withAllProblems(
-        () => readNewDestination(rules, teamId, type, asked.config),
-        () => readQuery(rules, { model: name, dslQuery: null, filters: null }, body),
-      );
-      const { transformations: isTransformed = false } = body;
-      await checkColumns(deps, request, reply, {
-        ...{ teamId, model: name, dslQuery, transformations: isTransformed, config: whole },
-      });
-      const tested = { type, teamId, openConfig: () => whole };
-      const read = { model: name, interval: sampleIntervalOf(timesOf(body)) };
-      return lookAtDestination(deps, request, reply, read, tested);
-    },
+    testNew,
   );
 
   api.post(
     '/:id/test',
     {
       ...write('testDestination', "Run the destination's checks one by one", ['id'], {
-        body: bodyWith(bodies, {
-          destination: bodies.Patch.properties.destination,
-          ...query,
-          ...times,
-        }),
+        body: savedBody,
         response: { 200: Ref(DestinationTest), ...postErrors() },
       }),
-      config,
+      config: trial,
     },
-    async (request, reply) => {
-      const batchExport = batchExportOf(request);
-      const { context } = request;
-      const { id, teamId, model: name, destination: stored } = batchExport;
-      const { destination: change } = request.body;
-      const [changed, dslQuery] = withAllProblems(
-        () =>
-          change === undefined ? null : readChangedDestination(context, rules, batchExport, change),
-        () => readQuery(rules, batchExport, request.body),
-      );
-      const { transformations = batchExport.transformations } = request.body;
-      const config = { ...stored.config, ...changed };
-      const runnable = { ...{ teamId, model: name, dslQuery, transformations }, config };
-      await checkColumns(deps, request, reply, runnable);
-      const openConfig = () => changed ?? openDestinationConfig(context.secrets, id, stored);
-      const tested = { type: stored.type, teamId, openConfig };
-      const interval = sampleIntervalOf(timesOf(request.body), batchExport.cadence);
-      const test = await lookAtDestination(deps, request, reply, { model: name, interval }, tested);
-      // A test with other settings says nothing about the export as it is stored.
-      if (test.passed && change === undefined) await notePassedTest(context, id);
-      return test;
-    },
+    testSaved,
   );
 
   api.post(

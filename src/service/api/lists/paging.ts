@@ -42,7 +42,7 @@ export async function offsetEnvelope<T, View>(
 
 /** The absolute address of this request, with some parameters replaced; omits an offset of 0. */
 export function linkTo(request: Request, changes: Readonly<Record<string, string>>): string {
-  const [path = '', search = ''] = request.url.split('?', 2);
+  const [path = '', search = ''] = request.originalUrl.split('?', 2);
   const query = new URLSearchParams(search);
   for (const [name, value] of Object.entries(changes)) query.set(name, value);
   if (query.get('offset') === '0') query.delete('offset');
