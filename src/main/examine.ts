@@ -36,6 +36,7 @@ import { examineProxies } from './examine-proxies.ts';
 import { type Examined, failed, ok } from './examined.ts';
 import { findOfferedModels, loadModels } from './models.ts';
 import { findMailFault } from './notifications.ts';
+import { findSourceUrl } from './source-role.ts';
 
 const queuePatienceMs = 5_000;
 const testPatienceMs = 25_000;
@@ -273,7 +274,7 @@ async function examineRoom(
   url: string,
 ): Promise<readonly Examined[]> {
   try {
-    const sourceUrl = sourceUrlOf(config, url);
+    const sourceUrl = await findSourceUrl(config, url);
     const declared = loadModels(config, true).filter(({ addressFault }) => !addressFault);
     const models = await findOfferedModels(config, declared, sourceUrl);
     return await examineConnections(config, db, { directUrl: url, sourceUrl, models });
@@ -281,10 +282,6 @@ async function examineRoom(
     return [failed('connections', reasonOf(error))];
   }
 }
-
-/** Of the models without an address of their own. */
-const sourceUrlOf = (config: Config, url: string): string =>
-  config.SOURCE_DATABASE_URL ?? config.DATABASE_DIRECT_URL ?? url;
 
 /** What `sluice models check` finds. A fault of a model that no export uses is a warning. */
 async function examineModels(
@@ -294,7 +291,7 @@ async function examineModels(
 ): Promise<readonly Examined[]> {
   try {
     const isExported = (model: string) => isModelExported(db, model);
-    const source = async () => sourceUrlOf(config, url);
+    const source = () => findSourceUrl(config, url);
     const checked = await checkModels(config, source, await listTenantKeys(db), isExported);
     return await Promise.all(
       checked.map(async ({ model, findings }): Promise<Examined> => {

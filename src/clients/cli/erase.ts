@@ -72,6 +72,7 @@ async function withSearch(
   options: Options,
   work: (search: OpenSearch, wanted: ErasedValue, db: Database, id: string) => Promise<void>,
 ): Promise<void> {
+  const { findSourceUrl } = await import('../../main/source-role.ts');
   const { searchExport } = await import('../../main/erase.ts');
   const { listVerifiedExports } = await import('../../state/store/intervals/verify-queries.ts');
   const { readConfig } = await import('../../foundation/config/config.ts');
@@ -86,7 +87,7 @@ async function withSearch(
         `${others.length + 1} exports are named "${plain(options.export)}". Use an id: ${ids}.`,
       );
     }
-    return searchExport(config, db, config.SOURCE_DATABASE_URL ?? url, named.id, async (search) => {
+    return searchExport(config, db, await findSourceUrl(config, url), named.id, async (search) => {
       const [own, ...more] = search.keyColumns;
       const column = options.column ?? (more.length === 0 ? own : undefined);
       if (column === undefined) {

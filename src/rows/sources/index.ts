@@ -2,6 +2,7 @@ export { checkModel, type ModelReport } from './postgres/check-model.ts';
 export { ConnectionLimit } from './postgres/connection-limit.ts';
 export { type ConnectionRoom, readConnectionRoom } from './postgres/connection-room.ts';
 export { countEvents, ensureEventsTable } from './postgres/events-table.ts';
+export { findGrants } from './postgres/grants.ts';
 export { generateEvents } from './postgres/generate-events.ts';
 export { planModels } from './postgres/plan.ts';
 export {
