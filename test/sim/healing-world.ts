@@ -113,6 +113,7 @@ export async function openHealing() {
         endAt: toTimestampOrNull(endAt),
         ...{ deadlineMinutes: null, deadlineAt: null, warnMinutes: null },
         healForHours: exportSettings.healForHours.default,
+        lookBackHours: null,
         schedule: openSchedule({ cadence, paused: false, startAt: null, endAt }, now),
       });
     }

@@ -155,6 +155,7 @@ export async function createWorld(
       startAt: null,
       endAt: null,
       healForHours: 168,
+      lookBackHours: null,
       deadlineMinutes: null,
       deadlineAt: null,
       warnMinutes: null,

@@ -59,6 +59,16 @@ export const exportSettings = {
     description:
       'Hours for which Sluice tries again by itself to export an interval whose run ended without success. 0: it does not. A larger number counts for intervals that failed before, too. Default 168.',
   },
+  lookBackHours: {
+    field: 'look_back_hours',
+    type: 'integer',
+    minimum: 0,
+    maximum: 720,
+    default: null,
+    title: 'Hours to look for late rows',
+    description:
+      'Hours after the end of an interval in which Sluice compares it with the source and adds rows that came late. 0: it does not. Null: look_back_hours of the model, or LATE_LOOKBACK_HOURS of the installation.',
+  },
 } as const satisfies Readonly<Record<string, Setting>>;
 
 type Settings = typeof exportSettings;

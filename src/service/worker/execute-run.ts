@@ -9,6 +9,7 @@ import { type Admitted, Attempt, type AttemptOptions } from './attempt.ts';
 import type { AttemptReport } from './attempt-report.ts';
 import type { LeaseKeeper } from './lease-keeper.ts';
 import { retryUntilRecorded } from './retry-until-recorded.ts';
+import { StepWatch } from './step-watch.ts';
 import { type ChildProgram, runAlone } from './run-alone.ts';
 
 export interface ExecutorOptions extends AttemptOptions {
@@ -43,11 +44,14 @@ export async function executeRun(
     return { run, end: 'released', fault: null, rows: 0, bytes: 0, rejectedRows: 0 };
   }
   await failpoint('claim');
-  const signal = leases.keep(run, claimedAt);
+  const watch = new StepWatch();
+  // A process of its own says nothing of its steps.
+  const isAlone = run.crashes >= context.policy.maxSharedCrashes;
+  const signal = leases.keep(run, claimedAt, isAlone ? null : watch);
   try {
-    return run.crashes >= context.policy.maxSharedCrashes
+    return isAlone
       ? await runAlone(context, program, run, signal)
-      : await new Attempt(options, run, signal, admitted).execute();
+      : await new Attempt(options, run, signal, admitted, watch).execute();
   } finally {
     leases.release(run);
   }

@@ -2,6 +2,7 @@ import { SluiceError } from '../../foundation/domain/errors.ts';
 import type { Database } from '../../state/store/database/database.ts';
 import type { Lease } from '../../state/store/runs/lease.ts';
 import { renewLeases, whyLost } from '../../state/store/runs/leases.ts';
+import type { StepWatch } from './step-watch.ts';
 
 export interface LeaseKeeperOptions {
   readonly db: Database;
@@ -12,6 +13,8 @@ export interface LeaseKeeperOptions {
 interface Held {
   readonly lease: Lease;
   readonly abort: AbortController;
+  /** What its attempt is doing; null: it does not say it. */
+  readonly watch: Pick<StepWatch, 'current'> | null;
   /** When the lease has certainly expired, by the monotonic clock of this process. */
   expiresAt: number;
 }
@@ -38,11 +41,17 @@ export class LeaseKeeper {
 
   /**
    * @param claimedAt `performance.now()` before the claim
+   * @param watch the heartbeat says what it sees
    * @returns aborted, with the SluiceError as its reason, when the lease is lost
    */
-  keep(lease: Lease, claimedAt: number): AbortSignal {
+  keep(lease: Lease, claimedAt: number, watch: Held['watch'] = null): AbortSignal {
     const abort = new AbortController();
-    this.#held.set(lease.runId, { lease, abort, expiresAt: claimedAt + this.#options.leaseMs });
+    this.#held.set(lease.runId, {
+      lease,
+      abort,
+      watch,
+      expiresAt: claimedAt + this.#options.leaseMs,
+    });
     if (this.#released) abort.abort(new SluiceError('run.released'));
     return abort.signal;
   }
@@ -82,7 +91,7 @@ export class LeaseKeeper {
     const asked = performance.now();
     const renewed = await renewLeases(
       db,
-      all.map((held) => held.lease),
+      all.map(({ lease, watch }) => ({ ...lease, step: watch?.current() ?? null })),
       leaseMs,
     );
     for (const held of all) {

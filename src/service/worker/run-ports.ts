@@ -9,7 +9,8 @@ import { knowsCommit } from '../../state/store/files/known-commits.ts';
 import { confirmLease, raiseGeneration } from '../../state/store/runs/leases.ts';
 import { withdrawFiles } from '../../state/store/files/leftover-files.ts';
 import type { RunStatements } from '../../state/store/runs/run-statements.ts';
-import { type RunProgress, recordProgress, recordSent } from '../../state/store/runs/runs.ts';
+import { recordSent } from '../../state/store/runs/attempt-steps.ts';
+import { type RunProgress, recordProgress } from '../../state/store/runs/runs.ts';
 import { countStoredBytes } from '../../state/store/tenants/stored-bytes.ts';
 import { readNow } from '../../state/store/intervals/ticks.ts';
 import { noteUploads } from '../../state/store/files/upload-places.ts';
@@ -18,6 +19,7 @@ import { KnownLease } from './known-lease.ts';
 import { namingOwnFaults } from './own-fault.ts';
 import { PluginLines } from './plugin-lines.ts';
 import type { RunLog } from './run-log.ts';
+import { StepWatch } from './step-watch.ts';
 
 const progressEveryMs = 2_000;
 
@@ -45,6 +47,7 @@ export function openPorts(
   statements: RunStatements,
   run: ClaimedRun,
   log: RunLog,
+  watch = new StepWatch(),
 ): OpenPorts {
   const lease = new KnownLease(policy.leaseMs, () => confirmLease(db, run, policy.leaseMs));
   let unwritten: RunProgress | null = null;
@@ -94,6 +97,7 @@ export function openPorts(
     withdraw: (keys) => withdrawFiles(db, run, keys),
     log: (level, message) => log.add(level, message),
     logOfPlugin: (level, message) => lines.add(level, message),
+    at: (step) => watch.enter(step),
     step: (name, work) => inSpan(traces, name, {}, work),
   };
   return { ports, writeProgress, endPluginLines: () => lines.end() };

@@ -1,6 +1,6 @@
 import type { Sql } from '../database/database.ts';
 import type { Lease } from './lease.ts';
-import { anyNumber, plannedOnce } from '../database/prepared.ts';
+import { anyNumber, plannedOnce, prepared, unflushed } from '../database/prepared.ts';
 import { isRunning } from './run-moves.ts';
 
 /** The keys that a commit may make readable. */
@@ -84,4 +84,18 @@ async function beginAll(
   ]);
   const held = new Map(rows.map(({ runId, isHeld }) => [runId, isHeld]));
   return requests.map(({ runId }) => held.get(runId) ?? null);
+}
+
+/**
+ * Records how much an attempt has sent. If that is more than any attempt of the run ever sent, the run is not what crashes the
+ * worker, so its crash count starts again. One that dies at the same place has not. The disk is not waited for.
+ */
+export async function recordSent(sql: Sql, lease: Lease, sentBytes: number): Promise<void> {
+  await sql.query(
+    prepared(`update runs set crashes = case when $3 > furthest_bytes then 0 else crashes end,
+              deaths_alone = case when $3 > furthest_bytes then 0 else deaths_alone end,
+              furthest_bytes = greatest(furthest_bytes, $3)
+        where id = $1 and fence = $2 and ${isRunning('runs')} and ${unflushed}`),
+    [lease.runId, lease.fence, sentBytes],
+  );
 }

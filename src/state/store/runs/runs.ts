@@ -18,7 +18,8 @@ import {
   toKeysetPage,
 } from '../database/lists.ts';
 import { enqueueRuns, laneOf } from './outbox.ts';
-import { anyNumber, prepared, unflushed } from '../database/prepared.ts';
+import { type RunStepSeen, stepOfRun } from './run-step.ts';
+import { anyNumber } from '../database/prepared.ts';
 import { canMove, hasFailedAttempt, isRunning, live, move } from './run-moves.ts';
 import { intervalOf } from '../database/times.ts';
 
@@ -51,6 +52,8 @@ export interface Run {
   readonly nextAttemptAt: Timestamp | null;
   /** What its interval waits for, in words, as a worker saw it last; null if it does not wait. */
   readonly waitsFor: readonly string[] | null;
+  /** What its attempt is doing; null: there is none, or its worker has not said it yet. */
+  readonly step: RunStepSeen | null;
   readonly recordsTotalCount: number | null;
   readonly recordsCompleted: number | null;
   readonly recordsDropped: number;
@@ -76,7 +79,7 @@ export const ownRunColumns = `r.id, r.backfill_id as "backfillId", r.purpose, r.
   r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt, r.faults,
   case when r.status in ${live} then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
   case when r.status in ${live} then (select o.waits_for -> 'blockers' from outbox o where o.run_id = r.id) end as "waitsFor",
-  r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
+  ${stepOfRun} as step, r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
   r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
   r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError",
   r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
@@ -197,20 +200,6 @@ export async function recordProgress(
     ],
   );
   return rows.length === 1;
-}
-
-/**
- * Records how much an attempt has sent. If that is more than any attempt of the run ever sent, the run is not what crashes the
- * worker, so its crash count starts again. One that dies at the same place has not. The disk is not waited for.
- */
-export async function recordSent(sql: Sql, lease: Lease, sentBytes: number): Promise<void> {
-  await sql.query(
-    prepared(`update runs set crashes = case when $3 > furthest_bytes then 0 else crashes end,
-              deaths_alone = case when $3 > furthest_bytes then 0 else deaths_alone end,
-              furthest_bytes = greatest(furthest_bytes, $3)
-        where id = $1 and fence = $2 and ${isRunning('runs')} and ${unflushed}`),
-    [lease.runId, lease.fence, sentBytes],
-  );
 }
 
 export interface RunResult extends RunProgress {
