@@ -127,6 +127,8 @@ create table batch_exports (
   heal_for_hours integer not null default 168 check (heal_for_hours between 0 and 720),
   -- What statements show of model, query and transformations.
   statement_shows text not null default 'digests' check (statement_shows in ('digests', 'definition')),
+  -- How long after its end an interval is compared with its source for late rows. Null: as the model or the installation says.
+  look_back_hours integer check (look_back_hours between 0 and 720),
   -- By when an interval is due at the destination, and how long before that its owner is warned.
   deadline_minutes integer check (deadline_minutes between 1 and 43200),
   -- HH:MM in the zone of the export; for day and week.
@@ -295,6 +297,10 @@ create table runs (
   -- Whether its attempt has a place for small runs.
   small boolean not null default false,
 
+  -- What its attempt is doing, as its last heartbeat said, and since when. Null: its worker has not said it yet.
+  step text check (step in ('prepare', 'settle', 'first_row', 'read', 'write', 'commit')),
+  step_since timestamptz,
+
   -- What its attempts use and leave to the next one.
   -- The chain of transformations, as [{"config", "version"}]: its first claim decides it. Null before that.
   chain jsonb,
@@ -351,6 +357,8 @@ create index runs_without_success on runs (export_id, status, created_at desc, i
   where status in ('Failed', 'FailedRetryable', 'Cancelled');
 create index runs_without_success_by_interval on runs (export_id, status, data_interval_start desc, id desc)
   where status in ('Failed', 'FailedRetryable', 'Cancelled');
+-- What look-backs have added.
+create index runs_adding on runs (export_id, finished_at desc) where purpose = 'supplement' and status = 'Completed';
 create index runs_healing on runs (export_id) where heals and status in ('Starting', 'Running');
 -- Rotation of the encryption keys looks for them among all runs.
 create index runs_erasing on runs (id) where erases is not null;
@@ -486,7 +494,7 @@ create table receipts (
   pending_checked_at timestamptz not null,
   -- When the interval was last compared with its source.
   looked_back_at timestamptz not null,
-  -- Whether another look is owed although the time of LATE_LOOKBACK_HOURS is over: a look after that time ends it.
+  -- Whether another look is owed although the time of its look-backs is over: a look after that time ends it.
   look_owed boolean not null default false,
   -- Looks, and runs that were to add late rows, that failed in a row, and until when there is no other.
   look_tries integer not null default 0,
@@ -500,8 +508,8 @@ create table receipts (
 );
 -- Retention deletes runs, and the foreign key looks for each.
 create index receipts_by_run on receipts (run_id);
--- With the export in it: until PostgreSQL has statistics, a look-up by export and bounds may use this index.
-create index receipts_by_end_of_export on receipts (data_interval_end, export_id);
+-- The intervals of an export in which late rows are looked for.
+create index receipts_by_end_of_export on receipts (export_id, data_interval_end);
 create index receipts_unsettled on receipts (export_id, data_interval_start) where not settled;
 create index receipts_look_owed on receipts (export_id, data_interval_start) where look_owed;
 create index receipts_late_rows on receipts (export_id, data_interval_start) where late_rows_wait is not null;
@@ -1417,6 +1425,13 @@ create trigger batch_exports_notify after update on batch_exports for each row
   when ((old.failing_since is not null and new.failing_since is null)
      or (new.paused and not old.paused and new.paused_reason is not null)) execute function note_export_change();
 
+-- Whether a run of the export has read from its source for more than a minute: then the source is the reason of what is late.
+create function reads_long(wanted uuid) returns boolean language sql stable as $$
+  select exists (
+    select from runs r where r.status = 'Running' and r.export_id = wanted and r.step in ('first_row', 'read')
+       and r.lease_expires_at > now() and r.step_since < now() - interval '1 minute')
+$$;
+
 -- 11. The data of an export are late, or on time again. A target that gets the message about a deadline gets no second one about the same data.
 create function note_lateness() returns trigger language plpgsql as $$
 declare
@@ -1424,7 +1439,8 @@ declare
   by_deadline boolean := new.deadline_minutes is not null or new.deadline_at is not null;
 begin
   if new.late_since is not null then
-    perform notify_targets(new.id, 'export.late', mark || jsonb_build_object('late_since', api_time(new.late_since)),
+    perform notify_targets(new.id, 'export.late', mark || jsonb_build_object('late_since', api_time(new.late_since),
+        'code', case when reads_long(new.id) then 'source.slow' end),
       case when by_deadline then 'interval.missed' end);
   elsif not new.paused then
     perform notify_targets(new.id, 'export.on_time', mark || jsonb_build_object('late_since', api_time(old.late_since)),

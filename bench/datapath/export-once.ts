@@ -99,6 +99,7 @@ async function exportUntil(end: number) {
       journal: unrecorded,
       withdraw: async () => {},
       knowsCommit: async () => true,
+      at: () => {},
       progressed: nothing,
       confirmCommit: nothing,
       confirmLease: nothing,

@@ -98,7 +98,7 @@ export async function openFoundation(
     const traces = await tracesOf(config, role, logger);
     const context: Context = {
       db,
-      policy: policyOf(config),
+      policy: policyOf(config, declared),
       secrets,
       doorbell: createDoorbell(producer, logger),
       ownSteps,

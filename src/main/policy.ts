@@ -1,9 +1,21 @@
 import type { Config } from '../foundation/config/config.ts';
-import type { Policy } from '../foundation/domain/policy.ts';
+import type { LookBackHours, Policy } from '../foundation/domain/policy.ts';
+import type { SourcedModel } from '../foundation/config/models-file.ts';
 import { defaultRetryPolicy } from '../foundation/domain/retry-policy.ts';
 
+/** How far back late rows are looked for in exports that do not say it themselves. */
+export function lookBackHoursOf(config: Config, models: readonly SourcedModel[]): LookBackHours {
+  const named = models.flatMap(({ model: { name, lookBackHours } }) =>
+    typeof lookBackHours === 'number' ? [[name, lookBackHours] as const] : [],
+  );
+  return {
+    lateLookbackHours: config.LATE_LOOKBACK_HOURS,
+    modelLookbackHours: Object.fromEntries(named),
+  };
+}
+
 /** The operator's settings, with the names of the domain. */
-export function policyOf(config: Config): Policy {
+export function policyOf(config: Config, models: readonly SourcedModel[] = []): Policy {
   return {
     minIntervalMinutes: config.MIN_INTERVAL_MINUTES,
     maxJitterSeconds: config.MAX_JITTER_SECONDS,
@@ -23,7 +35,7 @@ export function policyOf(config: Config): Policy {
     maxDeathsAlone: 2,
     warnAfterFailures: 5,
     pauseAfterFailures: 10,
-    lateLookbackHours: config.LATE_LOOKBACK_HOURS,
+    ...lookBackHoursOf(config, models),
     logRetentionDays: config.LOG_RETENTION_DAYS,
     retentionDays: config.RETENTION_DAYS,
   };

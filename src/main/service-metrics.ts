@@ -1,4 +1,5 @@
 import { type Fault, faultOf, faults, isErrorCode } from '../foundation/domain/errors.ts';
+import { runSteps } from '../foundation/domain/run-step.ts';
 import type { Sql } from '../state/store/database/database.ts';
 import {
   type ExportHealth,
@@ -40,6 +41,7 @@ export function watchService(
 ): void {
   const { tickLagSeconds, waitingRuns, runningRuns, workerCapacity } = metrics.service;
   const { unsettledIntervals, oldestUnsettledSeconds, workSetAside } = metrics.service;
+  const { longestRunSeconds } = metrics.service;
   const { verifyFailedExports, verifyAgeSeconds } = metrics.service;
   let reading: Promise<void> | null = null;
   const read = async () => {
@@ -62,6 +64,7 @@ export function watchService(
     waitingRuns.set({ kind: 'live' }, state.waitingLive);
     waitingRuns.set({ kind: 'backfill' }, state.waitingBackfill);
     runningRuns.set(state.running);
+    for (const step of runSteps) longestRunSeconds.set({ step }, state.longestSteps[step] ?? 0);
     workerCapacity.set(state.capacity);
     unsettledIntervals.set(state.unsettled);
     oldestUnsettledSeconds.set(state.oldestUnsettledSeconds);

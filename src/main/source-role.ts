@@ -2,6 +2,7 @@ import type { Config } from '../foundation/config/config.ts';
 import type { SourcedModel } from '../foundation/config/models-file.ts';
 import { eventsModel } from '../foundation/domain/events-model.ts';
 import { ensureSourceRole as ensureRole, type SourceRole } from '../rows/sources/index.ts';
+import { findEmbeddedSource } from '../state/embedded-postgres/start.ts';
 import { loadModels } from './models.ts';
 
 /** Slots of several workers, and previews. More connections are refused and tried again. */
@@ -16,6 +17,19 @@ export async function ensureSourceRole(
   const here = models.filter(({ sourceUrl }) => sourceUrl === null).map(({ model }) => model);
   const events = here.find((model) => model === eventsModel) ?? null;
   await ensureRole(url, { ...role, maxConnections }, here, events);
+}
+
+/**
+ * The address by which the service reads models without a database of their own: on the embedded server that of a role for exports.
+ *
+ * @param url of our own tables
+ */
+export async function findSourceUrl(
+  { SOURCE_DATABASE_URL, DATABASE_DIRECT_URL, DATABASE_URL, SLUICE_DATA_DIR }: Config,
+  url: string,
+): Promise<string> {
+  const set = SOURCE_DATABASE_URL ?? DATABASE_DIRECT_URL ?? DATABASE_URL;
+  return set ?? (await findEmbeddedSource(SLUICE_DATA_DIR)) ?? url;
 }
 
 /** Whether the rows to export are in the database of our own tables. */
@@ -43,18 +57,33 @@ function placeOf(url: string): string {
   return `${hostname}:${port || 5432}${pathname}`;
 }
 
+/** The role that was made, or why none was and what to do instead. */
+type ConfiguredRole = { readonly role: string } | { readonly instead: string };
+
+const otherServer =
+  'SOURCE_DATABASE_URL leads to another database, where DATABASE_URL is no superuser, so no role was made. Run what `sluice models grants` prints on that server, as its superuser. Then run `sluice models check`.';
+
 /**
  * For `sluice migrate --source-role`: the role that SOURCE_DATABASE_URL names.
  *
  * @param url of a superuser
- * @returns its name; null if SOURCE_DATABASE_URL leads to another database, whose roles are not ours
  */
-export async function ensureConfiguredRole(config: Config, url: string): Promise<string | null> {
+export async function ensureConfiguredRole(config: Config, url: string): Promise<ConfiguredRole> {
   const { SOURCE_DATABASE_URL: source } = config;
-  if (source === null || !isSourceToo(config, url) || !URL.canParse(source)) return null;
+  if (source === null) {
+    return {
+      instead:
+        'SOURCE_DATABASE_URL is not set, so no role was made. Set it to the address of this database with the role to make and its password.',
+    };
+  }
+  if (!isSourceToo(config, url) || !URL.canParse(source)) return { instead: otherServer };
   const name = decodeURIComponent(new URL(source).username);
-  if (name === decodeURIComponent(new URL(url).username)) return null;
+  if (name === decodeURIComponent(new URL(url).username)) {
+    return {
+      instead: `SOURCE_DATABASE_URL and DATABASE_URL name the same role ${name}, so no role was made. Name another one in SOURCE_DATABASE_URL.`,
+    };
+  }
   const password = decodeURIComponent(new URL(source).password);
   await ensureSourceRole(url, { name, password }, loadModels(config));
-  return name;
+  return { role: name };
 }

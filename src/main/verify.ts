@@ -35,6 +35,7 @@ import {
 } from './connectors.ts';
 import { openSecretBox } from './encryption-keys.ts';
 import { joinSources, loadModels, type SourceOf } from './models.ts';
+import { lookBackHoursOf } from './policy.ts';
 
 /** How long the rows of one export may be looked up in its source. */
 const lookUpMs = 60_000;
@@ -64,7 +65,8 @@ export async function withConnectors<Result>(
 ): Promise<Result> {
   const context = destinationContextOf(config);
   const holdRow = oneAtATime();
-  const sourceOf = joinSources(config, loadModels(config), sourceUrl, { holdRow });
+  const models = loadModels(config);
+  const sourceOf = joinSources(config, models, sourceUrl, { holdRow });
   const secrets = await openSecretBox(config);
   const connectors = joinConnectors(sourceOf, context, secrets);
   const renderFor =
@@ -87,7 +89,7 @@ export async function withConnectors<Result>(
       return renderInterval(job, sourceOf(batchExport.model), here, signal);
     };
   const settings = {
-    lookBackHours: config.LATE_LOOKBACK_HOURS,
+    lookBackHours: lookBackHoursOf(config, models),
     retentionDays: config.RETENTION_DAYS,
   };
   try {

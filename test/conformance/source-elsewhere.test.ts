@@ -25,7 +25,7 @@ describe('a foreign table', () => {
   const database = `far_${process.pid}`;
   const ofFar = { relation: { schema: 'shop', name: 'far' } };
   const warning =
-    /^shop\.far is a foreign table: no run can wait .* Only LATE_LOOKBACK_HOURS finds late rows\.$/;
+    /^shop\.far is a foreign table: no run can wait .* Only look-backs find late rows: set look_back_hours .*\.$/;
 
   beforeAll(async () => {
     await shop.run(`create database ${database}`);
@@ -221,7 +221,7 @@ describe.skipIf(bin === null)('a subscriber of logical replication', () => {
 
   test('is warned of: no run can wait for its rows', async () => {
     const warning =
-      /Logical replication writes the rows of shop\.base: .* Only LATE_LOOKBACK_HOURS finds late rows\.$/;
+      /Logical replication writes the rows of shop\.base: .* Only look-backs find late rows: set look_back_hours .*\.$/;
     expect(await shop.check()).toEqual([expect.stringMatching(warning)]);
     const { warnings } = await shop.source().describe(caseRequest(), never);
     expect(warnings).toEqual([expect.stringMatching(warning)]);

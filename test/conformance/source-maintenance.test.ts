@@ -312,7 +312,7 @@ describe.each(sourceServers)('%s', (name, start) => {
     await refresh.done;
     expect((await source.lookAgain(request, seen, null, never)).mayHaveLateRows).toBe(true);
     expect((await source.describe(request, never)).warnings).toEqual([
-      expect.stringMatching(/shop\.kept is a materialized view: .* LATE_LOOKBACK_HOURS/),
+      expect.stringMatching(/shop\.kept is a materialized view: .* look_back_hours/),
     ]);
     await shop.run(`delete from shop.base where id = 1000; update shop.pace set seconds = 0`);
   });

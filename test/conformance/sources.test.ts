@@ -189,7 +189,7 @@ describe.each(sourceServers)('%s', (_, start) => {
       create view shop.of_kept as select * from shop.kept;
       create table shop.partly (like shop.base including all); insert into shop.partly select * from shop.base`);
     const refreshed = expect.stringMatching(
-      /shop\.kept is a materialized view: .* LATE_LOOKBACK_HOURS/,
+      /shop\.kept is a materialized view: .* look_back_hours/,
     );
     expect(await shop.check(relation('of_kept'))).toContainEqual(refreshed);
     await shop.run(`revoke all on shop.partly from ${shop.reader};

@@ -175,7 +175,9 @@ it('an error reports a role that may not read, and a database that does not answ
   const blind = await check({}, url.href);
   expect(blind.findings).toContainEqual({
     severity: 'error',
-    detail: expect.stringMatching(/^The role may not read team, at, id\. Grant it SELECT/),
+    detail: expect.stringMatching(
+      /^The role may not read team, at, id\. GRANT SELECT ON public\.things TO check_model_blind\.$/,
+    ),
   });
   url.port = '1';
   expect((await check({}, url.href)).findings).toEqual([

@@ -114,6 +114,7 @@ export async function openHealing() {
         ...{ deadlineMinutes: null, deadlineAt: null, warnMinutes: null },
         statementShows: 'digests',
         healForHours: exportSettings.healForHours.default,
+        lookBackHours: null,
         schedule: openSchedule({ cadence, paused: false, startAt: null, endAt }, now),
       });
     }

@@ -156,6 +156,7 @@ export async function createWorld(
       endAt: null,
       statementShows: 'digests',
       healForHours: 168,
+      lookBackHours: null,
       deadlineMinutes: null,
       deadlineAt: null,
       warnMinutes: null,

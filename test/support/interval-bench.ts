@@ -195,6 +195,7 @@ export function attempt(
       withdraw: async (keys) => void asked.push(`withdraw ${keys.join()}`),
       log: () => {},
       logOfPlugin: () => {},
+      at: () => {},
       step: (name, work) => {
         if (name === 'source' && !asked.includes('reading')) asked.push('reading');
         return work();

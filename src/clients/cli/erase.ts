@@ -136,6 +136,7 @@ async function search(
   id: string,
   work: Work,
 ): Promise<boolean> {
+  const { findSourceUrl } = await import('../../main/source-role.ts');
   const { searchExport } = await import('../../main/erase.ts');
   const { readConfig } = await import('../../foundation/config/config.ts');
   const { allowQuickstartS3 } = await import('../quickstart/remembered-s3.ts');
@@ -143,7 +144,7 @@ async function search(
   const done = await searchExport(
     config,
     db,
-    config.SOURCE_DATABASE_URL ?? url,
+    await findSourceUrl(config, url),
     id,
     async (open) => {
       const [own, ...more] = open.keyColumns;

@@ -41,6 +41,7 @@ import { type Examined, examineFirstDay, failed, ok } from './examine-first-day.
 import { examineProxies } from './examine-proxies.ts';
 import { findOfferedModels, loadModels } from '../../main/models.ts';
 import { findMailFault } from '../../main/notifications.ts';
+import { findSourceUrl } from '../../main/source-role.ts';
 
 const queuePatienceMs = 5_000;
 const testPatienceMs = 25_000;
@@ -289,7 +290,7 @@ async function examineRoom(
   url: string,
 ): Promise<readonly Examined[]> {
   try {
-    const sourceUrl = sourceUrlOf(config, url);
+    const sourceUrl = await findSourceUrl(config, url);
     const declared = loadModels(config, true).filter(({ addressFault }) => !addressFault);
     const models = await findOfferedModels(config, declared, sourceUrl);
     return await examineConnections(config, db, { directUrl: url, sourceUrl, models });
@@ -297,10 +298,6 @@ async function examineRoom(
     return [failed('connections', reasonOf(error))];
   }
 }
-
-/** Of the models without an address of their own. */
-const sourceUrlOf = (config: Config, url: string): string =>
-  config.SOURCE_DATABASE_URL ?? config.DATABASE_DIRECT_URL ?? url;
 
 /** What `sluice models check` finds. A fault of a model that no export uses is a warning. */
 async function examineModels(
@@ -310,7 +307,7 @@ async function examineModels(
 ): Promise<readonly Examined[]> {
   try {
     const isExported = (model: string) => isModelExported(db, model);
-    const source = async () => sourceUrlOf(config, url);
+    const source = () => findSourceUrl(config, url);
     const checked = await checkModels(config, source, await listTenantKeys(db), isExported);
     return await Promise.all(
       checked.map(async ({ model, findings }): Promise<Examined> => {

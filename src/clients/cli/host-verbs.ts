@@ -1,7 +1,9 @@
 import { readClientSettings } from '../../foundation/config/client-settings.ts';
+import type { Config } from '../../foundation/config/config.ts';
 import { inSnakeCase } from '../../foundation/domain/snake-case.ts';
 import type { Instant, Timestamp } from '../../foundation/domain/time.ts';
 import type { CheckedModel } from './check-models.ts';
+import type { AddressGrants } from '../../main/model-grants.ts';
 import type { Json } from './api/json.ts';
 import { type Called, type Field, here, type Verbs } from './api/verb.ts';
 import { readInstant, readProjectId, readWholeNumber } from './arguments.ts';
@@ -24,14 +26,8 @@ export const hostVerbs: Verbs = {
       ],
     },
     run: migrate,
-    lines: ({ source_role: role }) => {
-      if (role === undefined) return [];
-      return [
-        role === null
-          ? 'no source role: SOURCE_DATABASE_URL names no other role of this database'
-          : `source role: ${role}`,
-      ];
-    },
+    lines: ({ source_role: role }) => (role ? [`source role: ${role}`] : []),
+    failure: ({ instead }) => instead ?? null,
   }),
   'keys rotate-encryption': here({
     about:
@@ -100,8 +96,27 @@ export const hostVerbs: Verbs = {
     async run({ deps }) {
       const { listModels } = await import('./check-models.ts');
       const config = await readSettings(deps);
-      return listModels(config, async () => config.SOURCE_DATABASE_URL ?? deps.findDatabase());
+      return listModels(config, () => findSource(deps, config));
     },
+  }),
+  'models grants': here<readonly AddressGrants[]>({
+    about: 'print the SQL that gives the role of each source what exports need',
+    flags: {
+      columns: [
+        '--columns',
+        'grant only the columns that the models read (look-backs then compare more)',
+      ],
+    },
+    async run({ deps, given }) {
+      const { listGrants } = await import('../../main/model-grants.ts');
+      const config = await readSettings(deps);
+      return listGrants(config, () => findSource(deps, config), given.columns === true);
+    },
+    lines: (addresses) =>
+      addresses.flatMap(({ address, about, statements }) => [
+        `-- ${address}: ${about}`,
+        ...statements.map((statement) => `${statement};`),
+      ]),
   }),
   'models check': here<readonly CheckedModel[]>({
     about: 'check every model against its database; exits with 1 if an export would fail',
@@ -195,6 +210,15 @@ interface Migrated {
   readonly migrated: readonly string[];
   /** Absent: it was not asked for. */
   readonly source_role?: string | null;
+  /** What to do instead, if no role was made. */
+  readonly instead?: string;
+}
+
+/** The address that models without a database of their own are read by. */
+async function findSource(deps: CliDeps, config: Config): Promise<string> {
+  if (config.SOURCE_DATABASE_URL !== null) return config.SOURCE_DATABASE_URL;
+  const { findSourceUrl } = await import('../../main/source-role.ts');
+  return findSourceUrl(config, await deps.findDatabase());
 }
 
 async function migrate({ deps, given, isJson }: Called): Promise<Migrated> {
@@ -207,7 +231,10 @@ async function migrate({ deps, given, isJson }: Called): Promise<Migrated> {
   if (!isJson) deps.print(migrated.length > 0 ? `migrated: ${migrated.join(', ')}` : 'up to date');
   if (!given.sourceRole) return { migrated };
   const { ensureConfiguredRole } = await import('../../main/source-role.ts');
-  return { migrated, source_role: await ensureConfiguredRole(config, url) };
+  const made = await ensureConfiguredRole(config, url);
+  return 'role' in made
+    ? { migrated, source_role: made.role }
+    : { migrated, source_role: null, instead: made.instead };
 }
 
 /**
@@ -241,7 +268,6 @@ async function checkModels(
   ]);
   const config = await readSettings(deps, faults);
   const sharedFault = [...faults.values()].find((fault) => fault !== null) ?? null;
-  const findSource = async () => config.SOURCE_DATABASE_URL ?? deps.findDatabase();
   const { findTenantKey, listTenantKeys } = await import('../../state/store/tenants/tenants.ts');
   const { isModelExported } = await import('../../state/store/exports/exports.ts');
   // Models can be checked from a machine that does not reach the service's database.
@@ -255,7 +281,7 @@ async function checkModels(
       if (project === undefined) return [];
       throw error;
     });
-  return check(config, findSource, tenantKeys, isExported, sharedFault);
+  return check(config, () => findSource(deps, config), tenantKeys, isExported, sharedFault);
 }
 
 function reportLines({ model, findings, plan }: CheckedModel): readonly string[] {

@@ -43,6 +43,7 @@ async function verify(deps: CliDeps, options: Options): Promise<void> {
   const { verifyInstallation } = await import('../../main/verify.ts');
   const { readConfig } = await import('../../foundation/config/config.ts');
   const { allowQuickstartS3 } = await import('../quickstart/remembered-s3.ts');
+  const { findSourceUrl } = await import('../../main/source-role.ts');
   const { createProgress } = await import('./api/progress.ts');
   const { json = false, strict = false, problems = false } = options;
   const config = await allowQuickstartS3(readConfig(deps.terminal.env));
@@ -50,8 +51,8 @@ async function verify(deps: CliDeps, options: Options): Promise<void> {
   const progress = createProgress(deps.terminal);
   const states = new Map<State, number>();
   let share = 0;
-  const report = await deps.withDatabase((db, url) =>
-    verifyInstallation(config, db, config.SOURCE_DATABASE_URL ?? url, {
+  const report = await deps.withDatabase(async (db, url) =>
+    verifyInstallation(config, db, await findSourceUrl(config, url), {
       batchExport,
       organization,
       onResult(result) {

@@ -44,6 +44,15 @@ export function describeMissing({ missing }: Pick<BatchExport, 'missing'>): stri
   return `${missing.count >= countedMissing ? 'at least ' : ''}${count} without data`;
 }
 
+/** `3 late rows were added` */
+export const describeAdded = (rows: number): string =>
+  `${plural(rows, 'late row')} ${rows === 1 ? 'was' : 'were'} added`;
+
+/** What a run that looks for late rows does, or did. */
+export function describeLateRows({ status, records_completed: rows }: Run): string {
+  return status === 'Completed' ? describeAdded(rows ?? 0) : 'adds late rows';
+}
+
 /** The API counts no more. */
 const countedMissing = 1_000;
 
@@ -87,6 +96,10 @@ export function failureOf({
 export function hasEnded({ status }: Pick<Run, 'status'>): boolean {
   return status !== 'Starting' && status !== 'Running';
 }
+
+/** It has ended without files. */
+export const hasFailed = (run: Pick<Run, 'status'>): boolean =>
+  hasEnded(run) && run.status !== 'Completed';
 
 /** Whether a run is waiting or live. */
 export function isBusy({ latest_runs }: Pick<BatchExport, 'latest_runs'>): boolean {

@@ -173,6 +173,7 @@ function modelOf(entry: ModelEntry): Model {
     // The schema allows no other values.
     rowSecurity: (entry.row_security as Model['rowSecurity']) ?? null,
     onSchemaChange: (entry.on_schema_change as Model['onSchemaChange']) ?? 'fail',
+    lookBackHours: entry.look_back_hours ?? null,
     columns: entry.columns.map((column): ModelColumn => {
       const sourceType = fullTypeName(column.type);
       return {

@@ -75,6 +75,7 @@ function show(value: unknown): string {
 
 const typeNames: Readonly<Record<string, string>> = {
   array: 'a list',
+  integer: 'a whole number',
   object: 'a mapping',
   string: 'text',
 };

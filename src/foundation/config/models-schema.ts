@@ -65,6 +65,14 @@ export const ModelsFile = Type.Object(
                 'What happens if the type of a column in the database differs from the type here. `fail` (the default) stops the exports of the model. `follow` writes the new type. `widen` writes the wider of the two types, such as `bigint` for `integer`, and stops the exports if neither type is wider.',
             }),
           ),
+          look_back_hours: Type.Optional(
+            Type.Integer({
+              minimum: 0,
+              maximum: 720,
+              description:
+                'Hours after the end of an interval in which Sluice looks for late rows, from 0 to 720, for exports that do not set look_back_hours themselves. Set it if clients set the times. Omit it to use LATE_LOOKBACK_HOURS.',
+            }),
+          ),
           columns: Type.Array(
             Type.Object(
               {

@@ -36,7 +36,7 @@ export const settings = {
     'Address of the primary, if SOURCE_DATABASE_URL is a standby. Runs wait for transactions to end on the primary, but read no rows from it.',
   ),
   ALLOW_UNSETTLED_STANDBY: flag(
-    'Allow exports from a standby without a known primary. Their intervals stay unsettled: rows can be missing, and only LATE_LOOKBACK_HOURS finds them.',
+    'Allow exports from a standby without a known primary. Their intervals stay unsettled: rows can be missing, and only look-backs find them (look_back_hours of a model or export).',
     false,
   ),
   NODE_ENV: optionalText(
@@ -182,7 +182,7 @@ export const settings = {
     [0, 86_400],
   ),
   LATE_LOOKBACK_HOURS: wholeNumber(
-    'How many hours back Sluice re-checks completed intervals for late rows. Set it if clients set the timestamps. 0 re-checks only intervals whose transactions had not ended.',
+    'How many hours back Sluice re-checks completed intervals for late rows. Set it if clients set the timestamps. 0 re-checks only intervals whose transactions had not ended. look_back_hours of a model or of an export overrides it.',
     0,
     [0, 720],
   ),

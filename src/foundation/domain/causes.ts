@@ -26,6 +26,7 @@ const decidedByRemedy: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
  */
 export function afterRemedy(code: ErrorCode, mayHeal = true): string {
   if (decidedByRemedy.has(code)) return '';
+  if (code === 'source.slow') return 'The run goes on meanwhile.';
   return mayHeal && !decidedByPeople.has(code)
     ? 'Once it works, Sluice exports what is missing by itself, for heal_for_hours. Later, retry the run.'
     : 'Sluice does not try it again by itself: retry the run once it is fixed.';

@@ -215,6 +215,11 @@ export const errorCatalogue = {
     'The source database took too long.',
     'If it persists, add an index on the interval column.',
   ),
+  'source.slow': transient(
+    'source',
+    'The source database takes long to send the rows of a run.',
+    'Find what slows the query of the model in the source, such as a view without a fitting index or a lock. The session has the application name sluice-export.',
+  ),
   'source.count_mismatch': transient(
     'source',
     'The number of rows read differs from the number of rows counted.',
@@ -291,12 +296,10 @@ export const errorCatalogue = {
     'Another worker took over the run.',
     'The other worker continues the run.',
   ),
-  'run.cancelled': {
-    fault: 'customer',
-    retryable: false,
-    means: 'The run was cancelled.',
-    remedy: 'No action is needed, unless the interval is still to be exported.',
-  },
+  'run.cancelled': customer(
+    'The run was cancelled.',
+    'No action is needed, unless the interval is still to be exported.',
+  ),
   'run.released': transient(
     'internal',
     'The worker was shut down.',

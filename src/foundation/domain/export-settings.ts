@@ -70,6 +70,16 @@ export const exportSettings = {
     description:
       'digests: statements have the digests of model, query and transformations. definition: they also have their text, without secrets. Everyone who reads the bucket can read it.',
   },
+  lookBackHours: {
+    field: 'look_back_hours',
+    type: 'integer',
+    minimum: 0,
+    maximum: 720,
+    default: null,
+    title: 'Hours to look for late rows',
+    description:
+      'Hours after the end of an interval in which Sluice compares it with the source and adds rows that came late. 0: it does not. Null: look_back_hours of the model, or LATE_LOOKBACK_HOURS of the installation.',
+  },
 } as const satisfies Readonly<Record<string, Setting>>;
 
 type Settings = typeof exportSettings;

@@ -29,6 +29,8 @@ export interface Model {
   readonly rowSecurity?: 'filtered' | null;
   /** Says what happens if a column has another type in the database than here; default `fail`. */
   readonly onSchemaChange?: 'fail' | 'follow' | 'widen';
+  /** How far back late rows are looked for, unless the export says it; null: as everywhere in the installation. */
+  readonly lookBackHours?: number | null;
   /** In the order of `SELECT *`. Nothing else of the relation can be read. */
   readonly columns: readonly ModelColumn[];
 }

@@ -1,7 +1,15 @@
 import type { RetryPolicy } from './retry-policy.ts';
 
+/** How far back to re-check completed intervals for late rows, if their export does not say it; 0: unsettled ones only. */
+export interface LookBackHours {
+  /** Of models that do not say it. */
+  readonly lateLookbackHours: number;
+  /** By the name of the model. */
+  readonly modelLookbackHours: Readonly<Record<string, number>>;
+}
+
 /** The settings of this installation that use cases need, in the domain's words. */
-export interface Policy {
+export interface Policy extends LookBackHours {
   readonly minIntervalMinutes: number;
   readonly maxJitterSeconds: number;
   readonly leaseMs: number;
@@ -20,8 +28,6 @@ export interface Policy {
   /** Consecutive Failed runs after which a warning is logged, and after which the export is paused. */
   readonly warnAfterFailures: number;
   readonly pauseAfterFailures: number;
-  /** The age up to which to re-check completed intervals for late rows; 0: unsettled ones only. */
-  readonly lateLookbackHours: number;
   readonly logRetentionDays: number;
   readonly retentionDays: number;
 }

@@ -98,6 +98,11 @@ export function createMetrics() {
         'kind',
       ),
       runningRuns: gauge('sluice_running_runs', 'Runs held by a worker.'),
+      longestRunSeconds: gauge(
+        'sluice_longest_run_seconds',
+        'Seconds that the longest running run has been in its step: prepare, settle, first_row (the source has sent no row), read, write or commit.',
+        'step',
+      ),
       workerCapacity: gauge('sluice_worker_capacity', 'Slots of all workers.'),
       unsettledIntervals: gauge(
         'sluice_unsettled_intervals',

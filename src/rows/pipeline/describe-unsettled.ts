@@ -8,7 +8,7 @@ const texts: Readonly<Record<Unsettled, string>> = {
   replay: `The standby did not replay what its primary had written in time. Rows may be missing; ${again} when it has.`,
   unseen: `The role of the source database does not see when transactions of other roles began. Rows may be missing; ${again} after SETTLE_TIMEOUT_SECONDS. Grant it pg_read_all_stats to avoid this.`,
   standby:
-    'The source database is a standby without its primary, so nothing shows whether this interval is complete. Rows may be missing, and it stays unsettled. Only LATE_LOOKBACK_HOURS looks for late rows.',
+    'The source database is a standby without its primary, so nothing shows whether this interval is complete. Rows may be missing, and it stays unsettled. Only look-backs find late rows: set look_back_hours of the export.',
 };
 
 /** For the owner: what an unsettled interval means, what it waits for and what happens next. Null if it has settled. */

@@ -48,6 +48,7 @@ export async function eraseRows(
     const path = join(await folder.path(), 'file');
     const { files, rejectedFiles, recipe } = delivered;
     const by = madeBy(recipe);
+    ports.at('write');
     const remaining = await ports.step('write', () =>
       removeFrom(attempt, { entries: files, by, path, erased }, erasedFiles),
     );
@@ -190,6 +191,7 @@ async function commitRemaining(
     // Only names and PostgreSQL's types are written; the table has its columns.
     ({ name, type }): Column => ({ name, type: 'text', sourceType: type }),
   );
+  ports.at('commit');
   return ports.step('commit', async () => {
     const prepared = prepareCommit(job, intent, columns);
     await ports.confirmCommit(prepared);

@@ -107,6 +107,7 @@ async function chooseGeneration(
 
 async function copyInterval(attempt: IntervalAttempt): Promise<IntervalResult> {
   const { job, source, ports, signal } = attempt;
+  ports.at('settle');
   const settlement = job.settlement ?? (await source.settle(job.interval, signal));
   const open = describeUnsettled(settlement);
   if (open !== null) ports.log('WARNING', open);
@@ -129,6 +130,7 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
   const { job, source, destination, ports, found, signal, steps, folder } = attempt;
   const { position, server } = attempt.settlement;
   const request = requestOf(job);
+  ports.at('first_row');
   const snapshot = await ports.step('source', () => source.open(request, signal, position, server));
   for (const change of snapshot.typeChanges) ports.log('WARNING', change);
   const delivered = await findAllDelivered(job, found, destination, signal);
@@ -139,11 +141,13 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
   const commit = async (written: WrittenRows): Promise<IntervalResult> => {
     const { files, columns } = written;
     const countAgain = () => ports.step('source', () => snapshot.countRows(signal));
+    ports.at('read');
     const totalRows = (await counting) ?? (await countAgain());
     if (written.readRows !== totalRows) {
       const text = `${totalRows} rows were counted, but ${written.readRows} were read`;
       throw new SluiceError('source.count_mismatch', text);
     }
+    ports.at('commit');
     const intent = intentOf(attempt, snapshot, written, totalRows);
     // The source's transaction is as short as it can be, and nothing waits for its end.
     closing = snapshot.close();

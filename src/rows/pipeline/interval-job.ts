@@ -5,6 +5,7 @@ import type { FormatSettings } from '../../foundation/domain/format-settings.ts'
 import type { ErasedValue } from '../../foundation/domain/erased-value.ts';
 import type { Recipe, RecipeStep, StepCount } from '../../foundation/domain/recipe.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
+import type { RunStep } from '../../foundation/domain/run-step.ts';
 import type { RunPurpose } from '../../foundation/domain/run.ts';
 import type { Sign } from '../../foundation/domain/signature.ts';
 import type { TableField } from '../../foundation/domain/table-field.ts';
@@ -205,6 +206,8 @@ export interface RunPorts {
   knowsCommit(commit: SeenCommit, key: string, putAt?: Instant | null): Promise<boolean>;
   /** The store refused to put objects at these keys, and what is there is not ours: they are no leftovers. */
   withdraw(keys: readonly string[]): Promise<void>;
+  /** What the attempt is doing from now on, for people who look. */
+  at(step: RunStep): void;
   /** Measures a step of the attempt, if traces are on. */
   step<T>(name: 'source' | 'write' | 'commit', work: () => Promise<T>): Promise<T>;
 }

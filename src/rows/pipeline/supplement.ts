@@ -29,6 +29,7 @@ function wait(why: string): never {
 export async function supplementInterval(attempt: SettledAttempt): Promise<IntervalResult> {
   const { job, source, signal, folder } = attempt;
   const { position, server } = attempt.settlement;
+  attempt.ports.at('read');
   const delivered = findDelivered(attempt);
   const written = withSchema(delivered, attempt.found.manifest);
   const request = requestOf(job);
@@ -182,6 +183,7 @@ async function addRows(
       rejectedFiles: [...delivered.rejectedFiles, ...written.rejectedFiles],
       deliveredDigest: null,
     };
+    ports.at('commit');
     return await ports.step('commit', async () => {
       const prepared = prepareCommit(job, intent, columns);
       await ports.confirmCommit(prepared);

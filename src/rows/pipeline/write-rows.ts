@@ -150,11 +150,14 @@ async function copyRows(
   for (const slice of snapshot.slices) {
     for await (const block of snapshot.read(slice, signal)) {
       signal.throwIfAborted();
+      ports.at('write');
       const picked = pick(block);
       if (picked.rowCount > 0) dropped += await files.writeRows(picked, transformer);
+      ports.at('read');
     }
     await tell();
   }
+  ports.at('write');
   dropped += await files.finishRows(transformer);
   await tell();
   return dropped;

@@ -91,3 +91,9 @@ export function checkModelExpression(expression: string): string | null {
     return error instanceof Error ? error.message : String(error);
   }
 }
+
+/** The columns of the relation that an operator's expression names. */
+export function columnsOfExpression(expression: string): readonly string[] {
+  const refs = findAll(parseSync(`SELECT (${expression})`).stmts ?? [], 'ColumnRef');
+  return refs.flatMap(({ fields }) => namesIn(fields).slice(-1)).filter((name) => name !== null);
+}

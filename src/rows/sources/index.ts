@@ -3,6 +3,7 @@ export { ConnectionLimit } from './postgres/connection-limit.ts';
 export { type ConnectionRoom, readConnectionRoom } from './postgres/connection-room.ts';
 export { countEvents, ensureEventsTable } from './postgres/events-table.ts';
 export { findTenant } from './postgres/find-tenant.ts';
+export { findGrants } from './postgres/grants.ts';
 export { generateEvents } from './postgres/generate-events.ts';
 export { planModels } from './postgres/plan.ts';
 export {

@@ -1,4 +1,5 @@
 import type { Destination } from '../../rows/destinations/destination.ts';
+import type { LookBackHours } from '../../foundation/domain/policy.ts';
 import type { Recipe } from '../../foundation/domain/recipe.ts';
 import type { ReadRows } from '../../rows/pipeline/read-back.ts';
 import type { RenderedInterval } from '../../rows/pipeline/render-interval.ts';
@@ -18,8 +19,8 @@ export interface VerifiedInterval {
   readonly lookUp: LookUp;
   readonly readRows: ReadRows;
   readonly renderAgain: RenderAgain;
-  /** How long after its end an interval is looked back at. */
-  readonly lookBackHours: number;
+  /** How long after its end an interval is looked back at, if its export does not say it. */
+  readonly lookBackHours: LookBackHours;
   readonly signal: AbortSignal;
 }
 

@@ -34,6 +34,7 @@ import { removeReplaced } from './remove-files.ts';
 import { retryUntilRecorded } from './retry-until-recorded.ts';
 import { RunLog } from './run-log.ts';
 import { type OpenPorts, openPorts } from './run-ports.ts';
+import { StepWatch } from './step-watch.ts';
 import type { Ticket } from '../admission/admission.ts';
 import { keepNewTraits, tryStore } from './try-store.ts';
 import { type FileSettings, readFileSettings } from '../../foundation/domain/file-settings.ts';
@@ -52,6 +53,9 @@ import { openChain } from '../use-cases/transformations/open-chain.ts';
 
 /** For the removal of replaced files within a run. */
 const removalPatienceMs = 5_000;
+
+/** How often an attempt looks whether a step takes long. */
+const lookEveryMs = 10_000;
 
 /** What an attempt needs, in the worker's process or in one of its own. */
 export interface AttemptOptions extends RunMemory {
@@ -79,28 +83,33 @@ export class Attempt {
   readonly #admitted: Admitted | null;
   readonly #log: RunLog;
   readonly #open: OpenPorts;
+  readonly #watch: StepWatch;
 
   /**
    * @param signal aborted with the reason when the lease is lost
    * @param admitted null in a process of its own
+   * @param watch follows the steps of the attempt
    */
   constructor(
     options: AttemptOptions,
     run: ClaimedRun,
     signal: AbortSignal,
     admitted: Admitted | null,
+    watch = new StepWatch(),
   ) {
     this.#options = options;
     this.#run = run;
     this.#signal = signal;
     this.#admitted = admitted;
     this.#log = new RunLog(options.context.db, run, (error) => options.onError(error, run));
-    this.#open = openPorts(options.context, options.statements, run, this.#log);
+    this.#open = openPorts(options.context, options.statements, run, this.#log, watch);
+    this.#watch = watch;
   }
 
   async execute(): Promise<AttemptReport> {
     const run = this.#run;
     const nothing = { run, fault: null, rows: 0, bytes: 0, rejectedRows: 0 };
+    const looking = setInterval(() => this.#logLongStep(), lookEveryMs).unref();
     try {
       const { heldUpBy } = run;
       if (heldUpBy !== null && isErrorCode(heldUpBy) && errorCatalogue[heldUpBy].retryable) {
@@ -132,9 +141,15 @@ export class Attempt {
       const end = await this.#conclude(error);
       return { ...nothing, end, fault: end === 'failed' ? error.code : null };
     } finally {
+      clearInterval(looking);
       await this.#open.endPluginLines();
       await this.#log.close();
     }
+  }
+
+  #logLongStep(): void {
+    const line = this.#watch.nextLine();
+    if (line !== null) this.#log.add('WARNING', line);
   }
 
   #report(error: unknown): void {

@@ -5,6 +5,7 @@ import { renewLeases, whyLost } from '../../state/store/runs/leases.ts';
 import type { PutLease } from '../../rows/destinations/destination.ts';
 import { systemClock } from '../../foundation/domain/clock.ts';
 import { nameOwnFault } from './own-fault.ts';
+import type { StepWatch } from './step-watch.ts';
 
 export interface LeaseKeeperOptions {
   readonly db: Database;
@@ -15,6 +16,8 @@ export interface LeaseKeeperOptions {
 interface Held {
   readonly lease: Lease;
   readonly abort: AbortController;
+  /** What its attempt is doing; null: it does not say it. */
+  readonly watch: Pick<StepWatch, 'current'> | null;
   /** When the lease has certainly expired, by the monotonic clock of this process. */
   expiresAt: number;
 }
@@ -41,11 +44,17 @@ export class LeaseKeeper {
 
   /**
    * @param claimedAt `performance.now()` before the claim
+   * @param watch the heartbeat says what it sees
    * @returns aborted, with the SluiceError as its reason, when the lease is lost
    */
-  keep(lease: Lease, claimedAt: number): AbortSignal {
+  keep(lease: Lease, claimedAt: number, watch: Held['watch'] = null): AbortSignal {
     const abort = new AbortController();
-    this.#held.set(lease.runId, { lease, abort, expiresAt: claimedAt + this.#options.leaseMs });
+    this.#held.set(lease.runId, {
+      lease,
+      abort,
+      watch,
+      expiresAt: claimedAt + this.#options.leaseMs,
+    });
     if (this.#released) abort.abort(new SluiceError('run.released'));
     return abort.signal;
   }
@@ -85,7 +94,7 @@ export class LeaseKeeper {
     const asked = performance.now();
     const renewed = await renewLeases(
       db,
-      all.map((held) => held.lease),
+      all.map(({ lease, watch }) => ({ ...lease, step: watch?.current() ?? null })),
       leaseMs,
     );
     for (const held of all) {

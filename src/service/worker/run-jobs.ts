@@ -6,6 +6,7 @@ import { expectLarge, findRunNeeds, type RunNeeds } from '../../state/store/runs
 import type { ComingRun } from '../admission/admission.ts';
 import type { AttemptReport } from './attempt-report.ts';
 import type { ExecutorOptions, HandlerOptions } from './handler-options.ts';
+import { StepWatch } from './step-watch.ts';
 import { retryUntilRecorded } from './retry-until-recorded.ts';
 import { paced } from './shared-work.ts';
 import { traceProcess } from './trace-jobs.ts';
@@ -166,11 +167,14 @@ async function executeRun(
     return { run, end: 'released', fault: null, rows: 0, bytes: 0, rejectedRows: 0 };
   }
   await failpoint('claim');
-  const signal = leases.keep(run, claimedAt);
+  const watch = new StepWatch();
+  // A process of its own says nothing of its steps.
+  const isAlone = run.crashes >= context.policy.maxSharedCrashes;
+  const signal = leases.keep(run, claimedAt, isAlone ? null : watch);
   try {
-    return run.crashes >= context.policy.maxSharedCrashes
+    return isAlone
       ? await runAlone(context, program, run, signal)
-      : await new Attempt(options, run, signal, admitted).execute();
+      : await new Attempt(options, run, signal, admitted, watch).execute();
   } finally {
     leases.release(run);
   }

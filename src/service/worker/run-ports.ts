@@ -18,6 +18,7 @@ import { KnownLease } from './lease-keeper.ts';
 import { namingOwnFaults } from './own-fault.ts';
 import type { RunLog } from './run-log.ts';
 import type { LogLevel } from '../../state/store/exports/log-entries.ts';
+import { StepWatch } from './step-watch.ts';
 
 const progressEveryMs = 2_000;
 
@@ -45,6 +46,7 @@ export function openPorts(
   statements: RunStatements,
   run: ClaimedRun,
   log: RunLog,
+  watch = new StepWatch(),
 ): OpenPorts {
   const lease = new KnownLease(policy.leaseMs, () => confirmLease(db, run, policy.leaseMs));
   let unwritten: RunProgress | null = null;
@@ -94,6 +96,7 @@ export function openPorts(
     withdraw: (keys) => withdrawFiles(db, run, keys),
     log: (level, message) => log.add(level, message),
     logOfPlugin: (level, message) => lines.add(level, message),
+    at: (step) => watch.enter(step),
     step: (name, work) => inSpan(traces, name, {}, work),
   };
   return { ports, writeProgress, endPluginLines: () => lines.end() };

@@ -100,6 +100,18 @@ export async function findEmbeddedPostgres(dataDir: string): Promise<string | nu
   return answers ? urlOf(secrets, port, databaseName) : null;
 }
 
+/** The same for the role that exports read with. */
+export async function findEmbeddedSource(dataDir: string): Promise<string | null> {
+  const secrets = await readSecrets(layoutOf(dataDir));
+  const url = await findEmbeddedPostgres(dataDir);
+  return secrets === null || url === null ? null : sourceAddressOf(secrets, url);
+}
+
+function sourceAddressOf(secrets: ClusterSecrets, url: string): string {
+  const { name, password } = sourceRoleOf(secrets);
+  return url.replace(`${databaseUser}:${secrets.password}`, `${name}:${password}`);
+}
+
 /** The port of a server that already runs here; waits while it is starting or stopping. */
 async function findRunning(
   layout: Layout,
@@ -179,10 +191,7 @@ function handle(server: Server, port: number, owner: Ownership): EmbeddedPostgre
     url,
     port,
     sourceRole,
-    sourceUrl: url.replace(
-      `${databaseUser}:${server.secrets.password}`,
-      `${sourceRole.name}:${sourceRole.password}`,
-    ),
+    sourceUrl: sourceAddressOf(server.secrets, url),
     publish: (address) => owner.publish(address),
     stop: () => {
       stopping ??= owner.end(() => stopServer(server.layout));

@@ -141,7 +141,7 @@ test('a standby that is allowed without its primary: unsettled, reported as such
     latest_runs: [{ settled: false }],
   });
   const { body: logs } = await installation.client.get(`${path}/logs/?level=WARNING`);
-  expect(JSON.stringify(logs.results)).toContain('Only LATE_LOOKBACK_HOURS');
+  expect(JSON.stringify(logs.results)).toContain('set look_back_hours');
   await expectMetrics();
   await replication.resumeReplay();
   await replication.untilReplayed();

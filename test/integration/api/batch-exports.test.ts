@@ -64,6 +64,8 @@ describe('create', () => {
       failure_streak: 0,
       heal_for_hours: 168,
       statement_shows: 'digests',
+      look_back_hours: null,
+      late_rows_added: null,
       deadline_minutes: null,
       deadline_at: null,
       warn_minutes: null,

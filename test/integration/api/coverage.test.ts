@@ -261,9 +261,9 @@ describe('accepting intervals as they are', () => {
       id,
     ]);
     const wanted = { limit: 10, without: [], dead: [], slow: [], isLong: false };
-    const taken = (await takeLookBacks(api.db, 100_000, wanted)).filter(
-      ({ exportId }) => exportId === id,
-    );
+    const taken = (
+      await takeLookBacks(api.db, { lateLookbackHours: 100_000, modelLookbackHours: {} }, wanted)
+    ).filter(({ exportId }) => exportId === id);
     const starts = taken.map(({ interval }) => toTimestamp(interval.start));
     expect(starts.toSorted()).toEqual([at(1), at(2), at(3)]);
   });

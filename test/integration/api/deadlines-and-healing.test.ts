@@ -75,6 +75,19 @@ test('healing is on for a week, can be set from 0 to 720 hours, and is shown wit
   }
 });
 
+test('look_back_hours can be set from 0 to 720, and null is that of the model or the installation', async () => {
+  const made = await create({ interval: 'hour' });
+  expect(made).toMatchObject({ look_back_hours: null, late_rows_added: null });
+  for (const look_back_hours of [0, 720, null]) {
+    const { body } = await api.client.patch(made.path, { look_back_hours });
+    expect(body).toMatchObject({ look_back_hours });
+  }
+  for (const look_back_hours of [-1, 721, 1.5, 'a']) {
+    const { status, body } = await api.client.patch(made.path, { look_back_hours });
+    expect([status, body.attr]).toEqual([400, 'look_back_hours']);
+  }
+});
+
 test('a larger number of hours heals what failed within them before, and nothing that a person must decide', async () => {
   const made = await create({ interval: 'hour', heal_for_hours: 0 });
   await api.db.query(

@@ -210,13 +210,23 @@ const hotPaths: readonly HotPath[] = [
   // It looks at each interval that is unsettled now: the newest one of each tenth export.
   {
     name: 'look back at what is unsettled',
-    work: (db) => takeLookBacks(db, 0, { limit: 4, without: [], slow: [], isLong: false }),
+    work: (db) =>
+      takeLookBacks(
+        db,
+        { lateLookbackHours: 0, modelLookbackHours: {} },
+        { limit: 4, without: [], slow: [], isLong: false },
+      ),
     most: 2 * size.exports,
   },
   // Of the two newest intervals of each export.
   {
     name: 'look back at two hours',
-    work: (db) => takeLookBacks(db, 2, { limit: 4, without: [], slow: [], isLong: false }),
+    work: (db) =>
+      takeLookBacks(
+        db,
+        { lateLookbackHours: 2, modelLookbackHours: {} },
+        { limit: 4, without: [], slow: [], isLong: false },
+      ),
     most: 20 * size.exports,
   },
   { name: 'cancel', work: (db) => cancelRuns(db, { exportId: long }) },

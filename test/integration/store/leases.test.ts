@@ -11,7 +11,8 @@ import {
   renewLeases,
   sweepExpiredLeases,
 } from '../../../src/state/store/runs/leases.ts';
-import { handBackRun, recordProgress, recordSent } from '../../../src/state/store/runs/runs.ts';
+import { recordSent } from '../../../src/state/store/runs/runs.ts';
+import { handBackRun, recordProgress } from '../../../src/state/store/runs/runs.ts';
 import { noteUploads } from '../../../src/state/store/files/upload-places.ts';
 import {
   quarantineRun,

@@ -1,5 +1,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
+import type { RunStep } from '../../../src/foundation/domain/run-step.ts';
+import { readServiceState } from '../../../src/state/store/database/service-state.ts';
+import { listCauses } from '../../../src/state/store/healing/operator-causes.ts';
 import type { ClaimedRun } from '../../../src/state/store/runs/claims.ts';
 import { findRun } from '../../../src/state/store/runs/runs.ts';
 import { cancelRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
@@ -103,6 +106,30 @@ describe('the keeper of leases', () => {
     expect(await codeOf(early)).toBe('run.released');
     const late = keeper.keep(await claimed(), performance.now());
     expect(late.aborted).toBe(true);
+  });
+
+  it('says what an attempt is doing: the run shows it, the gauge counts it, and a late export names its source', async () => {
+    const run = await claimed();
+    let name: RunStep = 'first_row';
+    const watch = { current: () => ({ name, seconds: 420 }) };
+    openKeeper().keep(run, performance.now(), watch);
+    const step = await until(
+      async () => (await findRun(side.db, run.exportId, run.runId))?.step ?? null,
+    );
+    expect(step).toMatchObject({ name: 'first_row', usual: null });
+    expect(step.seconds).toBeGreaterThanOrEqual(420);
+    expect((await readServiceState(side.db)).longestSteps.first_row).toBeGreaterThanOrEqual(420);
+    const causes = async () => {
+      const all = { search: run.exportId, turn: null, causeId: null };
+      const { results } = await listCauses(side.db, all, { limit: 10, offset: 0 });
+      return results.map(({ code, turn, place }) => [code, turn, place]);
+    };
+    await side.db.query('update batch_exports set late_since = now() where id = $1', [
+      run.exportId,
+    ]);
+    expect(await causes()).toEqual([['source.slow', 'source', 'events']]);
+    name = 'write';
+    await until(async () => (await causes()).join() === 'export.late,ours,');
   });
 
   it('forgets a run that has ended', async () => {

@@ -12,6 +12,8 @@ import { pauseExport } from '../../../src/service/use-cases/exports/pause-export
 import { unpauseExport } from '../../../src/service/use-cases/exports/unpause-export.ts';
 import { disableTenant } from '../../../src/service/use-cases/tenants/disable-tenant.ts';
 import { readNow } from '../../../src/state/store/intervals/ticks.ts';
+import { findCommit } from '../../../src/state/store/files/known-commits.ts';
+import { listReceipts } from '../../../src/state/store/intervals/receipts.ts';
 import { takeLookBacks } from '../../../src/state/store/intervals/look-backs.ts';
 import { type LookBackOptions, lookBack } from '../../../src/service/use-cases/runs/look-back.ts';
 import { quarantineRun } from '../../../src/service/use-cases/runs/finish-run.ts';
@@ -97,7 +99,11 @@ describe('late rows of an export that fails or is paused', () => {
   const hours = (lateLookbackHours: number) =>
     side.withPolicy({ lateLookbackHours, retry: { maxAttempts: 1, baseMs: 1, capMs: 1 } });
   const take = (within: number) =>
-    takeLookBacks(side.db, within, { limit: 4, without: [], slow: [], isLong: false });
+    takeLookBacks(
+      side.db,
+      { lateLookbackHours: within, modelLookbackHours: {} },
+      { limit: 4, without: [], slow: [], isLong: false },
+    );
   const letLooksBeDue = async () => {
     await letTimePass();
     await side.db.query(`update receipts set look_after = now() where look_after is not null`);
@@ -123,6 +129,35 @@ describe('late rows of an export that fails or is paused', () => {
     await letLooksBeDue();
     return id;
   }
+
+  it('are looked for within the hours of the export, else of its model, else of the installation', async () => {
+    const id = await exported();
+    const cases = [
+      [null, {}, 0, 0],
+      [null, {}, 3, 3],
+      [null, { events: 5 }, 3, 5],
+      [null, { events: 0 }, 3, 0],
+      [null, { orders: 0 }, 3, 3],
+      [6, { events: 0 }, 0, 6],
+      [0, { events: 5 }, 3, 0],
+    ] as const;
+    for (const [own, modelLookbackHours, lateLookbackHours, hours] of cases) {
+      await side.db.query('update batch_exports set look_back_hours = $2 where id = $1', [id, own]);
+      await letLooksBeDue();
+      await side.db.query('update receipts set look_owed = false');
+      const taken = await takeLookBacks(
+        side.db,
+        { lateLookbackHours, modelLookbackHours },
+        { limit: 4, without: [], slow: [], isLong: false },
+      );
+      const [receipt] = await listReceipts(side.db, id, null, 1);
+      if (!receipt) throw new Error('there is no receipt');
+      const usual = { lateLookbackHours, modelLookbackHours };
+      const { isLookedAt } = await findCommit(side.db, id, receipt.interval, usual);
+      const found = [taken.map(({ lookBackHours }) => lookBackHours), isLookedAt];
+      expect(found).toEqual([hours === 0 ? [] : [hours], hours > 0]);
+    }
+  });
 
   describe('and whose run fails', () => {
     it('are looked for again until they are added, also when the time of the look-back is over', async () => {

@@ -10,6 +10,7 @@ import { startWorker } from '../../../src/main/worker-process.ts';
 import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
 import type { Source } from '../../../src/rows/sources/source.ts';
 import { markBatchExportDeleted } from '../../../src/state/store/exports/exports.ts';
+import { findExportDetails } from '../../../src/state/store/exports/export-lists.ts';
 import { takeLookBacks } from '../../../src/state/store/intervals/look-backs.ts';
 import { insertRuns } from '../../../src/state/store/runs/runs.ts';
 import { type LookBackOptions, lookBack } from '../../../src/service/use-cases/runs/look-back.ts';
@@ -168,7 +169,11 @@ describe('rows that come late', () => {
     await insert(side.db, 'late', schedule.openIntervalStart + 2_000);
     await letTimePass();
     const take = () =>
-      takeLookBacks(side.db, 3, { limit: 4, without: [], slow: [], isLong: false });
+      takeLookBacks(
+        side.db,
+        { lateLookbackHours: 3, modelLookbackHours: {} },
+        { limit: 4, without: [], slow: [], isLong: false },
+      );
     const taken = await take();
     expect(taken).toMatchObject([{ exportId: id, settled: true, isDue: true }]);
     const { start: first, end } = (await listRuns(side.db, id))[0] ?? { start: '', end: '' };
@@ -196,7 +201,11 @@ describe('rows that come late', () => {
       return rows.map(({ why }) => why);
     };
     const take = () =>
-      takeLookBacks(side.db, 6, { limit: 4, without: [], slow: [], isLong: false });
+      takeLookBacks(
+        side.db,
+        { lateLookbackHours: 6, modelLookbackHours: {} },
+        { limit: 4, without: [], slow: [], isLong: false },
+      );
     const letMinutesPass = (minutes: number) =>
       side.db.query(
         `update receipts set pending_checked_at = pending_checked_at - $1 * interval '1 minute', look_after = look_after - $1 * interval '1 minute'`,
@@ -236,6 +245,21 @@ describe('rows that come late', () => {
     await letMinutesPass(70);
     await look(async () => ({ now: nothing, mayHaveLateRows: false }));
     expect(await waits()).toEqual([null, null]);
+  });
+
+  it('are added within the hours that their export sets, and its answer says so', async () => {
+    const { id, schedule } = await createExportOfThePast(side);
+    await side.db.query('update batch_exports set look_back_hours = 3 where id = $1', [id]);
+    await insert(side.db, 'in time', schedule.openIntervalStart + 1_000);
+    await start({});
+    await untilRuns(id, 1);
+    const added = async () => (await findExportDetails(side.db, [id])).get(id)?.lateRowsAdded;
+    expect(await added()).toBeNull();
+    for (const name of ['late', 'later']) {
+      await insert(side.db, name, schedule.openIntervalStart + 2_000);
+    }
+    const [run] = await untilRuns(id, 2);
+    expect(await added()).toMatchObject({ rows: 2, start: run?.start });
   });
 
   it('of an export that is deleted while they are searched make no run', async () => {

@@ -37,6 +37,13 @@ function faultsOf(text: string): readonly string[] {
 }
 
 describe('a models file', () => {
+  it('says how far back late rows are looked for', () => {
+    const [found] = parse(
+      orders((text) => text.replace('    source', '    look_back_hours: 48\n    source')),
+    );
+    expect(found?.model.lookBackHours).toBe(48);
+  });
+
   it('becomes the models of the domain', () => {
     expect(parse(orders())).toEqual([
       {
@@ -53,6 +60,7 @@ describe('a models file', () => {
           eventColumn: null,
           rowSecurity: null,
           onSchemaChange: 'fail',
+          lookBackHours: null,
           columns: [
             { name: 'id', expression: null, sourceType: 'bigint', json: false },
             {
@@ -136,6 +144,16 @@ describe('a fault of the file', () => {
       'SHOP_DATABASE_URL',
       'NOT_AN_ADDRESS',
       /source names NOT_AN_ADDRESS, which is not a postgres:\/\/ add/,
+    ],
+    [
+      'source: SHOP',
+      'look_back_hours: 721\n    source: SHOP',
+      /^models.yaml:7 models\[0\]\.look_back_hours 721 is not valid\. Hours .* from 0 to 720/,
+    ],
+    [
+      'source: SHOP',
+      'look_back_hours: two\n    source: SHOP',
+      /^models.yaml:7 models\[0\]\.look_back_hours must be a whole number\. /,
     ],
     ['relation: shop', 'relation: [shop', /^models.yaml:\d+ is not valid YAML: /],
     ['models:\n', 'modles:\n', /^models.yaml:1 models is missing\. List of the models/],

@@ -38,6 +38,7 @@ function run(status: RunStatus): Run {
     backfill_id: null,
     purpose: 'whole',
     settled: true,
+    step: null,
     steps: null,
   };
 }
@@ -59,6 +60,8 @@ function hourly(over: Partial<BatchExport> = {}): BatchExport {
     end_at: null,
     heal_for_hours: 168,
     statement_shows: 'digests',
+    look_back_hours: null,
+    late_rows_added: null,
     deadline_minutes: null,
     deadline_at: null,
     warn_minutes: null,

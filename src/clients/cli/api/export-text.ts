@@ -64,7 +64,9 @@ export function detailLines(one: BatchExport, paint: Paint): readonly string[] {
         ? null
         : `${plural(missing.count, 'interval')} since ${shortTime(missing.since)}`,
     ],
+    ['running', one.latest_runs.find(({ step }) => step?.is_long)?.step?.text ?? null],
     ['healing', healingText(one)],
+    ['late rows', lateRowsText(one)],
     ['next run', shortTime(one.next_run_at)],
     ['last success', shortTime(one.last_success_at)],
     ['destination', one.destination.type],
@@ -85,6 +87,13 @@ function healingText({ healing, paused, paused_reason }: BatchExport): string | 
   return `${plural(intervals, 'interval')}, ${probe === null ? 'starting' : `next probe ${shortTime(probe)}`}`;
 }
 
+/** `3 late rows were added on 2024-03-01T01:05:00Z`; null: none. */
+function lateRowsText({ late_rows_added: late }: BatchExport): string | null {
+  if (late === null) return null;
+  const were = late.rows === 1 ? 'was' : 'were';
+  return `${plural(late.rows, 'late row')} ${were} added on ${shortTime(late.at)}`;
+}
+
 const statusColours: Partial<Record<Run['status'], Colour>> = {
   Completed: 'green',
   Failed: 'red',
@@ -92,16 +101,25 @@ const statusColours: Partial<Record<Run['status'], Colour>> = {
   Running: 'yellow',
 };
 
+/** Such a run has no files. */
+const failedStatuses: ReadonlySet<Run['status']> = new Set<Run['status']>([
+  'Failed',
+  'FailedRetryable',
+  'Cancelled',
+]);
+const none: Cell = { text: '-', atEnd: true };
+
 export function runLines(runs: readonly Run[], paint: Paint): readonly string[] {
   if (runs.length === 0) return ['No runs.'];
   const rows = runs.map((run) => [
     shortTime(run.data_interval_start),
     shortTime(run.data_interval_end),
     { text: statusOf(run), colour: statusColours[run.status] },
-    count(run.records_completed ?? 0),
-    count(run.bytes_exported),
+    ...(failedStatuses.has(run.status)
+      ? [none, none]
+      : [count(run.records_completed ?? 0), count(run.bytes_exported)]),
     run.id,
-    run.latest_error ?? '',
+    run.latest_error ?? (run.step?.is_long ? run.step.text : ''),
   ]);
   const head = ['INTERVAL FROM', 'TO', 'STATUS', 'ROWS', 'BYTES', 'RUN', 'ERROR'];
   return tableLines(head, rows, paint);

@@ -26,6 +26,14 @@ export interface Status {
   /** Exports in each state. */
   readonly exports: Readonly<Record<Health, number>>;
   readonly runs: { readonly running: number; readonly waiting: number; readonly retrying: number };
+  /** Runs whose present step takes long. */
+  readonly long_runs: readonly {
+    readonly id: string;
+    readonly export: string;
+    readonly step: string;
+    readonly since: string;
+    readonly text: string;
+  }[];
   /** All that are not fine, the most urgent first. */
   readonly attention: readonly {
     readonly id: string;
@@ -102,6 +110,13 @@ function summarize(url: string, service: Readiness, all: readonly BatchExport[])
     service,
     exports: counts,
     runs: { running: live.length - retrying - waiting, waiting, retrying },
+    long_runs: all.flatMap(({ name, latest_runs: own }) =>
+      own.flatMap(({ id, step }) =>
+        step?.is_long
+          ? [{ id, export: name, step: step.name, since: step.since, text: step.text }]
+          : [],
+      ),
+    ),
     attention: all
       .filter(({ health }) => health !== 'fine')
       .toSorted((a, b) => exportHealths.indexOf(a.health) - exportHealths.indexOf(b.health))
@@ -116,7 +131,7 @@ function summarize(url: string, service: Readiness, all: readonly BatchExport[])
   };
 }
 
-function statusLines({ url, service, exports, runs, attention }: Status, paint: Paint) {
+function statusLines({ url, service, exports, runs, attention, long_runs }: Status, paint: Paint) {
   const counts = exportHealths
     .filter((state) => exports[state] > 0)
     .map((state) => paint(`${exports[state]} ${state}`, healthColours[state]));
@@ -137,6 +152,9 @@ function statusLines({ url, service, exports, runs, attention }: Status, paint: 
     ...serviceLines(url, service, paint),
     `Exports   ${counts.length > 0 ? counts.join(' · ') : 'none'}`,
     `Runs      ${runs.running} running · ${runs.waiting} waiting · ${runs.retrying} retrying`,
+    ...long_runs
+      .slice(0, namedExports)
+      .map((one) => paint(`  ${shortName(plain(one.export))}: ${plain(one.text)}`, 'yellow')),
     ...(rows.length > 0
       ? ['', ...tableLines(['STATE', 'EXPORT', 'COMPLETE UP TO', 'REASON'], rows, paint)]
       : [

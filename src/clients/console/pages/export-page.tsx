@@ -1,7 +1,13 @@
 import { lazy, Suspense } from 'react';
 import type { BatchExport } from '../api-types.ts';
 import { useConsole } from '../console-context.ts';
-import { describeDestination, describeInterval, failureOf, isBusy } from '../export-health.ts';
+import {
+  describeAdded,
+  describeDestination,
+  describeInterval,
+  failureOf,
+  isBusy,
+} from '../export-health.ts';
 import { Boundary } from '../parts/boundary.tsx';
 import { Blocker } from '../parts/blocker.tsx';
 import { DeleteExportButton, PauseButton, RunNowButton } from '../parts/export-actions.tsx';
@@ -67,6 +73,7 @@ export function ExportPage({ exportId, tab }: { exportId: string; tab: Tab }) {
 function Head({ batchExport }: { batchExport: BatchExport }) {
   const { may } = useConsole();
   const { id, name, paused, paused_reason, last_paused_at, last_success_at } = batchExport;
+  const { late_rows_added: late } = batchExport;
   const failed = failureOf(batchExport);
   return (
     <>
@@ -119,6 +126,11 @@ function Head({ batchExport }: { batchExport: BatchExport }) {
             <TimeText at={last_success_at} as="ago" />
           )}
         </Fact>
+        {late !== null && (
+          <Fact name="Late rows">
+            {describeAdded(late.rows)} on <TimeText at={late.at} />
+          </Fact>
+        )}
       </Facts>
     </>
   );

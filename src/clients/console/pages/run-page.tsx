@@ -1,6 +1,6 @@
 import type { Run } from '../api-types.ts';
 import { useConsole } from '../console-context.ts';
-import { hasEnded } from '../export-health.ts';
+import { describeLateRows, hasEnded, hasFailed } from '../export-health.ts';
 import { formatBytes, formatCount, plural } from '../numbers.ts';
 import { Fact, Facts } from '../parts/facts.tsx';
 import { Loading, Trouble } from '../parts/notice.tsx';
@@ -76,13 +76,16 @@ export function RunPage({ exportId, runId }: { exportId: string; runId: string }
 function RunFacts({ run }: { run: Run }) {
   return (
     <Facts>
-      <Fact name="Rows">
-        <RunRows run={run} />
-      </Fact>
+      {!hasFailed(run) && (
+        <Fact name="Rows">
+          <RunRows run={run} />
+        </Fact>
+      )}
       {run.records_dropped > 0 && (
         <Fact name="Dropped by transformations">{formatCount(run.records_dropped)}</Fact>
       )}
       {run.records_rejected > 0 && <Fact name="Rejected">{formatCount(run.records_rejected)}</Fact>}
+      {run.purpose === 'supplement' && <Fact name="Late rows">{describeLateRows(run)}</Fact>}
       {run.settled === false && (
         <Fact name="Settled">
           <span className="warn-text">
@@ -90,15 +93,22 @@ function RunFacts({ run }: { run: Run }) {
           </span>
         </Fact>
       )}
+      {run.step !== null && (
+        <Fact name="Now">
+          <span className={run.step.is_long ? 'warn-text' : undefined}>{run.step.text}</span>
+        </Fact>
+      )}
       {run.waiting_for !== null && (
         <Fact name="Waits for">
           {run.waiting_for.join(', ') || 'transactions of the source that can still add rows'}
         </Fact>
       )}
-      <Fact name="Size">
-        {formatBytes(run.bytes_exported)}{' '}
-        <small className="muted">in {plural(run.files, 'file')}</small>
-      </Fact>
+      {!hasFailed(run) && (
+        <Fact name="Size">
+          {formatBytes(run.bytes_exported)}{' '}
+          <small className="muted">in {plural(run.files, 'file')}</small>
+        </Fact>
+      )}
       <Fact name="Attempt">{attemptsOf(run)}</Fact>
       <Fact name="Created">
         <TimeText at={run.created_at} />

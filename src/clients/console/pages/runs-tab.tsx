@@ -1,7 +1,7 @@
 import { cancelRun } from '../api.ts';
 import type { Run } from '../api-types.ts';
 import { useConsole } from '../console-context.ts';
-import { hasEnded } from '../export-health.ts';
+import { describeLateRows, hasEnded, hasFailed } from '../export-health.ts';
 import { formatBytes } from '../numbers.ts';
 import { ExportAgainButton } from '../parts/export-again.tsx';
 import { FilterChips } from '../parts/filter-chips.tsx';
@@ -76,14 +76,50 @@ function RunTable({ runs }: { runs: readonly Run[] }) {
           <span className="unseen">Actions</span>
         </th>
       </Heads>
-      {runs.map((run) => (
-        <RunRow key={run.id} run={run} />
+      {byInterval(runs).map((tries) => (
+        <RunRow key={tries[0].id} tries={tries} />
       ))}
     </table>
   );
 }
 
-function RunRow({ run }: { run: Run }) {
+/** The tries of one interval, the newest first. */
+type Tries = readonly [Run, ...Run[]];
+
+/** One entry for each interval, at the place of its newest run. */
+function byInterval(runs: readonly Run[]): readonly Tries[] {
+  const groups = new Map<string, [Run, ...Run[]]>();
+  for (const run of runs) {
+    const key = `${run.data_interval_start} ${run.data_interval_end}`;
+    const known = groups.get(key);
+    if (known) known.push(run);
+    else groups.set(key, [run]);
+  }
+  return [...groups.values()];
+}
+
+/** The runs of the interval before its newest one, as links. */
+function EarlierTries({ tries: [newest, ...earlier] }: { tries: Tries }) {
+  if (earlier.length === 0) return null;
+  const all = [newest, ...earlier].reduce((sum, { attempt }) => sum + attempt, 0);
+  return (
+    <small className="muted">
+      {' '}
+      {all} {all === 1 ? 'try' : 'tries'}, before:{' '}
+      {earlier.map((run, index) => (
+        <span key={run.id}>
+          {index > 0 && ', '}
+          <a href={hrefOf({ page: 'run', exportId: run.batch_export, runId: run.id })}>
+            {statusLabels[run.status]}
+          </a>
+        </span>
+      ))}
+    </small>
+  );
+}
+
+function RunRow({ tries }: { tries: Tries }) {
+  const [run] = tries;
   const error = run.latest_error === null ? null : readRunError(run.latest_error);
   return (
     <tbody>
@@ -92,21 +128,25 @@ function RunRow({ run }: { run: Run }) {
           <a href={hrefOf({ page: 'run', exportId: run.batch_export, runId: run.id })}>
             <IntervalText start={run.data_interval_start} end={run.data_interval_end} />
           </a>
+          <EarlierTries tries={tries} />
           {run.backfill_id !== null && <small className="muted"> backfill</small>}
           {run.superseded && <small className="good-text"> exported later</small>}
-          {run.purpose === 'supplement' && <small className="muted"> adds late rows</small>}
+          {run.purpose === 'supplement' && (
+            <small className="muted"> {describeLateRows(run)}</small>
+          )}
         </th>
         <td>
           <RunStateText run={run} />
+          {run.step?.is_long && <small className="warn-text"> {run.step.text}</small>}
         </td>
         <td className="number" data-label="Attempt">
           {attemptsOf(run)}
         </td>
         <td className="number" data-label="Rows">
-          <RunRows run={run} />
+          {hasFailed(run) ? '–' : <RunRows run={run} />}
         </td>
         <td className="number" data-label="Size">
-          {formatBytes(run.bytes_exported)}
+          {hasFailed(run) ? '–' : formatBytes(run.bytes_exported)}
         </td>
         <td className="number" data-label="Time">
           <RunDuration run={run} />

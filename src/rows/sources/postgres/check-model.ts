@@ -2,10 +2,12 @@ import type pg from 'pg';
 import type { Model } from '../../../foundation/domain/model.ts';
 import { type DataInterval, toTimestamp } from '../../../foundation/domain/time.ts';
 import { describeSql, explainSql } from '../../query/select.ts';
+import { quoteNameIfNeeded } from '../../query/print.ts';
 import { inSnapshot } from './begin-snapshot.ts';
 import { findRelation, hasUniqueKey, type Relation } from './catalog.ts';
 import { columnTypeOf } from './column-types.ts';
 import { describeColumns, query } from './connection.ts';
+import { findDeniedRights } from './denied-right.ts';
 import { describeForOperator, toSourceError } from './errors.ts';
 import { findRefusal } from './refusal.ts';
 import { describeIntervalColumn } from './interval-column.ts';
@@ -68,6 +70,7 @@ export async function checkModel(
         );
       } else {
         checkColumns(model, relation, tell);
+        await checkRights(client, model, relation, tell);
         const tenant = relation.columns.get(model.tenantColumn);
         if (tenant) {
           const judged = judgeTenantColumn({ name: model.tenantColumn, ...tenant }, tenantKeys);
@@ -87,6 +90,16 @@ export async function checkModel(
     for (const { severity, detail } of (await source.inspect(signal)).findings) {
       tell(severity, detail);
     }
+    const isDenied = findings.some(({ detail }) => detail.includes('GRANT '));
+    // One whole look, as a run settles: so the check meets whatever a run meets there.
+    const hourAgo = Date.now() - 3_600_000;
+    const past = { start: hourAgo - 1, end: hourAgo };
+    const hasErrors = findings.some(({ severity }) => severity === 'error');
+    await source.settle(past, signal, { patienceMs: 0 }).catch((error: unknown) => {
+      if (!hasErrors) throw error;
+    });
+    // It would only say the first of the rights again.
+    if (isDenied) return { findings, plan };
     const tryRow = () => source.tryRow(model.name, tenantKey, true, signal);
     if (isReadable) {
       plan = await checkStatement(connectionString, model, tenantKey, tell).catch(async (error) => {
@@ -107,26 +120,10 @@ export async function checkModel(
 }
 
 function checkColumns(model: Model, relation: Relation, tell: Tell): void {
-  const plain = model.columns.filter(({ expression }) => expression === null);
-  const used = [
-    model.tenantColumn,
-    model.intervalColumn,
-    ...model.keyColumns,
-    ...(model.eventColumn === null ? [] : [model.eventColumn]),
-    ...plain.map(({ name }) => name),
-  ];
-  const names = [...new Set(used)];
+  const names = namesOf(model);
   const missing = names.filter((name) => !relation.columns.has(name));
   if (missing.length > 0) {
     tell('error', `The relation has no column ${missing.join(', ')}. Correct the names.`);
-  }
-  const hidden = names.filter((name) => relation.columns.get(name)?.mayRead === false);
-  if (hidden.length > 0 || !relation.mayUseSchema) {
-    const grant = relation.mayUseSchema ? 'SELECT on the relation' : 'USAGE on the schema';
-    tell(
-      'error',
-      `The role may not read ${hidden.join(', ') || 'the relation'}. Grant it ${grant}.`,
-    );
   }
   const interval = relation.columns.get(model.intervalColumn);
   if (interval && interval.baseType !== timestamptz) {
@@ -143,6 +140,52 @@ function checkColumns(model: Model, relation: Relation, tell: Tell): void {
         `${name} may be null, and rows with null are never exported. Make it NOT NULL.`,
       );
     }
+  }
+}
+
+/** The columns of the relation that a run reads, but for those of expressions. */
+function namesOf(model: Model): readonly string[] {
+  const plain = model.columns.filter(({ expression }) => expression === null);
+  const used = [
+    model.tenantColumn,
+    model.intervalColumn,
+    ...model.keyColumns,
+    ...(model.eventColumn === null ? [] : [model.eventColumn]),
+    ...plain.map(({ name }) => name),
+  ];
+  return [...new Set(used)];
+}
+
+/** Reports every missing right at once: of the role, and of the owners of views. */
+async function checkRights(
+  client: pg.Client,
+  model: Model,
+  relation: Relation,
+  tell: Tell,
+): Promise<void> {
+  const signal = new AbortController().signal;
+  const hidden = namesOf(model).filter((name) => relation.columns.get(name)?.mayRead === false);
+  if (hidden.length > 0 || !relation.mayUseSchema) {
+    const [me] = await query<{ role: string }>(client, 'SELECT current_user AS role', signal);
+    const role = quoteNameIfNeeded(me?.role ?? '');
+    const schema = quoteNameIfNeeded(model.relation.schema);
+    const table = `${schema}.${quoteNameIfNeeded(model.relation.name)}`;
+    const grants = [
+      ...(relation.mayUseSchema ? [] : [`GRANT USAGE ON SCHEMA ${schema} TO ${role}`]),
+      ...(hidden.length > 0 ? [`GRANT SELECT ON ${table} TO ${role}`] : []),
+    ];
+    const what = hidden.join(', ') || 'the relation';
+    tell('error', `The role may not read ${what}. ${grants.join('; ')}.`);
+  }
+  // The server finds no relation by its name in a schema that the role may not use.
+  if (!relation.mayUseSchema) return;
+  const denied = await findDeniedRights(client, readRelationOf(model), signal);
+  for (const { reader, view, grant } of denied) {
+    if (view === null) continue;
+    tell(
+      'error',
+      `The role ${reader}, with whose rights the view ${view} reads, may not read all of it. ${grant}.`,
+    );
   }
 }
 

@@ -1,13 +1,16 @@
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import type pg from 'pg';
+import { quoteName, quoteText } from '../../query/print.ts';
 import type { SourceRequest } from '../source.ts';
 import { inSnapshot, type SnapshotOptions } from './begin-snapshot.ts';
 import { findRelation } from './catalog.ts';
 import { query } from './connection.ts';
 import { nameDeniedRight } from './denied-right.ts';
 import { serverErrorOf, showWords, toSourceError, withoutValue, wordsOf } from './errors.ts';
+import { isOfEncoding, nameBadText } from './bad-text.ts';
 import { explain } from './explain.ts';
 import { nameFailingRow, quotedValues, searchOptions } from './failing-row.ts';
+import { findApplied } from './hidden-rows.ts';
 import type { PlanSelect } from './plan.ts';
 import { judgeTenantColumn } from './tenant-column.ts';
 
@@ -35,11 +38,21 @@ export async function findCulprit(
       nameDeniedRight(cause, client, plan(request).relation, signal),
     );
   }
+  const search = searchOptions(options);
+  const underPolicy = (of: SluiceError) => namePolicy(of, search, plan, request, signal);
   if (cause.code === 'source.function_failed') {
-    return nameWords(cause, options, request, signal);
+    const named = await nameWords(cause, options, request, signal);
+    return (await underPolicy(named)) ?? named;
+  }
+  if (cause.code === 'source.unsupported' && isOfEncoding(cause)) {
+    const named = await nameBadText(cause, search, plan(request), request, signal).catch(() => {
+      signal.throwIfAborted();
+      return cause;
+    });
+    refined.add(named);
+    return named;
   }
   if (cause.code !== 'query.invalid') return cause;
-  const search = searchOptions(options);
   const fails = (tried: SourceRequest, runs = false) =>
     explain(search, tried === request ? plan : planOfAnyTypes(plan), tried, signal, runs).then(
       () => null,
@@ -50,7 +63,7 @@ export async function findCulprit(
   const ofModel = await fails(alone);
   if (ofModel?.code === 'query.invalid') {
     const ofKey = await nameTenantKey(ofModel, search, plan, request, signal);
-    return ofKey ?? ofThis('source.model_invalid', ofModel, error);
+    return ofKey ?? (await underPolicy(ofModel)) ?? ofThis('source.model_invalid', ofModel, error);
   }
   const hasFilters = (request.includeEvents ?? request.excludeEvents) !== null;
   const ofFilters = hasFilters ? await fails(plain) : null;
@@ -65,13 +78,50 @@ export async function findCulprit(
   const ofRows = hasQuery || hasFilters ? await fails(alone, true) : cause;
   signal.throwIfAborted();
   if (ofRows && serverErrorOf(ofRows)?.message === serverErrorOf(cause)?.message) {
-    return new SluiceError('source.model_invalid', withoutValue(cause.detail ?? ''), error);
+    const ofModelRow = new SluiceError(
+      'source.model_invalid',
+      withoutValue(cause.detail ?? ''),
+      error,
+    );
+    return (await underPolicy(ofModelRow)) ?? ofModelRow;
   }
   const { relation } = plan(request);
   const sqlOf = (value: string) => plan(request).findRowSql(request.interval, value);
   const read = (sql: string) =>
     inSnapshot(search, request.tenantKey, relation, signal, (client) => query(client, sql, signal));
   return nameFailingRow(error, sqlOf, read, signal);
+}
+
+/**
+ * The error with the policies that raise it; null if they do not: a statement that reads no column but that of the tenant would fail
+ * alike, and policies apply to what it reads.
+ */
+async function namePolicy(
+  found: SluiceError,
+  options: SnapshotOptions,
+  plan: PlanSelect,
+  request: SourceRequest,
+  signal: AbortSignal,
+): Promise<SluiceError | null> {
+  const said = serverErrorOf(found);
+  if (said === null) return null;
+  const { relation, model } = plan(request);
+  const tenant = `${quoteName(model.tenantColumn)} = ${quoteText(request.tenantKey)}`;
+  const sql = `SELECT pg_catalog.count(*) FROM ${relation.name} WHERE ${tenant}`;
+  const named = await inSnapshot(options, request.tenantKey, relation, signal, async (client) => {
+    const applied = await findApplied(client, relation, signal);
+    if (applied === null) return null;
+    const bare = await query(client, sql, signal).then(() => null, toSourceError);
+    return serverErrorOf(bare)?.message === said.message ? applied : null;
+  }).catch(() => {
+    signal.throwIfAborted();
+    return null;
+  });
+  if (named === null) return null;
+  const words = (found.detail ?? withoutValue(wordsIn(found))).replace(/\.$/, '');
+  const made = new SluiceError('source.unsupported', `${words}: ${named}`, found);
+  refined.add(made);
+  return made;
 }
 
 /** The error of a tenant key that the tenant column cannot have, in the words of `sluice models check`; null if it is another one. */

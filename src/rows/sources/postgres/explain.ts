@@ -166,4 +166,5 @@ async function findLimits(
   ]);
 }
 
-const lookBack = 'Only LATE_LOOKBACK_HOURS finds late rows.';
+const lookBack =
+  'Only look-backs find late rows: set look_back_hours of the model or of its exports.';

@@ -200,6 +200,22 @@ function describeGuarded(guarded: Guarded, isFiltered: boolean): string | null {
     : `row-level security may hide rows of ${table} from ${as}: ${which}. ${hint}`;
 }
 
+/** Which policies apply to what is read, as a sentence; null: none does. */
+export async function findApplied(
+  client: pg.Client,
+  relation: ReadRelation,
+  signal: AbortSignal,
+): Promise<string | null> {
+  const sql = guardedSql(relation, viewedOnly);
+  const found = await query<Guarded & pg.QueryResultRow>(client, sql, signal);
+  const named = found.flatMap(({ table, reader, policies }) =>
+    policies.map(({ name }) => `the policy ${name} of ${table}, for the role ${reader}`),
+  );
+  if (named.length === 0) return null;
+  const which = named.length === 1 ? named[0] : `one of these: ${named.join('; ')}`;
+  return `row-level security raises it, by ${which}. Correct the policy, or give the role BYPASSRLS`;
+}
+
 /**
  * Ask it in the transaction that has read the relation.
  *

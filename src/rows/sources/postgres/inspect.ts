@@ -2,6 +2,7 @@ import type pg from 'pg';
 import type { SourceState } from '../source.ts';
 import { markedSql, readServer } from './live-transactions.ts';
 import { queryServer } from './own-statement.ts';
+import { findMissingSettleRights } from './settle-rights.ts';
 import { findPrimaryFault } from './replay.ts';
 
 /** The database that is read, and the one that is written if that is another. */
@@ -26,8 +27,13 @@ export async function inspectSource(
   signal: AbortSignal,
 ): Promise<SourceState> {
   const server = await readServer(client, signal);
-  const oldestSnapshotSeconds = await readOldestSnapshot(client, signal);
-  const held = findLongSnapshot(oldestSnapshotSeconds);
+  const denied = await findDenied(client, server.isStandby, signal);
+  // What the role may not read it does not show either.
+  const oldestSnapshotSeconds = await readOldestSnapshot(client, signal).catch((error) => {
+    if (denied.length === 0) throw error;
+    return 0;
+  });
+  const held = [...denied, ...findLongSnapshot(oldestSnapshotSeconds)];
   if (!server.isStandby) {
     const findings = [...held, ...(await findHiddenTimes(client, signal))];
     return { findings, clockMs: server.nowMs, oldestSnapshotSeconds, replayLagSeconds: null };
@@ -36,7 +42,7 @@ export async function inspectSource(
   if (withPrimary === null) {
     const finding = allowsStandby
       ? warning(
-          'The source is a standby without its primary: its intervals never settle. Only LATE_LOOKBACK_HOURS looks for late rows.',
+          'The source is a standby without its primary: its intervals never settle. Only look-backs find late rows: set look_back_hours of its models or exports.',
         )
       : error(
           'The source is a standby, which does not see the transactions of its primary. Set settle_url of the model, SOURCE_PRIMARY_URL, or ALLOW_UNSETTLED_STANDBY=true.',
@@ -51,9 +57,21 @@ export async function inspectSource(
         ? await findHiddenTimes(primary, signal)
         : [error(`The source is a standby, and ${fault}. Correct settle_url.`)];
     const { nowMs } = await readServer(primary, signal);
-    const findings = [...faults, ...held];
+    const findings = [...faults, ...(await findDenied(primary, true, signal)), ...held];
     return { findings, clockMs: nowMs, oldestSnapshotSeconds, replayLagSeconds };
   });
+}
+
+/** The rights that each run needs before it reads, and that the role lacks. */
+async function findDenied(
+  client: pg.Client,
+  isPaired: boolean,
+  signal: AbortSignal,
+): Promise<readonly Finding[]> {
+  const grants = await findMissingSettleRights(client, isPaired, signal);
+  if (grants.length === 0) return [];
+  const lacks = 'The role lacks rights to see which transactions are open, so every run fails.';
+  return [error(`${lacks} ${grants.join('; ')}.`)];
 }
 
 /** Runs that hold a snapshot for longer hold back vacuum. */

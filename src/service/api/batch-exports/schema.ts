@@ -119,6 +119,20 @@ export const BatchExport = named(
             'Why it has this health: for failing, the error of the newest run that failed. Null if it is fine.',
         }),
       ),
+      late_rows_added: Nullable(
+        Type.Object(
+          {
+            rows: Type.Integer(),
+            at: Time,
+            data_interval_start: Time,
+            data_interval_end: Time,
+          },
+          {
+            description:
+              'The newest rows that came late and that a look-back has added; null if it added none.',
+          },
+        ),
+      ),
       failure_streak: Type.Integer({
         description:
           'Runs of the schedule that ended as Failed since the last success. After 10, Sluice pauses the export.',
@@ -163,6 +177,7 @@ export const BatchExport = named(
           end_at: null,
           heal_for_hours: 168,
           statement_shows: 'digests',
+          look_back_hours: null,
           deadline_minutes: 60,
           deadline_at: null,
           warn_minutes: null,
@@ -184,6 +199,7 @@ export const BatchExport = named(
           healing: null,
           health: 'fine',
           health_reason: null,
+          late_rows_added: null,
           failure_streak: 0,
           last_success_at: null,
         },

@@ -97,9 +97,17 @@ function view(
       failure: details?.failure ?? null,
       missing: holes?.missing ?? { count: 0, since: null },
     }),
+    late_rows_added: lateRowsView(details),
     failure_streak: batchExport.failureStreak,
     last_success_at: batchExport.lastSuccessAt,
   };
+}
+
+function lateRowsView(details: ExportDetails | undefined): BatchExportView['late_rows_added'] {
+  const added = details?.lateRowsAdded ?? null;
+  if (added === null) return null;
+  const { rows, at, start, end } = added;
+  return { rows, at, data_interval_start: start, data_interval_end: end };
 }
 
 export function unpausePreviewView({

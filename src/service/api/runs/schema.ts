@@ -1,5 +1,6 @@
 import { type Static, Type } from 'typebox';
 import { runFilters, runPurposes, runStatuses } from '../../../foundation/domain/run.ts';
+import { runSteps } from '../../../foundation/domain/run-step.ts';
 import { CursorQuery } from '../lists/schema.ts';
 import { MissingRows, Nullable, named, Time } from '../schemas/shapes.ts';
 
@@ -54,6 +55,26 @@ export const BatchExportRun = named(
           description:
             'The sessions and prepared transactions of the source that may still add rows to the interval, while the run waits for them. Empty if they are not known yet; null if the run does not wait.',
         }),
+      ),
+      step: Nullable(
+        Type.Object(
+          {
+            name: Type.Enum([...runSteps]),
+            since: Time,
+            is_long: Type.Boolean({
+              description:
+                'True after a minute, and three times as long as a usual run of the export takes.',
+            }),
+            text: Type.String({
+              description:
+                '`reading from the source for 7 min, the first row has not come; usually 2 s`',
+            }),
+          },
+          {
+            description:
+              'What the attempt in progress is doing, and since when. Null without one, and in its first seconds.',
+          },
+        ),
       ),
       bytes_exported: Type.Integer(),
       files: Type.Integer(),
@@ -113,6 +134,7 @@ export const BatchExportRun = named(
           max_attempts: null,
           next_attempt_at: null,
           waiting_for: null,
+          step: null,
           bytes_exported: 1048576,
           files: 1,
           records_dropped: 0,

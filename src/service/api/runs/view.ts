@@ -1,5 +1,7 @@
 import { lastAttempt, type RetryPolicy } from '../../../foundation/domain/retry-policy.ts';
+import { describeStep, isLongStep } from '../../../foundation/domain/run-step.ts';
 import { isTerminal } from '../../../foundation/domain/run.ts';
+import type { RunStepSeen } from '../../../state/store/runs/run-step.ts';
 import type { Run } from '../../../state/store/runs/runs.ts';
 import type { BatchExportRun } from './schema.ts';
 
@@ -26,6 +28,7 @@ export function runView(run: Run, retry: RetryPolicy): BatchExportRun {
       : lastAttempt({ ...run, isUnderWay: run.nextAttemptAt === null }, retry),
     next_attempt_at: run.nextAttemptAt,
     waiting_for: run.waitsFor && [...run.waitsFor],
+    step: run.step && stepView(run.step),
     bytes_exported: run.bytesExported,
     files: run.files,
     records_dropped: run.recordsDropped,
@@ -35,6 +38,11 @@ export function runView(run: Run, retry: RetryPolicy): BatchExportRun {
     settled: run.settled,
     steps: run.steps?.map(({ timeMs, ...step }) => ({ ...step, time_ms: timeMs })) ?? null,
   };
+}
+
+function stepView(step: RunStepSeen): NonNullable<BatchExportRun['step']> {
+  const { name, since, usual } = step;
+  return { name, since, is_long: isLongStep(step, usual), text: describeStep(step, usual) };
 }
 
 function opaque(cursor: unknown): string {

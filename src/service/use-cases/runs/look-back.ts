@@ -67,7 +67,7 @@ interface Round {
 
 /**
  * Checks completed intervals for late rows: after the end of a transaction that a run did not wait for
- * and, with `LATE_LOOKBACK_HOURS`, regularly. If rows may have come, a run adds those that the files lack. Rows that left the
+ * and, with hours of a look-back, regularly. If rows may have come, a run adds those that the files lack. Rows that left the
  * source, and rows whose content alone changed, are no reason for anything. An interval without late rows and without open transactions becomes
  * settled, and the high-water mark may pass it.
  *
@@ -90,7 +90,7 @@ export async function lookBack(
     if (limit <= 0 || (isLong && slow.list().length === 0)) return;
     const without = [...new Set([...served.keys(), ...had])];
     const wanted = { limit, without, slow: slow.list(), isLong };
-    const items = await takeLookBacks(db, policy.lateLookbackHours, wanted);
+    const items = await takeLookBacks(db, policy, wanted);
     for (const id of new Set(items.map(({ organizationId }) => organizationId))) {
       const own = items.filter(({ organizationId }) => organizationId === id);
       had.add(id);
@@ -188,7 +188,7 @@ async function pause(ms: number, signal: AbortSignal): Promise<void> {
 
 /** @returns whether it created a run */
 async function lookAt(
-  { db, policy }: Pick<Context, 'db' | 'policy'>,
+  { db }: Pick<Context, 'db'>,
   { sourceOf, keepsFiles }: Pick<LookBackOptions, 'sourceOf' | 'keepsFiles'>,
   item: LookBack,
   signal: AbortSignal,
@@ -222,10 +222,8 @@ async function lookAt(
       return addLateRows(tx, item, keepsFiles(item.destinationType), look.now.count);
     }
     const { settled, pending } = state;
-    const recorded = await recordLookBack(tx, item, {
-      ...{ settled, pending, seen: look?.now ?? null },
-      hours: policy.lateLookbackHours,
-    });
+    const seen = look?.now ?? null;
+    const recorded = await recordLookBack(tx, item, { settled, pending, seen });
     if (recorded && settled && !item.settled) await advanceHighWaterMark(tx, exportId);
     return false;
   });

@@ -1,3 +1,4 @@
+import type { RunStep } from '../../../foundation/domain/run-step.ts';
 import type { Sql } from './database.ts';
 import { running } from '../runs/run-moves.ts';
 
@@ -6,6 +7,8 @@ export interface ServiceState {
   readonly waitingLive: number;
   readonly waitingBackfill: number;
   readonly running: number;
+  /** Seconds of the run that has been in this step longest, by step. */
+  readonly longestSteps: Partial<Record<RunStep, number>>;
   readonly capacity: number;
   readonly unsettled: number;
   readonly oldestUnsettledSeconds: number;
@@ -19,6 +22,9 @@ export async function readServiceState(sql: Sql): Promise<ServiceState> {
             (select count(*)::int from outbox where available_at <= now() and backfill_id is null) as "waitingLive",
             (select count(*)::int from outbox where available_at <= now() and backfill_id is not null) as "waitingBackfill",
             (select count(*)::int from runs where status = ${running} and lease_expires_at > now()) as running,
+            (select coalesce(jsonb_object_agg(l.step, l.seconds), '{}') from (
+               select step, extract(epoch from now() - min(step_since))::float8 as seconds from runs
+                where status = ${running} and lease_expires_at > now() and step is not null group by step) l) as "longestSteps",
             (select coalesce(sum(capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s') as capacity,
             (select count(*)::int from guarded_work where set_aside_at is not null) as "workSetAside",
             u.count::int as unsettled, coalesce(extract(epoch from now() - u.oldest), 0)::float8 as "oldestUnsettledSeconds"

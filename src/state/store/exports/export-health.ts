@@ -50,7 +50,7 @@ const byOperator = `coalesce(paused_code = any ($1::text[]), false)`;
 /** What a person or an operator has paused needs no one: its health is `paused`, whatever else is wrong with it. */
 const isWanted = `e.deleted_at is null and not (e.paused and (e.paused_reason is null or ${byOperator}))`;
 
-const troubled = `select e.failing_code as code, count(*) filter (where e.failing_since is not null)::int as failing,
+const troubled = `select coalesce(e.failing_code, case when e.late_since is not null and reads_long(e.id) then 'source.slow' end) as code, count(*) filter (where e.failing_since is not null)::int as failing,
          count(*) filter (where e.exhausted_since is not null)::int as exhausted,
          count(*) filter (where e.late_since is not null)::int as late
     from batch_exports e

@@ -3,6 +3,7 @@ import {
   type ExportHealth,
   exportHealths,
 } from '../../../foundation/domain/batch-export.ts';
+import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 import { type HealthCounts, healthOfExport } from './export-states.ts';
 import { columns, type ExportRow, toBatchExport } from './exports.ts';
@@ -209,6 +210,16 @@ export interface ExportDetails {
   readonly holes: Holes;
   /** The error of the newest run that ended without success; null unless the export is failing. */
   readonly failure: string | null;
+  /** The newest late rows that a look-back has added; null if none were. */
+  readonly lateRowsAdded: LateRowsAdded | null;
+}
+
+export interface LateRowsAdded {
+  readonly rows: number;
+  readonly at: Timestamp;
+  /** Of the interval. */
+  readonly start: Timestamp;
+  readonly end: Timestamp;
 }
 
 /** Each status has its own scan of an index, which ends at its first row; an export that does not fail has none. */
@@ -221,13 +232,20 @@ const newestFailure = ['Failed', 'FailedRetryable']
 
 // The planner cannot count an array that comes from a subquery. If it could, it would make a plan for each request, which
 // takes several times as long as the statement itself.
-const details = prepared(`select ${holesColumns}, failed.latest_error as failure, newest.*
+const details =
+  prepared(`select ${holesColumns}, failed.latest_error as failure, added.late as "lateRowsAdded", newest.*
   from ${holesFrom}
   left join lateral (select f.latest_error from (${newestFailure}) as f
                       order by f.created_at desc limit 1) as failed on true
+  left join lateral (select jsonb_build_object('rows', r.records_completed, 'at', api_time(r.finished_at),
+                            'start', api_time(r.data_interval_start), 'end', api_time(r.data_interval_end)) as late
+                       from runs r where r.export_id = e.id and r.purpose = 'supplement' and r.status = 'Completed'
+                        and r.records_completed > 0 order by r.finished_at desc limit 1) as added on true
   left join lateral (select ${ownRunColumns} from runs r where r.export_id = e.id
                       order by r.created_at desc, r.id desc limit 10) as newest on true
  where e.id = any ((select $1)::uuid[])`);
+
+type OwnDetails = Pick<ExportDetails, 'failure' | 'lateRowsAdded'>;
 
 /** Reads each of these exports, by one statement for a whole page. Each run's row repeats the holes of its export. */
 export async function findExportDetails(
@@ -235,16 +253,14 @@ export async function findExportDetails(
   exportIds: readonly string[],
 ): Promise<ReadonlyMap<string, ExportDetails>> {
   if (exportIds.length === 0) return new Map();
-  const rows = await sql.query<(Run | { id: null }) & HolesRow & Pick<ExportDetails, 'failure'>>(
-    details,
-    [exportIds],
-  );
+  const rows = await sql.query<(Run | { id: null }) & HolesRow & OwnDetails>(details, [exportIds]);
   const found = new Map<string, Omit<ExportDetails, 'latestRuns'> & { latestRuns: Run[] }>();
   for (const row of rows) {
     const own = found.get(row.exportId) ?? {
       latestRuns: [],
       holes: toHoles(row),
       failure: row.failure,
+      lateRowsAdded: row.lateRowsAdded,
     };
     found.set(row.exportId, own);
     if (row.id !== null) own.latestRuns.push(row);

@@ -1,8 +1,9 @@
+import type { LookBackHours } from '../../../foundation/domain/policy.ts';
 import type { DataInterval, Instant } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 import type { IntervalPlace } from './leftover-files.ts';
 import { boundsOf } from '../database/times.ts';
-import { lateRowsWait } from '../intervals/look-backs.ts';
+import { hoursOf, hoursValue, lateRowsWait } from '../intervals/look-backs.ts';
 
 /** What a manifest in a bucket says about its commit. */
 export interface SeenCommit {
@@ -77,24 +78,24 @@ export interface CommitFacts {
   readonly isAccepted: boolean;
 }
 
-/** @param lookBackHours how long after its end an interval is regularly compared with its source */
+/** @param usual how long after its end an interval is regularly compared with its source, if the export does not say it */
 export async function findCommit(
   sql: Sql,
   exportId: string,
   interval: DataInterval,
-  lookBackHours: number,
+  usual: LookBackHours,
 ): Promise<CommitFacts> {
   const rejected = `(select coalesce(sum((f ->> 'rows')::bigint), 0) from jsonb_array_elements(c.rejected_files) f)`;
   const [row] = await sql.query<CommitFacts>(
     `select r.purpose = 'whole' and r.records_total_count - r.records_dropped = c.rows + ${rejected} as "isWhole",
             r.purpose <> 'whole' as "isChanged", case r.purpose when 'whole' then r.snapshot end as snapshot,
             coalesce(r.records_total_count, 0) as "rowsRead",
-            not c.settled or c.data_interval_end > now() - $4 * interval '1 hour' as "isLookedAt",
+            not c.settled or c.data_interval_end > now() - ${hoursOf('$4')} * interval '1 hour' as "isLookedAt",
             case when ${lateRowsWait} then c.late_rows_wait end as "waitsFor",
             c.late_rows_wait is not null and not (${lateRowsWait}) as "isAccepted"
-       from receipts c join runs r on r.id = c.run_id
+       from receipts c join runs r on r.id = c.run_id join batch_exports e on e.id = c.export_id
       where c.export_id = $1 and c.data_interval_start = $2 and c.data_interval_end = $3`,
-    [exportId, ...boundsOf(interval), lookBackHours],
+    [exportId, ...boundsOf(interval), hoursValue(usual)],
   );
   const unknown = { isWhole: false, isChanged: false, isLookedAt: false, isAccepted: false };
   return row ?? { ...unknown, snapshot: null, rowsRead: 0, waitsFor: null };

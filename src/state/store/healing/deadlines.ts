@@ -41,8 +41,12 @@ const isOwed = `(t.fate = 'ran' or t.fate = 'paused' and exists (select from aut
   and not exists (select from accepted_intervals x where ${isSameInterval('x', 't')})`;
 
 /** SQL: the newest failure of the interval of the tick `t`, and whether its run waits for transactions of the source. */
-const whyOf = `left join lateral (select r.error_code as code from runs r where ${isSameInterval('r', 't')} and r.error_code is not null
-     order by r.generation desc limit 1) as failed on c.export_id is null
+/** SQL: whether the run `r` has read from its source for long. The function `reads_long` has the same rule. */
+const readsLong = `r.status = 'Running' and r.step in ('first_row', 'read') and r.lease_expires_at > now()
+  and r.step_since < now() - interval '1 minute'`;
+
+const whyOf = `left join lateral (select coalesce(r.error_code, 'source.slow') as code from runs r where ${isSameInterval('r', 't')}
+       and (r.error_code is not null or ${readsLong}) order by r.generation desc limit 1) as failed on c.export_id is null
   left join lateral (select o.waits_for is not null as waits from runs r join outbox o on o.run_id = r.id
       where ${isSameInterval('r', 't')} and r.status in ${live} limit 1) as waiting on c.export_id is null`;
 

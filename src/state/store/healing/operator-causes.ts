@@ -89,7 +89,7 @@ const judged = `problems as materialized (
               when k.code is not null then k.code
               when e.failing_since is not null then coalesce(e.failing_code, 'internal.unexpected')
               when h.n > 0 then 'intervals.missing'
-              when e.late_since is not null then 'export.late'
+              when e.late_since is not null then case when reads_long(e.id) then 'source.slow' else 'export.late' end
               when e.paused then 'export.paused' end as code,
          -- Of an export that works again: why its intervals were lost.
          case when k.code is null and e.failing_since is null and h.n > 0 then ${lostCode} end as lost_code,

@@ -1,3 +1,4 @@
+import type { LookBackHours } from '../../../foundation/domain/policy.ts';
 import type { Recipe } from '../../../foundation/domain/recipe.ts';
 import type { DataInterval } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
@@ -29,6 +30,8 @@ export interface LookBack {
   readonly exportFailures: number;
   /** Whether to compare it with its source even if nothing it waited for has ended. */
   readonly isDue: boolean;
+  /** How long after its end it is regularly compared with its source. */
+  readonly lookBackHours: number;
   readonly model: string;
   /** How its rows were selected. */
   readonly recipe: Recipe;
@@ -48,8 +51,18 @@ const isAgo = (at: string, long: string): string =>
 
 const isRested = isAgo('c.pending_checked_at', `interval '10 s'`);
 
-/** Whether to compare it regularly, with `$1` as the hours of the look-back. What is over by the clock is over after one more look. */
-const isDue = `$1::int > 0 and (c.data_interval_end > now() - $1 * interval '1 hour' or c.look_owed)
+/** SQL: the hours of the look-back of an export `e`: its own, those of its model, or those of the installation. @param at the parameter of `hoursValue` */
+export const hoursOf = (at: string): string =>
+  `coalesce(e.look_back_hours, (${at}::jsonb -> 'modelLookbackHours' ->> e.model)::int, (${at}::jsonb ->> 'lateLookbackHours')::int)`;
+
+/** The parameter of `hoursOf`. */
+export const hoursValue = ({ lateLookbackHours, modelLookbackHours }: LookBackHours): string =>
+  JSON.stringify({ lateLookbackHours, modelLookbackHours });
+
+const hours = hoursOf('$1');
+
+/** Whether to compare it regularly. What is over by the clock is over after one more look. */
+const isDue = `${hours} > 0 and (c.data_interval_end > now() - ${hours} * interval '1 hour' or c.look_owed)
   and ${isAgo('c.looked_back_at', `interval '5 minutes'`)}`;
 
 /** Maximum intervals of one organization at a time. */
@@ -72,24 +85,29 @@ export interface WantedLookBacks {
  *
  * - unsettled ones: every ten seconds at first, then less often the longer they wait, at least every hour.
  *   If no transaction can settle it (a standby without its primary), every hour.
- * - those of the last `hours`: every five minutes, and once when that time is over.
+ * - those of the last hours of the look-back: every five minutes, and once when that time is over.
  *
  * Skips an interval that another worker has taken, that has a live run, that waits after a failure, or whose export is paused or of a
  * disabled organization. What is due when that ends is looked at then, however long it took.
  */
 export async function takeLookBacks(
   sql: Sql,
-  hours: number,
+  usual: LookBackHours,
   { limit, without, slow, isLong }: WantedLookBacks,
 ): Promise<LookBack[]> {
   return sql.query<LookBack>(
-    `with candidates as materialized (
+    `with in_time as materialized (
+       -- One range of an index for each export.
+       select r.place from batch_exports e, lateral (
+         select ctid as place from receipts
+          where export_id = e.id and data_interval_end > now() - ${hours} * interval '1 hour' offset 0) r
+        where e.deleted_at is null and ${hours} > 0
+     ), candidates as materialized (
        select ctid as place from receipts where not settled
        union
-       select ctid from receipts
-        where $1::int > 0 and data_interval_end > now() - $1 * interval '1 hour'
+       select place from in_time
        union
-       select ctid from receipts where $1::int > 0 and look_owed
+       select ctid from receipts where look_owed
      ), due as (
        select c.ctid as place, p.organization_id, c.pending_checked_at,
               row_number() over (partition by p.organization_id order by c.pending_checked_at) as nth
@@ -122,15 +140,15 @@ export async function takeLookBacks(
        select organization_id from due where nth = 1 order by pending_checked_at limit $2
      ), taken as (
        select c.ctid as place, ${isDue} as due
-         from receipts c
+         from receipts c join batch_exports e on e.id = c.export_id
         where c.ctid = any (array(select place from due where nth <= ${perOrganization} and organization_id in (select organization_id from chosen)))
           -- Again, for a row that another worker has taken since.
           and ${isRested}
-        for update skip locked
+        for update of c skip locked
      ), owed as (
        -- From now on, the clock alone does not end its looks.
        update receipts c set look_owed = true where c.ctid = any (array(
-         select ctid from receipts where $1 > 0 and data_interval_end > now() - $1 * interval '1 hour' and not look_owed
+         select ctid from receipts where ctid = any (array(select place from in_time)) and not look_owed
             and ctid <> all (array(select place from taken)) for update skip locked))
      )
      update receipts c set pending_checked_at = now(), look_owed = c.look_owed or t.due from taken t, batch_exports e, projects p
@@ -139,9 +157,9 @@ export async function takeLookBacks(
        ${intervalOf('c')} as interval,
        c.snapshot, c.key_digest as "keyDigest", c.key_count as "keyCount",
        (c.rows + (select coalesce(sum((f ->> 'rows')::bigint), 0) from jsonb_array_elements(c.rejected_files) f))::bigint as "deliveredRows", c.settled, c.pending_transactions as pending, c.look_tries as tries, e.look_failures as "exportFailures",
-       t.due as "isDue", e.model, c.recipe, e.destination_type as "destinationType",
+       t.due as "isDue", ${hours} as "lookBackHours", e.model, c.recipe, e.destination_type as "destinationType",
        c.destination_version <> e.destination_version as "hasMoved"`,
-    [hours, limit, without, slow, isLong],
+    [hoursValue(usual), limit, without, slow, isLong],
   );
 }
 
@@ -167,8 +185,6 @@ export async function recordLookBack(
     readonly pending: readonly string[];
     /** What the source has now, without late rows; null if it was not compared. */
     readonly seen: ReadSnapshot | null;
-    /** Of the look-back. */
-    readonly hours: number;
   },
 ): Promise<boolean> {
   const at = [item.exportId, ...boundsOf(item.interval)];
@@ -190,7 +206,7 @@ export async function recordLookBack(
       found.seen?.snapshot ?? null,
       found.seen?.digest ?? null,
       found.seen?.count ?? null,
-      found.hours,
+      item.lookBackHours,
     ],
   );
   if (rows.length === 0) return false;

@@ -124,7 +124,7 @@ const chainOf = `case when purpose = 'whole' then ${pinnedChainOf('runs')} else 
 const claimed = `claimed as (
   update runs set ${move('claimed')}, attempt = attempt + 1, fence = fence + 1,
          crashes = crashes + coalesce(lease_holder <> locked.holder, false)::int,
-         lease_holder = locked.holder, lease_expires_at = now() + $3 * interval '1 ms', committing_at = null, cursor = null,
+         lease_holder = locked.holder, lease_expires_at = now() + $3 * interval '1 ms', committing_at = null, cursor = null, step = null, step_since = null,
          started_at = coalesce(started_at, now()), last_updated_at = now(), chain = ${chainOf}, file_generation = ${nextGeneration},
          small = coalesce(locked.was_small, false)
     from locked

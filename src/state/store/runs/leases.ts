@@ -1,3 +1,4 @@
+import type { StepNow } from '../../../foundation/domain/run-step.ts';
 import type { Sql } from '../database/database.ts';
 import type { Lease } from './lease.ts';
 import { enqueueRuns, laneOf } from './outbox.ts';
@@ -5,22 +6,35 @@ import { prepared } from '../database/prepared.ts';
 import { longerThanAnyWait } from '../database/times.ts';
 import { isRunning, running } from './run-moves.ts';
 
+/** A lease, and what its attempt is doing. */
+export interface HeldLease extends Lease {
+  /** Null or missing: it is not known. */
+  readonly step?: StepNow | null;
+}
+
 /**
- * Extends leases.
+ * Extends leases, and notes what the attempts are doing.
  *
  * @returns the ids of the runs still held; the others were cancelled or taken over
  */
 export async function renewLeases(
   sql: Sql,
-  leases: readonly Lease[],
+  leases: readonly HeldLease[],
   leaseMs: number,
 ): Promise<ReadonlySet<string>> {
   const rows = await sql.query<{ id: string }>(
-    prepared(`update runs r set lease_expires_at = now() + $3 * interval '1 ms'
-       from unnest($1::uuid[], $2::bigint[]) as held (id, fence)
+    prepared(`update runs r set lease_expires_at = now() + $3 * interval '1 ms', step = coalesce(held.step, r.step),
+              step_since = coalesce(now() - held.seconds * interval '1 s', r.step_since)
+       from unnest($1::uuid[], $2::bigint[], $4::text[], $5::float8[]) as held (id, fence, step, seconds)
       where r.id = held.id and r.fence = held.fence and ${isRunning('r')}
       returning r.id`),
-    [leases.map((lease) => lease.runId), leases.map((lease) => lease.fence), leaseMs],
+    [
+      leases.map((lease) => lease.runId),
+      leases.map((lease) => lease.fence),
+      leaseMs,
+      leases.map(({ step }) => step?.name ?? null),
+      leases.map(({ step }) => step?.seconds ?? null),
+    ],
   );
   return new Set(rows.map((row) => row.id));
 }

@@ -18,6 +18,7 @@ import {
   toKeysetPage,
 } from '../database/lists.ts';
 import { enqueueRuns, laneOf } from './outbox.ts';
+import { type RunStepSeen, stepOfRun } from './run-step.ts';
 import { anyNumber, prepared, unflushed } from '../database/prepared.ts';
 import { canMove, hasFailedAttempt, isRunning, live, move } from './run-moves.ts';
 import { intervalOf } from '../database/times.ts';
@@ -51,6 +52,8 @@ export interface Run {
   readonly nextAttemptAt: Timestamp | null;
   /** What its interval waits for, in words, as a worker saw it last; null if it does not wait. */
   readonly waitsFor: readonly string[] | null;
+  /** What its attempt is doing; null: there is none, or its worker has not said it yet. */
+  readonly step: RunStepSeen | null;
   readonly recordsTotalCount: number | null;
   readonly recordsCompleted: number | null;
   readonly recordsDropped: number;
@@ -76,7 +79,7 @@ export const ownRunColumns = `r.id, r.backfill_id as "backfillId", r.purpose, r.
   r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt, r.faults,
   case when r.status in ${live} then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
   case when r.status in ${live} then (select o.waits_for -> 'blockers' from outbox o where o.run_id = r.id) end as "waitsFor",
-  r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
+  ${stepOfRun} as step, r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
   r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
   r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError",
   r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id

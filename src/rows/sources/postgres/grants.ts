@@ -1,0 +1,91 @@
+import type { Model } from '../../../foundation/domain/model.ts';
+import { quoteName, quoteNameIfNeeded, quoteText } from '../../query/print.ts';
+import { columnsOfExpression } from '../../query/wall.ts';
+import { closeConnection, connect, query } from './connection.ts';
+import { findDeniedRights } from './denied-right.ts';
+import { readRelationOf } from './plan.ts';
+import { findMissingSettleRights } from './settle-rights.ts';
+
+interface Grants {
+  readonly role: string;
+  /** Whether the role can log in already: only then is known what else it lacks. */
+  readonly isReached: boolean;
+  readonly statements: readonly string[];
+}
+
+const patienceMs = 10_000;
+
+/**
+ * The SQL that gives the role of an address what exports of the models need. What the role has already may be in it again.
+ *
+ * @param isPaired whether the server is a standby, or the primary of one
+ */
+export async function findGrants(
+  connectionString: string,
+  models: readonly Model[],
+  { onlyColumns, isPaired }: { readonly onlyColumns: boolean; readonly isPaired: boolean },
+): Promise<Grants> {
+  const signal = AbortSignal.timeout(patienceMs);
+  const address = {
+    connectionString,
+    applicationName: 'sluice-check',
+    connectTimeoutMs: patienceMs,
+  };
+  const client = await connect(address, signal).catch(() => null);
+  if (client === null) {
+    const role = roleOf(connectionString);
+    return { role, isReached: false, statements: statementsFor(role, models, onlyColumns) };
+  }
+  try {
+    const [me] = await query<{ role: string }>(client, 'SELECT current_user AS role', signal);
+    const role = me?.role ?? roleOf(connectionString);
+    const more: string[] = [...(await findMissingSettleRights(client, isPaired, signal))];
+    for (const model of models) {
+      const denied = await findDeniedRights(client, readRelationOf(model), signal).catch(() => []);
+      // Of the relation itself is said already what is needed.
+      more.push(...denied.filter(({ view }) => view !== null).map(({ grant }) => grant));
+    }
+    const statements = [...new Set([...statementsFor(role, models, onlyColumns), ...more])];
+    return { role, isReached: true, statements };
+  } finally {
+    await closeConnection(client);
+  }
+}
+
+const roleOf = (connectionString: string): string =>
+  URL.canParse(connectionString) ? decodeURIComponent(new URL(connectionString).username) : '';
+
+function statementsFor(
+  role: string,
+  models: readonly Model[],
+  onlyColumns: boolean,
+): readonly string[] {
+  const name = quoteNameIfNeeded(role);
+  const create = `IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = ${quoteText(role)}) THEN CREATE ROLE ${quoteName(role)} LOGIN; END IF`;
+  const schemas = [...new Set(models.map(({ relation }) => relation.schema))];
+  return [
+    `DO $sluice$ BEGIN ${create}; END $sluice$`,
+    `GRANT pg_read_all_stats TO ${name}`,
+    ...schemas.map((schema) => `GRANT USAGE ON SCHEMA ${quoteNameIfNeeded(schema)} TO ${name}`),
+    ...models.map((model) => {
+      const { schema, name: table } = model.relation;
+      const columns = onlyColumns ? ` (${columnsOf(model).map(quoteNameIfNeeded).join(', ')})` : '';
+      return `GRANT SELECT${columns} ON ${quoteNameIfNeeded(schema)}.${quoteNameIfNeeded(table)} TO ${name}`;
+    }),
+  ];
+}
+
+/** All columns of the relation that a model reads, in its expressions too. */
+function columnsOf(model: Model): readonly string[] {
+  return [
+    ...new Set([
+      model.tenantColumn,
+      model.intervalColumn,
+      ...model.keyColumns,
+      ...(model.eventColumn === null ? [] : [model.eventColumn]),
+      ...model.columns.flatMap(({ name, expression }) =>
+        expression === null ? [name] : columnsOfExpression(expression),
+      ),
+    ]),
+  ];
+}

@@ -1,0 +1,114 @@
+import { randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { Model } from '../../../src/foundation/domain/model.ts';
+import { planModels } from '../../../src/rows/sources/index.ts';
+import { checkModel, createPostgresSource, findGrants } from '../../../src/rows/sources/index.ts';
+import { createEmptyDatabase, type TestDatabase } from '../../support/database.ts';
+
+let database: TestDatabase;
+/** A role that has nothing yet. */
+const role = `Grants "${randomBytes(4).toString('hex')}"`;
+let readerUrl: string;
+
+const tenant = '0f8fad5b-d9cb-469f-a165-70867728950e';
+const column = (name: string, sourceType: string, expression: string | null = null) => {
+  return { name, expression, sourceType, json: false };
+};
+const orders: Model = {
+  name: 'orders',
+  relation: { schema: 'My Shop', name: 'Order' },
+  tenantColumn: 'accountId',
+  intervalColumn: 'createdAt',
+  keyColumns: ['Id'],
+  eventColumn: null,
+  columns: [
+    column('Id', 'bigint'),
+    column('createdAt', 'timestamp with time zone'),
+    column('twice', 'numeric', '"net" * 2'),
+  ],
+};
+const visits: Model = { ...orders, name: 'visits', relation: { schema: 'web', name: 'visits' } };
+const shown: Model = { ...orders, name: 'shown', relation: { schema: 'web', name: 'shown' } };
+const models = [orders, visits, shown];
+
+beforeAll(async () => {
+  database = await createEmptyDatabase();
+  const columns = `"Id" bigint not null, "accountId" uuid not null, "createdAt" timestamptz not null, net numeric, secret text`;
+  await database.pool.query(`
+    create schema "My Shop"; create schema web;
+    create table "My Shop"."Order" (${columns}, primary key ("Id"));
+    create index on "My Shop"."Order" ("accountId", "createdAt");
+    create table web.visits (${columns}, primary key ("Id", "createdAt")) partition by range ("createdAt");
+    create table web.visits_now partition of web.visits default;
+    create view web.shown as select * from "My Shop"."Order";
+    insert into "My Shop"."Order" values (1, '${tenant}', now() - interval '2 hours', 3);
+    insert into web.visits values (1, '${tenant}', now() - interval '2 hours', 3)`);
+  await database.admin.query('revoke select on pg_catalog.pg_prepared_xacts from public');
+  const url = new URL(database.url);
+  url.username = encodeURIComponent(role);
+  url.password = 'reader';
+  readerUrl = url.href;
+});
+afterAll(async () => {
+  const name = `"${role.replaceAll('"', '""')}"`;
+  await database.admin.query(`drop owned by ${name}; drop role ${name}`);
+  await database.drop();
+});
+
+const errorsOf = async (model: Model) => {
+  const { findings } = await checkModel(readerUrl, model, [tenant]);
+  return findings.filter(({ severity }) => severity === 'error').map(({ detail }) => detail);
+};
+
+it('what is printed for a role that does not exist yet makes the checks pass, and a run reads the rows', async () => {
+  const run = async (onlyColumns: boolean) => {
+    const { statements } = await findGrants(readerUrl, models, { onlyColumns, isPaired: false });
+    for (const statement of statements) await database.admin.query(statement);
+    return statements;
+  };
+  const first = await run(true);
+  expect(first.join('\n')).not.toContain('secret');
+  expect(first).toContain(
+    `GRANT SELECT ("accountId", "createdAt", "Id", net) ON "My Shop"."Order" TO "${role.replaceAll('"', '""')}"`,
+  );
+  await database.admin.query(`alter role "${role.replaceAll('"', '""')}" password 'reader'`);
+  // The role can log in now: so the check shows what else the server keeps from it.
+  expect(await errorsOf(orders)).toEqual([
+    expect.stringMatching(/every run fails\. GRANT SELECT ON pg_catalog\.pg_prepared_xacts TO "G/),
+  ]);
+  const second = await run(false);
+  expect(second.at(-1)).toMatch(/^GRANT SELECT ON pg_catalog\.pg_prepared_xacts TO /);
+  const source = createPostgresSource({ connectionString: readerUrl, plan: planModels(models) });
+  const { signal } = new AbortController();
+  for (const { name } of models) {
+    expect([name, await errorsOf(models.find((one) => one.name === name) ?? orders)]).toEqual([
+      name,
+      [],
+    ]);
+    const end = Date.now() - 3_600_000;
+    const interval = { start: end - 7_200_000, end };
+    const request = { model: name, tenantKey: tenant, interval, dslQuery: null };
+    const { settled } = await source.settle(interval, signal);
+    const snapshot = await source.open(
+      { ...request, includeEvents: null, excludeEvents: null },
+      signal,
+    );
+    const rows = await snapshot.countRows(signal);
+    await snapshot.close();
+    expect([name, settled, rows]).toEqual([name, true, 1]);
+  }
+});
+
+it('the check names every right that is missing at once', async () => {
+  const name = `"${role.replaceAll('"', '""')}"`;
+  await database.admin.query(`revoke all on "My Shop"."Order" from ${name};
+    revoke usage on schema "My Shop" from ${name}; revoke select on pg_catalog.pg_prepared_xacts from ${name}`);
+  const found = (await errorsOf(orders)).join('\n');
+  for (const grant of [
+    `GRANT USAGE ON SCHEMA "My Shop" TO`,
+    `GRANT SELECT ON "My Shop"."Order" TO`,
+    'GRANT SELECT ON pg_catalog.pg_prepared_xacts TO',
+  ]) {
+    expect(found).toContain(grant);
+  }
+});
