@@ -35,6 +35,7 @@ import { sendHeaders } from './hooks/response-headers.ts';
 import { traceRequests } from './hooks/trace-requests.ts';
 import { validateWithSchemas } from './hooks/schema-validation.ts';
 import { refuseUnknownFields } from './hooks/unknown-fields.ts';
+import { spareBytes } from './hooks/spared-bytes.ts';
 import { limitStoredBytes } from './hooks/stored-bytes.ts';
 import { previewRoutes } from './insights/preview.ts';
 import { PreviewSlots } from './insights/preview-slots.ts';
@@ -109,6 +110,7 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
   knowAddress(api, options);
   requireKeys(api, { db, failures });
   boundHeldBytes(api, options.held);
+  spareBytes(api);
   limitRequests(api, takeRequest);
   requireAccess(api, db);
   takeJsonBodies(api);

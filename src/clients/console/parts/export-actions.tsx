@@ -1,5 +1,5 @@
 import { type ReactNode, useState } from 'react';
-import type { BatchExport, UnpausePreview } from '../api-types.ts';
+import type { BatchExport, ExportSummary, UnpausePreview } from '../api-types.ts';
 import { useConsole } from '../console-context.ts';
 import { plural } from '../numbers.ts';
 import { useAction } from '../use-action.ts';
@@ -11,7 +11,7 @@ import { TimeText } from './time-text.tsx';
 import { useSay } from './toasts.tsx';
 
 interface Props {
-  readonly batchExport: BatchExport;
+  readonly batchExport: ExportSummary;
 }
 
 /** Pauses or unpauses an export, after confirmation. */
