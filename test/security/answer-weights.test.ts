@@ -17,6 +17,7 @@ const maxAnswer = 10 * mebibyte;
  */
 const rows: Readonly<Record<string, 'exports' | 'runs' | 'logs' | 'steps' | 'activity'>> = {
   listBatchExports: 'exports',
+  summarizeBatchExports: 'exports',
   retrieveBatchExport: 'exports',
   listActivity: 'activity',
   listBatchExportRuns: 'runs',

@@ -573,7 +573,7 @@ select count(*) filter (where k.health = 'failing')::int as failing, count(*) fi
   when e.paused then 'paused'
   when e.late_since is not null then 'late'
   when exists (select from missing_intervals h where h.export_id = e.id) then 'incomplete'
-  else 'fine' end as health from batch_exports e where e.deleted_at is null and e.team_id = $1) as k;
+  else 'fine' end as health from batch_exports e where e.deleted_at is null and e.team_id = $1 offset 0) as k;
 
 -- exports/export-lists.ts countExportHealths
 -- takes $1 uuid
@@ -585,7 +585,7 @@ select count(*) filter (where k.health = 'failing')::int as failing, count(*) fi
   when e.paused then 'paused'
   when e.late_since is not null then 'late'
   when exists (select from missing_intervals h where h.export_id = e.id) then 'incomplete'
-  else 'fine' end as health from batch_exports e where e.deleted_at is null and e.team_id in (select id from projects where organization_id = $1)) as k;
+  else 'fine' end as health from batch_exports e where e.deleted_at is null and e.team_id in (select id from projects where organization_id = $1) offset 0) as k;
 
 -- exports/export-lists.ts listProjectOverviews
 -- takes $1 uuid
@@ -610,7 +610,7 @@ with wanted as materialized (select p.id, p.name from projects p where p.organiz
   when e.late_since is not null then 'late'
   when exists (select from missing_intervals h where h.export_id = e.id) then 'incomplete'
   else 'fine' end as health from batch_exports e
-            where e.deleted_at is null and e.team_id in (select id from wanted)) as k group by 1)
+            where e.deleted_at is null and e.team_id in (select id from wanted) offset 0) as k group by 1)
        select p.id, p.name, coalesce(c.failing, 0) as failing, coalesce(c.late, 0) as late, coalesce(c.incomplete, 0) as incomplete, coalesce(c.paused, 0) as paused, coalesce(c.fine, 0) as fine
          from wanted p left join counts c on c.team_id = p.id order by p.id asc;
 
@@ -627,7 +627,7 @@ with wanted as materialized (select p.id, p.name from projects p where p.organiz
   when e.late_since is not null then 'late'
   when exists (select from missing_intervals h where h.export_id = e.id) then 'incomplete'
   else 'fine' end as health from batch_exports e
-            where e.deleted_at is null and e.team_id in (select id from wanted)) as k group by 1)
+            where e.deleted_at is null and e.team_id in (select id from wanted) offset 0) as k group by 1)
        select p.id, p.name, coalesce(c.failing, 0) as failing, coalesce(c.late, 0) as late, coalesce(c.incomplete, 0) as incomplete, coalesce(c.paused, 0) as paused, coalesce(c.fine, 0) as fine
          from wanted p left join counts c on c.team_id = p.id order by lower(p.name) asc, p.id;
 
@@ -644,7 +644,7 @@ with wanted as materialized (select p.id, p.name from projects p where p.organiz
   when e.late_since is not null then 'late'
   when exists (select from missing_intervals h where h.export_id = e.id) then 'incomplete'
   else 'fine' end as health from batch_exports e
-            where e.deleted_at is null and e.team_id in (select id from wanted)) as k group by 1)
+            where e.deleted_at is null and e.team_id in (select id from wanted) offset 0) as k group by 1)
        select p.id, p.name, coalesce(c.failing, 0) as failing, coalesce(c.late, 0) as late, coalesce(c.incomplete, 0) as incomplete, coalesce(c.paused, 0) as paused, coalesce(c.fine, 0) as fine
          from wanted p left join counts c on c.team_id = p.id order by coalesce(c.failing, 0) desc, coalesce(c.late, 0) desc, coalesce(c.incomplete, 0) desc, coalesce(c.paused, 0) desc, p.id limit $2 offset $3;
 
@@ -661,7 +661,7 @@ with wanted as materialized (select p.id, p.name from projects p where p.organiz
   when e.late_since is not null then 'late'
   when exists (select from missing_intervals h where h.export_id = e.id) then 'incomplete'
   else 'fine' end as health from batch_exports e
-            where e.deleted_at is null and e.team_id in (select id from wanted)) as k group by 1)
+            where e.deleted_at is null and e.team_id in (select id from wanted) offset 0) as k group by 1)
        select p.id, p.name, coalesce(c.failing, 0) as failing, coalesce(c.late, 0) as late, coalesce(c.incomplete, 0) as incomplete, coalesce(c.paused, 0) as paused, coalesce(c.fine, 0) as fine
          from wanted p left join counts c on c.team_id = p.id order by coalesce(c.failing, 0) asc, coalesce(c.late, 0) asc, coalesce(c.incomplete, 0) asc, coalesce(c.paused, 0) asc, p.id limit $3 offset $4;
 

@@ -8,6 +8,9 @@ export type Run = Schemas['BatchExportRun'];
 export type RunFiles = AnswerOf<'get', 'batch_exports/{batch_export_id}/runs/{id}/files'>;
 export type RunStatus = Run['status'];
 export type BatchExport = Schemas['BatchExport'];
+/** An export in a list. */
+export type ExportSummary = Schemas['BatchExportSummary'];
+export type RunSummary = ExportSummary['latest_runs'][number];
 /** What an unpause leaves out unless it asks for it. */
 export type UnpausePreview = Schemas['UnpausePreview'];
 export type Config = BatchExport['destination']['config'];

@@ -40,9 +40,13 @@ function addressOf(path: string, project: string, given: object): string {
   return search.size > 0 ? `${filled}?${search}` : filled;
 }
 
+/** Answers of a key that the service can say are unchanged, by their addresses. Only in memory: they end with the tab. */
+type Answers = Map<string, { readonly etag: string; readonly answer: unknown }>;
+const keptAnswers = 30;
+
 /** @throws ApiFailure, or an AbortError if `signal` aborted it */
 async function callApi(
-  key: string,
+  { key, answers }: { readonly key: string; readonly answers: Answers },
   method: Method,
   url: string,
   body?: unknown,
@@ -55,16 +59,25 @@ async function callApi(
   const repeat = changes ? repeatKeys.of(url, text ?? '') : null;
   if (repeat) headers['idempotency-key'] = repeat.key;
   const isRead = method === 'get';
+  const kept = isRead ? answers.get(url) : undefined;
+  if (kept) headers['if-none-match'] = kept.etag;
   const ends = new AbortController();
   const timer = setTimeout(() => ends.abort(), isRead ? patienceMs.read : patienceMs.change);
   const signals = AbortSignal.any(signal ? [signal, ends.signal] : [ends.signal]);
   try {
     const request = { method: method.toUpperCase(), headers, body: text, signal: signals };
     const response = await fetch(url, request);
+    if (kept && response.status === 304) return kept.answer;
     const received = await response.text();
     if (response.ok || (response.status < 500 && response.status !== 409)) repeat?.forget();
     const isText = response.headers.get('content-type')?.startsWith('text/') === true;
     const answer = isText ? received : (parseJson(received) ?? null);
+    const etag = response.headers.get('etag');
+    if (isRead) answers.delete(url);
+    if (isRead && response.ok && etag !== null) {
+      for (const oldest of answers.keys()) if (answers.size >= keptAnswers) answers.delete(oldest);
+      answers.set(url, { etag, answer });
+    }
     if (response.ok) return answer;
     const { problems, requestId } = readErrorBody(response.status, answer, isRead);
     throw new ApiFailure(response.status, problems, requestId);
@@ -86,6 +99,7 @@ const isDryRun = (body: unknown): boolean => isRecord(body) && body.dry_run === 
  * @param onRefused called if the key is no longer accepted
  */
 export function connectApi(key: string, project: string, onRefused: () => void) {
+  const caller = { key, answers: new Map() as Answers };
   const send = async (
     method: Method,
     path: string,
@@ -94,7 +108,7 @@ export function connectApi(key: string, project: string, onRefused: () => void) 
     signal?: AbortSignal,
   ): Promise<unknown> => {
     try {
-      return await callApi(key, method, addressOf(path, project, values), body, signal);
+      return await callApi(caller, method, addressOf(path, project, values), body, signal);
     } catch (error) {
       if (error instanceof ApiFailure && error.status === 401) onRefused();
       throw error;

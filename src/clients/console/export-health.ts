@@ -1,4 +1,4 @@
-import type { BatchExport, Health, Run } from './api-types.ts';
+import type { ExportSummary, Health, Run, RunSummary } from './api-types.ts';
 import { plural } from './numbers.ts';
 
 const lengths: Readonly<Record<string, number>> = {
@@ -27,7 +27,7 @@ const graceMs = 360_000;
  * for the run; null before the first completed interval.
  */
 export function intervalsBehind(
-  { high_water_mark: mark, interval }: Pick<BatchExport, 'high_water_mark' | 'interval'>,
+  { high_water_mark: mark, interval }: Pick<ExportSummary, 'high_water_mark' | 'interval'>,
   nowMs: number,
 ): number | null {
   const length = intervalMs(interval);
@@ -38,7 +38,7 @@ export function intervalsBehind(
 }
 
 /** `4 intervals without data`; null if there is none. */
-export function describeMissing({ missing }: Pick<BatchExport, 'missing'>): string | null {
+export function describeMissing({ missing }: Pick<ExportSummary, 'missing'>): string | null {
   if (missing.count === 0) return null;
   const count = plural(missing.count, 'interval');
   return `${missing.count >= countedMissing ? 'at least ' : ''}${count} without data`;
@@ -60,7 +60,7 @@ const countedMissing = 1_000;
  * `up to date`, `3 intervals behind`; null if there is no high-water mark. Never `up to date` if the export is late,
  * or if an interval has no data or may still receive rows.
  */
-export function describeLag(batchExport: BatchExport, nowMs: number): string | null {
+export function describeLag(batchExport: ExportSummary, nowMs: number): string | null {
   const behind = intervalsBehind(batchExport, nowMs);
   if (behind === null) return null;
   if (behind > 0) return `${plural(behind, 'interval')} behind`;
@@ -82,18 +82,21 @@ export const healths = Object.keys(allHealths) as Health[];
  * The newest run that failed, while the export is failing or paused before it recovered; null if it is not among the
  * latest.
  */
-export function failureOf({
+export function failureOf<R extends RunSummary>({
   latest_runs: runs,
   health,
-}: Pick<BatchExport, 'latest_runs' | 'health'>): Run | null {
-  const isFailure = ({ status }: Run) => status === 'Failed' || status === 'FailedRetryable';
+}: {
+  readonly latest_runs: readonly R[];
+  readonly health: Health;
+}): R | null {
+  const isFailure = ({ status }: R) => status === 'Failed' || status === 'FailedRetryable';
   if (health === 'failing') return runs.find(isFailure) ?? null;
   if (health !== 'paused') return null;
   const ended = runs.find((run) => hasEnded(run) && run.status !== 'Cancelled');
   return ended && isFailure(ended) ? ended : null;
 }
 
-export function hasEnded({ status }: Pick<Run, 'status'>): boolean {
+export function hasEnded({ status }: Pick<RunSummary, 'status'>): boolean {
   return status !== 'Starting' && status !== 'Running';
 }
 
@@ -102,12 +105,12 @@ export const hasFailed = (run: Pick<Run, 'status'>): boolean =>
   hasEnded(run) && run.status !== 'Completed';
 
 /** Whether a run is waiting or live. */
-export function isBusy({ latest_runs }: Pick<BatchExport, 'latest_runs'>): boolean {
+export function isBusy({ latest_runs }: Pick<ExportSummary, 'latest_runs'>): boolean {
   return latest_runs.some((run) => !hasEnded(run));
 }
 
 /** The destination in a few words: `S3 · my-bucket/events`. */
-export function describeDestination({ destination }: Pick<BatchExport, 'destination'>): string {
+export function describeDestination({ destination }: Pick<ExportSummary, 'destination'>): string {
   const { type, config } = destination;
   const words = [config.bucket_name ?? config.directory, config.prefix]
     .filter((part) => typeof part === 'string' && part !== '')

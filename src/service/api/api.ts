@@ -35,6 +35,8 @@ declare module 'fastify' {
     operatorsMay?: true;
     /** A POST without an effect: it ignores an Idempotency-Key. */
     changesNothing?: true;
+    /** A GET whose answer is compressed: it has no rows, no log and no secret. */
+    compresses?: true;
     /** How many requests it counts as for the key's limit; default 1. */
     cost?: number;
     /** A field of the answer that is shown once: what is kept for an Idempotency-Key has null there. */

@@ -33,6 +33,7 @@ import { knowAddress } from './hooks/public-address.ts';
 import { createRequestLimit, limitRequests } from './hooks/rate-limit.ts';
 import { measureRequests, traceRequests } from './hooks/observe-requests.ts';
 import { refuseUnknownFields } from './hooks/unknown-fields.ts';
+import { spareBytes } from './hooks/spared-bytes.ts';
 import { limitStoredBytes } from './hooks/stored-bytes.ts';
 import { previewRoutes } from './insights/preview.ts';
 import { PreviewSlots } from './insights/preview-slots.ts';
@@ -110,6 +111,7 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
   knowAddress(api, options);
   requireKeys(api, { db, failures });
   boundHeldBytes(api, options.held);
+  spareBytes(api);
   limitRequests(api, takeRequest);
   requireAccess(api, db);
   hideFromOperators(api);

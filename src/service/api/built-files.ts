@@ -74,16 +74,21 @@ async function readBuilt(file: string): Promise<BuiltFile> {
 function send({ headers }: Request, reply: Reply, file: BuiltFile): Reply {
   const { type, etag, plain, packed } = file;
   reply.type(type).headers({ etag, vary: 'accept-encoding' });
-  const known = headers['if-none-match']?.split(',').map((tag) => tag.trim().replace(/^W\//, ''));
-  if (known?.includes(etag)) return reply.code(304).send();
+  if (namesTag(headers['if-none-match'], etag)) return reply.code(304).send();
   const accepted = acceptedCodings(String(headers['accept-encoding'] ?? ''));
   const best = packed.find(({ coding }) => accepted.has(coding));
   if (!best) return reply.send(plain);
   return reply.header('content-encoding', best.coding).send(best.bytes);
 }
 
+/** Whether an If-None-Match names the tag: the client has this answer. */
+export function namesTag(header: string | undefined, etag: string): boolean {
+  const bare = (tag: string) => tag.trim().replace(/^W\//, '');
+  return header?.split(',').map(bare).includes(bare(etag)) ?? false;
+}
+
 /** The codings that a header names, without those of weight 0. */
-function acceptedCodings(header: string): ReadonlySet<string> {
+export function acceptedCodings(header: string): ReadonlySet<string> {
   const parts = header.toLowerCase().split(',');
   const named = parts.map((part) => part.split(';').map((word) => word.trim()));
   const refuses = (word: string) => /^q=0(\.0*)?$/.test(word);

@@ -5,6 +5,8 @@
 const descriptions: Readonly<Record<string, string>> = {
   listBatchExports:
     'Returns each export with its latest runs, its high-water mark and its intervals without data. `health`, `search` and `ordering` apply to all exports, not only to one page. Follow `next` for more.',
+  summarizeBatchExports:
+    'The same list, but of each export only its health, its latest runs and where its files are: a fifth of the bytes. Send `If-None-Match` with the `ETag` of the last answer: if nothing has changed, the answer is 304 without a body.',
   countBatchExports:
     'Each export has exactly one health, so the counts add up to the total. The list of exports accepts a health as a filter.',
   listProjects:

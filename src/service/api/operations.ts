@@ -116,6 +116,11 @@ const exportIds = {
   }),
 };
 
+/** The same operation; its answers are compressed. */
+export function compressed<T extends { readonly config: object }>(operation: T) {
+  return { ...operation, config: { ...operation.config, compresses: true as const } };
+}
+
 /** Operations on exports and their records; the first id of a path is the export's. */
 export function exportOperations(family: Family) {
   const { tag, operation } = family;

@@ -1,11 +1,18 @@
 import { CliError } from '../deps.ts';
 import { type Api, quoted, readAll } from './api.ts';
-import type { BatchExport } from './types.ts';
+import type { BatchExport, ExportSummary } from './types.ts';
 
 const pageSize = 1_000;
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 /** Names that an error lists. */
 const namedExports = 10;
+
+/** Every export of the project in its short form, newest first. */
+export function listSummaries(api: Api): Promise<readonly ExportSummary[]> {
+  return readAll((offset) =>
+    api.call('get', 'batch_exports/summaries', { query: { limit: pageSize, offset } }),
+  );
+}
 
 /** Every export of the project, newest first. */
 export function listExports(api: Api): Promise<readonly BatchExport[]> {
@@ -20,24 +27,24 @@ export function listExports(api: Api): Promise<readonly BatchExport[]> {
  * @throws CliError if there is none, or if several have the name
  */
 export async function findExport(api: Api, nameOrId: string): Promise<BatchExport> {
-  if (uuid.test(nameOrId)) {
-    return api.call('get', 'batch_exports/{id}', {
-      path: { id: nameOrId },
-      notFound: `There is no export ${nameOrId} in this project. \`sluice exports list\` shows them.`,
+  const read = (id: string) =>
+    api.call('get', 'batch_exports/{id}', {
+      path: { id },
+      notFound: `There is no export ${id} in this project. \`sluice exports list\` shows them.`,
     });
-  }
-  const all = await listExports(api);
+  if (uuid.test(nameOrId)) return read(nameOrId);
+  const all = await listSummaries(api);
   const found = all.filter(({ name }) => name === nameOrId);
   const [only] = found;
   if (!only) {
     throw new CliError(`There is no export ${quoted(nameOrId)} in this project. ${suggest(all)}`);
   }
-  if (found.length === 1) return only;
+  if (found.length === 1) return read(only.id);
   const ids = found.map(({ id }) => id).join(', ');
   throw new CliError(`${found.length} exports are named ${quoted(nameOrId)}. Use an id: ${ids}.`);
 }
 
-function suggest(all: readonly BatchExport[]): string {
+function suggest(all: readonly ExportSummary[]): string {
   if (all.length === 0) return 'It has none; create one with `sluice exports create`.';
   const names = all.slice(0, namedExports).map(({ name }) => quoted(name));
   const more = all.length > names.length ? `, and ${all.length - names.length} more` : '';

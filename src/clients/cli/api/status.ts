@@ -13,8 +13,8 @@ import {
 } from '../text.ts';
 import { causeLines } from './cause-verbs.ts';
 import { healthColours } from './export-text.ts';
-import { listExports } from './find-export.ts';
-import type { BatchExport, Health, Readiness } from './types.ts';
+import { listSummaries } from './find-export.ts';
+import type { ExportSummary, Health, Readiness } from './types.ts';
 import type { Called } from './verb.ts';
 
 /** Exports of one state that the screen names. */
@@ -49,7 +49,7 @@ export async function status(called: Called): Promise<null> {
   const { deps, api, given, isJson, paint } = called;
   const service = await api.call('get', '/readyz', { accepts: 503 });
   if (given.all) return statusOfAll(called, service);
-  const found = summarize(api.url, service, await listExports(api));
+  const found = summarize(api.url, service, await listSummaries(api));
   print(deps, { json: isJson }, found, () => statusLines(found, paint));
   const { failing, incomplete, late } = found.exports;
   const isWell = service.status === 'ok' && failing + incomplete + late === 0;
@@ -94,7 +94,7 @@ function serviceLines(url: string, service: Readiness, paint: Paint): string[] {
   ];
 }
 
-function summarize(url: string, service: Readiness, all: readonly BatchExport[]): Status {
+function summarize(url: string, service: Readiness, all: readonly ExportSummary[]): Status {
   const counts = Object.fromEntries(exportHealths.map((state) => [state, 0])) as Record<
     Health,
     number

@@ -10,6 +10,8 @@ export type NotificationDelivery = Schemas['NotificationDelivery'];
 export type Cause = Schemas['Cause'];
 export type OperatorExport = Schemas['OperatorExport'];
 export type BatchExport = Schemas['BatchExport'];
+/** An export in a list. */
+export type ExportSummary = Schemas['BatchExportSummary'];
 /** What an export needs; each has one. The service decides it. */
 export type Health = BatchExport['health'];
 export type Run = Schemas['BatchExportRun'];

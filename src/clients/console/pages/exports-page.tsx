@@ -1,4 +1,4 @@
-import type { BatchExport, OffsetPage } from '../api-types.ts';
+import type { ExportSummary, OffsetPage } from '../api-types.ts';
 import { useConsole } from '../console-context.ts';
 import {
   describeDestination,
@@ -45,7 +45,7 @@ export function ExportsPage() {
     key: JSON.stringify([chosen, search, ordering, offset]),
     load: (signal) =>
       api.get(
-        'batch_exports',
+        'batch_exports/summaries',
         {
           health: chosen,
           search,
@@ -117,7 +117,7 @@ function NoExports() {
   );
 }
 
-function Rows({ page }: { page: OffsetPage<BatchExport> }) {
+function Rows({ page }: { page: OffsetPage<ExportSummary> }) {
   return (
     <ul className="card" aria-label={`${formatCount(page.count)} exports`}>
       {page.results.map((batchExport) => (
@@ -129,7 +129,7 @@ function Rows({ page }: { page: OffsetPage<BatchExport> }) {
   );
 }
 
-function ExportRow({ batchExport }: { batchExport: BatchExport }) {
+function ExportRow({ batchExport }: { batchExport: ExportSummary }) {
   const { id, name, interval, latest_runs } = batchExport;
   return (
     <li className="export">
@@ -164,7 +164,7 @@ function ExportRow({ batchExport }: { batchExport: BatchExport }) {
 }
 
 /** Why the export has its health, as far as its other facts do not say it. */
-function Reasons({ batchExport }: { batchExport: BatchExport }) {
+function Reasons({ batchExport }: { batchExport: ExportSummary }) {
   const { id, health, health_reason: reason, paused_reason: pausedReason } = batchExport;
   const failed = failureOf(batchExport);
   const error = health === 'failing' && reason !== null ? readRunError(reason) : null;

@@ -1,5 +1,5 @@
 import { type ReactNode, useState } from 'react';
-import type { BatchExport, UnpausePreview } from '../api-types.ts';
+import type { BatchExport, ExportSummary, UnpausePreview } from '../api-types.ts';
 import { cancelBackfill } from '../api.ts';
 import { useConsole } from '../console-context.ts';
 import { plural } from '../numbers.ts';
@@ -12,7 +12,7 @@ import { TimeText } from './time-text.tsx';
 import { useSay } from './toasts.tsx';
 
 interface Props {
-  readonly batchExport: BatchExport;
+  readonly batchExport: ExportSummary;
 }
 
 /** Exports what is due now, or says why nothing is. */

@@ -1,11 +1,11 @@
-import type { BatchExport } from '../api-types.ts';
+import type { ExportSummary } from '../api-types.ts';
 import { describeLag, describeMissing } from '../export-health.ts';
 import { useNow } from '../now.ts';
 import { plural } from '../numbers.ts';
 import { TimeText } from './time-text.tsx';
 
 interface Props {
-  readonly batchExport: BatchExport;
+  readonly batchExport: ExportSummary;
 }
 
 /** The health that the service found, and what else is a fact: it is paused, failures in a row, intervals without data. */

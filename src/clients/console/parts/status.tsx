@@ -1,4 +1,4 @@
-import type { Run, RunStatus } from '../api-types.ts';
+import type { Run, RunStatus, RunSummary } from '../api-types.ts';
 import { useNow } from '../now.ts';
 import { hrefOf } from '../route.ts';
 import { stateOf, statusLabels } from '../run-state.ts';
@@ -43,7 +43,7 @@ export function RunStateText({ run }: { run: Run }) {
 }
 
 /** The latest runs, the newest on the right; each cell is a link to its run. */
-export function RunStrip({ runs, exportId }: { runs: readonly Run[]; exportId: string }) {
+export function RunStrip({ runs, exportId }: { runs: readonly RunSummary[]; exportId: string }) {
   const now = useNow();
   const times = useTimes();
   const room = 10;

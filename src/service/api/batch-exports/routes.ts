@@ -1,4 +1,4 @@
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import { readFileSettings } from '../../../foundation/domain/file-settings.ts';
 import { describeForeignForms } from '../../../foundation/domain/key-template.ts';
 import {
@@ -24,7 +24,7 @@ import {
 import { type Api, actorOf, batchExportOf, type Reply, type Request, reachOf } from '../api.ts';
 import { offsetEnvelope, pageOf, viewsOfPage } from '../lists/paging.ts';
 import { OffsetPageOf } from '../lists/schema.ts';
-import { exportOperations, type Family, organizationFamily } from '../operations.ts';
+import { compressed, exportOperations, type Family, organizationFamily } from '../operations.ts';
 import type { Deps } from '../options.ts';
 import { bodyErrors, errors, postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/shapes.ts';
@@ -42,6 +42,7 @@ import { teamFor } from './load.ts';
 import { refuseOtherRows } from './same-rows.ts';
 import { BatchExport, batchExportBodies, UnpauseBody, UnpausePreview } from './schema.ts';
 import { countsView, ExportHealthCounts, ExportListQuery, searchOf } from './search.ts';
+import { BatchExportSummary, summaryOf } from './summary.ts';
 import {
   batchExportView,
   batchExportViews,
@@ -102,23 +103,43 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
   /** What the source said to requests that are being answered: warnings, or why it cannot run. */
   const checks = new WeakMap<Request, Promise<readonly string[]>>();
 
+  const list = async <View>(
+    request: Request & { readonly query: Static<typeof ExportListQuery> },
+    view: (shown: Static<typeof BatchExport>) => View,
+  ) => {
+    const page = pageOf(request.query);
+    const search = searchOf(request.query);
+    const { db } = request.context;
+    const reach = reachOf(request);
+    const { count, results } = await (search === null
+      ? listBatchExports(db, reach, page)
+      : findBatchExports(db, reach, search, page));
+    const shown = await viewsOfPage(results, async (some) =>
+      (await batchExportViews(request.context, some)).map(view),
+    );
+    return offsetEnvelope(request, page, { count, results: shown }, (one) => one);
+  };
+
   api.get(
     '',
-    read('listBatchExports', 'List batch exports, newest first', [], {
-      querystring: ExportListQuery,
-      response: { 200: OffsetPageOf(BatchExport), ...errors() },
-    }),
-    async (request) => {
-      const page = pageOf(request.query);
-      const search = searchOf(request.query);
-      const { db } = request.context;
-      const reach = reachOf(request);
-      const { count, results } = await (search === null
-        ? listBatchExports(db, reach, page)
-        : findBatchExports(db, reach, search, page));
-      const shown = await viewsOfPage(results, (some) => batchExportViews(request.context, some));
-      return offsetEnvelope(request, page, { count, results: shown }, (view) => view);
-    },
+    compressed(
+      read('listBatchExports', 'List batch exports, newest first', [], {
+        querystring: ExportListQuery,
+        response: { 200: OffsetPageOf(BatchExport), ...errors() },
+      }),
+    ),
+    (request) => list(request, (shown) => shown),
+  );
+
+  api.get(
+    '/summaries',
+    compressed(
+      read('summarizeBatchExports', 'List batch exports in a short form', [], {
+        querystring: ExportListQuery,
+        response: { 200: OffsetPageOf(BatchExportSummary), ...errors() },
+      }),
+    ),
+    (request) => list(request, summaryOf),
   );
 
   api.get(

@@ -5,7 +5,7 @@ import { type Api, actorOf, batchExportOf, type Request } from '../api.ts';
 import { cursorEnvelope, positionOf } from '../lists/cursors.ts';
 import { clampLimit, pageOf, timeBound } from '../lists/paging.ts';
 import { CursorPageOf, PageQuery } from '../lists/schema.ts';
-import { exportOperations, type Family } from '../operations.ts';
+import { compressed, exportOperations, type Family } from '../operations.ts';
 import type { Deps } from '../options.ts';
 import { errors, postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/shapes.ts';
@@ -22,10 +22,12 @@ export function runRoutes(api: Api, family: Family, { destinations }: Deps): voi
 
   api.get(
     '',
-    read('listBatchExportRuns', 'List the runs of a batch export', ['batch_export_id'], {
-      querystring: RunListQuery,
-      response: { 200: CursorPageOf(BatchExportRun), ...errors() },
-    }),
+    compressed(
+      read('listBatchExportRuns', 'List the runs of a batch export', ['batch_export_id'], {
+        querystring: RunListQuery,
+        response: { 200: CursorPageOf(BatchExportRun), ...errors() },
+      }),
+    ),
     async (request) => {
       const { query } = request;
       const ordering = query.ordering ?? '-created_at';
