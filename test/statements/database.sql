@@ -165,8 +165,8 @@ select 1 from plugin_sources s where replaced_at is not null and replaced_at < n
 -- takes $1 double precision
 -- gives ?column? integer
 with named as (
-       select step ->> 'source' as sha256 from runs r, jsonb_array_elements(r.chain) step where r.chain is not null
-       union select step ->> 'source' from receipts c, jsonb_array_elements(c.recipe -> 'chain') step
+       select pinned ->> 'source' as sha256 from runs r, jsonb_array_elements(r.chain) pinned where r.chain is not null
+       union select pinned ->> 'source' from receipts c, jsonb_array_elements(c.recipe -> 'chain') pinned
                where jsonb_typeof(c.recipe -> 'chain') = 'array'
      )
      delete from plugin_sources s where replaced_at is not null and replaced_at < now() - $1 * interval '1 day'
@@ -174,12 +174,15 @@ with named as (
      returning 1;
 
 -- database/service-state.ts readServiceState
--- gives tickLagSeconds double precision, waitingLive integer, waitingBackfill integer, running integer, capacity integer, workSetAside integer, unsettled integer, oldestUnsettledSeconds double precision
+-- gives tickLagSeconds double precision, waitingLive integer, waitingBackfill integer, running integer, longestSteps jsonb, capacity integer, workSetAside integer, unsettled integer, oldestUnsettledSeconds double precision
 select coalesce((select greatest(extract(epoch from now() - min(next_tick_at)), 0)
                         from batch_exports where deleted_at is null), 0)::float8 as "tickLagSeconds",
             (select count(*)::int from outbox where available_at <= now() and backfill_id is null) as "waitingLive",
             (select count(*)::int from outbox where available_at <= now() and backfill_id is not null) as "waitingBackfill",
             (select count(*)::int from runs where status = 'Running' and lease_expires_at > now()) as running,
+            (select coalesce(jsonb_object_agg(l.step, l.seconds), '{}') from (
+               select step, extract(epoch from now() - min(step_since))::float8 as seconds from runs
+                where status = 'Running' and lease_expires_at > now() and step is not null group by step) l) as "longestSteps",
             (select coalesce(sum(capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s') as capacity,
             (select count(*)::int from guarded_work where set_aside_at is not null) as "workSetAside",
             u.count::int as unsettled, coalesce(extract(epoch from now() - u.oldest), 0)::float8 as "oldestUnsettledSeconds"

@@ -159,19 +159,19 @@ select from (select id, accepted_at from eras order by number desc limit 1) newe
                          and l.key = $8 and not l.uncommitted and $6::numeric <= l.generation));
 
 -- files/known-commits.ts findCommit
--- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone, $4 double precision
+-- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone, $4 jsonb
 -- gives isWhole boolean, isChanged boolean, snapshot text, rowsRead bigint, isLookedAt boolean, waitsFor text, isAccepted boolean
 select r.purpose = 'whole' and r.records_total_count - r.records_dropped = c.rows + (select coalesce(sum((f ->> 'rows')::bigint), 0) from jsonb_array_elements(c.rejected_files) f) as "isWhole",
             r.purpose <> 'whole' as "isChanged", case r.purpose when 'whole' then r.snapshot end as snapshot,
             coalesce(r.records_total_count, 0) as "rowsRead",
-            not c.settled or c.data_interval_end > now() - $4 * interval '1 hour' as "isLookedAt",
+            not c.settled or c.data_interval_end > now() - coalesce(e.look_back_hours, ($4::jsonb -> 'modelLookbackHours' ->> e.model)::int, ($4::jsonb ->> 'lateLookbackHours')::int) * interval '1 hour' as "isLookedAt",
             case when c.late_rows_wait is not null and not exists (
   select from accepted_intervals a where a.export_id = c.export_id and a.data_interval_start = c.data_interval_start
      and a.data_interval_end = c.data_interval_end and a.accepted_at >= c.pending_checked_at) then c.late_rows_wait end as "waitsFor",
             c.late_rows_wait is not null and not (c.late_rows_wait is not null and not exists (
   select from accepted_intervals a where a.export_id = c.export_id and a.data_interval_start = c.data_interval_start
      and a.data_interval_end = c.data_interval_end and a.accepted_at >= c.pending_checked_at)) as "isAccepted"
-       from receipts c join runs r on r.id = c.run_id
+       from receipts c join runs r on r.id = c.run_id join batch_exports e on e.id = c.export_id
       where c.export_id = $1 and c.data_interval_start = $2 and c.data_interval_end = $3;
 
 -- files/leftover-files.ts listLeftoverFiles

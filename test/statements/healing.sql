@@ -55,9 +55,10 @@ select t.export_id as "exportId", floor(extract(epoch from t.tick_at) * 1000)::b
       and x.data_interval_end = t.data_interval_end)
                             order by t.tick_at limit $3) t
        left join receipts c on c.export_id = t.export_id and c.data_interval_start = t.data_interval_start
-      and c.data_interval_end = t.data_interval_end left join lateral (select r.error_code as code from runs r where r.export_id = t.export_id and r.data_interval_start = t.data_interval_start
-      and r.data_interval_end = t.data_interval_end and r.error_code is not null
-     order by r.generation desc limit 1) as failed on c.export_id is null
+      and c.data_interval_end = t.data_interval_end left join lateral (select coalesce(r.error_code, 'source.slow') as code from runs r where r.export_id = t.export_id and r.data_interval_start = t.data_interval_start
+      and r.data_interval_end = t.data_interval_end
+       and (r.error_code is not null or r.status = 'Running' and r.step in ('first_row', 'read') and r.lease_expires_at > now()
+  and r.step_since < now() - interval '1 minute') order by r.generation desc limit 1) as failed on c.export_id is null
   left join lateral (select o.waits_for is not null as waits from runs r join outbox o on o.run_id = r.id
       where r.export_id = t.export_id and r.data_interval_start = t.data_interval_start
       and r.data_interval_end = t.data_interval_end and r.status in ('Starting', 'Running') limit 1) as waiting on c.export_id is null
@@ -109,9 +110,10 @@ select t.export_id as "exportId", floor(extract(epoch from t.tick_at) * 1000)::b
       and x.data_interval_end = t.data_interval_end) order by t.tick_at desc limit $4) t
        left join receipts c on c.export_id = t.export_id and c.data_interval_start = t.data_interval_start
       and c.data_interval_end = t.data_interval_end left join late_intervals l on l.export_id = t.export_id and l.data_interval_start = t.data_interval_start
-      and l.data_interval_end = t.data_interval_end left join lateral (select r.error_code as code from runs r where r.export_id = t.export_id and r.data_interval_start = t.data_interval_start
-      and r.data_interval_end = t.data_interval_end and r.error_code is not null
-     order by r.generation desc limit 1) as failed on c.export_id is null
+      and l.data_interval_end = t.data_interval_end left join lateral (select coalesce(r.error_code, 'source.slow') as code from runs r where r.export_id = t.export_id and r.data_interval_start = t.data_interval_start
+      and r.data_interval_end = t.data_interval_end
+       and (r.error_code is not null or r.status = 'Running' and r.step in ('first_row', 'read') and r.lease_expires_at > now()
+  and r.step_since < now() - interval '1 minute') order by r.generation desc limit 1) as failed on c.export_id is null
   left join lateral (select o.waits_for is not null as waits from runs r join outbox o on o.run_id = r.id
       where r.export_id = t.export_id and r.data_interval_start = t.data_interval_start
       and r.data_interval_end = t.data_interval_end and r.status in ('Starting', 'Running') limit 1) as waiting on c.export_id is null
@@ -275,7 +277,7 @@ with problems as materialized (
               when k.code is not null then k.code
               when e.failing_since is not null then coalesce(e.failing_code, 'internal.unexpected')
               when h.n > 0 then 'intervals.missing'
-              when e.late_since is not null then 'export.late'
+              when e.late_since is not null then case when reads_long(e.id) then 'source.slow' else 'export.late' end
               when e.paused then 'export.paused' end as code,
          -- Of an export that works again: why its intervals were lost.
          case when k.code is null and e.failing_since is null and h.n > 0 then (select (select r.error_code from runs r
@@ -338,7 +340,7 @@ with problems as materialized (
               when k.code is not null then k.code
               when e.failing_since is not null then coalesce(e.failing_code, 'internal.unexpected')
               when h.n > 0 then 'intervals.missing'
-              when e.late_since is not null then 'export.late'
+              when e.late_since is not null then case when reads_long(e.id) then 'source.slow' else 'export.late' end
               when e.paused then 'export.paused' end as code,
          -- Of an export that works again: why its intervals were lost.
          case when k.code is null and e.failing_since is null and h.n > 0 then (select (select r.error_code from runs r
@@ -403,7 +405,7 @@ with problems as materialized (
               when k.code is not null then k.code
               when e.failing_since is not null then coalesce(e.failing_code, 'internal.unexpected')
               when h.n > 0 then 'intervals.missing'
-              when e.late_since is not null then 'export.late'
+              when e.late_since is not null then case when reads_long(e.id) then 'source.slow' else 'export.late' end
               when e.paused then 'export.paused' end as code,
          -- Of an export that works again: why its intervals were lost.
          case when k.code is null and e.failing_since is null and h.n > 0 then (select (select r.error_code from runs r

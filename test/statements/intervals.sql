@@ -213,15 +213,20 @@ select json_build_object('start', floor(extract(epoch from r.data_interval_start
          order by r.generation desc limit 1) r;
 
 -- intervals/look-backs.ts takeLookBacks
--- takes $1 integer, $2 bigint, $3 uuid[], $4 uuid[], $5 boolean
--- gives exportId uuid, teamId integer, tenantKey text, organizationId uuid, interval json, snapshot text, keyDigest text, keyCount bigint, deliveredRows bigint, settled boolean, pending text[], tries integer, exportFailures integer, isDue boolean, model text, recipe jsonb, destinationType text, hasMoved boolean
-with candidates as materialized (
+-- takes $1 jsonb, $2 bigint, $3 uuid[], $4 uuid[], $5 boolean
+-- gives exportId uuid, teamId integer, tenantKey text, organizationId uuid, interval json, snapshot text, keyDigest text, keyCount bigint, deliveredRows bigint, settled boolean, pending text[], tries integer, exportFailures integer, isDue boolean, lookBackHours integer, model text, recipe jsonb, destinationType text, hasMoved boolean
+with in_time as materialized (
+       -- One range of an index for each export.
+       select r.place from batch_exports e, lateral (
+         select ctid as place from receipts
+          where export_id = e.id and data_interval_end > now() - coalesce(e.look_back_hours, ($1::jsonb -> 'modelLookbackHours' ->> e.model)::int, ($1::jsonb ->> 'lateLookbackHours')::int) * interval '1 hour' offset 0) r
+        where e.deleted_at is null and coalesce(e.look_back_hours, ($1::jsonb -> 'modelLookbackHours' ->> e.model)::int, ($1::jsonb ->> 'lateLookbackHours')::int) > 0
+     ), candidates as materialized (
        select ctid as place from receipts where not settled
        union
-       select ctid from receipts
-        where $1::int > 0 and data_interval_end > now() - $1 * interval '1 hour'
+       select place from in_time
        union
-       select ctid from receipts where $1::int > 0 and look_owed
+       select ctid from receipts where look_owed
      ), due as (
        select c.ctid as place, p.organization_id, c.pending_checked_at,
               row_number() over (partition by p.organization_id order by c.pending_checked_at) as nth
@@ -244,7 +249,7 @@ with candidates as materialized (
           and (c.pending_checked_at < now() - interval '10 s' or c.pending_checked_at > now() + interval '65 minutes')
           and (not c.settled and (c.pending_checked_at < now() - case when c.pending_transactions && '{standby}' then interval '1 hour'
                       else least((now() - c.committed_at) / 20, interval '1 hour') end or c.pending_checked_at > now() + interval '65 minutes')
-               or $1::int > 0 and (c.data_interval_end > now() - $1 * interval '1 hour' or c.look_owed)
+               or coalesce(e.look_back_hours, ($1::jsonb -> 'modelLookbackHours' ->> e.model)::int, ($1::jsonb ->> 'lateLookbackHours')::int) > 0 and (c.data_interval_end > now() - coalesce(e.look_back_hours, ($1::jsonb -> 'modelLookbackHours' ->> e.model)::int, ($1::jsonb ->> 'lateLookbackHours')::int) * interval '1 hour' or c.look_owed)
   and (c.looked_back_at < now() - interval '5 minutes' or c.looked_back_at > now() + interval '65 minutes'))
           and not exists (
             select from runs later
@@ -253,17 +258,17 @@ with candidates as materialized (
      ), chosen as (
        select organization_id from due where nth = 1 order by pending_checked_at limit $2
      ), taken as (
-       select c.ctid as place, $1::int > 0 and (c.data_interval_end > now() - $1 * interval '1 hour' or c.look_owed)
+       select c.ctid as place, coalesce(e.look_back_hours, ($1::jsonb -> 'modelLookbackHours' ->> e.model)::int, ($1::jsonb ->> 'lateLookbackHours')::int) > 0 and (c.data_interval_end > now() - coalesce(e.look_back_hours, ($1::jsonb -> 'modelLookbackHours' ->> e.model)::int, ($1::jsonb ->> 'lateLookbackHours')::int) * interval '1 hour' or c.look_owed)
   and (c.looked_back_at < now() - interval '5 minutes' or c.looked_back_at > now() + interval '65 minutes') as due
-         from receipts c
+         from receipts c join batch_exports e on e.id = c.export_id
         where c.ctid = any (array(select place from due where nth <= 20 and organization_id in (select organization_id from chosen)))
           -- Again, for a row that another worker has taken since.
           and (c.pending_checked_at < now() - interval '10 s' or c.pending_checked_at > now() + interval '65 minutes')
-        for update skip locked
+        for update of c skip locked
      ), owed as (
        -- From now on, the clock alone does not end its looks.
        update receipts c set look_owed = true where c.ctid = any (array(
-         select ctid from receipts where $1 > 0 and data_interval_end > now() - $1 * interval '1 hour' and not look_owed
+         select ctid from receipts where ctid = any (array(select place from in_time)) and not look_owed
             and ctid <> all (array(select place from taken)) for update skip locked))
      )
      update receipts c set pending_checked_at = now(), look_owed = c.look_owed or t.due from taken t, batch_exports e, projects p
@@ -272,7 +277,7 @@ with candidates as materialized (
        json_build_object('start', floor(extract(epoch from c.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from c.data_interval_end) * 1000)::bigint) as interval,
        c.snapshot, c.key_digest as "keyDigest", c.key_count as "keyCount",
        (c.rows + (select coalesce(sum((f ->> 'rows')::bigint), 0) from jsonb_array_elements(c.rejected_files) f))::bigint as "deliveredRows", c.settled, c.pending_transactions as pending, c.look_tries as tries, e.look_failures as "exportFailures",
-       t.due as "isDue", e.model, c.recipe, e.destination_type as "destinationType",
+       t.due as "isDue", coalesce(e.look_back_hours, ($1::jsonb -> 'modelLookbackHours' ->> e.model)::int, ($1::jsonb ->> 'lateLookbackHours')::int) as "lookBackHours", e.model, c.recipe, e.destination_type as "destinationType",
        c.destination_version <> e.destination_version as "hasMoved";
 
 -- intervals/look-backs.ts stampLookBack

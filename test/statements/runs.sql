@@ -12,7 +12,7 @@ with asked as materialized (
         from outbox o where o.run_id = run.id for update skip locked) entry on true), claimed as (
   update runs set status = 'Running', attempt = attempt + 1, fence = fence + 1,
          crashes = crashes + coalesce(lease_holder <> locked.holder, false)::int,
-         lease_holder = locked.holder, lease_expires_at = now() + $3 * interval '1 ms', committing_at = null, cursor = null,
+         lease_holder = locked.holder, lease_expires_at = now() + $3 * interval '1 ms', committing_at = null, cursor = null, step = null, step_since = null,
          started_at = coalesce(started_at, now()), last_updated_at = now(), chain = case when purpose = 'whole' then coalesce(runs.chain, (
   select jsonb_agg(jsonb_strip_nulls(jsonb_build_object('config', c.id, 'version', c.version, 'source',
     (select p.source_sha256 from plugins p where p.id = c.plugin))) order by c."order", c.id) from batch_exports e join pipeline_transformation_configs c on c.team_id = e.team_id and c.enabled and not c.deleted
@@ -230,10 +230,11 @@ with asked as materialized (
      select run_id as "runId", exists (select from begun where begun.run_id = free.run_id) as "isHeld" from free;
 
 -- runs/leases.ts renewLeases
--- takes $1 uuid[], $2 bigint[], $3 double precision
+-- takes $1 uuid[], $2 bigint[], $3 double precision, $4 text[], $5 double precision[]
 -- gives id uuid
-update runs r set lease_expires_at = now() + $3 * interval '1 ms'
-       from unnest($1::uuid[], $2::bigint[]) as held (id, fence)
+update runs r set lease_expires_at = now() + $3 * interval '1 ms', step = coalesce(held.step, r.step),
+              step_since = coalesce(now() - held.seconds * interval '1 s', r.step_since)
+       from unnest($1::uuid[], $2::bigint[], $4::text[], $5::float8[]) as held (id, fence, step, seconds)
       where r.id = held.id and r.fence = held.fence and r.status not in ('Starting', 'Completed', 'Failed', 'FailedRetryable', 'Cancelled')
       returning r.id;
 
@@ -399,7 +400,7 @@ select (select to_jsonb(n) from (select e.id, e.number, e.needs_acceptance and e
             (select count(*)::int from jsonb_array_elements(coalesce(r.chain, (
   select jsonb_agg(jsonb_strip_nulls(jsonb_build_object('config', c.id, 'version', c.version, 'source',
     (select p.source_sha256 from plugins p where p.id = c.plugin))) order by c."order", c.id) from batch_exports e join pipeline_transformation_configs c on c.team_id = e.team_id and c.enabled and not c.deleted
-   where e.id = r.export_id and e.transformations), '[]')) step where step ? 'source') as "ownSteps",
+   where e.id = r.export_id and e.transformations), '[]')) pinned where pinned ? 'source') as "ownSteps",
             case when r.purpose = 'whole' and not r.heals
     and r.backfill_id is null and r.generation = 0 and r.commit_intent is null
     and e.failing_since is not null and e.heal_for_hours > 0 and not (e.heal_after <= clock_timestamp() or e.heal_after > clock_timestamp() + interval '65 minutes')
@@ -423,12 +424,16 @@ select r.id, r.export_id as "exportId", r.team_id as "teamId", r.status, r.lates
 
 -- runs/runs.ts findRun
 -- takes $1 uuid, $2 uuid
--- gives exportId uuid, teamId integer, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone, interval json
+-- gives exportId uuid, teamId integer, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, step jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone, interval json
 select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as "backfillId", r.purpose, r.status,
   r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt, r.faults,
   case when r.status in ('Starting', 'Running') then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
   case when r.status in ('Starting', 'Running') then (select o.waits_for -> 'blockers' from outbox o where o.run_id = r.id) end as "waitsFor",
-  r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
+  case when r.status = 'Running' and r.step is not null and r.lease_expires_at > now() then jsonb_build_object(
+    'name', r.step, 'since', api_time(r.step_since), 'seconds', extract(epoch from now() - r.step_since), 'usual', (
+      select percentile_cont(0.5) within group (order by extract(epoch from u.finished_at - u.started_at)::float8)
+        from (select o.finished_at, o.started_at from runs o where o.export_id = r.export_id and o.status = 'Completed'
+               order by o.created_at desc limit 20) u)) end as step, r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
   r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
   r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError",
   r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
@@ -574,12 +579,16 @@ select from runs where id = $1 and committing_generation is not null;
 
 -- runs/runs.ts listRuns
 -- takes $1 uuid, $2 bigint
--- gives exportId uuid, teamId integer, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone
+-- gives exportId uuid, teamId integer, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, step jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone
 select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as "backfillId", r.purpose, r.status,
   r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt, r.faults,
   case when r.status in ('Starting', 'Running') then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
   case when r.status in ('Starting', 'Running') then (select o.waits_for -> 'blockers' from outbox o where o.run_id = r.id) end as "waitsFor",
-  r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
+  case when r.status = 'Running' and r.step is not null and r.lease_expires_at > now() then jsonb_build_object(
+    'name', r.step, 'since', api_time(r.step_since), 'seconds', extract(epoch from now() - r.step_since), 'usual', (
+      select percentile_cont(0.5) within group (order by extract(epoch from u.finished_at - u.started_at)::float8)
+        from (select o.finished_at, o.started_at from runs o where o.export_id = r.export_id and o.status = 'Completed'
+               order by o.created_at desc limit 20) u)) end as step, r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
   r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
   r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError",
   r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
@@ -590,12 +599,16 @@ select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as 
 
 -- runs/runs.ts listRuns
 -- takes $1 uuid, $2 timestamp with time zone, $3 uuid, $4 bigint
--- gives exportId uuid, teamId integer, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone
+-- gives exportId uuid, teamId integer, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, step jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone
 select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as "backfillId", r.purpose, r.status,
   r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt, r.faults,
   case when r.status in ('Starting', 'Running') then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
   case when r.status in ('Starting', 'Running') then (select o.waits_for -> 'blockers' from outbox o where o.run_id = r.id) end as "waitsFor",
-  r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
+  case when r.status = 'Running' and r.step is not null and r.lease_expires_at > now() then jsonb_build_object(
+    'name', r.step, 'since', api_time(r.step_since), 'seconds', extract(epoch from now() - r.step_since), 'usual', (
+      select percentile_cont(0.5) within group (order by extract(epoch from u.finished_at - u.started_at)::float8)
+        from (select o.finished_at, o.started_at from runs o where o.export_id = r.export_id and o.status = 'Completed'
+               order by o.created_at desc limit 20) u)) end as step, r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
   r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
   r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError",
   r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
@@ -606,12 +619,16 @@ select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as 
 
 -- runs/runs.ts listRuns
 -- takes $1 uuid, $2 timestamp with time zone, $3 uuid, $4 bigint
--- gives exportId uuid, teamId integer, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone
+-- gives exportId uuid, teamId integer, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, step jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone
 select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as "backfillId", r.purpose, r.status,
   r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt, r.faults,
   case when r.status in ('Starting', 'Running') then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
   case when r.status in ('Starting', 'Running') then (select o.waits_for -> 'blockers' from outbox o where o.run_id = r.id) end as "waitsFor",
-  r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
+  case when r.status = 'Running' and r.step is not null and r.lease_expires_at > now() then jsonb_build_object(
+    'name', r.step, 'since', api_time(r.step_since), 'seconds', extract(epoch from now() - r.step_since), 'usual', (
+      select percentile_cont(0.5) within group (order by extract(epoch from u.finished_at - u.started_at)::float8)
+        from (select o.finished_at, o.started_at from runs o where o.export_id = r.export_id and o.status = 'Completed'
+               order by o.created_at desc limit 20) u)) end as step, r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
   r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
   r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError",
   r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
@@ -622,12 +639,16 @@ select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as 
 
 -- runs/runs.ts listRuns
 -- takes $1 uuid, $2 bigint
--- gives exportId uuid, teamId integer, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone
+-- gives exportId uuid, teamId integer, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, step jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone
 select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as "backfillId", r.purpose, r.status,
   r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt, r.faults,
   case when r.status in ('Starting', 'Running') then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
   case when r.status in ('Starting', 'Running') then (select o.waits_for -> 'blockers' from outbox o where o.run_id = r.id) end as "waitsFor",
-  r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
+  case when r.status = 'Running' and r.step is not null and r.lease_expires_at > now() then jsonb_build_object(
+    'name', r.step, 'since', api_time(r.step_since), 'seconds', extract(epoch from now() - r.step_since), 'usual', (
+      select percentile_cont(0.5) within group (order by extract(epoch from u.finished_at - u.started_at)::float8)
+        from (select o.finished_at, o.started_at from runs o where o.export_id = r.export_id and o.status = 'Completed'
+               order by o.created_at desc limit 20) u)) end as step, r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
   r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
   r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError",
   r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
@@ -638,12 +659,16 @@ select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as 
 
 -- runs/runs.ts listRuns
 -- takes $1 uuid, $2 timestamp with time zone, $3 uuid, $4 bigint
--- gives exportId uuid, teamId integer, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone
+-- gives exportId uuid, teamId integer, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, step jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone
 select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as "backfillId", r.purpose, r.status,
   r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt, r.faults,
   case when r.status in ('Starting', 'Running') then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
   case when r.status in ('Starting', 'Running') then (select o.waits_for -> 'blockers' from outbox o where o.run_id = r.id) end as "waitsFor",
-  r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
+  case when r.status = 'Running' and r.step is not null and r.lease_expires_at > now() then jsonb_build_object(
+    'name', r.step, 'since', api_time(r.step_since), 'seconds', extract(epoch from now() - r.step_since), 'usual', (
+      select percentile_cont(0.5) within group (order by extract(epoch from u.finished_at - u.started_at)::float8)
+        from (select o.finished_at, o.started_at from runs o where o.export_id = r.export_id and o.status = 'Completed'
+               order by o.created_at desc limit 20) u)) end as step, r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
   r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
   r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError",
   r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
@@ -654,12 +679,16 @@ select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as 
 
 -- runs/runs.ts listRuns
 -- takes $1 uuid, $2 timestamp with time zone, $3 uuid, $4 bigint
--- gives exportId uuid, teamId integer, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone
+-- gives exportId uuid, teamId integer, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, step jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone
 select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as "backfillId", r.purpose, r.status,
   r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt, r.faults,
   case when r.status in ('Starting', 'Running') then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
   case when r.status in ('Starting', 'Running') then (select o.waits_for -> 'blockers' from outbox o where o.run_id = r.id) end as "waitsFor",
-  r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
+  case when r.status = 'Running' and r.step is not null and r.lease_expires_at > now() then jsonb_build_object(
+    'name', r.step, 'since', api_time(r.step_since), 'seconds', extract(epoch from now() - r.step_since), 'usual', (
+      select percentile_cont(0.5) within group (order by extract(epoch from u.finished_at - u.started_at)::float8)
+        from (select o.finished_at, o.started_at from runs o where o.export_id = r.export_id and o.status = 'Completed'
+               order by o.created_at desc limit 20) u)) end as step, r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
   r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
   r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError",
   r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
@@ -670,12 +699,16 @@ select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as 
 
 -- runs/runs.ts listRuns
 -- takes $1 uuid, $2 timestamp with time zone, $3 interval, $4 timestamp with time zone, $5 timestamp with time zone, $6 bigint
--- gives exportId uuid, teamId integer, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone
+-- gives exportId uuid, teamId integer, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, step jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone
 select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as "backfillId", r.purpose, r.status,
   r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt, r.faults,
   case when r.status in ('Starting', 'Running') then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
   case when r.status in ('Starting', 'Running') then (select o.waits_for -> 'blockers' from outbox o where o.run_id = r.id) end as "waitsFor",
-  r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
+  case when r.status = 'Running' and r.step is not null and r.lease_expires_at > now() then jsonb_build_object(
+    'name', r.step, 'since', api_time(r.step_since), 'seconds', extract(epoch from now() - r.step_since), 'usual', (
+      select percentile_cont(0.5) within group (order by extract(epoch from u.finished_at - u.started_at)::float8)
+        from (select o.finished_at, o.started_at from runs o where o.export_id = r.export_id and o.status = 'Completed'
+               order by o.created_at desc limit 20) u)) end as step, r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
   r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
   r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError",
   r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id

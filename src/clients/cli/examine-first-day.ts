@@ -107,3 +107,9 @@ export const failed = (check: string, detail: string): Examined => ({
   result: 'failed',
   detail,
 });
+
+/** The message of an error; of the first one if there are many. */
+export function reasonOf(error: unknown): string {
+  if (error instanceof AggregateError && error.errors.length > 0) return reasonOf(error.errors[0]);
+  return error instanceof Error ? error.message || error.name : String(error);
+}

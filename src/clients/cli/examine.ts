@@ -1,6 +1,5 @@
 import { tmpdir } from 'node:os';
 import type { Config } from '../../foundation/config/config.ts';
-import { turnOfCode } from '../../foundation/domain/causes.ts';
 import { systemClock } from '../../foundation/domain/clock.ts';
 import { describeError } from '../../foundation/domain/describe-error.ts';
 import { toSluiceError } from '../../foundation/domain/errors.ts';
@@ -22,31 +21,19 @@ import { findRefusal } from '../../state/store/database/unavailable.ts';
 import { isModelExported } from '../../state/store/exports/exports.ts';
 import { readInstallationState } from '../../state/store/exports/first-day.ts';
 import { listWorkSetAside } from '../../state/store/files/guarded-work.ts';
-import {
-  listVerifiedExports,
-  type VerifiedExport,
-} from '../../state/store/intervals/verify-queries.ts';
 import { listTenantKeys } from '../../state/store/tenants/tenants.ts';
 import { checkModels } from './check-models.ts';
 import { findTemporaryFault } from '../../main/check-folders.ts';
 import { findTightLimits } from '../../main/connections.ts';
-import {
-  destinationContextOf,
-  destinationOf,
-  joinConnectors,
-  registry,
-} from '../../main/connectors.ts';
 import { openSecretBox } from '../../main/encryption-keys.ts';
-import { type Examined, examineFirstDay, failed, ok } from './examine-first-day.ts';
+import { type Examined, examineFirstDay, failed, ok, reasonOf } from './examine-first-day.ts';
+import { examineDestinations } from './examine-destinations.ts';
 import { examineProxies } from './examine-proxies.ts';
 import { findOfferedModels, loadModels } from '../../main/models.ts';
 import { findMailFault } from '../../main/notifications.ts';
 import { findSourceUrl } from '../../main/source-role.ts';
 
 const queuePatienceMs = 5_000;
-const testPatienceMs = 25_000;
-/** Places of destinations that are tried, each with the credentials of its newest export. */
-const triedPlaces = 10;
 
 /**
  * Examines the database, its schema, the queue, the clocks, the proxies and the destinations. Never throws.
@@ -95,11 +82,6 @@ export async function examineInstallation(
   } finally {
     await db.close();
   }
-}
-
-function reasonOf(error: unknown): string {
-  if (error instanceof AggregateError && error.errors.length > 0) return reasonOf(error.errors[0]);
-  return error instanceof Error ? error.message || error.name : String(error);
 }
 
 async function examineDatabase(url: string, address: string): Promise<Examined> {
@@ -321,81 +303,6 @@ async function examineModels(
   } catch (error) {
     return [failed('models', reasonOf(error))];
   }
-}
-
-async function examineDestinations(
-  config: Config,
-  db: Database,
-  onlyInstallation: boolean,
-): Promise<readonly Examined[]> {
-  const places = new Map<string, VerifiedExport[]>();
-  for (const one of await listVerifiedExports(db, null)) {
-    const { type, config: own } = one.destination;
-    const definition = registry.destinations.find((candidate) => candidate.type === type);
-    if (!definition?.keepsFiles) continue;
-    const place = `${type} ${definition.place(own)}`;
-    places.set(place, [one, ...(places.get(place) ?? [])]);
-  }
-  if (places.size === 0) return [];
-  const context = destinationContextOf(config);
-  const faulty = (check: string, detail: string, code: string): Examined =>
-    onlyInstallation && turnOfCode(code) === 'customer'
-      ? { check, result: 'warning', detail }
-      : failed(check, detail);
-  try {
-    const secrets = await openSecretBox(config);
-    const noSource = () => {
-      throw new Error('the test of a destination reads no rows');
-    };
-    const connectors = joinConnectors(noSource, context, secrets);
-    const tryOne = async (place: string, one: VerifiedExport): Promise<Examined> => {
-      const check = place.startsWith('S3 ')
-        ? 'S3'
-        : destinationOf(registry, one.destination.type).type;
-      const which = `${place.slice(place.indexOf(' ') + 1)} (${one.name})`;
-      try {
-        const destination = connectors.openDestination({ ...one, exportId: one.id });
-        const steps = await destination
-          .test(AbortSignal.timeout(testPatienceMs))
-          .finally(() => destination.close());
-        const fault = steps.find(({ passed }) => !passed);
-        // A step's error begins with its code.
-        const code = fault?.error?.split(':', 1)[0] ?? '';
-        return fault
-          ? faulty(check, `${which}: ${fault.step}: ${fault.error}`, code)
-          : ok(check, which);
-      } catch (error) {
-        const found = toSluiceError(error);
-        return faulty(check, `${which}: ${describeError(found)}`, found.code);
-      }
-    };
-    const tried = [...places].slice(0, triedPlaces).map(async ([place, [newest, ...others]]) => {
-      if (!newest) return [];
-      const { detail, ...found } = await tryOne(place, newest);
-      const untried = untriedOf(others);
-      return [
-        { ...found, detail: untried === '' ? detail : `${detail.replace(/\.$/, '')}${untried}` },
-      ];
-    });
-    return [...(await Promise.all(tried)).flat(), ...untriedPlaces(places.size - triedPlaces)];
-  } catch (error) {
-    return [failed('encryption keys', reasonOf(error))];
-  } finally {
-    context.httpAgent.destroy();
-    context.httpsAgent.destroy();
-  }
-}
-
-/** What a test with the credentials of one export does not say of others at its place. */
-function untriedOf({ length }: readonly VerifiedExport[]): string {
-  if (length === 0) return '';
-  return `. Not tried: the credentials of ${counted(length, 'other export')} there`;
-}
-
-function untriedPlaces(count: number): readonly Examined[] {
-  if (count <= 0) return [];
-  const detail = `${counted(count, 'more place')} of destinations ${count === 1 ? 'was' : 'were'} not tried. sluice causes names those where runs fail.`;
-  return [{ check: 'destinations', result: 'warning', detail }];
 }
 
 /** What `findTightLimits` finds. */

@@ -23,18 +23,12 @@ export function faultOf(code: string): Fault {
   return isErrorCode(code) ? errorCatalogue[code].fault : 'internal';
 }
 
-const customer = (means: string, remedy: string): ErrorSpec => ({
-  fault: 'customer',
-  retryable: false,
-  means,
-  remedy,
-});
-const transient = (fault: Fault, means: string, remedy: string): ErrorSpec => ({
-  fault,
-  retryable: true,
-  means,
-  remedy,
-});
+const customer = (means: string, remedy: string): ErrorSpec => {
+  return { fault: 'customer', retryable: false, means, remedy };
+};
+const transient = (fault: Fault, means: string, remedy: string): ErrorSpec => {
+  return { fault, retryable: true, means, remedy };
+};
 
 export const errorCatalogue = {
   'destination.access_denied': customer(

@@ -9,7 +9,7 @@ import type { LeaseKeeper } from './lease-keeper.ts';
 import type { NotificationCourier } from './notification-courier.ts';
 import type { ChildProgram } from './run-alone.ts';
 import type { SampleOptions } from './run-sample-jobs.ts';
-import type { StatementOptions } from './put-statements.ts';
+import type { StatementSources } from '../use-cases/statements/make-statement.ts';
 import type { SourceWaits } from './wait-for-source.ts';
 
 /** Options of the worker for its runs and sweeps. */
@@ -25,6 +25,12 @@ export interface ExecutorOptions extends AttemptOptions {
   readonly onLookBackError: (error: unknown, item: LookBack) => void;
 }
 
+export interface StatementParts {
+  readonly statements: StatementSources;
+  /** Names and bytes of the checkers, which are put beside the statements. */
+  readonly checkers: readonly (readonly [name: string, bytes: Buffer])[];
+}
+
 /** What the jobs of a worker need. */
 export interface HandlerOptions {
   readonly producer: Producer;
@@ -34,7 +40,7 @@ export interface HandlerOptions {
   readonly courier: Pick<NotificationCourier, 'collect'>;
   readonly previewRows: SampleOptions['previewRows'];
   readonly defaultModel: SampleOptions['defaultModel'];
-  readonly statements: Pick<StatementOptions, 'statements' | 'checkers'>;
+  readonly statements: StatementParts;
   readonly reports: WorkerReports;
   /** The time of day at which exports are to be verified; null: none is. */
   readonly verifySchedule: string | null;

@@ -21,15 +21,12 @@ import {
   type StatementChain,
 } from '../../state/store/intervals/statements.ts';
 import { readPublicKeys } from '../use-cases/installation/signing.ts';
-import { placeOfExport, type StatementSources } from '../use-cases/statements/make-statement.ts';
+import { placeOfExport } from '../use-cases/statements/make-statement.ts';
 import type { SweepOptions } from './collect-uploads.ts';
+import type { StatementParts } from './handler-options.ts';
 
 /** What the sweep needs to make and put statements. */
-export interface StatementOptions extends SweepOptions {
-  readonly statements: StatementSources;
-  /** Names and bytes of the checkers, which are put beside the statements. */
-  readonly checkers: readonly (readonly [name: string, bytes: Buffer])[];
-}
+export type StatementOptions = SweepOptions & StatementParts;
 
 /** Statements of one export in one sweep. */
 const maxPuts = 100;

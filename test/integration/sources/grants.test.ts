@@ -85,7 +85,7 @@ it('what is printed for a role that does not exist yet makes the checks pass, an
       name,
       [],
     ]);
-    const end = Date.now() - 3_600_000;
+    const end = Date.parse('2024-03-01T01:00:00Z');
     const interval = { start: end - 7_200_000, end };
     const request = { model: name, tenantKey: tenant, interval, dslQuery: null };
     const { settled } = await source.settle(interval, signal);

@@ -130,8 +130,8 @@ export const deleteOldPluginSources: DeleteOld = async (sql, days) => {
   if (found.length === 0) return 0;
   const rows = await sql.query(
     `with named as (
-       select step ->> 'source' as sha256 from runs r, jsonb_array_elements(r.chain) step where r.chain is not null
-       union select step ->> 'source' from receipts c, jsonb_array_elements(c.recipe -> 'chain') step
+       select pinned ->> 'source' as sha256 from runs r, jsonb_array_elements(r.chain) pinned where r.chain is not null
+       union select pinned ->> 'source' from receipts c, jsonb_array_elements(c.recipe -> 'chain') pinned
                where jsonb_typeof(c.recipe -> 'chain') = 'array'
      )
      delete from plugin_sources s where ${old} and not exists (select 1 from named n where n.sha256 = s.sha256)

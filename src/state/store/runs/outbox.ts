@@ -330,7 +330,7 @@ export async function findRunNeeds(
             r.commit_intent is not null as "beganCommit", case when o.waits_for is not null then jsonb_build_object('pending', o.waits_for -> 'pending',
               'waitedMs', greatest(extract(epoch from now() - o.waits_since) * 1000, 0)) end as wait,
             e.destination_type as type, e.destination_config as config, e.transformations, coalesce(o.small and ${isSmall('r')}, false) as small,
-            (select count(*)::int from jsonb_array_elements(${pinnedChainOf('r')}) step where step ? 'source') as "ownSteps",
+            (select count(*)::int from jsonb_array_elements(${pinnedChainOf('r')}) pinned where pinned ? 'source') as "ownSteps",
             ${heldUpBy('r')} is not null as "isHeldUp",
             r.crashes + (r.lease_holder is not null)::int as crashes
        from (select * from unnest($1::uuid[]) as a (id) ${anyNumber}) asked join runs r on r.id = asked.id join batch_exports e on e.id = r.export_id join projects p on p.id = r.team_id

@@ -120,8 +120,8 @@ export async function deleteExports(
   const values = [exportIds];
   await tx.query(
     markSources(
-      `select step ->> 'source' from runs r, jsonb_array_elements(r.chain) step where r.export_id = any ($1::uuid[])
-       union select step ->> 'source' from receipts c, jsonb_array_elements(c.recipe -> 'chain') step
+      `select pinned ->> 'source' from runs r, jsonb_array_elements(r.chain) pinned where r.export_id = any ($1::uuid[])
+       union select pinned ->> 'source' from receipts c, jsonb_array_elements(c.recipe -> 'chain') pinned
               where c.export_id = any ($1::uuid[]) and jsonb_typeof(c.recipe -> 'chain') = 'array'`,
       '$2',
     ),
