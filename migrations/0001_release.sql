@@ -170,6 +170,7 @@ create table batch_exports (
   constraint batch_exports_one_deadline check (deadline_minutes is null or deadline_at is null)
 );
 comment on column batch_exports.destination_secrets is 'sealed: {id}';
+create index batch_exports_looking_back on batch_exports (id) where look_back_hours > 0 and deleted_at is null;
 create index batch_exports_due on batch_exports (next_tick_at) where deleted_at is null;
 create index batch_exports_deleted on batch_exports (deleted_at) where deleted_at is not null;
 create index batch_exports_by_team on batch_exports (team_id, created_at desc, id desc) where deleted_at is null;

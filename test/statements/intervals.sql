@@ -217,10 +217,15 @@ select json_build_object('start', floor(extract(epoch from r.data_interval_start
 -- gives exportId uuid, teamId integer, tenantKey text, organizationId uuid, interval json, snapshot text, keyDigest text, keyCount bigint, deliveredRows bigint, settled boolean, pending text[], tries integer, exportFailures integer, isDue boolean, lookBackHours integer, model text, recipe jsonb, destinationType text, hasMoved boolean
 with in_time as materialized (
        -- One range of an index for each export.
-       select r.place from batch_exports e, lateral (
+       select r.place from (
+         select id, model, look_back_hours from batch_exports where deleted_at is null and look_back_hours > 0
+         union all
+         select id, model, null from batch_exports where deleted_at is null and look_back_hours is null
+            and ($1::jsonb ->> 'lateLookbackHours' <> '0' or $1::jsonb -> 'modelLookbackHours' <> '{}')
+         ) e, lateral (
          select ctid as place from receipts
           where export_id = e.id and data_interval_end > now() - coalesce(e.look_back_hours, ($1::jsonb -> 'modelLookbackHours' ->> e.model)::int, ($1::jsonb ->> 'lateLookbackHours')::int) * interval '1 hour' offset 0) r
-        where e.deleted_at is null and coalesce(e.look_back_hours, ($1::jsonb -> 'modelLookbackHours' ->> e.model)::int, ($1::jsonb ->> 'lateLookbackHours')::int) > 0
+        where coalesce(e.look_back_hours, ($1::jsonb -> 'modelLookbackHours' ->> e.model)::int, ($1::jsonb ->> 'lateLookbackHours')::int) > 0
      ), candidates as materialized (
        select ctid as place from receipts where not settled
        union

@@ -214,6 +214,7 @@ test('an installation that is well', async () => {
     ['clock', 'ok'],
     ['TMPDIR', 'ok'],
     ['era', 'ok'],
+    ['signing key', 'ok'],
     ['workers', 'warning'],
     ['work', 'ok'],
     // This database has no table of events, and no export needs it.

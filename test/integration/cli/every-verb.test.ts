@@ -221,6 +221,7 @@ const rows: Readonly<Record<string, Row>> = {
   'models list': here([]),
   // No project has a UUID as its key, which the line items need.
   'models check': here([], { code: 1 }),
+  'models grants': here([]),
   // The run of an interval has failed.
   verify: here([], { code: 1 }),
   'erase find': here(['--export', '{Kept}', '--key', unknownOrder, '--column', 'orderId'], {

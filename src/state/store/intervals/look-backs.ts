@@ -98,10 +98,15 @@ export async function takeLookBacks(
   return sql.query<LookBack>(
     `with in_time as materialized (
        -- One range of an index for each export.
-       select r.place from batch_exports e, lateral (
+       select r.place from (
+         select id, model, look_back_hours from batch_exports where deleted_at is null and look_back_hours > 0
+         union all
+         select id, model, null from batch_exports where deleted_at is null and look_back_hours is null
+            and ($1::jsonb ->> 'lateLookbackHours' <> '0' or $1::jsonb -> 'modelLookbackHours' <> '{}')
+         ) e, lateral (
          select ctid as place from receipts
           where export_id = e.id and data_interval_end > now() - ${hours} * interval '1 hour' offset 0) r
-        where e.deleted_at is null and ${hours} > 0
+        where ${hours} > 0
      ), candidates as materialized (
        select ctid as place from receipts where not settled
        union
