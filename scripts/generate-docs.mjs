@@ -35,7 +35,7 @@ function settingsTable() {
 function configurationPage() {
   return `# Configuration
 
-You configure Sluice only by environment variables. Each process reads them when it starts, and reports all invalid settings at once. A setting that is *secret* can be in a file instead: \`DATABASE_URL_FILE=/run/secrets/database-url\`, and so on. ${from} from \`src/foundation/config/settings.ts\`.
+You configure Sluice only by environment variables. Each process reads them when it starts, and reports all invalid settings at once. A setting that is *secret* can be in a file instead: \`DATABASE_URL_FILE=/run/secrets/database-url\`, and so on, also for the addresses that models.yaml names. ${from} from \`src/foundation/config/settings.ts\`.
 
 ${settingsTable()}
 

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { Errors } from 'typebox/value';
 import { type Document, LineCounter, parseDocument } from 'yaml';
 import type { Model, ModelColumn } from '../domain/model.ts';
-import { ConfigError } from './config.ts';
+import { ConfigError, readSecret } from './config.ts';
 import { type ModelEntry, ModelsFile } from './models-schema.ts';
 import { describeSchemaFault, type SchemaFault } from './models-schema-faults.ts';
 import { findAddressFault, isPostgresAddress } from './postgres-address.ts';
@@ -146,10 +146,14 @@ function readAddress(
   env: Readonly<Record<string, string | undefined>>,
 ): string | null {
   if (variable === undefined) return null;
-  const value = env[variable];
-  const fault = addressFault(value);
-  if (fault === null) return value ?? null;
-  report(path, `names ${variable}, which ${fault}. Correct it in the environment.`);
+  try {
+    const value = readSecret(env, variable);
+    const fault = addressFault(value);
+    if (fault === null) return value ?? null;
+    report(path, `names ${variable}, which ${fault}. Correct it in the environment.`);
+  } catch (error) {
+    report(path, `names ${variable}: ${variable} ${(error as Error).message}.`);
+  }
   return null;
 }
 

@@ -315,7 +315,8 @@ describe.each(Object.entries(rows))('%s', (verb, row) => {
   test('ends with 3 and prints nothing else if the service or the database is unreachable', async () => {
     const nowhere = { SLUICE_URL: 'http://127.0.0.1:1', DATABASE_URL: 'postgres://127.0.0.1:1/no' };
     const { code, out, err } = await sluice(row.who, [...argsOf(verb, row), '--json'], nowhere);
-    if (verb === 'models list') return;
+    // The sources of models are elsewhere.
+    if (verb === 'models list' || verb === 'models grants') return;
     // They say so in their answer.
     if (verb === 'doctor' || verb === 'models check') {
       expect([code, JSON.parse(out)]).toEqual([1, expect.any(Array)]);

@@ -143,6 +143,11 @@ test.each([
     ],
     /^DATABASE_URL: the role guest_\w+ is read-only .*ALTER ROLE guest_\w+ RESET default_transaction_read_only;\n$/,
   ],
+  [
+    'a role that may not connect',
+    ['revoke connect on database $database from public'],
+    /^DATABASE_URL: permission denied for database "\w+" \(42501\); GRANT CONNECT ON DATABASE .*\n$/,
+  ],
 ])('with %s: one line with the remedy', async (_what, statements, line) => {
   const { env } = await createGuest(...statements);
   const { code, err } = await runCli(['migrate'], { env });

@@ -1,4 +1,6 @@
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../../src/foundation/config/config.ts';
 import { parseModelsFile, readModelsFile } from '../../../src/foundation/config/models-file.ts';
@@ -7,7 +9,11 @@ import { checkModelExpression } from '../../../src/rows/query/wall.ts';
 
 const options = {
   checkExpression: checkModelExpression,
-  env: { SHOP_DATABASE_URL: 'postgres://reader@shop/shop', NOT_AN_ADDRESS: 'shop:5432' },
+  env: {
+    SHOP_DATABASE_URL: 'postgres://reader@shop/shop',
+    NOT_AN_ADDRESS: 'shop:5432',
+    ABSENT_URL_FILE: '/no/such',
+  },
 };
 const parse = (text: string) => parseModelsFile(text, 'models.yaml', options);
 
@@ -155,6 +161,11 @@ describe('a fault of the file', () => {
       'look_back_hours: two\n    source: SHOP',
       /^models.yaml:7 models\[0\]\.look_back_hours must be a whole number\. /,
     ],
+    [
+      'SHOP_DATABASE_URL',
+      'ABSENT_URL',
+      /source names ABSENT_URL: ABSENT_URL cannot be read: ABSENT_URL_FILE names \/no\/such \(ENOENT\): corr/,
+    ],
     ['relation: shop', 'relation: [shop', /^models.yaml:\d+ is not valid YAML: /],
     ['models:\n', 'modles:\n', /^models.yaml:1 models is missing\. List of the models/],
   ])('names line, path, problem and remedy: %s → %s', (from, to, expected) => {
@@ -194,4 +205,17 @@ describe('a fault of the file', () => {
       /MODELS_FILE names \/nowhere\/models\.yaml, which cannot be read \(ENOENT/,
     );
   });
+});
+
+it('takes the address of a source from a file', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-models-'));
+  const file = join(folder, 'url');
+  try {
+    writeFileSync(file, 'postgres://reader@shop/shop\n');
+    const env = { SHOP_DATABASE_URL_FILE: file };
+    const [sourced] = parseModelsFile(orders(), 'models.yaml', { ...options, env });
+    expect(sourced?.sourceUrl).toBe('postgres://reader@shop/shop');
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });

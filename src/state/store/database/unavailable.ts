@@ -104,8 +104,12 @@ export function findRefusal(error: unknown): string | null {
   }
   // pg's own error if the address has no password and the server requires one.
   if (error.message.startsWith('SASL')) return 'PostgreSQL requires a password';
-  // Only the start of a session gives this one.
-  const isClosed = code === '55000' && 'severity' in error && error.severity === 'FATAL';
-  if (isClosed) return `the database accepts no connections (${code}); see ALLOW_CONNECTIONS`;
+  // Only the start of a session ends with these two.
+  const isFatal = 'severity' in error && error.severity === 'FATAL';
+  if (isFatal && code === '42501') {
+    return `${error.message} (${code}); GRANT CONNECT ON DATABASE … TO the role`;
+  }
+  if (isFatal && code === '55000')
+    return `the database accepts no connections (${code}); see ALLOW_CONNECTIONS`;
   return code === '3D000' ? `the database does not exist (${code})` : null;
 }
