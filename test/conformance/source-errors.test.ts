@@ -55,9 +55,10 @@ describe.each(sourceServers)('%s', (_, start) => {
       expect(await failing(relation('raising'), `SELECT v FROM rows WHERE v = 'a'`)).toMatchObject(
         raised,
       );
-      expect(await failing({ ...relation('guarded'), rowSecurity: 'filtered' })).toMatchObject(
-        raised,
-      );
+      expect(await failing({ ...relation('guarded'), rowSecurity: 'filtered' })).toMatchObject({
+        code: 'source.unsupported',
+        detail: expect.stringMatching(/shop\.boom\(\).* by the policy raises of shop\.guarded, /),
+      });
       expect(await shop.check(relation('raising'))).toContainEqual(
         expect.stringMatching(/^error: source\.function_failed: the tenant is not set, in /),
       );
@@ -327,7 +328,9 @@ describe.each(sourceServers)('%s', (_, start) => {
           );
         expect(ofLookBack).toBe(said);
         const checked = await shop.check(model);
-        expect(checked).toContainEqual(expect.stringContaining(said));
+        // The check names all that is missing at once, so it has words of its own for the relation.
+        const grant = said.slice(said.indexOf('GRANT '));
+        expect(checked).toContainEqual(expect.stringContaining(grant));
         const test = checkSourceOf(
           () => shop.source(model),
           async (id) => String(id),

@@ -24,6 +24,7 @@ const readers: Readonly<Record<string, string>> = {
   'rows/destinations/s3/xml.ts': 'XML of stores: tested below',
   'foundation/domain/foreign-json.ts': 'JSON of others: tested below',
   'rows/pipeline/manifest.ts': 'manifests in buckets: tested below',
+  'service/worker/put-statements.ts': 'statements in buckets: 64 MiB, foreign-json.ts',
   'extensions/iceberg/avro-read.ts': 'manifests and lists of Iceberg tables: tested below',
   'extensions/iceberg/metadata.ts': 'metadata of Iceberg tables: tested below',
   // Rows: MAX_ROW_MIB bounds their bytes.
@@ -45,6 +46,7 @@ const readers: Readonly<Record<string, string>> = {
   // Requests: 1 MiB.
   'service/api/capabilities/routes.ts': 'names compressions only',
   'service/api/hooks/idempotency.ts': 'answers of our own',
+  'service/api/hooks/spared-bytes.ts': 'compresses only',
   'service/api/hooks/read-body.ts': 'bodies of requests: api/validation/json-bounds.ts',
   'service/api/lists/cursors.ts': 'cursors: part of an address',
   'service/api/logs/tail.ts': 'cursors: part of an address',

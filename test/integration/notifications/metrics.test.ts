@@ -116,7 +116,7 @@ test('the gauges count one failing, late, paused or exhausted export among many,
   const labels = [...seen.keys()].filter((name) => name.includes('{'));
   expect(
     labels.filter(
-      (name) => !/\{(kind|by|turn|end|code|fault|dependency|job|model|result)="/.test(name),
+      (name) => !/\{(kind|by|turn|end|code|fault|dependency|job|model|result|step)="/.test(name),
     ),
   ).toEqual([]);
   // Whose alert it is follows the turn, as the causes say: no customer can correct a model.

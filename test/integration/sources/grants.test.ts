@@ -41,8 +41,8 @@ beforeAll(async () => {
     create table web.visits (${columns}, primary key ("Id", "createdAt")) partition by range ("createdAt");
     create table web.visits_now partition of web.visits default;
     create view web.shown as select * from "My Shop"."Order";
-    insert into "My Shop"."Order" values (1, '${tenant}', now() - interval '2 hours', 3);
-    insert into web.visits values (1, '${tenant}', now() - interval '2 hours', 3)`);
+    insert into "My Shop"."Order" values (1, '${tenant}', '2024-03-01T00:30:00Z', 3);
+    insert into web.visits values (1, '${tenant}', '2024-03-01T00:30:00Z', 3)`);
   await database.admin.query('revoke select on pg_catalog.pg_prepared_xacts from public');
   const url = new URL(database.url);
   url.username = encodeURIComponent(role);

@@ -15,7 +15,7 @@ interface DeniedRight {
 
 /**
  * The relation needs USAGE of its schema. A view finds the relations behind it by their number, so these need SELECT
- * alone. SELECT on some columns is enough for a view that reads these.
+ * alone. SELECT on some columns is enough for a view that reads these. What a materialized view has read before is not read again.
  */
 const deniedSql = (relation: ReadRelation): string => `${viewedRelationsSql(relation)}
   SELECT d.reader, d.view, d."grant" FROM (
@@ -32,7 +32,7 @@ const deniedSql = (relation: ReadRelation): string => `${viewedRelationsSql(rela
       JOIN pg_catalog.pg_class AS v ON v.oid = viewed.view
       JOIN pg_catalog.pg_namespace AS vn ON vn.oid = v.relnamespace
       JOIN pg_catalog.pg_roles AS u ON u.oid = viewed.reader
-     WHERE NOT pg_catalog.has_table_privilege(u.oid, t.oid, 'SELECT')
+     WHERE NOT viewed.is_kept AND NOT pg_catalog.has_table_privilege(u.oid, t.oid, 'SELECT')
        AND (viewed.view = t.oid OR NOT pg_catalog.has_any_column_privilege(u.oid, t.oid, 'SELECT'))) AS d`;
 
 /**
