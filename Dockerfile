@@ -28,6 +28,7 @@ RUN npm ci --omit=dev --ignore-scripts \
     && npm cache clean --force
 COPY --from=build /build/dist ./dist
 COPY migrations ./migrations
+COPY client/check ./client/check
 COPY deploy/health-check.mjs ./deploy/
 COPY LICENSE ./
 RUN ln -s /app/dist/clients/cli/sluice.js /usr/local/bin/sluice && chmod +x dist/clients/cli/sluice.js

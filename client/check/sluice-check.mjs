@@ -334,7 +334,8 @@ async function checkFile(state, { key, bytes, rows, sha256 }, format, compressio
   must(lines === rows || (format === 'CSV' && lines === rows + 1), `${path} has ${lines} rows instead of ${rows}`);
 }
 async function checkStrays(state, paths) {
-  const isOurs = (path) => state.named.has(path) || /^(_sluice|metadata)\/|(^|\/)\.sluice-test-[^/]*$/.test(path);
+  const besides = /^(_sluice|metadata)\/|(^|\/)\.sluice-(test|owner)-[^/]*$/;
+  const isOurs = (path) => state.named.has(path) || besides.test(path);
   for (const path of paths)
     if (path.endsWith('_manifest.json') && !isOurs(path)) await checkManifest(state, path, null);
   const stray = paths.find((path) => !isOurs(path));

@@ -442,8 +442,8 @@ class Check:
             f"{path} has {lines} rows instead of {file['rows']}")
     def read_strays(self):
         def is_ours(name):
-            is_probe = name.split("/")[-1].startswith(".sluice-test-")
-            return is_probe or name in self.named or re.match("(_sluice|metadata)/", name)
+            is_note = name.split("/")[-1].startswith((".sluice-test-", ".sluice-owner-"))
+            return is_note or name in self.named or re.match("(_sluice|metadata)/", name)
         for name in self.names:
             if name.endswith("_manifest.json") and not is_ours(name): self.read_manifest(name)
         for name in self.names: must(is_ours(name), f"{name} is in no manifest")

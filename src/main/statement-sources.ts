@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import type { SourcedModel } from '../foundation/config/models-file.ts';
 import type { StatementSources } from '../service/use-cases/statements/make-statement.ts';
 import { destinationOf, type Registry, registry } from './connectors.ts';
@@ -36,12 +36,10 @@ function serverOf(address: string) {
   return { server, database: decodeURIComponent(pathname.slice(1)) || null };
 }
 
-/** The checkers of this package; empty if it has none. */
+/** The checkers, which are beside the build. A package without them does not start. */
 export function readCheckers(): readonly (readonly [string, Buffer])[] {
-  const folders = ['../../client/check/', '../client/check/', '../../../client/check/'];
-  return ['sluice-check.mjs', 'sluice_check.py'].flatMap((name) => {
-    const urls = folders.map((folder) => new URL(folder + name, import.meta.url));
-    const url = urls.find((one) => existsSync(one));
-    return url ? [[name, readFileSync(url)] as const] : [];
-  });
+  return ['sluice-check.mjs', 'sluice_check.py'].map((name) => [
+    name,
+    readFileSync(new URL(`../../client/check/${name}`, import.meta.url)),
+  ]);
 }

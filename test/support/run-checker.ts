@@ -13,11 +13,19 @@ const both: readonly Checker[] = [
 /** The checkers of the package that this checkout has. */
 export const checkers = both.filter(([, file]) => existsSync(file));
 
-/** Runs a checker over a place, with the digests of files. @returns its last line, also if it finds something */
-export async function runChecker([program, file]: Checker, folder: string): Promise<string> {
-  const run = promisify(execFile)(program, [file, folder, '--deep']);
-  const { stdout } = await run.catch((error: { stdout: string; stderr: string }) => ({
-    stdout: error.stdout + error.stderr,
-  }));
-  return stdout.trim().split('\n').at(-1) ?? '';
+/** Runs a checker over a place, with the digests of files. @returns its exit code, and its last line */
+export async function runChecker(
+  [program, file]: Checker,
+  folder: string,
+  ...more: readonly string[]
+): Promise<string> {
+  const run = promisify(execFile)(program, [file, folder, '--deep', ...more]);
+  const { code, stdout } = await run.then(
+    (ended) => ({ ...ended, code: 0 }),
+    (error: { code: number; stdout: string; stderr: string }) => ({
+      code: error.code,
+      stdout: error.stdout + error.stderr,
+    }),
+  );
+  return `${code}: ${stdout.trim().split('\n').at(-1) ?? ''}`;
 }

@@ -217,6 +217,23 @@ describe('the Dockerfile', () => {
       expect(allowed).toContain(`!${source}`);
     }
   });
+
+  test('copies the files beside the build that programs read', () => {
+    const asked = readdirSync(path.join(root, 'src'), { recursive: true, encoding: 'utf8' })
+      .filter((file) => file.endsWith('.ts'))
+      .flatMap((file) =>
+        [
+          ...read(path.join('src', file)).matchAll(
+            /\(\s*['"`]((?:\.\.\/)+[\w./-]+)\$?.*import\.meta/g,
+          ),
+        ]
+          .map(([, name]) => path.join('src', path.dirname(file), name ?? ''))
+          .filter((name) => !name.startsWith('src/')),
+      );
+    expect(asked).toEqual(expect.arrayContaining(['migrations', 'client/check/']));
+    const copied = last.filter((line) => line.startsWith('COPY')).join('\n');
+    for (const name of asked) expect(copied).toContain(` ${name.replace(/\/$/, '')} `);
+  });
 });
 
 interface Rule {

@@ -81,6 +81,12 @@ const unexpected = one(
   'A server error occurred. Report it to your operator with the request_id.',
 );
 
+/** Errors of ours that are no bugs: their texts say what to do. */
+const passingOfOurs: readonly SluiceError['code'][] = [
+  'transformation.sandbox_ended',
+  'secrets.signing_key_lost',
+];
+
 /** An error that the owner or the operator can fix is a 400 with the remedy; a transient error is a 503. */
 function ofDomain(error: SluiceError): ApiError {
   const { code } = error;
@@ -90,7 +96,7 @@ function ofDomain(error: SluiceError): ApiError {
   if (fault === 'customer' || (fault === 'source' && !retryable)) {
     return one(400, 'invalid_input', detail);
   }
-  const isPassing = retryable && (fault !== 'internal' || code === 'transformation.sandbox_ended');
+  const isPassing = retryable && (fault !== 'internal' || passingOfOurs.includes(code));
   return isPassing ? one(503, 'error', detail) : unexpected;
 }
 
