@@ -328,7 +328,7 @@ delete from encryption_keys where id <> $1 returning id;
 -- tenants/tenant-rows.ts countRows
 -- takes $1 uuid[]
 -- gives table text, rows bigint
-select 'accepted_intervals' as table, count(*) as rows from accepted_intervals t where t.export_id = any ($1::uuid[]) union all select 'automatic_pauses' as table, count(*) as rows from automatic_pauses t where t.export_id = any ($1::uuid[]) union all select 'backfills' as table, count(*) as rows from backfills t where t.export_id = any ($1::uuid[]) union all select 'deadline_checks' as table, count(*) as rows from deadline_checks t where t.export_id = any ($1::uuid[]) union all select 'former_destinations' as table, count(*) as rows from former_destinations t where t.export_id = any ($1::uuid[]) union all select 'holes' as table, count(*) as rows from holes t where t.export_id = any ($1::uuid[]) union all select 'late_intervals' as table, count(*) as rows from late_intervals t where t.export_id = any ($1::uuid[]) union all select 'leftover_files' as table, count(*) as rows from leftover_files t where t.export_id = any ($1::uuid[]) union all select 'notification_events' as table, count(*) as rows from notification_events t where t.export_id = any ($1::uuid[]) union all select 'receipts' as table, count(*) as rows from receipts t where t.export_id = any ($1::uuid[]) union all select 'runs' as table, count(*) as rows from runs t where t.export_id = any ($1::uuid[]) union all select 'ticks' as table, count(*) as rows from ticks t where t.export_id = any ($1::uuid[]) union all select 'upload_places' as table, count(*) as rows from upload_places t where t.export_id = any ($1::uuid[]) union all select 'verifications' as table, count(*) as rows from verifications t where t.export_id = any ($1::uuid[]) union all select 'notification_deliveries' as table, count(*) as rows from notification_deliveries t where t.event_id in (select id from notification_events where export_id = any ($1::uuid[])) union all select 'batch_exports' as table, count(*) as rows from batch_exports t where t.id = any ($1::uuid[]) union all select 'guarded_work' as table, count(*) as rows from guarded_work t where t.id = any ($1::text[]) union all select 'log_entries' as table, count(*) as rows from log_entries t where t.export_id = any ($1::uuid[]) union all select 'log_counts' as table, count(*) as rows from log_counts t where t.export_id = any ($1::uuid[]);
+select 'accepted_intervals' as table, count(*) as rows from accepted_intervals t where t.export_id = any ($1::uuid[]) union all select 'automatic_pauses' as table, count(*) as rows from automatic_pauses t where t.export_id = any ($1::uuid[]) union all select 'backfills' as table, count(*) as rows from backfills t where t.export_id = any ($1::uuid[]) union all select 'deadline_checks' as table, count(*) as rows from deadline_checks t where t.export_id = any ($1::uuid[]) union all select 'former_destinations' as table, count(*) as rows from former_destinations t where t.export_id = any ($1::uuid[]) union all select 'holes' as table, count(*) as rows from holes t where t.export_id = any ($1::uuid[]) union all select 'late_intervals' as table, count(*) as rows from late_intervals t where t.export_id = any ($1::uuid[]) union all select 'leftover_files' as table, count(*) as rows from leftover_files t where t.export_id = any ($1::uuid[]) union all select 'notification_events' as table, count(*) as rows from notification_events t where t.export_id = any ($1::uuid[]) union all select 'receipts' as table, count(*) as rows from receipts t where t.export_id = any ($1::uuid[]) union all select 'runs' as table, count(*) as rows from runs t where t.export_id = any ($1::uuid[]) union all select 'stated_intervals' as table, count(*) as rows from stated_intervals t where t.export_id = any ($1::uuid[]) union all select 'statement_chains' as table, count(*) as rows from statement_chains t where t.export_id = any ($1::uuid[]) union all select 'statements' as table, count(*) as rows from statements t where t.export_id = any ($1::uuid[]) union all select 'superseded_receipts' as table, count(*) as rows from superseded_receipts t where t.export_id = any ($1::uuid[]) union all select 'ticks' as table, count(*) as rows from ticks t where t.export_id = any ($1::uuid[]) union all select 'upload_places' as table, count(*) as rows from upload_places t where t.export_id = any ($1::uuid[]) union all select 'verifications' as table, count(*) as rows from verifications t where t.export_id = any ($1::uuid[]) union all select 'notification_deliveries' as table, count(*) as rows from notification_deliveries t where t.event_id in (select id from notification_events where export_id = any ($1::uuid[])) union all select 'batch_exports' as table, count(*) as rows from batch_exports t where t.id = any ($1::uuid[]) union all select 'guarded_work' as table, count(*) as rows from guarded_work t where t.id = any ($1::text[]) union all select 'log_entries' as table, count(*) as rows from log_entries t where t.export_id = any ($1::uuid[]) union all select 'log_counts' as table, count(*) as rows from log_counts t where t.export_id = any ($1::uuid[]);
 
 -- tenants/tenant-rows.ts countRows
 -- takes $1 uuid, $2 integer
@@ -531,6 +531,23 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
       order by e.created_at desc, e.id desc;
 
 -- tenants/tenants.ts byReach
+-- takes $1 integer, $2 timestamp without time zone, $3 bigint, $4 bigint
+-- gives month text, projectId integer, id uuid, name text, deletedAt text, count bigint, intervals bigint, rows bigint, bytes bigint
+select to_char(e.first, 'YYYY-MM') as month, e.team_id as "projectId", e.id, e.name,
+            api_time(e.deleted_at) as "deletedAt", e.count, u.intervals, u.rows, u.bytes
+       from (select e.id, e.name, e.team_id, e.deleted_at, first, count(*) over () as count
+               from (select coalesce($2::timestamp, date_trunc('month', now() at time zone 'UTC')) as first) m
+               join batch_exports e on e.team_id = $1
+              where e.deleted_at is null or exists (select from receipts r where r.export_id = e.id and r.data_interval_start >= first at time zone 'UTC'
+              and r.data_interval_start < (first + interval '1 month') at time zone 'UTC')
+              order by e.team_id, lower(e.name), e.id limit $3 offset $4) e
+       cross join lateral (
+         select count(*) as intervals, coalesce(sum(r.rows), 0)::bigint as rows, coalesce(sum(r.bytes), 0)::bigint as bytes
+           from receipts r where r.export_id = e.id and r.data_interval_start >= first at time zone 'UTC'
+              and r.data_interval_start < (first + interval '1 month') at time zone 'UTC') u
+      order by e.team_id, lower(e.name), e.id;
+
+-- tenants/tenants.ts byReach
 -- takes $1 uuid, $2 uuid
 -- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, statementShows text, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
 select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
@@ -565,6 +582,23 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
         from batch_exports e where e.deleted_at is null and e.team_id in (select id from projects where organization_id = $1) order by e.created_at desc, e.id desc limit $2 offset $3) as page
     ) as weighed where before < 1048576) e
       order by e.created_at desc, e.id desc;
+
+-- tenants/tenants.ts byReach
+-- takes $1 uuid, $2 timestamp without time zone, $3 bigint, $4 bigint
+-- gives month text, projectId integer, id uuid, name text, deletedAt text, count bigint, intervals bigint, rows bigint, bytes bigint
+select to_char(e.first, 'YYYY-MM') as month, e.team_id as "projectId", e.id, e.name,
+            api_time(e.deleted_at) as "deletedAt", e.count, u.intervals, u.rows, u.bytes
+       from (select e.id, e.name, e.team_id, e.deleted_at, first, count(*) over () as count
+               from (select coalesce($2::timestamp, date_trunc('month', now() at time zone 'UTC')) as first) m
+               join batch_exports e on e.team_id in (select id from projects where organization_id = $1)
+              where e.deleted_at is null or exists (select from receipts r where r.export_id = e.id and r.data_interval_start >= first at time zone 'UTC'
+              and r.data_interval_start < (first + interval '1 month') at time zone 'UTC')
+              order by e.team_id, lower(e.name), e.id limit $3 offset $4) e
+       cross join lateral (
+         select count(*) as intervals, coalesce(sum(r.rows), 0)::bigint as rows, coalesce(sum(r.bytes), 0)::bigint as bytes
+           from receipts r where r.export_id = e.id and r.data_interval_start >= first at time zone 'UTC'
+              and r.data_interval_start < (first + interval '1 month') at time zone 'UTC') u
+      order by e.team_id, lower(e.name), e.id;
 
 -- tenants/tenants.ts setDisabled
 -- takes $1 integer, $2 boolean
@@ -601,8 +635,8 @@ select id, name, created_at as "createdAt", disabled_at as "disabledAt", count(*
 
 -- tenants/usage.ts listUsage
 -- takes $1 timestamp without time zone, $2 text, $3 bigint, $4 bigint
--- gives id uuid, name text, disabledAt timestamp with time zone, count bigint, projects bigint, exports bigint, rows bigint, bytes bigint
-select o.id, o.name, o.disabled_at as "disabledAt", o.count,
+-- gives month text, id uuid, name text, disabledAt timestamp with time zone, count bigint, projects bigint, exports bigint, rows bigint, bytes bigint
+select to_char(m.first, 'YYYY-MM') as month, o.id, o.name, o.disabled_at as "disabledAt", o.count,
             (select count(*) from projects p where p.organization_id = o.id and p.closed_at is null) as projects,
             (select count(*) from batch_exports e join projects p on p.id = e.team_id
               where p.organization_id = o.id and e.deleted_at is null) as exports,

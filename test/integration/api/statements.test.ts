@@ -50,6 +50,15 @@ test('a statement is made on demand, listed and retrieved as it is signed', asyn
   expect((await api.client.get(`${path}/0/`)).status).toBe(404);
 });
 
+test('a statement that a request with an Idempotency-Key made is there after the answer', async () => {
+  const path = await createExport();
+  const headers = { 'idempotency-key': 'statement-once' };
+  for (const _ of [1, 2]) {
+    expect((await api.client.post(`${path}/`, undefined, { headers })).body.number).toBe(1);
+    expect((await api.client.get(`${path}/head/`)).body.number).toBe(1);
+  }
+});
+
 test('a statement shows the definition if the export says so', async () => {
   const path = await createExport({ dsl_query: 'SELECT event FROM events' });
   await api.client.post(`${path}/`);
@@ -79,7 +88,7 @@ test('the public keys need no key', async () => {
   expect(text).not.toContain('private');
 });
 
-test('an acknowledgement is checked, and stands in the next statement', async () => {
+test('an acknowledgement is checked, and is in the next statement', async () => {
   const path = await createExport();
   const { sha256 } = (await api.client.post(`${path}/`)).body;
   const acknowledgements = path.replace('/statements', '/acknowledgements/');

@@ -159,7 +159,8 @@ export function statementRoutes(
     async (request, reply) => {
       const { id } = batchExportOf(request);
       await makeStatement(request.context, statements, id);
-      return reply.code(201).send(headView(await findHead(request.context.db, id)));
+      reply.code(201);
+      return headView(await findHead(request.context.db, id));
     },
   );
   api.post(
@@ -171,7 +172,8 @@ export function statementRoutes(
     async (request, reply) => {
       const { id } = batchExportOf(request);
       await acknowledge(request.context, id, request.body);
-      return reply.code(201).send(headView(await findHead(request.context.db, id)));
+      reply.code(201);
+      return headView(await findHead(request.context.db, id));
     },
   );
   api.get(
