@@ -47,7 +47,6 @@ async function callApi(
   url: string,
   body?: unknown,
   signal?: AbortSignal,
-  keepsText = false,
 ): Promise<unknown> {
   const headers: Record<string, string> = { authorization: `Bearer ${key}` };
   const text = body === undefined ? null : JSON.stringify(body);
@@ -65,7 +64,6 @@ async function callApi(
     const received = await response.text();
     if (response.ok || (response.status < 500 && response.status !== 409)) repeat?.forget();
     const isText = response.headers.get('content-type')?.startsWith('text/') === true;
-    if (response.ok && keepsText) return received;
     const answer = isText ? received : (parseJson(received) ?? null);
     if (response.ok) return answer;
     const { problems, requestId } = readErrorBody(response.status, answer, isRead);
@@ -94,11 +92,9 @@ export function connectApi(key: string, project: string, onRefused: () => void) 
     values: object,
     body?: unknown,
     signal?: AbortSignal,
-    keepsText = false,
   ): Promise<unknown> => {
     try {
-      const address = addressOf(path, project, values);
-      return await callApi(key, method, address, body, signal, keepsText);
+      return await callApi(key, method, addressOf(path, project, values), body, signal);
     } catch (error) {
       if (error instanceof ApiFailure && error.status === 401) onRefused();
       throw error;
@@ -120,9 +116,6 @@ export function connectApi(key: string, project: string, onRefused: () => void) 
       values: ValuesOf<'get', Path>,
       signal?: AbortSignal,
     ) => send('get', path, values as object, undefined, signal) as Promise<AnswerOf<'get', Path>>,
-    /** The answer as it is signed: it is not parsed. */
-    getText: <Path extends PathOf<'get'>>(path: Path, values: ValuesOf<'get', Path>) =>
-      send('get', path, values as object, undefined, undefined, true).then(String),
     post: changing('post'),
     patch: changing('patch'),
     remove: changing('delete'),

@@ -10,7 +10,6 @@ export const tabs = {
   logs: 'Logs',
   settings: 'Settings',
   changes: 'Changes',
-  statements: 'Statements',
 };
 export type Tab = keyof typeof tabs;
 
