@@ -530,7 +530,7 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
     ) as weighed where before < 1048576) e
       order by e.created_at desc, e.id desc;
 
--- tenants/tenants.ts byReach
+-- tenants/tenants.ts byReach, tenants/usage.ts listExportUsage
 -- takes $1 integer, $2 timestamp without time zone, $3 bigint, $4 bigint
 -- gives month text, projectId integer, id uuid, name text, deletedAt text, count bigint, intervals bigint, rows bigint, bytes bigint
 select to_char(e.first, 'YYYY-MM') as month, e.team_id as "projectId", e.id, e.name,
@@ -583,7 +583,7 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
     ) as weighed where before < 1048576) e
       order by e.created_at desc, e.id desc;
 
--- tenants/tenants.ts byReach
+-- tenants/tenants.ts byReach, tenants/usage.ts listExportUsage
 -- takes $1 uuid, $2 timestamp without time zone, $3 bigint, $4 bigint
 -- gives month text, projectId integer, id uuid, name text, deletedAt text, count bigint, intervals bigint, rows bigint, bytes bigint
 select to_char(e.first, 'YYYY-MM') as month, e.team_id as "projectId", e.id, e.name,
