@@ -547,6 +547,8 @@ create table statements (
   period_end timestamptz not null,
   -- Why a chain begins with it; null: none does.
   begins text,
+  -- The sums that it has, for lists.
+  balance jsonb not null,
   primary key (export_id, number)
 );
 comment on column statements.body is 'open: public bytes, signed';
@@ -563,6 +565,8 @@ create table statement_chains (
   began_at timestamptz,
   period_end timestamptz,
   closing jsonb,
+  -- The newest acknowledgement of the receiver, as the next statement has it: {number, sha256, rows, at}.
+  acknowledged jsonb,
   -- The reason for the next statement to begin a chain: {reason, last_number, last_sha256}. Null: it continues the chain.
   begins jsonb,
   -- When the next statement of the schedule is due.

@@ -445,16 +445,29 @@ select coalesce(r.backfill_id, r.id) as request, a.key_id as "keyId"
 
 -- intervals/statements.ts lockChain
 -- takes $1 uuid
--- gives chain uuid, number integer, sha256 text, beganAt text, periodEnd text, closing jsonb, begins jsonb, place text, putNumber integer, tries integer
-select chain, number, sha256, api_time(began_at) as "beganAt", api_time(period_end) as "periodEnd", closing, begins,
-  place, put_number as "putNumber", tries from statement_chains where export_id = $1 for update;
+-- gives chain uuid, number integer, sha256 text, beganAt text, periodEnd text, closing jsonb, acknowledged jsonb, begins jsonb, place text, putNumber integer, tries integer
+select chain, number, sha256, api_time(began_at) as "beganAt", api_time(period_end) as "periodEnd", closing, acknowledged,
+  begins, place, put_number as "putNumber", tries from statement_chains where export_id = $1 for update;
 
 -- intervals/statements.ts findHead
 -- takes $1 uuid
--- gives number integer, sha256 text, madeAt text, putNumber integer, putFault text
-select c.number, c.sha256, api_time(s.made_at) as "madeAt", c.put_number as "putNumber", c.put_fault as "putFault"
+-- gives number integer, sha256 text, madeAt text, putNumber integer, putFault text, acknowledged jsonb, owedRows bigint
+select c.number, c.sha256, api_time(s.made_at) as "madeAt", c.put_number as "putNumber", c.put_fault as "putFault",
+            c.acknowledged, (a.balance->'closing'->>'rows')::bigint as "owedRows"
        from statement_chains c left join statements s on s.export_id = c.export_id and s.number = c.number
+       left join statements a on a.export_id = c.export_id and a.number = (c.acknowledged->>'number')::integer
+        and a.sha256 = c.acknowledged->>'sha256'
       where c.export_id = $1;
+
+-- intervals/statements.ts acknowledgeStatement
+-- takes $1 uuid, $2 integer
+-- gives sha256 text
+select sha256 from statements where export_id = $1 and number = $2;
+
+-- intervals/statements.ts acknowledgeStatement
+-- takes $1 uuid, $2 integer, $3 text, $4 bigint
+update statement_chains set acknowledged = jsonb_build_object('number', $2::integer, 'sha256', $3::text, 'rows', $4::bigint,
+            'at', api_time(clock_timestamp())) where export_id = $1;
 
 -- intervals/statements.ts listStatements
 -- takes $1 uuid
@@ -463,9 +476,9 @@ select count(*) from statements where export_id = $1;
 
 -- intervals/statements.ts listStatements
 -- takes $1 uuid, $2 bigint, $3 bigint
--- gives number integer, sha256 text, madeAt text, bytes integer, periodStart text, periodEnd text, begins text
+-- gives number integer, sha256 text, madeAt text, bytes integer, periodStart text, periodEnd text, begins text, balance jsonb
 select number, sha256, api_time(made_at) as "madeAt", octet_length(body) as bytes,
-              api_time(period_start) as "periodStart", api_time(period_end) as "periodEnd", begins
+              api_time(period_start) as "periodStart", api_time(period_end) as "periodEnd", begins, balance
          from statements where export_id = $1 order by number desc limit $2 offset $3;
 
 -- intervals/statements.ts findStatement
@@ -474,10 +487,11 @@ select number, sha256, api_time(made_at) as "madeAt", octet_length(body) as byte
 select body from statements where export_id = $1 and number = $2;
 
 -- intervals/statements.ts insertStatement
--- takes $1 uuid, $2 integer, $3 bytea, $4 text, $5 timestamp with time zone, $6 timestamp with time zone, $7 text
-insert into statements (export_id, number, body, sha256, period_start, period_end, begins) values ($1, $2, $3, $4, $5, $6, $7)
-     on conflict (export_id, number) do update set body = excluded.body, sha256 = excluded.sha256,
-            period_start = excluded.period_start, period_end = excluded.period_end, begins = excluded.begins;
+-- takes $1 uuid, $2 integer, $3 bytea, $4 text, $5 timestamp with time zone, $6 timestamp with time zone, $7 text, $8 jsonb
+insert into statements (export_id, number, body, sha256, period_start, period_end, begins, balance)
+     values ($1, $2, $3, $4, $5, $6, $7, $8)
+     on conflict (export_id, number) do update set body = excluded.body, sha256 = excluded.sha256, period_start = excluded.period_start,
+            period_end = excluded.period_end, begins = excluded.begins, balance = excluded.balance;
 
 -- intervals/statements.ts advanceChain
 -- takes $1 uuid, $2 uuid, $3 integer, $4 text, $5 timestamp with time zone, $6 timestamp with time zone, $7 jsonb, $8 timestamp with time zone

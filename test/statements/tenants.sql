@@ -530,6 +530,23 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
     ) as weighed where before < 1048576) e
       order by e.created_at desc, e.id desc;
 
+-- tenants/tenants.ts byReach, tenants/usage.ts listExportUsage
+-- takes $1 integer, $2 timestamp without time zone, $3 bigint, $4 bigint
+-- gives month text, projectId integer, id uuid, name text, deletedAt text, count bigint, intervals bigint, rows bigint, bytes bigint
+select to_char(e.first, 'YYYY-MM') as month, e.team_id as "projectId", e.id, e.name,
+            api_time(e.deleted_at) as "deletedAt", e.count, u.intervals, u.rows, u.bytes
+       from (select e.id, e.name, e.team_id, e.deleted_at, first, count(*) over () as count
+               from (select coalesce($2::timestamp, date_trunc('month', now() at time zone 'UTC')) as first) m
+               join batch_exports e on e.team_id = $1
+              where e.deleted_at is null or exists (select from receipts r where r.export_id = e.id and r.data_interval_start >= first at time zone 'UTC'
+              and r.data_interval_start < (first + interval '1 month') at time zone 'UTC')
+              order by e.team_id, lower(e.name), e.id limit $3 offset $4) e
+       cross join lateral (
+         select count(*) as intervals, coalesce(sum(r.rows), 0)::bigint as rows, coalesce(sum(r.bytes), 0)::bigint as bytes
+           from receipts r where r.export_id = e.id and r.data_interval_start >= first at time zone 'UTC'
+              and r.data_interval_start < (first + interval '1 month') at time zone 'UTC') u
+      order by e.team_id, lower(e.name), e.id;
+
 -- tenants/tenants.ts byReach
 -- takes $1 uuid, $2 uuid
 -- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, statementShows text, lookBackHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
@@ -566,6 +583,23 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
     ) as weighed where before < 1048576) e
       order by e.created_at desc, e.id desc;
 
+-- tenants/tenants.ts byReach, tenants/usage.ts listExportUsage
+-- takes $1 uuid, $2 timestamp without time zone, $3 bigint, $4 bigint
+-- gives month text, projectId integer, id uuid, name text, deletedAt text, count bigint, intervals bigint, rows bigint, bytes bigint
+select to_char(e.first, 'YYYY-MM') as month, e.team_id as "projectId", e.id, e.name,
+            api_time(e.deleted_at) as "deletedAt", e.count, u.intervals, u.rows, u.bytes
+       from (select e.id, e.name, e.team_id, e.deleted_at, first, count(*) over () as count
+               from (select coalesce($2::timestamp, date_trunc('month', now() at time zone 'UTC')) as first) m
+               join batch_exports e on e.team_id in (select id from projects where organization_id = $1)
+              where e.deleted_at is null or exists (select from receipts r where r.export_id = e.id and r.data_interval_start >= first at time zone 'UTC'
+              and r.data_interval_start < (first + interval '1 month') at time zone 'UTC')
+              order by e.team_id, lower(e.name), e.id limit $3 offset $4) e
+       cross join lateral (
+         select count(*) as intervals, coalesce(sum(r.rows), 0)::bigint as rows, coalesce(sum(r.bytes), 0)::bigint as bytes
+           from receipts r where r.export_id = e.id and r.data_interval_start >= first at time zone 'UTC'
+              and r.data_interval_start < (first + interval '1 month') at time zone 'UTC') u
+      order by e.team_id, lower(e.name), e.id;
+
 -- tenants/tenants.ts setDisabled
 -- takes $1 integer, $2 boolean
 -- gives id integer
@@ -601,8 +635,8 @@ select id, name, created_at as "createdAt", disabled_at as "disabledAt", count(*
 
 -- tenants/usage.ts listUsage
 -- takes $1 timestamp without time zone, $2 text, $3 bigint, $4 bigint
--- gives id uuid, name text, disabledAt timestamp with time zone, count bigint, projects bigint, exports bigint, rows bigint, bytes bigint
-select o.id, o.name, o.disabled_at as "disabledAt", o.count,
+-- gives month text, id uuid, name text, disabledAt timestamp with time zone, count bigint, projects bigint, exports bigint, rows bigint, bytes bigint
+select to_char(m.first, 'YYYY-MM') as month, o.id, o.name, o.disabled_at as "disabledAt", o.count,
             (select count(*) from projects p where p.organization_id = o.id and p.closed_at is null) as projects,
             (select count(*) from batch_exports e join projects p on p.id = e.team_id
               where p.organization_id = o.id and e.deleted_at is null) as exports,

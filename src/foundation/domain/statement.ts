@@ -46,6 +46,14 @@ export interface Sum {
   readonly files: number;
 }
 
+/** What a receiver says that it has loaded. `rows` are those that it holds after the statement. */
+export interface Acknowledgement {
+  readonly number: number;
+  readonly sha256: string;
+  readonly rows: number;
+  readonly at: string;
+}
+
 /** Why the next statement begins a chain. */
 export interface ChainBeginning {
   readonly reason: 'first' | 'restored' | 'replaced';
@@ -72,8 +80,12 @@ export const addSum = (a: Sum, b: Sum, sign = 1): Sum => ({
   files: a.files + sign * b.files,
 });
 
+export type Balance = Readonly<
+  Record<'opening' | 'delivered' | 'removed' | 'erased' | 'closing', Sum>
+>;
+
 /** The sums of a statement. They add up whatever the bookings are. */
-export function balanceOf(opening: Sum, bookings: readonly Booking[]) {
+export function balanceOf(opening: Sum, bookings: readonly Booking[]): Balance {
   let [delivered, removed, erased] = [noSum, noSum, noSum];
   for (const { kind, before, after } of bookings) {
     const more = addSum(after, before ?? noSum, -1);

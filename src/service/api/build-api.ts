@@ -57,6 +57,7 @@ import { posthogRoutes } from './posthog/routes.ts';
 import { projectRoutes } from './projects/routes.ts';
 import { runRoutes } from './runs/routes.ts';
 import { deliveryRoutes } from './delivery/routes.ts';
+import { exportUsageRoutes } from './usage/routes.ts';
 import { signingKeyRoutes, statementRoutes } from './statements/routes.ts';
 import { throughputRoutes } from './throughput/routes.ts';
 import { transformationConfigRoutes } from './transformations/routes.ts';
@@ -163,6 +164,7 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
     add(throughputRoutes, exports);
     add(deliveryRoutes, exports);
     add(statementRoutes, exports);
+    add(exportUsageRoutes, `${family.prefix}/usage`);
     add(runRoutes, `${exports}/:batch_export_id/runs`);
     add(logRoutes, `${exports}/:batch_export_id`);
     add(logTailRoutes, `${exports}/:batch_export_id`);

@@ -13,7 +13,7 @@ import {
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { allowBriefReceipts } from '../../support/brief-receipts.ts';
 import { shopModelsAt } from '../../support/stranger-shop.ts';
-import { createKey } from '../../support/tenants.ts';
+import { createKey, createTenant } from '../../support/tenants.ts';
 
 let api: ApiUnderTest;
 let operator: ApiClient;
@@ -98,6 +98,7 @@ describe('rows and bytes of a month', () => {
     expect(count).toBe(1);
     expect(results).toEqual([
       {
+        month: '2024-02',
         id: api.tenant.organizationId,
         name: expect.any(String),
         disabled_at: null,
@@ -109,6 +110,51 @@ describe('rows and bytes of a month', () => {
     ]);
     expect((await usage(`${own}&month=2024-03`)).results[0]).toMatchObject({ bytes: 20 });
     expect((await usage(own)).results[0]).toMatchObject({ rows: 0, bytes: 0 });
+  });
+
+  test('are a file too, for operator and customer, equal to the sums of the receipts', async () => {
+    const read = async (client: ApiClient, path: string) => {
+      const answer = await client.get(`${path}?month=2024-02&format=csv`);
+      expect(answer.headers.get('content-type')).toBe('text/csv; charset=utf-8');
+      expect(answer.text.endsWith('\r\n')).toBe(true);
+      const lines = answer.text.trimEnd().split('\r\n');
+      return lines.map((line) => line.split(','));
+    };
+    const sums = await api.db.query<{ id: string; sums: string[] }>(
+      `select export_id as id, array[count(*)::text, sum(rows)::text, sum(bytes)::text] as sums from receipts
+        where data_interval_start >= '2024-02-01Z' and data_interval_start < '2024-03-01Z' group by 1 order by export_id::text`,
+    );
+    expect(sums).toHaveLength(2);
+    const path = `/api/organizations/${api.tenant.organizationId}/usage`;
+    const [heads, ...lines] = await read(api.client, path);
+    expect(heads?.join()).toBe('month,project_id,id,name,deleted_at,intervals,rows,bytes');
+    const delivered = lines.filter((line) => line.at(-1) !== '0');
+    expect(delivered.map((line) => [line[2], ...line.slice(-3)].join()).toSorted()).toEqual(
+      sums.map((one) => [one.id, ...one.sums].join()),
+    );
+    const [project] = api.tenant.projectIds;
+    const ofProject = await read(api.client, `/api/projects/${project}/usage`);
+    expect(ofProject.slice(1)).toEqual(lines.filter((line) => line[1] === String(project)));
+    const paged = (await api.client.get(`${path}?month=2024-02&limit=1&offset=1`)).body;
+    expect([paged.count, paged.results]).toEqual([
+      lines.length,
+      [expect.objectContaining({ id: lines[1]?.[2], month: '2024-02' })],
+    ]);
+    const [, ...all] = await read(operator, '/api/admin/usage');
+    const own = all.find((line) => line[1] === api.tenant.organizationId);
+    const total = (at: number) => String(sums.reduce((sum, one) => sum + Number(one.sums[at]), 0));
+    expect(own?.slice(-2)).toEqual([total(1), total(2)]);
+    // A spreadsheet must not compute what a customer typed.
+    const name = '=1+1,"a"';
+    await api.client.post(`/api/projects/${project}/batch_exports`, { ...exportBody(), name });
+    const answer = await api.client.get(`${path}?month=2024-02&format=csv`);
+    expect(answer.text).toContain(`,"'=1+1,""a""",,0,0,0\r\n`);
+    const foreign = await createTenant(api.db);
+    const stranger = api.client.withKey(foreign.key);
+    const theirs = `/api/organizations/${foreign.organizationId}/usage`;
+    expect(await read(stranger, theirs)).toHaveLength(1);
+    expect((await stranger.get(path)).status).toBeGreaterThanOrEqual(403);
+    expect((await api.client.get(`${path}?format=xml`)).body.attr).toBe('format');
   });
 
   test('are refused for what is no month, and to the key of a customer', async () => {

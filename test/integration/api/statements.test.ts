@@ -38,7 +38,7 @@ test('a statement is made on demand, listed and retrieved as it is signed', asyn
   expect(list).toMatchObject({
     count: 2,
     results: [
-      { number: 2, begins: null },
+      { number: 2, begins: null, balance: { closing: { rows: 0, bytes: 0, files: 0 } } },
       { number: 1, begins: 'first', sha256: made.body.sha256 },
     ],
   });
@@ -48,6 +48,15 @@ test('a statement is made on demand, listed and retrieved as it is signed', asyn
   expect(bytes.length).toBe(list.results[1]?.bytes);
   expect((await api.client.get(`${path}/head/`)).body.number).toBe(2);
   expect((await api.client.get(`${path}/0/`)).status).toBe(404);
+});
+
+test('a statement that a request with an Idempotency-Key made is there after the answer', async () => {
+  const path = await createExport();
+  const headers = { 'idempotency-key': 'statement-once' };
+  for (const _ of [1, 2]) {
+    expect((await api.client.post(`${path}/`, undefined, { headers })).body.number).toBe(1);
+    expect((await api.client.get(`${path}/head/`)).body.number).toBe(1);
+  }
 });
 
 test('a statement shows the definition if the export says so', async () => {
@@ -77,4 +86,37 @@ test('the public keys need no key', async () => {
     keys: [{ algorithm: 'Ed25519' }],
   });
   expect(text).not.toContain('private');
+});
+
+test('an acknowledgement is checked, and is in the next statement', async () => {
+  const path = await createExport();
+  const { sha256 } = (await api.client.post(`${path}/`)).body;
+  const acknowledgements = path.replace('/statements', '/acknowledgements/');
+  const send = (body: unknown) => api.client.post(acknowledgements, body);
+  const other = { number: 1, sha256: 'a'.repeat(64), rows: 0 };
+  for (const [body, attr, text] of [
+    [{ ...other, number: 2 }, 'number', 'no statement 2'],
+    [other, 'sha256', `another SHA-256: ${sha256}`],
+    [{ ...other, sha256: 'A' }, 'sha256', ''],
+    [{ ...other, sha256, rows: -1 }, 'rows', ''],
+    [{ number: 1, sha256 }, 'rows', ''],
+  ] as const) {
+    const refused = await send(body);
+    expect([refused.status, refused.body.attr], refused.text).toEqual([400, attr]);
+    expect(refused.body.detail).toContain(text);
+  }
+  expect((await api.client.get(`${path}/head/`)).body.acknowledged).toBeNull();
+  const right = await send({ number: 1, sha256, rows: 0 });
+  expect([right.status, right.body.acknowledged]).toEqual([
+    201,
+    { number: 1, sha256, rows: 0, at: expect.any(String), rows_of_balance: 0, difference: 0 },
+  ]);
+  const more = (await send({ number: 1, sha256, rows: 3 })).body.acknowledged;
+  expect(more).toMatchObject({ rows: 3, difference: 3 });
+  await api.client.post(`${path}/`);
+  const { at } = more as { readonly at: string };
+  expect((await api.client.get(`${path}/1/`)).body.acknowledged).toBeNull();
+  expect((await api.client.get(`${path}/2/`)).body.acknowledged).toEqual({
+    ...{ number: 1, sha256, rows: 3, at },
+  });
 });

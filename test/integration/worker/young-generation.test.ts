@@ -8,7 +8,7 @@ const run = promisify(execFile);
 /** Prints the MiB of the young generation as a worker starts, with all it loads, and before a run of many rows. */
 const program = `
   import v8 from 'node:v8';
-  import { growForSmallRuns, growYoungGeneration, tuneGarbageCollection } from './dist/service/admission/tune-garbage-collection.js';
+  import { growForSmallRuns, growYoungGeneration, tuneGarbageCollection } from './dist/service/admission/process-memory.js';
   const sizes = [];
   const look = () => {
     const young = v8.getHeapSpaceStatistics().find((space) => space.space_name === 'new_space');

@@ -15,6 +15,7 @@ interface Modules {
   'tenants/sealed-secrets.ts': typeof import('../../../src/state/store/tenants/sealed-secrets.ts');
   'tenants/tenant-rows.ts': typeof import('../../../src/state/store/tenants/tenant-rows.ts');
   'tenants/tenants.ts': typeof import('../../../src/state/store/tenants/tenants.ts');
+  'tenants/usage.ts': typeof import('../../../src/state/store/tenants/usage.ts');
   'transformations/plugins.ts': typeof import('../../../src/state/store/transformations/plugins.ts');
   'transformations/transformation-configs.ts': typeof import('../../../src/state/store/transformations/transformation-configs.ts');
 }
@@ -143,6 +144,8 @@ async function composeTenants(load: Load, sql: Sql, database: Sql): Promise<void
   if (columns.size === 0) throw new Error('no column has encrypted values');
 
   const rows = await load('tenants/tenant-rows.ts');
+  const { listExportUsage } = await load('tenants/usage.ts');
+  for (const reach of reaches) await listExportUsage(sql, reach, null, page);
   const tenant = { organizationId: id, teamId: null };
   await rows.deleteExports(sql, tenant as never, [id]);
   await rows.deleteTenant(sql, tenant as never);

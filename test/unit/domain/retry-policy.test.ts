@@ -90,6 +90,9 @@ describe.each(Object.keys(errorCatalogue) as ErrorCode[])('the remedy of %s', (c
 
   it('is followed by what happens next: Sluice heals, or a person decides', () => {
     const itself = 'Sluice exports what is missing by itself';
+    // Its run has not ended.
+    if (code === 'source.slow')
+      return expect(nextStepOf(code)).toMatch(/ The run goes on meanwhile\.$/);
     expect(nextStepOf(code).includes(itself)).toBe(!decidedByPeople.has(code));
     expect(afterRemedy(code, false)).not.toContain(itself);
     const isChoice = code === 'source.rows_missing' || code === 'run.late_rows_wait';

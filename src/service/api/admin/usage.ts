@@ -2,10 +2,11 @@ import { Type } from 'typebox';
 import { inSnakeCase } from '../../../foundation/domain/snake-case.ts';
 import { listUsage } from '../../../state/store/tenants/usage.ts';
 import type { Api } from '../api.ts';
-import { offsetEnvelope, pageOf } from '../lists/paging.ts';
-import { OffsetPageOf, PageQuery } from '../lists/schema.ts';
+import { offsetEnvelope } from '../lists/paging.ts';
+import { OffsetPageOf } from '../lists/schema.ts';
 import { errors } from '../schemas/error.ts';
 import { Nullable, named, Time } from '../schemas/shapes.ts';
+import { firstDayOf, MonthQuery, monthPageOf, sendCsv } from '../usage/month.ts';
 import { operation, Search } from './tenants.ts';
 
 const Count = Type.Integer({ minimum: 0 });
@@ -13,6 +14,7 @@ const Count = Type.Integer({ minimum: 0 });
 export const Usage = named(
   'Usage',
   Type.Object({
+    month: Type.String({ description: 'Such as `2024-03`, in UTC.' }),
     id: Type.String({ format: 'uuid' }),
     name: Type.String(),
     disabled_at: Nullable({ ...Time, description: 'Null: it is enabled.' }),
@@ -23,6 +25,8 @@ export const Usage = named(
   }),
 );
 
+const columns = ['month', 'id', 'name', 'disabled_at', 'projects', 'exports', 'rows', 'bytes'];
+
 /** What each customer has, and how much of it was exported in a month. */
 export function usageRoutes(api: Api): void {
   api.get(
@@ -32,26 +36,17 @@ export function usageRoutes(api: Api): void {
       'listUsage',
       'List the customers with their rows and bytes of a month',
       {
-        querystring: Type.Object({
-          ...PageQuery,
-          search: Search,
-          month: Type.Optional(
-            Type.String({
-              pattern: '^[1-9]\\d{3}-(0[1-9]|1[0-2])$',
-              description:
-                'Such as `2024-03`: intervals that begin in this month, in UTC. Default: the present month.',
-            }),
-          ),
-        }),
+        querystring: Type.Object({ ...MonthQuery, search: Search }),
         response: { 200: OffsetPageOf(Usage), ...errors() },
       },
     ),
-    async (request) => {
-      const page = pageOf(request.query);
-      const { search = null, month } = request.query;
-      const first = month === undefined ? null : `${month}-01`;
+    async (request, reply) => {
+      const page = monthPageOf(request.query);
+      const { search = null, format } = request.query;
+      const first = firstDayOf(request.query);
       const found = await listUsage(request.context.db, first, search, page);
-      return offsetEnvelope(request, page, found, inSnakeCase);
+      if (format !== 'csv') return offsetEnvelope(request, page, found, inSnakeCase);
+      return sendCsv(reply, columns, found.results.map(inSnakeCase));
     },
   );
 }

@@ -30,7 +30,7 @@ import { errors, postErrors } from '../schemas/error.ts';
 import { Nullable, Ref } from '../schemas/shapes.ts';
 import { readConfig } from '../transformations/input.ts';
 import { untilClosed } from '../until-closed.ts';
-import { namesModel } from '../validation/named-model.ts';
+import { namesModelOrExport } from '../validation/named-model.ts';
 import { Row, RowPreview } from './schema.ts';
 import { bodyWith, checkColumns, ignoredField } from './unsaved.ts';
 
@@ -106,7 +106,7 @@ export function previewRoutes(api: Api, family: Family, deps: Deps): void {
     '/preview',
     {
       ...read('tryRows', 'Preview any rows through any chain', [], {
-        body: bodyWith(bodies, fields, namesModel),
+        body: bodyWith(bodies, fields, namesModelOrExport),
         response: { 200: Ref(RowPreview), ...postErrors() },
       }),
       // What else the key needs depends on the body.

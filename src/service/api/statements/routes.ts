@@ -8,6 +8,7 @@ import {
   type StatementHead as Head,
 } from '../../../state/store/intervals/statements.ts';
 import { readPublicKeys } from '../../use-cases/installation/signing.ts';
+import { acknowledge } from '../../use-cases/statements/acknowledge.ts';
 import { makeStatement, type StatementSources } from '../../use-cases/statements/make-statement.ts';
 import { type Api, batchExportOf, type Reply } from '../api.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';
@@ -17,6 +18,46 @@ import { errors, only, postErrors } from '../schemas/error.ts';
 import { Nullable, named, Ref, Time } from '../schemas/shapes.ts';
 
 const Digest = Type.String({ description: 'SHA-256 of its bytes, lower-case hexadecimal.' });
+
+const AcknowledgementBody = Type.Object({
+  number: Type.Integer({
+    minimum: 1,
+    maximum: 2_147_483_647,
+    description: 'The newest statement that you have loaded.',
+  }),
+  sha256: Type.String({
+    pattern: '^[0-9a-f]{64}$',
+    description: 'SHA-256 of its bytes, lower-case hexadecimal.',
+  }),
+  rows: Type.Integer({
+    minimum: 0,
+    maximum: Number.MAX_SAFE_INTEGER,
+    description: 'Rows of the export that you hold after it.',
+  }),
+});
+
+const Acknowledged = Nullable(
+  Type.Object(
+    {
+      number: Type.Integer(),
+      sha256: Digest,
+      rows: Type.Integer({ description: 'Rows that the receiver holds.' }),
+      at: Time,
+      rows_of_balance: Nullable(
+        Type.Integer({
+          description:
+            'Rows of `balance.closing` of this statement; null: another statement has its number now.',
+        }),
+      ),
+      difference: Nullable(
+        Type.Integer({
+          description: 'rows - rows_of_balance. Not 0: the receiver has lost or doubled rows.',
+        }),
+      ),
+    },
+    { description: 'The newest acknowledgement of the receiver; null: none yet.' },
+  ),
+);
 
 const StatementHead = named(
   'StatementHead',
@@ -31,11 +72,14 @@ const StatementHead = named(
       put_fault: Nullable(
         Type.String({ description: 'Why the next one could not be put; null: nothing is wrong.' }),
       ),
+      acknowledged: Acknowledged,
     },
     { description: 'The newest statement. Give its number and digest to the checker as --head.' },
   ),
 );
 type StatementHead = Static<typeof StatementHead>;
+
+const Sum = Type.Object({ rows: Type.Integer(), bytes: Type.Integer(), files: Type.Integer() });
 
 const ListedStatementView = named(
   'Statement',
@@ -52,6 +96,10 @@ const ListedStatementView = named(
           description: 'first, restored or replaced, if a chain begins with it.',
         }),
       ),
+      balance: Type.Object(
+        { opening: Sum, delivered: Sum, removed: Sum, erased: Sum, closing: Sum },
+        { description: 'opening + delivered - removed - erased = closing.' },
+      ),
     },
     { description: 'A statement of an export; docs/receipts.md describes its bytes.' },
   ),
@@ -59,9 +107,17 @@ const ListedStatementView = named(
 
 const Bytes = Type.Unknown({ description: 'The canonical bytes, as docs/receipts.md says.' });
 
-const headView = ({ number, sha256, madeAt, putNumber, putFault }: Head): StatementHead => ({
-  ...{ number, sha256, made_at: madeAt, put_number: putNumber, put_fault: putFault },
-});
+const headView = (head: Head): StatementHead => {
+  const { number, sha256, madeAt, putNumber, putFault, acknowledged, owedRows: owed } = head;
+  return {
+    ...{ number, sha256, made_at: madeAt, put_number: putNumber, put_fault: putFault },
+    acknowledged: acknowledged && {
+      ...acknowledged,
+      rows_of_balance: owed,
+      difference: owed === null ? null : acknowledged.rows - owed,
+    },
+  };
+};
 
 const statementView = ({ madeAt, periodStart, periodEnd, ...rest }: ListedStatement) => ({
   ...rest,
@@ -103,7 +159,21 @@ export function statementRoutes(
     async (request, reply) => {
       const { id } = batchExportOf(request);
       await makeStatement(request.context, statements, id);
-      return reply.code(201).send(headView(await findHead(request.context.db, id)));
+      reply.code(201);
+      return headView(await findHead(request.context.db, id));
+    },
+  );
+  api.post(
+    '/:id/acknowledgements',
+    write('createAcknowledgement', 'Acknowledge a statement', ['id'], {
+      body: AcknowledgementBody,
+      response: { 201: Ref(StatementHead), ...postErrors() },
+    }),
+    async (request, reply) => {
+      const { id } = batchExportOf(request);
+      await acknowledge(request.context, id, request.body);
+      reply.code(201);
+      return headView(await findHead(request.context.db, id));
     },
   );
   api.get(

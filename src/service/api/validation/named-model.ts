@@ -1,10 +1,12 @@
 import type { Ajv } from 'ajv';
-import type { DataValidateFunction, DataValidationCxt } from 'ajv/dist/types/index.js';
+import type { DataValidationCxt, SchemaValidateFunction } from 'ajv/dist/types/index.js';
 import { nearestName } from '../../../foundation/domain/nearest-name.ts';
 import { defaultModelOf } from '../../../foundation/domain/events-model.ts';
 
 /** Put this beside the properties of a body that names a model. The schema itself names no models: each installation has its own. */
-export const namesModel = { 'x-names-model': true };
+export const namesModel = { 'x-names-model': 'always' };
+/** The same for a body that may name a saved export, which has its model. */
+export const namesModelOrExport = { 'x-names-model': 'unless saved' };
 
 /** Names that a message lists; `/api/capabilities` lists all. */
 const listedNames = 50;
@@ -33,12 +35,13 @@ export function knowModels(ajv: Ajv, models: readonly string[]): void {
     const hint = nearest === null ? '' : ` Did you mean ${nearest}?`;
     return { code: 'invalid_choice', detail: `Must be one of ${choice}.${hint}` };
   };
-  const check: DataValidateFunction = (
+  const check: SchemaValidateFunction = (
+    when: string,
     body: { model?: unknown; id?: unknown },
+    _schema?: unknown,
     place?: DataValidationCxt,
   ) => {
-    // A saved export has its model.
-    const isSaved = body.id !== undefined && body.model === undefined;
+    const isSaved = when === 'unless saved' && body.id !== undefined && body.model === undefined;
     if (!isSaved && body.model === undefined && preset !== null) body.model = preset;
     const fault = isSaved ? null : faultOf(body.model);
     const instancePath = `${place?.instancePath ?? ''}/model`;
@@ -48,7 +51,7 @@ export function knowModels(ajv: Ajv, models: readonly string[]): void {
   ajv.addKeyword({
     keyword: 'x-names-model',
     type: 'object',
-    schema: false,
+    schemaType: 'string',
     modifying: true,
     errors: true,
     validate: check,

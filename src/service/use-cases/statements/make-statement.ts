@@ -147,7 +147,7 @@ export async function makeStatement(
       bookings,
       balance,
       reconciliation,
-      acknowledged: null,
+      acknowledged: chain.acknowledged,
     };
     const body = canonicalBytes(withReceipt(statement, sign));
     const sha256 = createHash('sha256').update(body).digest('hex');

@@ -1,5 +1,10 @@
 import type { StoreTraits } from '../../../foundation/domain/store-traits.ts';
-import type { ChainBeginning, Sum } from '../../../foundation/domain/statement.ts';
+import type {
+  Acknowledgement,
+  Balance,
+  ChainBeginning,
+  Sum,
+} from '../../../foundation/domain/statement.ts';
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 import type { OffsetPage, PageRequest } from '../database/lists.ts';
@@ -16,6 +21,7 @@ export interface StatementChain {
   readonly beganAt: Timestamp | null;
   readonly periodEnd: Timestamp | null;
   readonly closing: Sum | null;
+  readonly acknowledged: Acknowledgement | null;
   /** Why the next statement begins a chain; null: it does not. */
   readonly begins: ChainBeginning | null;
   readonly place: string | null;
@@ -24,8 +30,8 @@ export interface StatementChain {
   readonly tries: number;
 }
 
-const chainColumns = `chain, number, sha256, api_time(began_at) as "beganAt", api_time(period_end) as "periodEnd", closing, begins,
-  place, put_number as "putNumber", tries`;
+const chainColumns = `chain, number, sha256, api_time(began_at) as "beganAt", api_time(period_end) as "periodEnd", closing, acknowledged,
+  begins, place, put_number as "putNumber", tries`;
 
 /** Locks the chain of an export: one statement is made, or noted as put, after the other. */
 export async function lockChain(tx: Sql, exportId: string): Promise<StatementChain> {
@@ -46,16 +52,46 @@ export interface StatementHead {
   readonly putNumber: number;
   /** Why a later one is not; null: it will be, or is. */
   readonly putFault: string | null;
+  readonly acknowledged: Acknowledgement | null;
+  /** Rows of the balance of the statement that was acknowledged; null if there is none, or it was replaced. */
+  readonly owedRows: number | null;
 }
 
 export async function findHead(sql: Sql, exportId: string): Promise<StatementHead> {
   const [row] = await sql.query<StatementHead>(
-    `select c.number, c.sha256, api_time(s.made_at) as "madeAt", c.put_number as "putNumber", c.put_fault as "putFault"
+    `select c.number, c.sha256, api_time(s.made_at) as "madeAt", c.put_number as "putNumber", c.put_fault as "putFault",
+            c.acknowledged, (a.balance->'closing'->>'rows')::bigint as "owedRows"
        from statement_chains c left join statements s on s.export_id = c.export_id and s.number = c.number
+       left join statements a on a.export_id = c.export_id and a.number = (c.acknowledged->>'number')::integer
+        and a.sha256 = c.acknowledged->>'sha256'
       where c.export_id = $1`,
     [exportId],
   );
-  return row ?? { number: 0, sha256: null, madeAt: null, putNumber: 0, putFault: null };
+  const none = { number: 0, sha256: null, madeAt: null, putNumber: 0, putFault: null };
+  return row ?? { ...none, acknowledged: null, owedRows: null };
+}
+
+/**
+ * Stores what a receiver has loaded, if the statement has this digest.
+ *
+ * @returns the digest of the statement; null if there is none
+ */
+export async function acknowledgeStatement(
+  tx: Sql,
+  exportId: string,
+  { number, sha256, rows }: Omit<Acknowledgement, 'at'>,
+): Promise<string | null> {
+  const [statement] = await tx.query<{ sha256: string }>(
+    'select sha256 from statements where export_id = $1 and number = $2',
+    [exportId, number],
+  );
+  if (statement?.sha256 !== sha256) return statement?.sha256 ?? null;
+  await tx.query(
+    `update statement_chains set acknowledged = jsonb_build_object('number', $2::integer, 'sha256', $3::text, 'rows', $4::bigint,
+            'at', api_time(clock_timestamp())) where export_id = $1`,
+    [exportId, number, sha256, rows],
+  );
+  return sha256;
 }
 
 export interface ListedStatement {
@@ -67,6 +103,7 @@ export interface ListedStatement {
   readonly periodEnd: Timestamp;
   /** Why a chain begins with it; null: none does. */
   readonly begins: string | null;
+  readonly balance: Balance;
 }
 
 /** Newest first. */
@@ -81,7 +118,7 @@ export async function listStatements(
     ]),
     sql.query<ListedStatement>(
       `select number, sha256, api_time(made_at) as "madeAt", octet_length(body) as bytes,
-              api_time(period_start) as "periodStart", api_time(period_end) as "periodEnd", begins
+              api_time(period_start) as "periodStart", api_time(period_end) as "periodEnd", begins, balance
          from statements where export_id = $1 order by number desc limit $2 offset $3`,
       [exportId, limit, offset],
     ),
@@ -117,11 +154,16 @@ export async function insertStatement(
   exportId: string,
   { number, body, sha256, period, begins }: NewStatement,
 ): Promise<void> {
+  const { balance } = JSON.parse(String(body)) as { readonly balance: Balance };
   await tx.query(
-    `insert into statements (export_id, number, body, sha256, period_start, period_end, begins) values ($1, $2, $3, $4, $5, $6, $7)
-     on conflict (export_id, number) do update set body = excluded.body, sha256 = excluded.sha256,
-            period_start = excluded.period_start, period_end = excluded.period_end, begins = excluded.begins`,
-    [exportId, number, body, sha256, period.start, period.end, begins],
+    `insert into statements (export_id, number, body, sha256, period_start, period_end, begins, balance)
+     values ($1, $2, $3, $4, $5, $6, $7, $8)
+     on conflict (export_id, number) do update set body = excluded.body, sha256 = excluded.sha256, period_start = excluded.period_start,
+            period_end = excluded.period_end, begins = excluded.begins, balance = excluded.balance`,
+    [
+      ...[exportId, number, body, sha256, period.start, period.end, begins],
+      JSON.stringify(balance),
+    ],
   );
 }
 

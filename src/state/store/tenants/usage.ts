@@ -1,9 +1,19 @@
 import type { Sql } from '../database/database.ts';
 import type { OffsetPage, PageRequest } from '../database/lists.ts';
-import { isTenant, matchesOrganization, searched } from './tenants.ts';
+import {
+  byReach,
+  isTenant,
+  matchesOrganization,
+  type Reach,
+  reaches,
+  reachValue,
+  searched,
+} from './tenants.ts';
 
 /** What an organization has, and what its current files of one month have. */
 export interface Usage {
+  /** Such as `2024-03`. */
+  readonly month: string;
   readonly id: string;
   readonly name: string;
   readonly disabledAt: string | null;
@@ -26,7 +36,7 @@ export async function listUsage(
 ): Promise<OffsetPage<Usage>> {
   // The receipts of one export at a time, by their primary key.
   const rows = await sql.query<Usage & { count: number }>(
-    `select o.id, o.name, o.disabled_at as "disabledAt", o.count,
+    `select to_char(m.first, 'YYYY-MM') as month, o.id, o.name, o.disabled_at as "disabledAt", o.count,
             (select count(*) from projects p where p.organization_id = o.id and p.closed_at is null) as projects,
             (select count(*) from batch_exports e join projects p on p.id = e.team_id
               where p.organization_id = o.id and e.deleted_at is null) as exports,
@@ -46,5 +56,51 @@ export async function listUsage(
       order by lower(o.name), o.id`,
     [month, searched(search), limit, offset],
   );
+  return { count: rows[0]?.count ?? 0, results: rows.map(({ count: _, ...usage }) => usage) };
+}
+
+/** What the current files of an export have of one month. */
+export interface ExportUsage {
+  readonly month: string;
+  readonly projectId: number;
+  readonly id: string;
+  readonly name: string;
+  readonly deletedAt: string | null;
+  readonly intervals: number;
+  readonly rows: number;
+  readonly bytes: number;
+}
+
+const receiptsOfMonth = `receipts r where r.export_id = e.id and r.data_interval_start >= first at time zone 'UTC'
+              and r.data_interval_start < (first + interval '1 month') at time zone 'UTC'`;
+
+const exportUsage = byReach(
+  (reach) => `select to_char(e.first, 'YYYY-MM') as month, e.team_id as "projectId", e.id, e.name,
+            api_time(e.deleted_at) as "deletedAt", e.count, u.intervals, u.rows, u.bytes
+       from (select e.id, e.name, e.team_id, e.deleted_at, first, count(*) over () as count
+               from (select coalesce($2::timestamp, date_trunc('month', now() at time zone 'UTC')) as first) m
+               join batch_exports e on ${reaches(reach, 'e.team_id', 1)}
+              where e.deleted_at is null or exists (select from ${receiptsOfMonth})
+              order by e.team_id, lower(e.name), e.id limit $3 offset $4) e
+       cross join lateral (
+         select count(*) as intervals, coalesce(sum(r.rows), 0)::bigint as rows, coalesce(sum(r.bytes), 0)::bigint as bytes
+           from ${receiptsOfMonth}) u
+      order by e.team_id, lower(e.name), e.id`,
+);
+
+/**
+ * The exports in reach, by project and name. A deleted export is among them as long as it has receipts of the month.
+ *
+ * @param month its first day: intervals that begin in it, in UTC; null: the present month
+ */
+export async function listExportUsage(
+  sql: Sql,
+  reach: Reach,
+  month: string | null,
+  { limit, offset }: PageRequest,
+): Promise<OffsetPage<ExportUsage>> {
+  const rows = await sql.query<ExportUsage & { count: number }>(exportUsage(reach), [
+    ...[reachValue(reach), month, limit, offset],
+  ]);
   return { count: rows[0]?.count ?? 0, results: rows.map(({ count: _, ...usage }) => usage) };
 }
