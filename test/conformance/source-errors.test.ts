@@ -3,10 +3,7 @@
 import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { SluiceError } from '../../src/foundation/domain/errors.ts';
-import { readFileSettings } from '../../src/foundation/domain/file-settings.ts';
 import type { Model } from '../../src/foundation/domain/model.ts';
-import { jsonLines, jsonOfField, openEncoder } from '../../src/rows/encoders/index.ts';
-import { previewRows } from '../../src/rows/pipeline/preview-rows.ts';
 import {
   caseRequest,
   openSourceCase,
@@ -40,26 +37,6 @@ describe.each(sourceServers)('%s', (_, start) => {
       shop.read(changes, { dslQuery }).then(
         () => null,
         (error: SluiceError) => error,
-      );
-
-    /** What a preview of rows says. */
-    const previewing = (model: Partial<Model>) =>
-      previewRows(
-        [],
-        {
-          rows: {
-            open: (_, select, signal) => shop.source(model).open(caseRequest({ select }), signal),
-            patiently: (work) => work(never),
-          },
-          ...{ now: caseRequest().interval.end, limit: 1, trace: false },
-          openJsonLines: (columns) => openEncoder(jsonLines, null, columns),
-          toJson: ({ type }) => jsonOfField(type),
-          settings: readFileSettings({}),
-        },
-        never,
-      ).then(
-        () => null,
-        ({ detail }: SluiceError) => detail,
       );
 
     test('of a function behind a view has its words, and is no outage', async () => {
@@ -350,7 +327,7 @@ describe.each(sourceServers)('%s', (_, start) => {
         expect(ofLookBack).toBe(said);
         const checked = await shop.check(model);
         expect(checked).toContainEqual(expect.stringContaining(said));
-        expect(await previewing(model)).toBe(said);
+        await expect(shop.preview(model)).rejects.toMatchObject({ detail: said });
       },
     );
 
