@@ -35,7 +35,7 @@ export function RunNowButton({ batchExport: { id, name } }: Props) {
     <>
       <button
         type="button"
-        aria-label={`Run ${name} now`}
+        aria-label={`Run now: ${name}`}
         aria-disabled={run.busy}
         onClick={() => void run.run()}
       >
