@@ -8,7 +8,7 @@ import type { FindTable } from '../service/api/options.ts';
 import type { Context } from '../service/use-cases/context.ts';
 import { createDashboard } from '../state/queue/dashboard.ts';
 import { findProject, findTenantKey } from '../state/store/tenants/tenants.ts';
-import { checkQueryOf, checkSourceOf } from './checks.ts';
+import { checkQueryOf } from './checks.ts';
 import {
   destinationContextOf,
   destinationOf,
@@ -71,7 +71,6 @@ export async function startApi(foundation: Foundation): Promise<ApiProcess> {
       perHour: 10 * config.RATE_LIMIT_PER_MINUTE,
     },
     readiness,
-    checkSource: checkSourceOf(foundation.sourceOf, tenantKeyOf),
     notifications,
     queueBoard: createDashboard(producer, '/admin/queues', (runIds) =>
       findRunsOfJobs(foundation, runIds),

@@ -77,8 +77,8 @@ describe.skipIf(!hasBrowser)('the page, in a browser, over the whole service', (
     await page.getByLabel('Bucket name').fill(pageBucket);
     await page.getByLabel('Region').fill('us-east-1');
     await page.getByLabel('AWS secret access key').fill(credentials.secretAccessKey);
+    await page.locator('.more > summary').click();
     await page.getByLabel('Prefix').fill('events');
-    await page.getByText('More settings').click();
     await page.getByLabel('Endpoint URL').fill(site.s3.endpoint);
     await page.getByLabel('Compression').selectOption('gzip');
     await page.getByRole('button', { name: 'Create export' }).click();

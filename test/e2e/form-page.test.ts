@@ -1,6 +1,6 @@
 import { readdirSync, statSync } from 'node:fs';
 import path from 'node:path';
-import type { Page } from 'playwright-core';
+import type { Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type ApiClient, createApiClient } from '../support/api-client.ts';
 import { allowBriefReceipts } from '../support/brief-receipts.ts';
@@ -54,8 +54,40 @@ describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
   const field = (name: string) => page.getByLabel(name, { exact: true });
   const setting = (name: string) => page.locator(`#destination__config__${name}`);
   const problems = () => page.locator('.problems');
+  const more = () => page.locator('.more > summary');
+  const written = () => page.getByRole('complementary', { name: 'What will be written' });
   const asks = () => page.getByRole('dialog', { name: 'The test of the destination failed' });
   const choicesOf = (name: string) => field(name).locator('option').allTextContents();
+
+  test('has what each export needs on one screen, and says what will be written', async () => {
+    const bottomOf = async (element: Locator) => {
+      const box = await element.boundingBox();
+      return (box?.y ?? Number.NaN) + (box?.height ?? Number.NaN);
+    };
+    for (const name of ['Create export', 'Test destination', 'Preview rows']) {
+      expect(await bottomOf(button(name))).toBeLessThan(900);
+    }
+    for (const name of ['bucket_name', 'region', 'aws_secret_access_key', 'file_format']) {
+      expect(await setting(name).isVisible()).toBe(true);
+    }
+    await more().getByText('all as usual').waitFor();
+    await written()
+      .getByText(/^\d{8}T\d{6}Z-\d{8}T\d{6}Z\.jsonl$/)
+      .waitFor();
+    await more().click();
+    await setting('prefix').fill('in/{year}');
+    await setting('compression').selectOption('gzip');
+    await more().getByText('2 settings of its own: Prefix, Compression').waitFor();
+    await written()
+      .getByText(/^in\/\d{4}\/.*\.jsonl\.gz$/)
+      .waitFor();
+    await page.getByText('Now: one file for each interval. Longer intervals').waitFor();
+    // In words of users.
+    expect(await page.locator('form').textContent()).not.toMatch(/null|_url|high_water|file_name/);
+    await setting('prefix').fill('');
+    await setting('compression').selectOption('');
+    await more().click();
+  });
 
   test('offers only what this installation has, and says its rules', async () => {
     expect(await choicesOf('Type')).toEqual(['S3', 'NoOp']);
@@ -64,6 +96,8 @@ describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
     await page.getByText('This installation does not share its own credentials').waitFor();
     expect(await field('AWS access key ID').getAttribute('aria-required')).toBe('true');
     await page.getByText('Endpoints must be public, or be allowed by your operator.').waitFor();
+    expect(await setting('infinity').isVisible()).toBe(false);
+    await more().click();
     expect(await choicesOf('Compression optional')).toEqual(['None', 'gzip', 'brotli', 'zstd']);
     await setting('compression').selectOption('brotli');
     await setting('file_format').selectOption('Parquet');
@@ -74,20 +108,17 @@ describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
     expect(await setting('partition_by').count()).toBe(1);
     await setting('file_format').selectOption('CSV');
     expect(await setting('compression').inputValue()).toBe('');
-    await page.getByText('Special values and rejected rows').click();
     expect(await setting('infinity').locator('option').first().textContent()).toMatch(/default/);
     expect(await setting('csv_arrays').count()).toBe(1);
   });
 
   test('shows all problems at once, in its own words, with a way to each field', async () => {
-    await page.getByText('More settings').click();
     await setting('endpoint_url').fill('nonsense');
     await setting('aws_access_key_id').fill(pageCredentials.accessKeyId);
     await page.locator('#end_at').fill('2024-03-01T00:00');
     // The day alone is no time.
     await page.locator('#start_at').focus();
     await page.keyboard.type('12');
-    await page.getByText('Choose columns, filter, transform').click();
     expect(await choicesOf('Model')).toEqual([...shopModelNames, 'events']);
     await field('Model').selectOption('orders');
     await field('Query optional').fill('select nothing from orders');
@@ -109,10 +140,10 @@ describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
     const items = problems().getByRole('listitem');
     expect(await items.allTextContents()).toEqual([
       'Name: Enter a name.',
-      expect.stringContaining('Query: '),
       'Bucket name: Enter a value.',
       'Region: Enter a value.',
       'AWS secret access key: Required with “AWS access key ID”.',
+      expect.stringContaining('Query: '),
       'Endpoint URL: Use a URL, such as https://s3.example.com.',
       'Start: Complete the value, or clear the field.',
     ]);
@@ -147,7 +178,7 @@ describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
     await page.locator('.steps .failed').getByText('The bucket does not exist').waitFor();
     await setting('bucket_name').fill(pageBucket);
     await button('Test destination').click();
-    await page.locator('.steps').getByText('delete passed').waitFor();
+    await page.locator('.steps').getByText('Remove the file passed').waitFor();
     expect(await page.locator('.steps .failed').count()).toBe(0);
 
     await button('Preview rows').click();
@@ -162,6 +193,22 @@ describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
     await expectToBeAccessible(page);
     expect((await client.get(exportsPath)).body.count).toBe(0);
     expect(site.s3.objects(pageBucket)).toEqual([]);
+  });
+
+  test('opens More and moves the focus to a problem there', async () => {
+    await more().click();
+    expect(await setting('prefix').isVisible()).toBe(false);
+    await setting('prefix').evaluate((input) => input.closest('details')?.setAttribute('open', ''));
+    await setting('prefix').fill('{colour}');
+    await page.locator('#end_at').fill('');
+    await page.locator('#start_at').fill('');
+    await more().click();
+    await button('Create export').click();
+    await expect
+      .poll(() => page.locator(':focus').getAttribute('id'))
+      .toBe('destination__config__prefix');
+    expect(await setting('prefix').isVisible()).toBe(true);
+    await setting('prefix').fill('');
   });
 
   test('saves the options that it shows', async () => {
@@ -203,7 +250,7 @@ describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
   test('asks for the secrets again to test another place, and resets what no longer applies', async () => {
     await page.getByRole('link', { name: 'Edit' }).click();
     await button('Test destination').click();
-    await page.locator('.steps').getByText('delete passed').waitFor();
+    await page.locator('.steps').getByText('Remove the file passed').waitFor();
     await setting('endpoint_url').fill('https://s3.example.com');
     await button('Test destination').click();
     await expect

@@ -130,7 +130,8 @@ test('the API names the models that there are, and takes the others as faults of
   for (const name of offeredNames) expect(none.body.detail).toContain(name);
   const all = { ...body, interval: 'never', model: 'order', dsl_query: 'select 1 from order' };
   const refused = await client.post(`${project}/batch_exports`, all);
-  expect(refused.body.errors.map(({ attr }) => attr).sort()).toEqual(['interval', 'model']);
+  const attrs = refused.body.errors.map(({ attr }) => attr).sort();
+  expect(attrs).toEqual(['dsl_query', 'interval', 'model']);
 });
 
 test('export and apply know every model, and exports of each deliver all rows', async () => {
@@ -241,7 +242,7 @@ describe.skipIf(!hasBrowser)('the page', () => {
     await problems.getByText('Model').waitFor();
     expect(await problems.count()).toBe(1);
     await model.selectOption('user');
-    await page.getByText('Choose columns, filter, transform').click();
+    await page.locator('.more > summary').click();
     const query = page.getByLabel('Query optional', { exact: true });
     expect(await query.getAttribute('placeholder')).toContain('from "user"');
     expect(await page.locator('#destination__config__include_events').count()).toBe(0);

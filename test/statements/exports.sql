@@ -292,11 +292,11 @@ select b.id, b.export_id as "exportId", b.team_id as "teamId", b.status,
            coalesce(sum(r.bytes_exported) filter (where r.status = 'Completed'), 0)::bigint as bytes
       from runs r where r.backfill_id = b.id) as p where b.export_id = $1 and (b.created_at, b.id) > ($2::timestamptz, $3::uuid) order by b.created_at asc, b.id asc limit $4;
 
--- exports/backfills.ts averageRows
+-- exports/backfills.ts averageOfRuns
 -- takes $1 uuid
--- gives average double precision
-select avg(newest.records_total_count)::float8 as average
-       from (select records_total_count from runs
+-- gives rows double precision, bytes double precision
+select avg(newest.records_total_count)::float8 as rows, avg(newest.bytes_exported)::float8 as bytes
+       from (select records_total_count, bytes_exported from runs
               where export_id = $1 and status = 'Completed' order by created_at desc, id desc limit 100) as newest;
 
 -- exports/export-health.ts readExportHealth

@@ -1,7 +1,9 @@
 import { Client } from 'pg';
 import { afterAll, beforeAll } from 'vitest';
+import { readFileSettings } from '../../src/foundation/domain/file-settings.ts';
 import type { Model } from '../../src/foundation/domain/model.ts';
-import { jsonLines, openEncoder } from '../../src/rows/encoders/index.ts';
+import { jsonLines, jsonOfField, openEncoder } from '../../src/rows/encoders/index.ts';
+import { previewRows } from '../../src/rows/pipeline/preview-rows.ts';
 import {
   checkModel,
   createPostgresSource,
@@ -63,6 +65,8 @@ export interface SourceCase {
   source(changes?: Partial<Model>, options?: Partial<PostgresSourceOptions>): Source;
   /** The rows of the hour as JSON Lines. */
   read(changes?: Partial<Model>, request?: Partial<SourceRequest>): Promise<readonly unknown[]>;
+  /** What *Preview rows* shows. */
+  preview(changes?: Partial<Model>): Promise<unknown>;
   /** What `sluice models check` says. */
   check(changes?: Partial<Model>): Promise<readonly string[]>;
   close(): Promise<void>;
@@ -136,6 +140,21 @@ export async function openSourceCase(server: SourceServer): Promise<SourceCase> 
         await snapshot.close();
       }
     },
+    preview: (changes = {}) =>
+      previewRows(
+        [],
+        {
+          rows: {
+            open: (_, select, signal) => source(changes).open(caseRequest({ select }), signal),
+            patiently: (work) => work(never),
+          },
+          ...{ now: caseRequest().interval.end, limit: 1, trace: false },
+          openJsonLines: (columns) => openEncoder(jsonLines, null, columns),
+          toJson: ({ type }) => jsonOfField(type),
+          settings: readFileSettings({}),
+        },
+        never,
+      ),
     async check(changes = {}) {
       const { findings } = await checkModel(url, modelOf(changes), ['1']);
       return findings.map(({ severity, detail }) => `${severity}: ${detail}`);

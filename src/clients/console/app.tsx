@@ -14,7 +14,7 @@ import { SignInPage } from './pages/sign-in-page.tsx';
 import { NewStepPage, StepPage } from './pages/step-page.tsx';
 import { TransformationsPage } from './pages/transformations-page.tsx';
 import { Boundary } from './parts/boundary.tsx';
-import { Failure } from './parts/notice.tsx';
+import { Failure, Loading } from './parts/notice.tsx';
 import { ServiceBanner } from './parts/service-banner.tsx';
 import { Toasts } from './parts/toasts.tsx';
 import { TopBar } from './parts/top-bar.tsx';
@@ -33,10 +33,14 @@ import { useKeptFocus } from './use-kept-focus.ts';
 import { useResource } from './use-resource.ts';
 import { useRoute } from './use-route.ts';
 
+/** Time in which another tab answers with its session. Until then a new tab shows no form that would vanish at once. */
+const answerMs = 200;
+
 /** The whole page: sign-in, then the page of the address. */
 export function App() {
   const [session, setSession] = useState(readSession);
   const [farewell, setFarewell] = useState('');
+  const [isAsking, setAsking] = useState(session === null);
   const change = useCallback((next: Session | null, reason = '') => {
     storeSession(next);
     if (!next) repeatKeys.clear();
@@ -47,7 +51,15 @@ export function App() {
   useKeptFocus();
   const isSignedOut = session === null;
   // At the start only: a tab that was signed out stays so.
-  useEffect(() => (readSession() ? undefined : askForSession(change)), [change]);
+  useEffect(() => {
+    if (readSession()) return;
+    const timer = setTimeout(() => setAsking(false), answerMs);
+    const stop = askForSession(change);
+    return () => {
+      clearTimeout(timer);
+      stop();
+    };
+  }, [change]);
   useEffect(
     () =>
       session
@@ -58,6 +70,13 @@ export function App() {
         : undefined,
     [session, signOut],
   );
+  if (isSignedOut && isAsking && farewell === '') {
+    return (
+      <main>
+        <Loading />
+      </main>
+    );
+  }
   if (isSignedOut) return <SignInPage notice={farewell} onSignedIn={change} />;
   if (session.project === operatorProject) {
     return (

@@ -1,7 +1,6 @@
 import type { FastifyBaseLogger, FastifyPluginCallback } from 'fastify';
 import type { Registry } from 'prom-client';
 import type {
-  CheckStep,
   DestinationContext,
   DestinationDefinition,
 } from '../../rows/destinations/destination.ts';
@@ -93,7 +92,8 @@ export interface ApiOptions {
   /** Every file format, with its compressions by name. */
   readonly formats: readonly {
     readonly format: string;
-    readonly compressions: Readonly<Record<string, unknown>>;
+    readonly extension: string;
+    readonly compressions: Readonly<Record<string, { readonly suffix: string } | undefined>>;
   }[];
   /** Whether some private addresses are allowed as endpoints. */
   readonly privateEndpoints: boolean;
@@ -131,12 +131,6 @@ export interface ApiOptions {
   readonly rateLimit: { readonly perMinute: number; readonly perHour: number };
   /** Whether the process can do its work. */
   readonly readiness: () => Promise<Readiness>;
-  /** Whether the source of a model can be read and settled; the last step of a destination's test. */
-  readonly checkSource?: (
-    model: string,
-    teamId: number,
-    interval: DataInterval,
-  ) => Promise<CheckStep>;
   /** Sends the tests of notification targets. */
   readonly notifications: NotificationSender;
   /** The queue dashboard; null: none. */

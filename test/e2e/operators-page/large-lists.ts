@@ -32,6 +32,12 @@ export function testLargeLists(open: () => PageUnderTest): void {
     }
     expect(await page.getByText('Access denied. Allow the key to write.').count()).toBe(4);
     await page.getByText('1–50 of 5,000').waitFor();
+    // The page asks again, and the answer says that nothing has changed.
+    const isList = (url: string) => url.includes('/batch_exports/summaries');
+    const again = page.waitForResponse((answer) => isList(answer.url()));
+    await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))");
+    expect((await again).status()).toBe(304);
+    await page.getByText('1–50 of 5,000').waitFor();
     await expectToBeAccessible(page);
   });
 

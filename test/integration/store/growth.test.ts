@@ -7,7 +7,7 @@ import type { Sql, Transactor } from '../../../src/state/store/database/database
 import { readServiceState } from '../../../src/state/store/database/service-state.ts';
 import { listActivity } from '../../../src/state/store/exports/activity.ts';
 import { findAdvancing, planFreePages } from '../../../src/state/store/exports/backfill-pages.ts';
-import { averageRows, insertBackfill } from '../../../src/state/store/exports/backfills.ts';
+import { averageOfRuns, insertBackfill } from '../../../src/state/store/exports/backfills.ts';
 import {
   countExportHealths,
   findBatchExports,
@@ -328,7 +328,7 @@ const hotPaths: readonly HotPath[] = [
   },
   { name: 'the oldest interval', work: (db) => findOldestInterval(db, long) },
   { name: 'the first tick', work: (db) => findFirstTick(db, long) },
-  { name: 'average rows', work: (db) => averageRows(db, long), isUnnamed: true },
+  { name: 'average rows', work: (db) => averageOfRuns(db, long), isUnnamed: true },
   { name: 'details of a page', work: (db) => findExportDetails(db, [long]) },
   {
     name: 'activity',

@@ -2,11 +2,12 @@ import { describe, expect, test } from 'vitest';
 import {
   configOf,
   fieldsOf,
-  isOptional,
+  isFirst,
   labelOf,
   type PropertySchema,
   valuesOf,
 } from '../../../src/clients/console/form/fields.ts';
+import { inPlainWords } from '../../../src/clients/console/form/setting-words.ts';
 import { readDescription } from '../../../src/clients/console/form/openapi.ts';
 
 const schema: PropertySchema = {
@@ -46,13 +47,8 @@ describe('a schema becomes inputs', () => {
     ]);
   });
 
-  test('that may stay empty are under "more", but never a secret', () => {
-    expect(fields.filter(isOptional).map(({ name }) => name)).toEqual([
-      'compression',
-      'max_file_size_mb',
-      'manifest',
-      'include_events',
-    ]);
+  test('that each export needs come first: required ones, secrets and the format', () => {
+    expect(fields.filter(isFirst).map(({ name }) => name)).toEqual(['bucket_name', 'secret_key']);
   });
 
   test.each([
@@ -128,7 +124,7 @@ describe('the API’s description', () => {
     };
     const description = readDescription(document);
     expect(description.destinations.map(({ type }) => type)).toEqual(['S3']);
-    expect(description.destinations[0]?.fields).toEqual(fields);
+    expect(description.destinations[0]?.fields).toEqual(fields.map(inPlainWords));
     expect(description.intervals).toEqual(['hour', 'day']);
     expect([...description.extras]).toEqual(['test']);
   });
@@ -152,7 +148,7 @@ describe('the API’s description', () => {
       },
     };
     const [s3] = readDescription(document).destinations;
-    expect(s3).toMatchObject({ type: 'S3', fields });
+    expect(s3).toMatchObject({ type: 'S3', fields: fields.map(inPlainWords) });
   });
 
   test('may be of another shape without a fault', () => {

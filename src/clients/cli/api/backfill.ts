@@ -97,10 +97,11 @@ interface Preview {
   readonly intervals: readonly ComparedInterval[];
   readonly totals: GoingRows & { readonly left_out: string | null };
   readonly estimated_rows: number | null;
+  readonly estimated_bytes: number | null;
 }
 
 function previewLines(preview: Preview, { terminal }: CliDeps): readonly string[] {
-  const { intervals, total_runs: total, estimated_rows: rows } = preview;
+  const { intervals, total_runs: total, estimated_rows: rows, estimated_bytes: bytes } = preview;
   const shown = intervals.slice(0, shownIntervals);
   const { totals } = preview;
   const hasRows = totals.delivered_rows > 0;
@@ -111,7 +112,8 @@ function previewLines(preview: Preview, { terminal }: CliDeps): readonly string[
   ]);
   const columns = ['INTERVAL FROM', 'TO', ...(hasRows ? ['DELIVERED', 'NOW', 'WOULD GO'] : [])];
   const more = total - shown.length;
-  const about = rows === null ? '' : `, about ${plural(rows, 'row')}`;
+  const about =
+    rows === null ? '' : `, about ${plural(rows, 'row')} and ${count(bytes ?? 0)} bytes`;
   return [
     `${plural(total, 'run')} from ${shortTime(preview.start_at)} to ${shortTime(preview.end_at)}${about}; ${preview.skipped} skipped.`,
     ...(shown.length > 0 ? tableLines(columns, table, paintFor(terminal)) : []),

@@ -25,7 +25,7 @@ export function ConfigField(props: Props) {
     onChange({ cleared });
   };
   return (
-    <div className={kind === 'json' || field.description.length > 150 ? 'span' : undefined}>
+    <div className={kind === 'json' ? 'span' : undefined}>
       <FieldInput
         field={field}
         attr={attr}

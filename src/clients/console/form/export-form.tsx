@@ -12,18 +12,16 @@ import { type DraftState, useKeptDraft } from '../use-kept-draft.ts';
 import { useResource } from '../use-resource.ts';
 import { goTo } from '../use-route.ts';
 import { checkDraft, withIncomplete } from './check-draft.ts';
-import { ConfigGroup, fieldsOfGroup, needsToBeSeen } from './config-group.tsx';
-import { DestinationFields } from './destination-fields.tsx';
 import { bodyOf, type Draft, draftOf, type ExportInput, rowsOf } from './draft.ts';
+import { FirstFields } from './first-fields.tsx';
 import { problemsOf } from './form-problems.tsx';
 import { inWords, labelsOf } from './form-words.ts';
+import { MoreFields } from './more-fields.tsx';
 import type { ApiDescription } from './openapi.ts';
 import type { PartProps } from './part-props.ts';
 import { findIncomplete, ProblemSummary } from './problem-summary.tsx';
-import { ScheduleFields } from './schedule-fields.tsx';
-import { TextField } from './text-field.tsx';
-import { WhatFields } from './what-fields.tsx';
 import { useSay } from '../parts/toasts.tsx';
+import { Written } from './written.tsx';
 
 interface Props {
   readonly description: ApiDescription;
@@ -128,31 +126,23 @@ export function ExportForm({ description, batchExport }: Props) {
           labels={labels}
           attempt={failure ?? (found.size > 0 ? found : null)}
         />
-        <section className="card panel">
-          <TextField
-            attr="name"
-            label="Name"
-            value={draft.name}
-            error={errors.get('name')}
-            onChange={(name) => change({ name })}
-            help="Shown in lists and alerts."
-            input={{ 'aria-required': true }}
-          />
-        </section>
-        <WhatFields {...parts} steps={enabledSteps}>
-          <TryRows
-            {...{ busy: preview.busy, failure: restOf(preview), rows: rows.result }}
-            onTry={() => run(preview)}
-          />
-        </WhatFields>
-        <DestinationFields {...parts}>
+        <div className="form-sides">
+          <div>
+            <FirstFields {...parts} steps={enabledSteps} />
+            <MoreFields {...parts} />
+          </div>
+          <Written body={bodyNow()} exportId={id} model={draft.model} rows={rows.result} />
+        </div>
+        <div className="trials">
           <TryDestination
             {...{ busy: test.busy, failure: restOf(test), steps: steps.result }}
             onTry={() => run(test)}
           />
-        </DestinationFields>
-        <FileFields {...parts} />
-        <ScheduleFields {...parts} />
+          <TryRows
+            {...{ busy: preview.busy, failure: restOf(preview), rows: rows.result }}
+            onTry={() => run(preview)}
+          />
+        </div>
         <Failure failure={restOf(save)} />
         <div className="row end">
           <a
@@ -207,25 +197,5 @@ function KeptDraftNotice({ kept }: Pick<DraftState, 'kept'>) {
         Start over
       </button>
     </div>
-  );
-}
-
-/** How rows become files: format, compression, size, and what is written for special values. */
-function FileFields(props: PartProps) {
-  const files = fieldsOfGroup(props, 'files');
-  const values = fieldsOfGroup(props, 'values');
-  if (files.length === 0) return null;
-  const opened = needsToBeSeen(props, values);
-  return (
-    <section className="card panel">
-      <h2>Files</h2>
-      <ConfigGroup {...props} group="files" />
-      {values.length > 0 && (
-        <details open={opened || undefined}>
-          <summary>Special values and rejected rows</summary>
-          <ConfigGroup {...props} group="values" />
-        </details>
-      )}
-    </section>
   );
 }

@@ -2,6 +2,7 @@ import type { ReactNode } from 'react';
 import type { Field } from './fields.ts';
 import { choiceText } from './file-settings.ts';
 import { inputProps, Labelled } from './labelled.tsx';
+import { describeNow } from './setting-words.ts';
 
 interface Props {
   readonly field: Field;
@@ -24,8 +25,10 @@ export function FieldInput(props: Props) {
       {!field.required && !isFlag && <small className="muted"> optional</small>}
     </>
   );
+  const now = describeNow(field, props.value);
   const help = (
     <>
+      {now !== null && `Now: ${now}. `}
       <Prose text={field.description} />
       {field.kind === 'list' && ' One per line.'}
     </>

@@ -150,9 +150,9 @@ export function labelOf(name: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-/** Whether a field is shown under "More settings". Credentials never are. */
-export function isOptional({ required, kind, nullable }: Field): boolean {
-  return !required && kind !== 'secret' && (nullable || kind === 'flag');
+/** Whether each export needs a decision about it. All other fields are under More. */
+export function isFirst({ name, required, kind }: Field): boolean {
+  return required || kind === 'secret' || name === 'file_format';
 }
 
 /** The first values of the inputs: those of the config, else the defaults. Secrets are empty. */

@@ -86,10 +86,10 @@ export function withFormat(values: FieldValues, format: string, formats: Formats
 const choiceTexts: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   infinity: {
     reject: 'Reject the row in Parquet, else write the word',
-    null: 'Write null',
+    null: 'Write an empty value',
     limit: 'Write the first or last moment of the years 1 to 9999',
   },
-  json_null: { keep: 'Keep it apart from a null of the column', null: 'Write a null' },
+  json_null: { keep: 'Keep it apart from a missing value', null: 'As a missing value' },
   csv_arrays: { json: 'As JSON', postgres: 'As PostgreSQL prints them' },
   csv_delimiter: { comma: ',', semicolon: ';', tab: 'Tab', pipe: '|' },
   csv_null: { empty: 'An empty cell' },
@@ -103,6 +103,7 @@ const choiceTexts: Readonly<Record<string, Readonly<Record<string, string>>>> = 
     fail: 'Fail the run before it commits anything',
   },
   encryption: { '': 'Default of the bucket' },
+  statement_shows: { digests: 'Its digests', definition: 'Its text too, without secrets' },
 };
 
 /** What a choice is called. @param choice empty: none */

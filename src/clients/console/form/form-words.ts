@@ -1,42 +1,45 @@
 import { ApiFailure } from '../api.ts';
 import { configAttr, destinationForm } from './draft.ts';
+import { type Field, isFirst } from './fields.ts';
 import type { ApiDescription } from './openapi.ts';
 import type { PartProps } from './part-props.ts';
 
-/** The labels of the form's own fields, by the API's names, in the order of the form. */
-const beforeConfig = {
+/** The labels of the form's own fields, by the API's names. */
+const labels = {
   name: 'Name',
   model: 'Model',
-  transformations: 'Apply transformations',
-  dsl_query: 'Query',
   destination__type: 'Type',
-};
-const afterConfig = {
   interval: 'Interval',
   offset_day: 'Week begins on',
   offset_hour: 'Day begins at',
   timezone: 'Time zone',
+  transformations: 'Apply transformations',
+  dsl_query: 'Query',
   start_at: 'Start',
   end_at: 'End',
 };
-const last = { backfill: 'Backfill from the start' };
-
-const labels = { ...beforeConfig, ...afterConfig };
 
 /** Name, label and error of a field of the form. */
 export function fieldProps(attr: keyof typeof labels, errors: PartProps['errors']) {
   return { attr, label: labels[attr], error: errors.get(attr) };
 }
 
-/** The fields of the form for a type of destination: the API's names with their labels, in order. */
+/** The fields of the form for a type of destination: the API's names with their labels, in the order of the form. */
 export function labelsOf(description: ApiDescription, type: string): ReadonlyMap<string, string> {
   const fields = destinationForm(description, type)?.fields ?? [];
+  const entries = (of: readonly Field[]) =>
+    of.map(({ name, label }): [string, string] => [configAttr(name), label]);
+  const own = Object.entries(labels);
+  const [identity, when, more] = [own.slice(0, 3), own.slice(3, 8), own.slice(8)];
   return new Map([
-    ...Object.entries(beforeConfig),
-    ...fields.map(({ name, label }): [string, string] => [configAttr(name), label]),
-    ...Object.entries(afterConfig),
+    ...identity,
+    ...entries(fields.filter(isFirst)),
+    ...when,
+    ...more.slice(0, 1),
+    ...entries(fields.filter((field) => !isFirst(field))),
+    ...more.slice(1),
     ...description.settings.map(({ name, label }): [string, string] => [name, label]),
-    ...Object.entries(last),
+    ['backfill', 'Backfill from the start'],
   ]);
 }
 

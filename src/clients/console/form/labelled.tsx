@@ -25,8 +25,7 @@ export function Labelled({ attr, label, error, help, children, inline = false }:
       <label htmlFor={attr}>{label}</label>
       {children}
       <p className="help" id={`${attr}-help`}>
-        {error !== undefined && <span className="bad-text">{error} </span>}
-        {help}
+        {error === undefined ? help : <span className="bad-text">{error}</span>}
       </p>
     </div>
   );

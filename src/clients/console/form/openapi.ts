@@ -1,6 +1,7 @@
 import { isRecord } from '../json.ts';
 import type { Capabilities } from '../api-types.ts';
 import { type Field, fieldsOf, type PropertySchema } from './fields.ts';
+import { inPlainWords } from './setting-words.ts';
 
 /** The parts of the API's OpenAPI document that the page uses, and what this installation has of them. */
 export interface ApiDescription {
@@ -67,7 +68,7 @@ export function readDescription(
 function settingsOf(properties: Readonly<Record<string, PropertySchema>>): readonly SettingField[] {
   const settings = Object.entries(properties).filter(([, property]) => property['x-setting']);
   return fieldsOf({ properties: Object.fromEntries(settings) }).map((field) => ({
-    ...field,
+    ...inPlainWords(field),
     isLocal: properties[field.name]?.['x-setting'] === 'local',
   }));
 }
@@ -112,6 +113,6 @@ function destinationOf({ properties, title }: PropertySchema): DestinationForm {
   return {
     type: String(type),
     description: config.description ?? '',
-    fields: fieldsOf(config),
+    fields: fieldsOf(config).map(inPlainWords),
   };
 }

@@ -10,21 +10,31 @@ interface Props {
   readonly attempt: object | null;
 }
 
-/** Every problem of a form, with a link to its field. Takes the focus after each attempt that failed. */
+/**
+ * Every problem of a form, with a link to its field. After each attempt that failed it opens the parts that hide a field with a problem,
+ * and takes the focus. If all fields with problems are in such parts, the first of them has it.
+ */
 export function ProblemSummary({ byField, labels, attempt }: Props) {
   const box = useRef<HTMLElement>(null);
   const isShown = byField.size > 0;
   /** Whether a field was chosen before the answer to the attempt came: the focus stays there. */
   const hasChosen = useRef(false);
+  const inOrder = [...labels].filter(([attr]) => byField.has(attr));
+  // biome-ignore lint/correctness/useExhaustiveDependencies: only an attempt moves the focus.
   useEffect(() => {
     if (!attempt) hasChosen.current = false;
-    else if (isShown && !hasChosen.current) box.current?.focus();
+    if (!attempt || !isShown) return;
+    const fields = inOrder.map(([attr]) => document.getElementById(attr));
+    for (const field of fields) field?.closest('details')?.setAttribute('open', '');
+    if (hasChosen.current) return;
+    const [first] = fields;
+    if (first?.closest('details')) first.focus();
+    else box.current?.focus();
   }, [attempt, isShown]);
   const choose = (attr: string) => {
     hasChosen.current = true;
     showField(attr);
   };
-  const inOrder = [...labels].filter(([attr]) => byField.has(attr));
   if (!isShown) return null;
   return (
     <section

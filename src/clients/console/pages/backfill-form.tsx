@@ -7,7 +7,7 @@ import { problemsOf } from '../form/form-problems.tsx';
 import { LocalTimeInput } from '../form/local-time-input.tsx';
 import { TextField } from '../form/text-field.tsx';
 import { describeGoing } from '../going-rows.ts';
-import { formatCount, plural } from '../numbers.ts';
+import { formatBytes, formatCount, plural } from '../numbers.ts';
 import { GoingRows, mayRemoveRows, RemovalDialog } from '../parts/going-rows.tsx';
 import { Failure } from '../parts/notice.tsx';
 import { IntervalText, localTimes } from '../parts/time-text.tsx';
@@ -41,14 +41,14 @@ const blank: Draft = {
   start: '',
   end: '',
   order: 'oldest_first',
-  reprocess: 'all',
+  reprocess: 'failed',
   missingRows: 'keep',
   concurrency: '',
 };
 
 const reprocessing = [
-  ['all', 'All, also those already exported'],
   ['failed', 'Only those without data'],
+  ['all', 'All, also those already exported'],
   ['missing', 'Only those without data that were asked for'],
   ['none', 'Only those that never ran'],
 ] as const;
@@ -206,12 +206,13 @@ interface PreviewProps {
 }
 
 function Preview({ preview, missingRows }: PreviewProps) {
-  const { start_at, end_at, total_runs, skipped, already_completed, estimated_rows } = preview;
+  const { start_at, end_at, total_runs, skipped, already_completed } = preview;
+  const { estimated_rows: rows, estimated_bytes: bytes } = preview;
   if (total_runs === 0) {
     return (
       <p role="status">
         <strong>0 runs.</strong> Each of the {plural(skipped, 'interval')} of this range is already
-        exported or has a run. To export them again, choose “{reprocessing[0][1]}”.
+        exported or has a run. To export them again, choose “{reprocessing[1][1]}”.
       </p>
     );
   }
@@ -221,7 +222,8 @@ function Preview({ preview, missingRows }: PreviewProps) {
         <strong>{plural(total_runs, 'run')}</strong> over{' '}
         <IntervalText start={start_at} end={end_at} />
         {skipped > 0 && `, ${plural(skipped, 'interval')} skipped`}
-        {estimated_rows !== null && `, about ${formatCount(estimated_rows)} rows`}.
+        {rows !== null && `, about ${formatCount(rows)} rows`}
+        {bytes !== null && ` and ${formatBytes(bytes)}`}.
       </p>
       {already_completed.length > 0 && (
         <p className="muted">Already exported: {plural(already_completed.length, 'interval')}.</p>

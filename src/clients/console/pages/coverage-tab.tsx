@@ -51,8 +51,8 @@ export function CoverageTab({ batchExport }: { batchExport: BatchExport }) {
     <section aria-label="Coverage of the export">
       <div className="row">
         <p className="muted small">
-          Times are in UTC. Select cells to export them again: drag, or use the arrow keys with
-          Shift.
+          Times are in UTC. Select cells to export them again: drag, tap the first and the last, or
+          use the arrow keys with Shift.
         </p>
         {missing.since !== null && page === 0 && (
           <div className="row last">

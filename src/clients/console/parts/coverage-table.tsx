@@ -16,7 +16,7 @@ interface Props {
 }
 
 /**
- * The coverage as a grid. Drag over cells to select a range; or move with the arrow keys, and hold Shift to
+ * The coverage as a grid. Drag over cells to select a range, or tap its first and last cell; or move with the arrow keys, and hold Shift to
  * select.
  */
 // biome-ignore lint/complexity/noExcessiveLinesPerFunction: one form or table, from top to bottom
@@ -79,6 +79,9 @@ export function CoverageTable({ columns, rows, cellMs, selected, onSelect }: Pro
     select(from, to);
   };
   const current = Math.min(newest, Math.max(oldest, focused));
+  /** A finger scrolls, so it cannot drag: after the first cell it taps the last one. */
+  const isSecondTap = (type: string) =>
+    type === 'touch' && selected !== null && selected.end - selected.start === cellMs;
   return (
     <table
       ref={table}
@@ -120,7 +123,7 @@ export function CoverageTable({ columns, rows, cellMs, selected, onSelect }: Pro
                   tabIndex={start === current ? 0 : -1}
                   onPointerDown={(event) => {
                     isDragging.current = event.pointerType === 'mouse';
-                    begin(start, event.shiftKey);
+                    begin(start, event.shiftKey || isSecondTap(event.pointerType));
                   }}
                   onPointerEnter={() => {
                     if (isDragging.current && anchor !== null) select(anchor, start);

@@ -33,6 +33,20 @@ function TryOut({ verb, busyText, help, busy, failure, onTry, children }: Props)
   );
 }
 
+/** What each step of a test is about. The others are guarantees of the store: they are shown only if one is weaker. */
+const stepNames: Readonly<Record<string, string>> = {
+  open: 'Settings',
+  answer: 'Answer of the store',
+  address: 'Address of the store',
+  credentials: 'Access key',
+  bucket: 'Bucket',
+  directory: 'Folder',
+  prefix: 'Prefix',
+  write: 'Write a file',
+  encryption: 'Encryption',
+  delete: 'Remove the file',
+};
+
 /** Tries a destination, and shows the steps of the test as they passed or failed. */
 export function TryDestination(props: TrialProps & { steps: readonly CheckStep[] | null }) {
   return (
@@ -40,12 +54,13 @@ export function TryDestination(props: TrialProps & { steps: readonly CheckStep[]
       {...props}
       verb="Test destination"
       busyText="Testing…"
-      help="Writes an object and removes it again. Nothing is saved."
+      help="Writes a file and removes it again. Nothing is saved."
     >
       <ol className="steps" aria-live="polite">
-        {props.steps?.map(({ step, passed, error, warning }) => (
+        {props.steps?.filter(isShown).map(({ step, passed, error, warning }) => (
           <li key={step} className={passed ? 'passed' : 'failed'}>
-            <strong>{step}</strong> {passed ? 'passed' : 'failed'}
+            <strong>{stepNames[step] ?? 'Guarantees of the store'}</strong>{' '}
+            {passed ? 'passed' : 'failed'}
             {error !== null && <p className="step-note bad-text">{error}</p>}
             {warning !== null && <p className="step-note warn-text">{warning}</p>}
           </li>
@@ -54,6 +69,9 @@ export function TryDestination(props: TrialProps & { steps: readonly CheckStep[]
     </TryOut>
   );
 }
+
+const isShown = ({ step, passed, warning }: CheckStep) =>
+  step in stepNames || !passed || warning !== null;
 
 /** Shows a few rows as they would be exported. */
 export function TryRows(props: TrialProps & { rows: RowPreview | null }) {

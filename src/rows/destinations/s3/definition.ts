@@ -56,11 +56,15 @@ function storeOf(endpoint: unknown, region: string): string {
 function checkCredentials(config: S3Config, context: DestinationContext): Problem[] {
   const { aws_access_key_id: id, aws_secret_access_key: secret } = config;
   const problem = (attr: string, detail: string): Problem[] => [{ attr, code: 'required', detail }];
+  const visible = [
+    ...checkVisible('aws_access_key_id', id),
+    ...checkVisible('aws_secret_access_key', secret),
+  ];
   if (id !== null && secret === null) {
-    return problem('aws_secret_access_key', 'Required with aws_access_key_id.');
+    return [...visible, ...problem('aws_secret_access_key', 'Required with aws_access_key_id.')];
   }
   if (id === null && secret !== null) {
-    return problem('aws_access_key_id', 'Required with aws_secret_access_key.');
+    return [...visible, ...problem('aws_access_key_id', 'Required with aws_secret_access_key.')];
   }
   if (id === null && !context.allowAmbientCredentials) {
     const detail = 'Required: this installation does not share its own credentials with exports.';
@@ -70,12 +74,9 @@ function checkCredentials(config: S3Config, context: DestinationContext): Proble
   if (isAws && /^ASIA[A-Z0-9]{16}$/.test(id ?? '')) {
     const detail =
       'This is a temporary key, which ends within hours and needs a session token. Set role_arn to its role, and use the key of a user (AKIA…) that may assume the role.';
-    return [invalid('aws_access_key_id', detail)];
+    return [invalid('aws_access_key_id', detail), ...visible];
   }
-  return [
-    ...checkVisible('aws_access_key_id', id),
-    ...checkVisible('aws_secret_access_key', secret),
-  ];
+  return visible;
 }
 
 /** A request names it in a header, which cannot hold other characters; no store gives out such keys. */

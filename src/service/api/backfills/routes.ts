@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import { notFound, type Problem, Refusal } from '../../../foundation/domain/problem.ts';
 import { ceilInstant, type Instant, toTimestamp } from '../../../foundation/domain/time.ts';
 import {
-  averageRows,
+  averageOfRuns,
   type BackfillWithProgress,
   findBackfill,
   listBackfills,
@@ -71,7 +71,7 @@ export function backfillRoutes(api: Api, family: Family, deps: Deps): void {
         const preview = await previewBackfill(request.context, batchExport, asked);
         const { intervals } = preview;
         const compared = await lookAtIntervals(deps, request, reply, batchExport, intervals);
-        const average = await averageRows(request.context.db, batchExport.id);
+        const average = await averageOfRuns(request.context.db, batchExport.id);
         return backfillPreviewView(preview, compared, average);
       }
       const { backfillId, range, totalRuns } = await startAsked(request, request.body);

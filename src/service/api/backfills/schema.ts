@@ -24,7 +24,10 @@ export const Backfill = named(
       records_completed: Type.Integer({ description: 'Rows in the files of its completed runs.' }),
       bytes_exported: Type.Integer({ description: 'Bytes of these files.' }),
       progress: Type.Number({ minimum: 0, maximum: 1 }),
-      eta: Nullable({ ...Time, description: 'Estimated end time; null if unknown.' }),
+      eta: Nullable({
+        ...Time,
+        description: 'Estimated end time; null before 5% of the runs have ended.',
+      }),
       created_at: Time,
       finished_at: Nullable(Time),
       stopped_reason: Nullable(
@@ -148,6 +151,7 @@ export const BackfillPreview = named(
           description: 'Estimated from earlier runs of this export; null if there are none.',
         }),
       ),
+      estimated_bytes: Nullable(Type.Integer({ description: 'Of the files; estimated likewise.' })),
     },
     { description: 'Preview of a backfill. Nothing is stored.' },
   ),

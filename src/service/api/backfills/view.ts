@@ -39,10 +39,13 @@ function progressOf({ status, finishedRuns, totalRuns }: BackfillWithProgress): 
   return Math.min(1, finishedRuns / totalRuns);
 }
 
+/** An estimate from less than this share of the runs is often wrong by hours. */
+const leastProgress = 0.05;
+
 /** Estimates the end from the progress so far. */
 function etaOf(backfill: BackfillWithProgress): Timestamp | null {
   const progress = progressOf(backfill);
-  if (backfill.status !== 'Running' || progress === 0) return null;
+  if (backfill.status !== 'Running' || progress < leastProgress) return null;
   const totalMs = backfill.elapsedMs / progress;
   return toTimestamp(floorInstant(backfill.createdAt) + Math.round(totalMs));
 }
@@ -50,8 +53,10 @@ function etaOf(backfill: BackfillWithProgress): Timestamp | null {
 export function backfillPreviewView(
   preview: Preview,
   { intervals, leftOut }: Comparison,
-  rowsPerInterval: number | null,
+  average: { readonly rows: number | null; readonly bytes: number | null },
 ): BackfillPreview {
+  const estimate = (each: number | null) =>
+    each === null ? null : Math.round(each * preview.totalRuns);
   return {
     dry_run: true,
     start_at: toTimestamp(preview.range.start),
@@ -61,8 +66,8 @@ export function backfillPreviewView(
     intervals: intervals.map(comparedView),
     totals: totalsView(preview, intervals, leftOut),
     already_completed: preview.alreadyCompleted.map(boundsView),
-    estimated_rows:
-      rowsPerInterval === null ? null : Math.round(rowsPerInterval * preview.totalRuns),
+    estimated_rows: estimate(average.rows),
+    estimated_bytes: estimate(average.bytes),
   };
 }
 

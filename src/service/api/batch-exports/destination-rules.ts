@@ -5,6 +5,7 @@ import type {
 } from '../../../rows/destinations/destination.ts';
 import { checkConfigSize } from '../../../foundation/domain/config-size.ts';
 import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
+import { nearestName } from '../../../foundation/domain/nearest-name.ts';
 import type { Problem } from '../../../foundation/domain/problem.ts';
 import type { ExportRules } from '../../use-cases/exports/rules.ts';
 import { problemsOf } from '../validation/problem-of.ts';
@@ -57,11 +58,10 @@ export function destinationRules(
       const whole = structuredClone(config);
       const faults = validate(whole) ? [] : problemsOf(validate.errors ?? [], config);
       const known = new Set(faults.map(({ attr }) => attr));
-      const rest = faults.length === 0 ? { ...whole } : withStandIns(definition, whole, faults);
-      const others =
-        rest !== null && validate(rest)
-          ? definition.validate(rest, context).filter(({ attr }) => !known.has(attr))
-          : [];
+      const rest = withStandIns(definition, whole, faults);
+      const others = validate(rest)
+        ? definition.validate(rest, context).filter(({ attr }) => !known.has(attr))
+        : [];
       const problems = [...faults, ...others];
       return { problems: problems.map((p) => ({ ...p, attr: at(p.attr) })), config: whole };
     },
@@ -69,21 +69,38 @@ export function destinationRules(
 }
 
 /**
- * A config in which required properties with a problem have their example, so that the rules over the others
- * can be checked too. Null if another property has a problem: its default could be against those rules.
+ * A config in which each property with a problem has a value that could be meant, so that the rules over the others can be checked
+ * too: the nearest choice, the example, or the default. A property that the schema does not know is left out.
  */
 function withStandIns(
   { configSchema }: DestinationDefinition,
   config: DestinationConfig,
   faults: readonly Problem[],
-): Record<string, unknown> | null {
+): Record<string, unknown> {
   const rest: Record<string, unknown> = { ...config };
-  for (const { attr } of faults) {
-    if (attr === null || !configSchema.required?.includes(attr)) return null;
-    const { examples } = (configSchema.properties[attr] ?? {}) as { examples?: readonly unknown[] };
-    rest[attr] = examples?.[0];
+  for (const name of new Set(faults.map(({ attr }) => String(attr).split('__', 1)[0] ?? ''))) {
+    const given = rest[name];
+    delete rest[name];
+    const property = configSchema.properties[name] as Property | undefined;
+    const value = property && standInOf(property, given);
+    if (value !== undefined) rest[name] = value;
   }
   return rest;
+}
+
+interface Property {
+  readonly enum?: readonly unknown[];
+  readonly anyOf?: readonly Property[];
+  readonly examples?: readonly unknown[];
+  readonly writeOnly?: boolean;
+}
+
+function standInOf(property: Property, given: unknown): unknown {
+  const choices = (property.enum ?? property.anyOf?.[0]?.enum ?? []).map(String);
+  const lower = choices.map((choice) => choice.toLowerCase());
+  const nearest = typeof given === 'string' ? nearestName(given.toLowerCase(), lower, 3) : null;
+  if (nearest !== null) return choices[lower.indexOf(nearest)];
+  return property.examples?.[0] ?? (property.writeOnly ? 'x' : undefined);
 }
 
 function secretNames({ configSchema }: DestinationDefinition): string[] {

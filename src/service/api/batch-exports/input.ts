@@ -7,6 +7,7 @@ import type { CreateExportInput } from '../../use-cases/exports/create-export.ts
 import { changeFilters } from '../../use-cases/exports/filters.ts';
 import type { ExportRules } from '../../use-cases/exports/rules.ts';
 import type { UpdateExportInput } from '../../use-cases/exports/update-export.ts';
+import { twoQueries } from './repair.ts';
 import type { BatchExportBodies } from './schema.ts';
 
 type CreateBody = Static<BatchExportBodies['Create']>;
@@ -77,15 +78,13 @@ export function queryOf(body: {
   const { dsl_query: own, hogql_query: other } = body;
   if (own === undefined) return other;
   if (other === undefined || own === other) return own;
-  throw new Refusal({
-    code: 'invalid_input',
-    detail: 'This is another name of dsl_query, and the two differ. Send one of them.',
-    attr: 'hogql_query',
-  });
+  throw new Refusal(twoQueries);
 }
 
 /** `text` has passed the schema's format. */
-function readTime<T extends string | null | undefined>(text: T): Timestamp | Exclude<T, string> {
+export function readTime<T extends string | null | undefined>(
+  text: T,
+): Timestamp | Exclude<T, string> {
   if (typeof text !== 'string') return text as Exclude<T, string>;
   const parsed = parseTime(text);
   if (!parsed) throw new Error(`the schema accepted ${text} as a time`);

@@ -35,10 +35,11 @@ import {
   checkOnSource,
   warn,
 } from './check-on-source.ts';
-import { refusesAll, withRules } from '../validation/every-problem.ts';
+import { refusesAll, settled, withRules } from '../validation/every-problem.ts';
 import { checkTablePlace } from './check-table-place.ts';
 import { createInput, updateInput } from './input.ts';
 import { teamFor } from './load.ts';
+import { exportFaults, repairExport } from './repair.ts';
 import { refuseOtherRows } from './same-rows.ts';
 import { BatchExport, batchExportBodies, UnpauseBody, UnpausePreview } from './schema.ts';
 import { countsView, ExportHealthCounts, ExportListQuery, searchOf } from './search.ts';
@@ -66,7 +67,8 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
       model: rules.models[0]?.name,
       destination: { type: rules.destinationTypes[0], config: {} },
     },
-    follow: exportFollows,
+    faults: (body) => exportFaults(rules, body, true),
+    repair: (body, faulty) => repairExport(rules, body, faulty),
     examine: async (request, body, reply) => {
       const sound = body as Parameters<typeof createInput>[0] & { readonly team_id?: number };
       const input = createInput(sound);
@@ -84,7 +86,8 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
       () => examineNewExport(request.context, rules, 0, input).problems,
     );
   const changedExport = refusesAll({
-    follow: exportFollows,
+    faults: (body) => exportFaults(rules, body, false),
+    repair: (_body, faulty) => (faulty.has('interval') ? { interval: '' } : {}),
     examine: async (request, body, reply) => {
       const input = updateInput(body as Parameters<typeof updateInput>[0]);
       await askSource(request, reply, input);
@@ -264,12 +267,6 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
   );
 }
 
-/** Fields whose rules need another one: a query and filters are of their model. */
-const exportFollows = {
-  model: ['dsl_query', 'filters'],
-  interval: ['offset_day', 'offset_hour', 'deadline_at'],
-};
-
 /** What the source and the store say to a new export. @returns warnings @throws Refusal */
 async function checkNew(
   deps: Deps,
@@ -280,7 +277,7 @@ async function checkNew(
   const { uniqueName, teamId, name } = asked;
   // Before the source and the store: their faults may follow from the export that has the name.
   if (uniqueName) await refuseTakenName(request.context.db, teamId, name);
-  const warnings = await Promise.all([
+  const warnings = await settled([
     checkOnSource(deps, request, reply, asked),
     checkTablePlace(deps, request, reply, asked),
   ]);

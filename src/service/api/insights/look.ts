@@ -6,7 +6,6 @@ import {
 } from '../../../foundation/domain/file-settings.ts';
 import { describeForeignForms } from '../../../foundation/domain/key-template.ts';
 import { within } from '../../../foundation/domain/patience.ts';
-import type { DataInterval } from '../../../foundation/domain/time.ts';
 import type { CheckStep } from '../../../rows/destinations/destination.ts';
 import { findProject } from '../../../state/store/tenants/tenants.ts';
 import type { Context } from '../../use-cases/context.ts';
@@ -16,24 +15,17 @@ import { untilClosed } from '../until-closed.ts';
 
 /** What people look at before they save or run an export. All of it waits for a slot of the organization. */
 
-/**
- * Runs the checks of a destination, then that of the source.
- *
- * @param read an interval as the export has them
- */
+/** Runs the checks of a destination. */
 export async function lookAtDestination(
   deps: Deps,
   request: Request,
   reply: Reply,
-  read: { readonly model: string; readonly interval: DataInterval },
   destination: TestedDestination,
 ) {
   const { organizationId } = actorOf(request);
-  const steps = await deps.tests.use(organizationId, untilClosed(reply), async () => {
-    const source = await deps.checkSource?.(read.model, destination.teamId, read.interval);
-    const checks = await testDestination(request.context, deps, destination);
-    return source ? [...checks, source] : checks;
-  });
+  const steps = await deps.tests.use(organizationId, untilClosed(reply), () =>
+    testDestination(request.context, deps, destination),
+  );
   return { passed: steps.every(({ passed }) => passed), steps: [...steps] };
 }
 

@@ -87,12 +87,12 @@ export function posthogRoutes(api: Api, family: Family, deps: Deps): void {
     async () => ({ steps: [{ ...step, result: null }] }),
   );
 
-  const { newBody, testNew, savedBody, testSaved } = destinationTests(family, deps, {
-    step: StepNumber,
-  });
+  const tests = destinationTests(family, deps, { step: StepNumber });
+  const { newBody, newTest, testNew, savedBody, changedTest, testSaved } = tests;
   api.post(
     '/run_test_step_new',
     {
+      ...newTest,
       ...write('runTestStepNew', 'Test a destination that is not saved', [], {
         body: newBody,
         response: { 200: Step, ...postErrors() },
@@ -104,6 +104,7 @@ export function posthogRoutes(api: Api, family: Family, deps: Deps): void {
   api.post(
     '/:id/run_test_step',
     {
+      ...changedTest,
       ...write('runTestStep', 'Test the destination of an export', ['id'], {
         body: savedBody,
         response: { 200: Step, ...postErrors() },

@@ -8,6 +8,10 @@ type Json = Readonly<Record<string, unknown>>;
 export interface BodyRules {
   /** For required fields that are missing or have a problem. */
   readonly standIns?: Json;
+  /** Problems that the schema cannot see. */
+  faults?(body: Json): readonly Problem[];
+  /** For fields with a problem: values with which the rules over the other fields, and over the rest of this one, can be checked. */
+  repair?(body: Json, faulty: ReadonlySet<string>): Json;
   /** Fields that cannot be checked without another one, by that one. */
   readonly follow?: Readonly<Record<string, readonly string[]>>;
   /**
@@ -29,14 +33,22 @@ export function refusesAll(rules: BodyRules) {
   return {
     attachValidation: true,
     preHandler: async (request: Request, reply: Reply): Promise<void> => {
-      if (request.validationError) throw await everyProblem(request, reply, rules);
+      const { body, validationError } = request;
+      const faults = isRecord(body) ? (rules.faults?.(body) ?? []) : [];
+      if (!validationError && faults.length === 0) return;
+      const ofSchema = validationError ? refusalOf(validationError, request) : new Refusal();
+      throw await everyProblem(request, reply, rules, merged(ofSchema, faults));
     },
   };
 }
 
-/** What is wrong with a body that its schema refuses. */
-async function everyProblem(request: Request, reply: Reply, rules: BodyRules): Promise<Refusal> {
-  const refusal = refusalOf(request.validationError, request);
+/** What is wrong with a body that is refused already. */
+async function everyProblem(
+  request: Request,
+  reply: Reply,
+  rules: BodyRules,
+  refusal: Refusal,
+): Promise<Refusal> {
   const { problems } = refusal;
   const { body } = request;
   if (!isRecord(body) || problems.some(({ attr }) => attr === null)) return refusal;
@@ -47,11 +59,12 @@ async function everyProblem(request: Request, reply: Reply, rules: BodyRules): P
     if (faulty.has(field)) for (const name of followers) faulty.add(name);
   }
   const sound = Object.entries(body).filter(([name]) => !faulty.has(name));
-  const whole = { ...rules.standIns, ...Object.fromEntries(sound) };
+  const repaired = rules.repair?.(body, faulty) ?? {};
+  const whole = { ...rules.standIns, ...Object.fromEntries(sound), ...repaired };
   const found = await problemsOf(async () => rules.examine(request, whole, reply));
   return merged(
     refusal,
-    found.filter(({ attr }) => !faulty.has(fieldOf(attr))),
+    found.filter(({ attr }) => fieldOf(attr) in repaired || !faulty.has(fieldOf(attr))),
   );
 }
 
@@ -99,8 +112,26 @@ function hasOwnSchema(destination: unknown, problems: readonly Problem[]): boole
   );
 }
 
+/** What actions return, once all have ended. @throws Refusal with the problems of all that are refused */
+export async function settled<Results extends readonly unknown[]>(
+  actions: { readonly [Index in keyof Results]: Promise<Results[Index]> },
+): Promise<Results> {
+  const ended = await Promise.allSettled(actions as readonly Promise<unknown>[]);
+  const errors = ended.flatMap((one) => (one.status === 'rejected' ? [one.reason as unknown] : []));
+  const refusals = errors.filter((error) => error instanceof Refusal);
+  const other = errors.find((error) => !(error instanceof Refusal) || error instanceof Throttled);
+  if (other !== undefined) throw other;
+  const [first, ...others] = refusals;
+  if (first)
+    throw merged(
+      first,
+      others.flatMap(({ problems }) => problems),
+    );
+  return ended.map((one) => (one.status === 'fulfilled' ? one.value : null)) as never;
+}
+
 const fieldOf = (attr: string | null): string => attr?.split('__', 1)[0] ?? '';
 
-function isRecord(value: unknown): value is Json {
+export function isRecord(value: unknown): value is Json {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

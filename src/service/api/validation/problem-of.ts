@@ -94,7 +94,7 @@ function describe(error: ErrorObject, value: unknown): [ProblemCode, string] {
     case 'pattern':
       return typeof value === 'string' && value.trim() === ''
         ? ['blank', 'This field may not be blank.']
-        : ['invalid_input', formOf(params)];
+        : ['invalid_input', formOf(error)];
     case 'maxLength':
       return ['max_length', `Must have at most ${params.limit} characters.`];
     case 'maxItems':
@@ -144,7 +144,11 @@ function typeName(type: unknown): string {
 
 /** The form that each pattern of our schemas requires. */
 const forms: ReadonlyMap<unknown, string> = new Map([
-  ['^[A-Za-z0-9-]+$', 'Use letters, digits and hyphens.'],
+  ['^[A-Za-z0-9_-]+$', 'Use letters, digits, hyphens and underscores.'],
+  ['^[0-9]{12}$', 'Must be the 12 digits of an AWS account, such as 123456789012.'],
+  ['^[A-Z][A-Z0-9_]*$', 'Use the name of a class in capital letters, such as STANDARD_IA.'],
+  ['^[^=]{1,128}=[^=]{0,256}$', 'Must be key=value, such as team=data, with one equals sign.'],
+  ['^([01][0-9]|2[0-3]):[0-5][0-9]$', 'Must be a time of day from 00:00 to 23:59, such as 08:30.'],
   ['^https?://', 'Must begin with http:// or https://.'],
   [
     '^[A-Za-z][A-Za-z0-9_]{0,99}$',
@@ -156,9 +160,11 @@ const forms: ReadonlyMap<unknown, string> = new Map([
   ],
 ]);
 
-function formOf({ pattern, limit }: ErrorObject['params']): string {
+function formOf({ params: { pattern, limit }, parentSchema }: ErrorObject): string {
   if (pattern === undefined) return `Must have at least ${limit} characters.`;
-  return forms.get(pattern) ?? `Must match the pattern ${pattern}.`;
+  const example: unknown = parentSchema?.examples?.[0];
+  const general = `This value is not valid.${example === undefined ? '' : ` Use one such as ${example}.`}`;
+  return forms.get(pattern) ?? general;
 }
 
 function formatName(format: string): string {

@@ -184,18 +184,19 @@ function changeDestination(
 ): { value: BatchExport['destination']; problems: readonly Problem[] } {
   const { type } = before.destination;
   const fixed = checkFixed('destination__type', type, input.destination?.type);
-  if (fixed.length > 0 || input.destination?.config === undefined) {
+  if (input.destination?.config === undefined) {
     return { value: before.destination, problems: fixed };
   }
   const change = input.destination.config;
   const { current, isDamaged } = openForChange(context.secrets, before.id, before.destination);
   const missing = isDamaged ? askForSecrets(rules, type, change) : [];
-  if (missing.length > 0) return { value: before.destination, problems: missing };
+  if (missing.length > 0) return { value: before.destination, problems: [...fixed, ...missing] };
   const merged = rules.encloseConfig(type, mergeConfig(current, change), before.teamId);
   const checked = rules.checkDestination(type, merged);
   const { config } = checked;
   const hasLeft = leavesPlace(rules, before.destination, checked);
   const problems = [
+    ...fixed,
     ...checked.problems,
     ...checkTableStays(before.destination.config, config, hasLeft),
     ...checkEventFilters(rules, before.model, config),

@@ -268,13 +268,16 @@ export async function listBackfills(
   return toKeysetPage(rows, position, limit);
 }
 
-/** Rows per run over the newest hundred completed ones; null if there is none. */
-export async function averageRows(sql: Sql, exportId: string): Promise<number | null> {
-  const [row] = await sql.query<{ average: number | null }>(
-    `select avg(newest.records_total_count)::float8 as average
-       from (select records_total_count from runs
+/** Rows and bytes per run over the newest hundred completed ones; null if there is none. */
+export async function averageOfRuns(
+  sql: Sql,
+  exportId: string,
+): Promise<{ readonly rows: number | null; readonly bytes: number | null }> {
+  const [row] = await sql.query<{ rows: number | null; bytes: number | null }>(
+    `select avg(newest.records_total_count)::float8 as rows, avg(newest.bytes_exported)::float8 as bytes
+       from (select records_total_count, bytes_exported from runs
               where export_id = $1 and status = 'Completed' order by created_at desc, id desc limit 100) as newest`,
     [exportId],
   );
-  return row?.average ?? null;
+  return row ?? { rows: null, bytes: null };
 }
