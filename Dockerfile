@@ -8,6 +8,8 @@ RUN npm ci --ignore-scripts
 COPY tsconfig*.json *.config.ts ./
 COPY scripts ./scripts
 COPY src ./src
+# The page checks statements by the same script as customers.
+COPY client/check ./client/check
 RUN npm run build
 
 FROM ${NODE_IMAGE}

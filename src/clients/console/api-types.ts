@@ -96,3 +96,7 @@ const levels: Readonly<Record<LogLevel, true>> = {
 };
 /** The compiler reports a missing or unknown name. */
 export const logLevels = Object.keys(levels) as LogLevel[];
+/** A signed statement of an export, in a list. */
+export type Statement = Schemas['Statement'];
+/** The newest statement of an export. */
+export type StatementHead = Schemas['StatementHead'];

@@ -51,6 +51,7 @@ async function callApi(
   url: string,
   body?: unknown,
   signal?: AbortSignal,
+  keepsText = false,
 ): Promise<unknown> {
   const headers: Record<string, string> = { authorization: `Bearer ${key}` };
   const text = body === undefined ? null : JSON.stringify(body);
@@ -71,6 +72,7 @@ async function callApi(
     const received = await response.text();
     if (response.ok || (response.status < 500 && response.status !== 409)) repeat?.forget();
     const isText = response.headers.get('content-type')?.startsWith('text/') === true;
+    if (response.ok && keepsText) return received;
     const answer = isText ? received : (parseJson(received) ?? null);
     const etag = response.headers.get('etag');
     if (isRead) answers.delete(url);
@@ -106,9 +108,11 @@ export function connectApi(key: string, project: string, onRefused: () => void) 
     values: object,
     body?: unknown,
     signal?: AbortSignal,
+    keepsText = false,
   ): Promise<unknown> => {
     try {
-      return await callApi(caller, method, addressOf(path, project, values), body, signal);
+      const address = addressOf(path, project, values);
+      return await callApi(caller, method, address, body, signal, keepsText);
     } catch (error) {
       if (error instanceof ApiFailure && error.status === 401) onRefused();
       throw error;
@@ -130,6 +134,9 @@ export function connectApi(key: string, project: string, onRefused: () => void) 
       values: ValuesOf<'get', Path>,
       signal?: AbortSignal,
     ) => send('get', path, values as object, undefined, signal) as Promise<AnswerOf<'get', Path>>,
+    /** The answer as it is signed: it is not parsed. */
+    getText: <Path extends PathOf<'get'>>(path: Path, values: ValuesOf<'get', Path>) =>
+      send('get', path, values as object, undefined, undefined, true).then(String),
     post: changing('post'),
     patch: changing('patch'),
     remove: changing('delete'),

@@ -10,6 +10,7 @@ export const tabs = {
   logs: 'Logs',
   settings: 'Settings',
   changes: 'Changes',
+  statements: 'Statements',
 };
 export type Tab = keyof typeof tabs;
 

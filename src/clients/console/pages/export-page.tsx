@@ -27,6 +27,7 @@ import { CoverageTab } from './coverage-tab.tsx';
 import { LogsView } from './logs-view.tsx';
 import { RunsTab } from './runs-tab.tsx';
 import { SettingsTab } from './settings-tab.tsx';
+import { StatementsTab } from './statements-tab.tsx';
 
 /** The charts are a file of their own: only who looks at them loads it. */
 const ChartsTab = lazy(async () => ({ default: (await import('./charts-tab.tsx')).ChartsTab }));
@@ -156,5 +157,7 @@ function TabBody({ batchExport, tab }: { batchExport: BatchExport; tab: Tab }) {
       return <SettingsTab batchExport={batchExport} />;
     case 'changes':
       return <ChangesTab batchExport={batchExport} />;
+    case 'statements':
+      return <StatementsTab exportId={batchExport.id} />;
   }
 }

@@ -2,6 +2,7 @@ import type { BatchExport, DeliveryRecord } from '../api-types.ts';
 import { useConsole } from '../console-context.ts';
 import { plural } from '../numbers.ts';
 import { useAction } from '../use-action.ts';
+import { saveFile } from '../save-file.ts';
 import { useResource } from '../use-resource.ts';
 import { Failure } from './notice.tsx';
 import { ScrolledTable } from './scrolled-table.tsx';
@@ -33,7 +34,7 @@ function Record({ batchExport: { id, name } }: { readonly batchExport: BatchExpo
   });
   const save = useAction(async () => {
     const csv = await api.get('batch_exports/{id}/delivery', { id, window, format: 'csv' });
-    saveFile(`delivery of ${name}.csv`, String(csv));
+    saveFile(`delivery of ${name}.csv`, String(csv), 'text/csv');
   });
   return (
     <section aria-label="Deadlines of the last 30 days">
@@ -100,11 +101,4 @@ function Late({ record: { late } }: { readonly record: DeliveryRecord }) {
         ))}
     </ScrolledTable>
   );
-}
-
-function saveFile(name: string, text: string): void {
-  const url = URL.createObjectURL(new Blob([text], { type: 'text/csv' }));
-  const link = Object.assign(document.createElement('a'), { href: url, download: name });
-  link.click();
-  URL.revokeObjectURL(url);
 }
