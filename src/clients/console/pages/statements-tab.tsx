@@ -193,7 +193,9 @@ function Verdict({ verdict: { isRight, lines } }: { readonly verdict: StatementV
       </p>
       <ul className="small">
         {lines.map((line) => (
-          <li key={line}>{line}</li>
+          <li key={line}>
+            <code>{line}</code>
+          </li>
         ))}
       </ul>
     </div>
