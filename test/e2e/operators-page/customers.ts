@@ -25,7 +25,7 @@ export function testCustomers(open: () => PageUnderTest): void {
 
   test('shows each customer with rows and bytes of a month', async () => {
     await customer('Acme')
-      .getByText(/^\d.* rows, .* in \d{4}-\d\d · 1 project · /)
+      .getByText(/^\d.* rows, .* in \d{4}-\d\d · \d projects? · /)
       .waitFor();
     await expectToBeAccessible(page);
   });

@@ -26,10 +26,13 @@ export function CustomerParts({ api, mayWrite, id, name }: Props) {
   const projects = useResource({
     key: `projects ${id}`,
     load: (signal) => api.get('/api/admin/organizations/{organization_id}/projects', of, signal),
+    // Only what is polled is loaded again after a change.
+    pollMs: () => 60_000,
   });
   const keys = useResource({
     key: `keys ${id}`,
     load: (signal) => api.get('/api/admin/organizations/{organization_id}/keys', of, signal),
+    pollMs: () => 60_000,
   });
   const [made, setMade] = useState<{ readonly name: string; readonly key: string } | null>(null);
   return (

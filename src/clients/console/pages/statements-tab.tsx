@@ -191,7 +191,7 @@ function Verdict({ verdict: { isRight, lines } }: { readonly verdict: StatementV
           {isRight ? 'The chain and all signatures are right.' : 'This is not shown to be right.'}
         </strong>
       </p>
-      <ul className="small">
+      <ul className="small reason">
         {lines.map((line) => (
           <li key={line}>
             <code>{line}</code>
