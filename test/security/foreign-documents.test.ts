@@ -43,6 +43,7 @@ const readers: Readonly<Record<string, string>> = {
   'rows/encoders/parquet/definition.ts': 'names compressions only',
   'rows/encoders/parquet/without-rows.ts': 'a row group of a file whose SHA-256 is ours',
   'rows/encoders/parquet/read.ts': 'a row group of a file',
+  'state/store/intervals/statements.ts': 'statements of our own',
   // Requests: 1 MiB.
   'service/api/capabilities/routes.ts': 'names compressions only',
   'service/api/hooks/idempotency.ts': 'answers of our own',
