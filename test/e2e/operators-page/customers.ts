@@ -84,6 +84,7 @@ export function testCustomers(open: () => PageUnderTest): void {
       .poll(() => page.locator('main').innerText(), { timeout: 20_000 })
       .toContain('No customer matches');
     await page.getByLabel('Customer').fill('');
+    await customer('Umbrella Corp').waitFor();
     expect(site.faults).toEqual([]);
   });
 
