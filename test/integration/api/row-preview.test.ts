@@ -152,7 +152,7 @@ describe('the row preview', () => {
     }
     const lab = await api.client.post(`${api.project}/batch_exports/preview`, {
       configs: [{ plugin: 1, config: { properties: 'x' } }],
-      limit: 1,
+      limit: 50,
       trace: true,
     });
     expect([lab.status, lab.body.detail]).toEqual([400, expect.stringMatching(/json_too_deep/)]);
