@@ -168,6 +168,7 @@ describe.skipIf(!hasBrowser)('the page, in a browser, over the whole service', (
     await page.getByRole('link', { name: 'Backfills' }).click();
     await page.getByLabel('From').fill(inputValue(toTimestamp(firstHour)));
     await page.getByLabel('To', { exact: true }).fill(inputValue(toTimestamp(firstHour + hour)));
+    await page.getByLabel('Intervals', { exact: true }).selectOption('all');
     await page.getByLabel('Delivered rows that the source').selectOption('drop');
     await page.getByRole('button', { name: 'Preview' }).click();
     const numbers = `${rowsAnHour} rows are delivered, and the source has 1 now. At least ${rowsAnHour - 1} delivered rows`;
