@@ -135,7 +135,10 @@ describe("an operator's key on every operation", () => {
       const { scope, method, id } = operation;
       if (scope === null || isOperatorScope(scope)) continue;
       const answer = await operator.send(method, pathOf(operation), operation.body && { raw: '{' });
-      if (answer.status < 400) read.push(id);
+      // There is no statement yet.
+      const isRead =
+        answer.status < 400 || (id.startsWith('retrieveStatement') && answer.status === 404);
+      if (isRead) read.push(id);
       else {
         expect([id, answer.status, answer.body.code]).toEqual([id, 403, 'permission_denied']);
         expect(answer.body.detail).toContain('the key of an operator');

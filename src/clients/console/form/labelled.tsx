@@ -25,7 +25,8 @@ export function Labelled({ attr, label, error, help, children, inline = false }:
       <label htmlFor={attr}>{label}</label>
       {children}
       <p className="help" id={`${attr}-help`}>
-        {error === undefined ? help : <span className="bad-text">{error}</span>}
+        {error !== undefined && <span className="bad-text">{error} </span>}
+        {(error === undefined || typeof help !== 'string') && help}
       </p>
     </div>
   );
