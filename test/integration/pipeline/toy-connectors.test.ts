@@ -127,8 +127,10 @@ describe('an encoder and a destination that only their definitions describe', ()
       'destination__config__compression',
     ]);
     expect(problemsOf('Toy', { file_format: 'CSV' })).toEqual(['destination__config__compression']);
+    // No format that could be meant has this compression.
     expect(problemsOf('Toy', { file_format: 'Nope' })).toEqual([
       'destination__config__file_format',
+      'destination__config__compression',
     ]);
     const noOp = { file_format: 'Toy', compression: 'inverted' };
     expect(rules.checkDestination('NoOp', noOp).problems).toEqual([]);
