@@ -22,9 +22,6 @@ export interface SharedServerOptions {
 
 /** The shortest time between the starts of two looks: in a burst of runs more of them share one. */
 const betweenLooksMs = 20;
-/** The same as a multiple of the time that the last look took: a busy server is asked less often. */
-const betweenLooksTimes = 10;
-const longestRestMs = 200;
 
 /**
  * One server with one connection for all intervals that settle at the same time: they share its looks. An
@@ -43,7 +40,6 @@ export class SharedServer {
   #closing: NodeJS.Timeout | null = null;
   #next: Promise<Look> | null = null;
   #lookedAt = Number.NEGATIVE_INFINITY;
-  #lookMs = 0;
   #last: Promise<unknown> = Promise.resolve();
   #beat: Promise<unknown> | null = null;
 
@@ -77,7 +73,6 @@ export class SharedServer {
           return this.#run(readLook);
         })
         .then((seen) => {
-          this.#lookMs = performance.now() - this.#lookedAt;
           this.#serverStart = seen.isStandby ? null : seen.serverStart;
           this.longWaits.prune(seen);
           return seen;
@@ -89,11 +84,7 @@ export class SharedServer {
   }
 
   async #rhythm(): Promise<void> {
-    const apartMs = Math.max(
-      betweenLooksMs,
-      Math.min(longestRestMs, betweenLooksTimes * this.#lookMs),
-    );
-    const restMs = this.#lookedAt + apartMs - performance.now();
+    const restMs = this.#lookedAt + betweenLooksMs - performance.now();
     await (restMs > 0 ? delay(restMs) : setImmediate());
   }
 
