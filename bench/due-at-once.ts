@@ -169,7 +169,7 @@ async function makeDue(
   teams: readonly number[],
 ): Promise<number> {
   await pool.query(
-    'truncate ticks, outbox, receipts, runs, upload_places, leftover_files, log_entries, log_counts cascade',
+    'truncate ticks, outbox, receipts, runs, upload_places, leftover_files, log_entries cascade',
   );
   await pool.query('delete from batch_exports');
   const dueAt = Math.ceil((await readNow()) / 1_000 + 5 + count / 2_000) * 1_000;

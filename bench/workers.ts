@@ -133,7 +133,7 @@ async function readTables(): Promise<Record<string, object>> {
     `select relname as name, n_live_tup::int as rows, n_tup_upd::int as updates, n_tup_hot_upd::int as hot,
             (pg_total_relation_size(relid) / 1024)::int as kib
        from pg_stat_user_tables
-      where relname in ('runs', 'batch_exports', 'backfills', 'outbox', 'receipts', 'upload_places', 'log_counts', 'workers')
+      where relname in ('runs', 'batch_exports', 'backfills', 'outbox', 'receipts', 'upload_places', 'workers')
       order by relname`,
   );
   return Object.fromEntries(

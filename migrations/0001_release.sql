@@ -119,6 +119,8 @@ create table batch_exports (
   paused_reason text,
   -- The code of that: of the error, or organization.disabled, project.disabled.
   paused_code text,
+  -- The pauses that Sluice made: what is due in them is still owed. The trigger note_automatic_pause writes them.
+  automatic_pauses tstzmultirange not null default '{}',
   -- The planner's state, whole; the columns above are its newest settings as the API shows them.
   schedule jsonb not null,
   -- The next tick to decide, out of the schedule.
@@ -197,14 +199,6 @@ create table former_destinations (
   primary key (export_id, version)
 );
 comment on column former_destinations.destination_secrets is 'sealed: {export_id}';
-
--- Pauses that Sluice made. What is due in them is still owed.
-create table automatic_pauses (
-  export_id uuid not null references batch_exports (id) on delete cascade,
-  began_at timestamptz not null default clock_timestamp(),
-  ended_at timestamptz,
-  primary key (export_id, began_at)
-);
 
 
 -- RUNS: WHAT IS DUE, AND WHO DOES IT
@@ -394,15 +388,20 @@ create index outbox_delayed on outbox (available_at) where not ready;
 create index outbox_waiting on outbox (available_at) where ready and dispatched_at is null;
 create index outbox_dispatched on outbox (dispatched_at) where dispatched_at is not null;
 
--- One row that a dispatcher locks while it chooses: a choice is only right if it sees what all before it have chosen.
-create table dispatch_turn (
+-- The one row of what is true of the whole installation.
+create table installation (
   only_row boolean primary key default true check (only_row),
-  -- How many choices have enqueued runs.
+  -- How many choices of dispatchers have enqueued runs. A dispatcher locks the row while it chooses: a choice is only right if
+  -- it sees what all before it have chosen.
   turn bigint not null default 0,
   -- When runs were last enqueued: the readiness of the service shows a dispatcher that makes no progress.
-  taken_at timestamptz not null default now()
+  taken_at timestamptz not null default now(),
+  -- Since when no worker is alive, so that it is said once. Null: one is.
+  no_workers_since timestamptz,
+  -- Ids of the keys that secrets may be sealed with; a process that lacks one refuses to start.
+  encryption_keys text[] not null default '{}'
 );
-insert into dispatch_turn default values;
+insert into installation default values;
 
 -- Worker processes that are up: their capacity bounds what is dispatched.
 create table workers (
@@ -434,15 +433,6 @@ create table guarded_work (
   set_aside_at timestamptz,
   primary key (kind, id)
 );
-
--- Time that workers spent on the runs of each project, by the hour. Workers add to it every few seconds.
-create table worker_seconds (
-  team_id integer not null references projects (id) on delete cascade,
-  hour timestamptz not null,
-  seconds double precision not null,
-  primary key (team_id, hour)
-);
-create index worker_seconds_by_hour on worker_seconds (hour);
 
 
 -- WHAT WAS DELIVERED, AND WHAT WAS NOT
@@ -656,16 +646,27 @@ create table leftover_files (
 create index leftover_files_by_interval on leftover_files (export_id, data_interval_start, data_interval_end);
 
 
--- DEADLINES
+-- CHECKS: DEADLINES, VERIFICATIONS
 
--- How far the deadlines of an export are judged. A row beside the export, so that a check never locks what runs need.
-create table deadline_checks (
+-- What is checked of an export now and then: a row beside it, so that a check never locks what runs need.
+create table export_checks (
   export_id uuid primary key references batch_exports (id) on delete cascade,
-  -- Ticks up to here are judged.
-  judged_to timestamptz not null,
-  next_check_at timestamptz not null
+  -- Its deadlines are judged for ticks up to here, and when the next ones are. Null: it has none.
+  judged_to timestamptz,
+  next_check_at timestamptz,
+  -- Its newest verification by VERIFY_SCHEDULE; null: it had none.
+  verified_at timestamptz,
+  result text check (result in ('proven', 'nothing_yet', 'incomplete', 'broken', 'unread')),
+  intervals bigint not null default 0,
+  rows bigint not null default 0,
+  breaches bigint not null default 0,
+  -- What was found, and the remedy.
+  detail text not null default '',
+  -- Since when its result is `broken` or `unread`; null: it is not.
+  failed_since timestamptz
 );
-create index deadline_checks_due on deadline_checks (next_check_at);
+create index export_checks_due on export_checks (next_check_at) where next_check_at is not null;
+create index export_checks_failed on export_checks (export_id) where failed_since is not null;
 
 -- Intervals that are at risk of missing their deadline, or have missed it. All others were delivered in time.
 create table late_intervals (
@@ -681,24 +682,6 @@ create table late_intervals (
   primary key (export_id, data_interval_start, data_interval_end)
 );
 create index late_intervals_open on late_intervals (export_id) where delivered_at is null;
-
-
--- VERIFICATIONS BY VERIFY_SCHEDULE
-
--- The newest verification of each export.
-create table verifications (
-  export_id uuid primary key references batch_exports (id) on delete cascade,
-  verified_at timestamptz not null,
-  result text not null check (result in ('proven', 'nothing_yet', 'incomplete', 'broken', 'unread')),
-  intervals bigint not null default 0,
-  rows bigint not null default 0,
-  breaches bigint not null default 0,
-  -- What was found, and the remedy.
-  detail text not null default '',
-  -- Since when its result is `broken` or `unread`; null: it is not.
-  failed_since timestamptz
-);
-create index verifications_failed on verifications (export_id) where failed_since is not null;
 
 
 -- TRANSFORMATIONS
@@ -747,11 +730,15 @@ create table pipeline_transformation_configs (
   match_action integer,
   -- The last error of the step; null once it works.
   error text,
+  -- When a user asked for a sample of the step and none was taken since, and when a worker last began one.
+  sample_asked_at timestamptz,
+  sample_taken_at timestamptz,
   deleted boolean not null default false,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now()
 );
 comment on column pipeline_transformation_configs.config_secrets is 'sealed: transformation-config:{id}';
+create index transformation_configs_to_sample on pipeline_transformation_configs (sample_asked_at) where sample_asked_at is not null;
 create index transformation_configs_by_team on pipeline_transformation_configs (team_id, "order", id);
 
 -- Each content of a step that a run may use: runs and receipts name config and version, and a version never changes. Only
@@ -772,25 +759,19 @@ create table transformation_versions (
 );
 comment on column transformation_versions.config_secrets is 'sealed: transformation-config:{config_id}';
 
--- Rows that each step was given, by the hour; the source of delivery_rate_24h.
-create table transformation_rates (
-  config_id integer not null references pipeline_transformation_configs (id) on delete cascade,
+-- What each project used, by the hour. Workers add to it every few seconds.
+create table hourly_use (
+  team_id integer not null references projects (id) on delete cascade,
+  -- A step of its chain, whose rows are counted: delivery_rate_24h. Null: the time that workers spent on its runs.
+  config_id integer references pipeline_transformation_configs (id) on delete cascade,
   hour timestamptz not null,
+  seconds double precision not null default 0,
   rows bigint not null default 0,
   errors bigint not null default 0,
-  primary key (config_id, hour)
+  unique nulls not distinct (team_id, config_id, hour)
 );
-
--- Jobs asked for and not yet taken.
-create table transformation_jobs (
-  id bigint generated always as identity primary key,
-  config_id integer not null references pipeline_transformation_configs (id) on delete cascade,
-  type text not null,
-  payload jsonb not null default '{}',
-  created_at timestamptz not null default now(),
-  taken_at timestamptz
-);
-create index transformation_jobs_waiting on transformation_jobs (id) where taken_at is null;
+create index hourly_use_by_hour on hourly_use (hour);
+create index hourly_use_by_step on hourly_use (config_id) where config_id is not null;
 
 
 -- LOGS
@@ -809,16 +790,6 @@ create index log_entries_by_export on log_entries (export_id, id desc);
 create index log_entries_by_level on log_entries (export_id, level, id desc);
 create index log_entries_by_run on log_entries (run_id, id desc) where run_id is not null;
 create index log_entries_by_time on log_entries using brin (timestamp);
-
--- How many log entries there are, so that a list's count never walks them. The trigger count_log_entries writes it.
-create table log_counts (
-  export_id uuid not null,
-  -- The nil id counts the whole export.
-  run_id uuid not null,
-  level text not null,
-  entries bigint not null,
-  primary key (export_id, run_id, level)
-);
 
 
 -- NOTIFICATIONS
@@ -852,35 +823,27 @@ comment on column notification_targets.secrets is 'sealed: notification-target:{
 create index notification_targets_by_organization on notification_targets (organization_id, created_at desc, id desc);
 create index notification_targets_by_team on notification_targets (team_id) where team_id is not null;
 
--- Changes that targets ask for, written in the transaction of the change.
-create table notification_events (
+-- One event for one target, written in the transaction of the change: what waits to be sent, and the log of what was. Retention
+-- deletes the oldest.
+create table notification_deliveries (
   id uuid primary key default gen_random_uuid(),
   -- The order of the events of an export.
   seq bigint generated always as identity,
-  organization_id uuid not null references organizations (id) on delete cascade,
-  team_id integer references projects (id) on delete cascade,
-  -- Null: a test.
-  export_id uuid references batch_exports (id) on delete cascade,
+  target_id uuid not null references notification_targets (id) on delete cascade,
+  -- Of the target, for the choice of what is sent next.
+  organization_id uuid not null,
+  kind text not null,
+
+  -- The event: the same for all targets that get it.
+  event_id uuid not null,
   type text not null,
   facts jsonb not null,
-  happened_at timestamptz not null default clock_timestamp()
-);
-create index notification_events_in_order on notification_events (seq);
-create index notification_events_by_organization on notification_events (organization_id);
-create index notification_events_by_team on notification_events (team_id) where team_id is not null;
-create index notification_events_by_export on notification_events (export_id) where export_id is not null;
+  happened_at timestamptz not null default clock_timestamp(),
+  -- What it is about. Of the installation: the organization is the installation's. A test has no export.
+  about_organization_id uuid not null references organizations (id) on delete cascade,
+  team_id integer references projects (id) on delete cascade,
+  export_id uuid references batch_exports (id) on delete cascade,
 
--- One event for one target: what waits to be sent, and the log of what was.
-create table notification_deliveries (
-  id uuid primary key default gen_random_uuid(),
-  target_id uuid not null references notification_targets (id) on delete cascade,
-  event_id uuid not null references notification_events (id) on delete cascade,
-  -- Of the event and the target, for the choice of what is sent next.
-  organization_id uuid not null,
-  export_id uuid,
-  seq bigint not null,
-  kind text not null,
-  type text not null,
   -- cancelled: the target was disabled. replaced: it was not sent, because too many came at once.
   status text not null default 'waiting' check (status in ('waiting', 'delivered', 'given_up', 'cancelled', 'replaced')),
   -- Sent again on request: keeps no order.
@@ -897,7 +860,10 @@ create table notification_deliveries (
   finished_at timestamptz,
   unique (target_id, event_id)
 );
-create index notification_deliveries_by_event on notification_deliveries (event_id);
+create index notification_deliveries_by_age on notification_deliveries (seq);
+create index notification_deliveries_by_organization on notification_deliveries (about_organization_id);
+create index notification_deliveries_by_team on notification_deliveries (team_id) where team_id is not null;
+create index notification_deliveries_by_export on notification_deliveries (export_id) where export_id is not null;
 create index notification_deliveries_by_target on notification_deliveries (target_id, created_at desc, id desc);
 create index notification_deliveries_of_type on notification_deliveries (target_id, type, created_at);
 create index notification_deliveries_waiting on notification_deliveries (kind, organization_id, next_attempt_at, seq)
@@ -1042,12 +1008,6 @@ begin
 end
 $$;
 
--- Ids of the keys that secrets may be sealed with; a process that lacks one refuses to start.
-create table encryption_keys (
-  id text primary key,
-  registered_at timestamptz not null default now()
-);
-
 -- The keys that sign manifests and statements, in the order in which they were made. The newest one signs.
 create table signing_keys (
   number integer primary key check (number > 0),
@@ -1061,27 +1021,20 @@ create table signing_keys (
 );
 comment on column signing_keys.private_key is 'sealed: signing-key:{key_id}';
 
--- What is wrong with the installation, so that it is said once.
-create table installation_alarms (
-  kind text primary key,
-  since timestamptz not null default clock_timestamp()
-);
-
 
 -- ROOM AND VACUUM
 --
 -- What the statements of the service read, and what autovacuum leaves behind, must not grow with history.
 
 -- Room on each page for the next version of its rows.
-alter table dispatch_turn set (fillfactor = 10);
-alter table log_counts set (fillfactor = 50);
+alter table installation set (fillfactor = 10);
 alter table used_budgets set (fillfactor = 50);
 alter table workers set (fillfactor = 50);
 alter table batch_exports set (fillfactor = 60);
 alter table upload_places set (fillfactor = 60);
 alter table backfills set (fillfactor = 70);
 alter table runs set (fillfactor = 70);
-alter table worker_seconds set (fillfactor = 70);
+alter table hourly_use set (fillfactor = 70);
 alter table receipts set (fillfactor = 90);
 
 -- Tables that are always small and always written are vacuumed by number alone.
@@ -1102,7 +1055,6 @@ alter table ticks set (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_
   autovacuum_analyze_scale_factor = 0.02);
 alter table log_entries set (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.02,
   autovacuum_analyze_scale_factor = 0.05);
-alter table log_counts set (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.05);
 
 
 -- RULES
@@ -1218,44 +1170,20 @@ end $$;
 create trigger keep_plugin_source before insert or update of source on plugins
   for each row execute function keep_plugin_source();
 
--- 6. Log entries are counted: they are written in four ways and deleted in three. A count that becomes zero goes at once, so that nothing has to look for it.
-create function count_log_entries() returns trigger language plpgsql as $$
-begin
-  insert into log_counts as c (export_id, run_id, level, entries)
-  select export_id, counted_id, level, count(*) * case tg_op when 'INSERT' then 1 else -1 end
-    from changed_entries,
-         lateral (values ('00000000-0000-0000-0000-000000000000'::uuid), (run_id)) as counted (counted_id)
-   where counted_id is not null
-   group by 1, 2, 3
-   -- One order for all, so that two writers never wait for each other.
-   order by 1, 2, 3
-  on conflict (export_id, run_id, level) do update set entries = c.entries + excluded.entries;
-  if tg_op = 'DELETE' then
-    -- Its rows are locked by the statement above.
-    delete from log_counts c using (
-      select distinct export_id, counted_id, level from changed_entries,
-             lateral (values ('00000000-0000-0000-0000-000000000000'::uuid), (run_id)) as counted (counted_id)
-       where counted_id is not null) as changed
-     where c.export_id = changed.export_id and c.run_id = changed.counted_id and c.level = changed.level and c.entries = 0;
-  end if;
-  return null;
-end $$;
-create trigger log_entries_inserted after insert on log_entries
-  referencing new table as changed_entries for each statement execute function count_log_entries();
-create trigger log_entries_deleted after delete on log_entries
-  referencing old table as changed_entries for each statement execute function count_log_entries();
-
 -- 7. A pause that Sluice made begins and ends with the columns that say so, whichever statement pauses or unpauses. What is due
 --    in it is still owed.
 create function note_automatic_pause() returns trigger language plpgsql as $$
+declare
+  moment timestamptz := clock_timestamp();
 begin
-  update automatic_pauses set ended_at = clock_timestamp() where export_id = new.id and ended_at is null;
+  -- The last one ends, if it has not ended.
+  new.automatic_pauses := old.automatic_pauses * tstzmultirange(tstzrange(null, moment, '(]'));
   if new.paused and new.paused_reason is not null then
-    insert into automatic_pauses (export_id) values (new.id);
+    new.automatic_pauses := new.automatic_pauses + tstzmultirange(tstzrange(moment, null, '()'));
   end if;
-  return null;
+  return new;
 end $$;
-create trigger batch_exports_automatic_pause after update of paused, paused_reason on batch_exports for each row
+create trigger batch_exports_automatic_pause before update of paused, paused_reason on batch_exports for each row
   when (old.paused is distinct from new.paused or old.paused_reason is distinct from new.paused_reason)
   execute function note_automatic_pause();
 
@@ -1263,11 +1191,12 @@ create trigger batch_exports_automatic_pause after update of paused, paused_reas
 create function begin_deadline() returns trigger language plpgsql as $$
 begin
   if new.deadline_minutes is null and new.deadline_at is null then
-    delete from deadline_checks where export_id = new.id;
+    update export_checks set judged_to = null, next_check_at = null where export_id = new.id;
     delete from late_intervals where export_id = new.id and missed_at is null;
   else
-    insert into deadline_checks (export_id, judged_to, next_check_at) values (new.id, clock_timestamp(), clock_timestamp())
-    on conflict (export_id) do update set next_check_at = excluded.next_check_at;
+    insert into export_checks as c (export_id, judged_to, next_check_at) values (new.id, clock_timestamp(), clock_timestamp())
+    on conflict (export_id) do update
+       set judged_to = coalesce(c.judged_to, excluded.judged_to), next_check_at = excluded.next_check_at;
   end if;
   return null;
 end $$;
@@ -1320,19 +1249,17 @@ begin
      where e.id = about and e.deleted_at is null and t.enabled and event_type = any (t.events)
        and (unless_type is null or unless_type <> all (t.events))
        for key share of t
-  ), event as (
-    insert into notification_events (organization_id, team_id, export_id, type, facts)
-    select p.organization_id, e.team_id, e.id, event_type,
+  ), event as materialized (
+    select gen_random_uuid() as id, p.organization_id, e.team_id, clock_timestamp() as at,
            jsonb_build_object('organization', jsonb_build_object('id', o.id, 'name', o.name),
              'project', jsonb_build_object('id', p.id, 'name', p.name, 'tenant_key', coalesce(p.tenant_key, p.id::text)),
              'export', jsonb_build_object('id', e.id, 'name', e.name),
              'code', e.failing_code, 'since', api_time(coalesce(e.failing_since, e.late_since, e.incomplete_since)),
              'missing_intervals', (select count(*) from (select from missing_intervals h where h.export_id = e.id limit 10000) as counted),
              'statement', (select jsonb_build_object('number', s.number, 'sha256', s.sha256) from statement_chains s where s.export_id = e.id and s.number > 0))
-             || event_facts
+             || event_facts as facts
       from batch_exports e join projects p on p.id = e.team_id join organizations o on o.id = p.organization_id
      where e.id = about and exists (select from wanted)
-    returning id, seq
   ), replaced as (
     update notification_deliveries d set status = 'replaced', lease = null, leased_until = null, finished_at = now()
      where d.id in (
@@ -1342,8 +1269,9 @@ begin
           and (older.leased_until is null or older.leased_until <= now())
           for update of older skip locked)
   )
-  insert into notification_deliveries (target_id, event_id, organization_id, export_id, seq, kind, type, status, finished_at)
-  select w.id, event.id, w.organization_id, about, event.seq, w.kind, event_type,
+  insert into notification_deliveries
+    (target_id, organization_id, kind, event_id, type, facts, happened_at, about_organization_id, team_id, export_id, status, finished_at)
+  select w.id, w.organization_id, w.kind, event.id, event_type, event.facts, event.at, event.organization_id, event.team_id, about,
          case when w.is_storm then 'replaced' else 'waiting' end, case when w.is_storm then now() end
     from event, wanted w;
 end $$;
@@ -1351,20 +1279,15 @@ end $$;
 -- Records one event for all that has one cause: for the targets of an organization (`project` is null) or of one of its
 -- projects. Nothing if no target asks for it.
 create function notify_group(organization uuid, project integer, event_type text, event_facts jsonb)
-returns void language plpgsql as $$
-begin
+returns void language sql as $$
   with wanted as materialized (
     select t.id, t.kind from notification_targets t
      where t.organization_id = organization and t.team_id is not distinct from project and t.enabled and event_type = any (t.events)
        for key share of t
-  ), event as (
-    insert into notification_events (organization_id, team_id, type, facts)
-    select organization, project, event_type, event_facts where exists (select from wanted)
-    returning id, seq
-  )
-  insert into notification_deliveries (target_id, event_id, organization_id, seq, kind, type)
-  select w.id, event.id, organization, event.seq, w.kind, event_type from event, wanted w;
-end $$;
+  ), event as materialized (select gen_random_uuid() as id, clock_timestamp() as at)
+  insert into notification_deliveries (target_id, organization_id, kind, event_id, type, facts, happened_at, about_organization_id, team_id)
+  select w.id, organization, w.kind, event.id, event_type, event_facts, event.at, organization, project from event, wanted w
+$$;
 
 -- 9. An export begins to fail, and its retries run out. The transactions that end a run without success lock its export before.
 --    An attempt to heal that fails is news only of an export that fails already, or if a person must decide.
@@ -1502,27 +1425,16 @@ end $$;
 create trigger batch_exports_notify_incompleteness after update of incomplete_since on batch_exports for each row
   when ((old.incomplete_since is null) <> (new.incomplete_since is null)) execute function note_incompleteness();
 
--- 14. Something is wrong with the installation, or over. Only its own targets hear of it.
-create function note_alarm() returns trigger language plpgsql as $$
-declare
-  alarm installation_alarms := coalesce(new, old);
-  event_type text := 'installation.' || alarm.kind || case tg_op when 'DELETE' then '_over' else '' end;
+-- 14. No worker is alive, or one is again. Only the targets of the installation hear of it.
+create function note_workers() returns trigger language plpgsql as $$
 begin
-  with wanted as materialized (
-    select id, kind, organization_id from notification_targets t
-     where t.organization_id = '00000000-0000-0000-0000-000000000000' and t.enabled and event_type = any (t.events)
-       for key share of t
-  ), event as (
-    insert into notification_events (organization_id, type, facts)
-    select '00000000-0000-0000-0000-000000000000', event_type, jsonb_build_object('since', api_time(alarm.since))
-     where exists (select from wanted)
-    returning id, seq
-  )
-  insert into notification_deliveries (target_id, event_id, organization_id, seq, kind, type)
-  select w.id, event.id, w.organization_id, event.seq, w.kind, event_type from event, wanted w;
+  perform notify_group('00000000-0000-0000-0000-000000000000', null,
+    'installation.no_workers' || case when new.no_workers_since is null then '_over' else '' end,
+    jsonb_build_object('since', api_time(coalesce(new.no_workers_since, old.no_workers_since))));
   return null;
 end $$;
-create trigger installation_alarms_notify after insert or delete on installation_alarms for each row execute function note_alarm();
+create trigger installation_notify after update of no_workers_since on installation for each row
+  when ((old.no_workers_since is null) <> (new.no_workers_since is null)) execute function note_workers();
 
 -- 15. The newest verification of an export has not proven its files, or has again.
 create function note_verification() returns trigger language plpgsql as $$
@@ -1533,8 +1445,8 @@ begin
       'failed_since', api_time(coalesce(new.failed_since, old.failed_since))));
   return null;
 end $$;
-create trigger verifications_notify_first after insert on verifications for each row
+create trigger export_checks_notify_first after insert on export_checks for each row
   when (new.failed_since is not null) execute function note_verification();
-create trigger verifications_notify after update of failed_since on verifications for each row
+create trigger export_checks_notify after update of failed_since on export_checks for each row
   when ((old.failed_since is null) <> (new.failed_since is null)) execute function note_verification();
 

@@ -316,7 +316,7 @@ test.each(frozenAt)(
     const possible = [files, [...files, ...ofAnother]];
     expect(possible.map((ends) => ends.map((end) => `${stem}${end}`))).toContainEqual(before);
     expect((await s3.uploads(bucket)).filter(({ key: at }) => at.startsWith(exportId))).toEqual([]);
-    for (const table of ['runs', 'receipts', 'log_entries', 'log_counts', 'backfills', 'ticks']) {
+    for (const table of ['runs', 'receipts', 'log_entries', 'backfills', 'ticks']) {
       const { rowCount } = await pool.query(`select from ${table} where export_id = $1`, [
         exportId,
       ]);
@@ -375,7 +375,7 @@ test('a deleted organization loses its runs in progress, its uploads, keys and r
   expect(Number(remaining?.files) + Number(remaining?.manifests)).toBe(
     files.filter((at) => !foreign.some((id) => at.startsWith(id))).length,
   );
-  const emptied = ['runs', 'receipts', 'log_entries', 'log_counts', 'upload_places', 'outbox'];
+  const emptied = ['runs', 'receipts', 'log_entries', 'upload_places', 'outbox'];
   for (const table of emptied) {
     expect((await pool.query(`select from ${table}`)).rowCount, table).toBe(0);
   }

@@ -83,7 +83,7 @@ test('verify goes on after a breach and after a bucket that it cannot read: a li
   // The worker does the same by its schedule.
   const results = () =>
     installation.db.query<{ id: string; result: string }>(
-      'select export_id as id, result from verifications',
+      'select export_id as id, result from export_checks',
     );
   expect(await results()).toEqual([]);
   await pool.query(`update batch_exports set created_at = created_at - interval '1 day'`);

@@ -297,7 +297,7 @@ export const mutants = [
   {
     name: 'dispatch: a dispatcher that waited for another one does not see its choice',
     file: 'src/state/store/runs/outbox.ts',
-    find: '(select turn from held) = (select turn from dispatch_turn)',
+    find: '(select turn from held) = (select turn from installation)',
     replace: '(select turn from held) is not null',
     test: `${store}/overtaken.test.ts`,
   },

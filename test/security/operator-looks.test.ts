@@ -84,7 +84,7 @@ beforeAll(async () => {
     ],
   );
   await api.db.query(
-    `insert into verifications (export_id, verified_at, result, breaches, detail) values ($1, now(), 'broken', 1, $2)`,
+    `insert into export_checks (export_id, verified_at, result, breaches, detail) values ($1, now(), 'broken', 1, $2)`,
     [
       exportId,
       `1 breach. Start a backfill.\n  I3 (Each row once): 2024-01-01T00:00:00Z to 2024-01-01T01:00:00Z: 2 rows doubled: ${canary}, ${canary}`,

@@ -49,7 +49,7 @@ export async function createSimDatabase(): Promise<SimDatabase> {
   const { rows } = await database.pool.query<{ table: string }>(
     `select c.oid::regclass::text as table from pg_class c
       where c.relnamespace = 'public'::regnamespace and c.relkind = 'r'
-        and c.relname not in ('sluice_migrations', 'organizations', 'projects', 'dispatch_turn')`,
+        and c.relname not in ('sluice_migrations', 'organizations', 'projects', 'installation')`,
   );
   const tables = rows.map((row) => row.table);
   const truncate = `truncate ${tables.join(', ')}`;

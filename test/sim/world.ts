@@ -202,7 +202,7 @@ async function perform(world: World, action: Action): Promise<void> {
       if (action.slots % 2 === 0) db.failNext('done');
       await reportWorker(db, 'worker', Math.ceil(action.slots / 2));
       // Of its statements, the one that takes runs out of the outbox matters most.
-      if (action.slots % 2 === 0) db.failNext(action.outcome, 'update dispatch_turn');
+      if (action.slots % 2 === 0) db.failNext(action.outcome, 'update installation');
       await dispatchRuns(context, async (entries) => {
         queue.push(...entries.map(({ runId }) => runId));
       });

@@ -62,21 +62,18 @@ export async function fillTenant(
      select id, team_id, '2024-01-01', '2024-01-02', 1, 1 from batch_exports where id = $1`,
     `insert into accepted_intervals select id, '2024-01-01', '2024-01-02' from batch_exports where id = $1`,
     `insert into holes select id, '2024-01-03', '2024-01-04' from batch_exports where id = $1`,
-    `insert into deadline_checks select id, now(), now() from batch_exports where id = $1`,
+    `insert into export_checks (export_id, verified_at, result) select id, now(), 'proven' from batch_exports where id = $1`,
     `insert into late_intervals (export_id, data_interval_start, data_interval_end, due_by, turn)
      select id, '2024-01-03', '2024-01-04', '2024-01-04', 'ours' from batch_exports where id = $1`,
-    `insert into verifications (export_id, verified_at, result) select id, now(), 'proven' from batch_exports where id = $1`,
     `insert into superseded_receipts (export_id, data_interval_start, data_interval_end, receipt) select id, '2024-01-03', '2024-01-04', '{}' from batch_exports where id = $1`,
     `insert into stated_intervals select id, '2024-01-03', '2024-01-04', '{}', '' from batch_exports where id = $1`,
     `insert into statements (export_id, number, body, sha256, period_start, period_end, balance) select id, 1, '', '', now(), now(), '{}' from batch_exports where id = $1`,
-    `insert into automatic_pauses (export_id) select id from batch_exports where id = $1`,
     `insert into guarded_work (kind, id, expires_at) select 'look_back', id, now() from batch_exports where id = $1`,
     `insert into former_destinations (export_id, version, destination_config) select id, 7, '{"bucket_name": "former", "region": "eu-west-1"}' from batch_exports where id = $1`,
   ]) {
     await db.query(statement, ofExport);
   }
   for (const [statement, ...values] of [
-    [`insert into worker_seconds select $1, now(), 1`, teamId],
     [
       `insert into plugins (organization_id, name, source) values ($1, 'shared', 'shared'), ($1, 'own', $2)`,
       organizationId,
@@ -87,8 +84,8 @@ export async function fillTenant(
          insert into pipeline_transformation_configs (team_id, plugin, "order") values ($1, 3, 1) returning id
        ), version as (
          insert into transformation_versions (config_id, version, team_id, plugin, config) select id, 1, $1, 3, '{}' from config
-       ), rate as (insert into transformation_rates select id, now(), 1, 1 from config)
-       insert into transformation_jobs (config_id, type) select id, 'sample' from config`,
+       )
+       insert into hourly_use (team_id, config_id, hour) select $1, id, now() from config`,
       teamId,
     ],
     [

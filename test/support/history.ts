@@ -51,7 +51,7 @@ export async function fillHistory(pool: Pool, size: HistorySize): Promise<string
 async function dropIndexes(client: PoolClient): Promise<() => Promise<void>> {
   const { rows } = await client.query<{ name: string; sql: string }>(
     `select i.indexrelid::regclass::text as name, pg_get_indexdef(i.indexrelid) as sql from pg_index i
-      where i.indrelid = any ('{runs, receipts, ticks, holes, log_entries, log_counts, activity}'::regclass[])
+      where i.indrelid = any ('{runs, receipts, ticks, holes, log_entries, activity}'::regclass[])
         and not exists (select from pg_constraint c where c.conindid = i.indexrelid)`,
   );
   for (const { name } of rows) await client.query(`drop index ${name}`);
@@ -135,18 +135,6 @@ async function writeResults(client: PoolClient, { logsPerRun }: HistorySize): Pr
     `insert into log_entries (team_id, export_id, run_id, timestamp, level, message)
      select team_id, export_id, id, finished_at, ${levelOf}, 'Step ' || n || ' of the run is done.'
        from runs, generate_series(1, $1::int) n where finished_at is not null order by created_at`,
-    [logsPerRun],
-  );
-  const perLevel = `(select level, count(*) as entries from generate_series(1, $1::int) n, lateral (select ${levelOf}) l (level) group by 1) l`;
-  await client.query(
-    `insert into log_counts (export_id, run_id, level, entries)
-     select export_id, id, level, entries from runs, ${perLevel} where finished_at is not null order by 1, 2`,
-    [logsPerRun],
-  );
-  await client.query(
-    `insert into log_counts (export_id, run_id, level, entries)
-     select export_id, '00000000-0000-0000-0000-000000000000', level, ended * entries
-       from (select export_id, count(*) as ended from runs where finished_at is not null group by 1) e, ${perLevel}`,
     [logsPerRun],
   );
   await client.query(

@@ -106,8 +106,9 @@ export interface DeliveryRow {
 /** All deliveries, in the order of their events. */
 export function deliveriesOf(db: Database): Promise<DeliveryRow[]> {
   return db.query<DeliveryRow>(
-    `select d.id, d.target_id as "targetId", e.type, d.export_id as "exportId", d.status, d.attempts, e.facts
-       from notification_deliveries d join notification_events e on e.id = d.event_id order by e.seq, d.target_id`,
+    `select d.id, d.target_id as "targetId", d.type, d.export_id as "exportId", d.status, d.attempts, d.facts
+       from notification_deliveries d
+      order by min(d.seq) over (partition by d.event_id), d.target_id`,
   );
 }
 
@@ -120,5 +121,4 @@ export async function skipWaits(db: Database): Promise<void> {
 
 export async function forgetNotifications(db: Database): Promise<void> {
   await db.query('delete from notification_targets');
-  await db.query('delete from notification_events');
 }

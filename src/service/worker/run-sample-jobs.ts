@@ -10,9 +10,9 @@ import {
   recordSteps,
 } from '../../state/store/transformations/chains.ts';
 import {
-  deleteTransformationJob,
-  type TakenJob,
-  takeTransformationJob,
+  endSample,
+  takeSample,
+  type TakenSample,
 } from '../../state/store/transformations/transformation-configs.ts';
 import type { Context } from '../use-cases/context.ts';
 import type { WorkGuard } from '../use-cases/work-guard.ts';
@@ -58,7 +58,7 @@ export function sampleJobs(options: SampleOptions): () => Promise<void> {
   const served = new Set<string>();
   const inProgress = new Set<string>();
   const next = async () => {
-    const job = await takeTransformationJob(db, [...served], [...inProgress]);
+    const job = await takeSample(db, [...served], [...inProgress]);
     if (!job) return null;
     const { organizationId: id } = job;
     served.delete(id);
@@ -90,7 +90,7 @@ function inTurn<T>(work: () => Promise<T>): () => Promise<T> {
   };
 }
 
-async function runJob(options: SampleOptions, job: TakenJob): Promise<void> {
+async function runJob(options: SampleOptions, job: TakenSample): Promise<void> {
   const { db } = options.context;
   try {
     await runSample(options, job);
@@ -99,12 +99,12 @@ async function runJob(options: SampleOptions, job: TakenJob): Promise<void> {
     if (!(error instanceof StepFault)) return options.onSampleError(error);
     await recordStepError(db, job.teamId, error.step, error.detail ?? error.message);
   }
-  await deleteTransformationJob(db, job.id);
+  await endSample(db, job);
 }
 
 async function runSample(
   options: SampleOptions,
-  { configId, teamId, organizationId }: TakenJob,
+  { configId, teamId, organizationId }: TakenSample,
 ): Promise<void> {
   const { context, guard, memory } = options;
   const pinned = await findChainUpTo(context.db, teamId, configId);

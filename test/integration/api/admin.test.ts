@@ -211,7 +211,7 @@ describe('causes', () => {
       ]);
       await api.db.query(`select notify_targets($1, 'export.failing', '{}')`, [id]);
       const [event] = await api.db.query<{ n: number }>(
-        `select (facts->>'missing_intervals')::int as n from notification_events order by seq desc limit 1`,
+        `select (facts->>'missing_intervals')::int as n from notification_deliveries order by seq desc limit 1`,
       );
       return {
         causes: causes.body.results[0]?.missing_intervals,

@@ -179,7 +179,9 @@ describe('retrieve, list, update and delete', () => {
   test('delivery_rate_24h is the share of rows without error, error the last text', async () => {
     const { id } = await create(filter);
     await api.db.query(
-      `insert into transformation_rates values ($1, now(), 1000, 1), ($1, now() - interval '2 days', 50, 50)`,
+      `insert into hourly_use (team_id, config_id, hour, rows, errors)
+       select team_id, id, now() - age, rows, errors from pipeline_transformation_configs,
+         (values (interval '0', 1000, 1), (interval '2 days', 50, 50)) v (age, rows, errors) where id = $1`,
       [id],
     );
     await api.db.query(
@@ -241,10 +243,11 @@ describe('job and frontend', () => {
     const { status, body } = await client.post(`${configs}/${id}/job/`, {});
     expect(status).toBe(200);
     expect(body.id).toBe(id);
-    const jobs = await api.db.query('select type from transformation_jobs where config_id = $1', [
-      id,
-    ]);
-    expect(jobs).toEqual([{ type: 'sample' }]);
+    const asked = await api.db.query(
+      'select from pipeline_transformation_configs where id = $1 and sample_asked_at is not null',
+      [id],
+    );
+    expect(asked).toHaveLength(1);
   });
 
   test('a type that the plugin does not offer is refused', async () => {

@@ -132,7 +132,9 @@ describe('an export', () => {
         transaction: async <T>(work: (own: typeof tx) => Promise<T>) => work(tx),
       };
       await failAttempt(side, { ...side.context, db }, runIds[0] ?? '', denied);
-      const [seen] = await tx.query<{ n: number }>('select count(*) as n from notification_events');
+      const [seen] = await tx.query<{ n: number }>(
+        'select count(*) as n from notification_deliveries',
+      );
       expect(seen?.n).toBe(1);
       throw new Error('rolled back');
     });
@@ -239,18 +241,22 @@ describe('a target', () => {
     await forgetNotifications(side.db);
     const other = await createTenant(side.db);
     const [project] = other.projectIds;
+    const ofAll = await createWebhook(side, sender, receiver, {
+      organizationId: other.organizationId,
+    });
     await createWebhook(side, sender, receiver, {
       organizationId: other.organizationId,
       teamId: project,
     });
     await side.db.query(
-      `insert into notification_events (organization_id, team_id, type, facts) values ($1, $2, 'test', '{}')`,
-      [other.organizationId, project],
+      `insert into notification_deliveries (target_id, organization_id, kind, event_id, type, facts, about_organization_id, team_id)
+       values ($3, $1, 'webhook', gen_random_uuid(), 'test', '{}', $1, $2)`,
+      [other.organizationId, project, ofAll.id],
     );
     await side.db.query('delete from projects where id = $1', [project]);
     const left = await side.db.query<{ n: number }>(
-      `select count(*) as n from notification_targets union all select count(*) from notification_events`,
+      `select count(*) as n from notification_targets union all select count(*) from notification_deliveries`,
     );
-    expect(left.map(({ n }) => n)).toEqual([0, 0]);
+    expect(left.map(({ n }) => n)).toEqual([1, 0]);
   });
 });

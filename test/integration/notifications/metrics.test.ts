@@ -58,7 +58,7 @@ test('the age of the verification is that of the oldest result, and of this proc
   expect(waited).toBeGreaterThan(0);
   expect(waited).toBeLessThan(86_400);
   await side.db.query(
-    `insert into verifications (export_id, verified_at, result) values ($1, now() - interval '3 days', 'proven')`,
+    `insert into export_checks (export_id, verified_at, result) values ($1, now() - interval '3 days', 'proven')`,
     [id],
   );
   expect((await read(true, true)).get(age)).toBeGreaterThan(2 * 86_400);
@@ -178,14 +178,14 @@ test('what a failure left behind keeps its fault, and is never ours once it is n
 });
 
 test('what is old is deleted with its retention', async () => {
-  await side.db.query(`update notification_events set happened_at = now() - interval '40 days'`);
+  await side.db.query(`update notification_deliveries set happened_at = now() - interval '40 days'`);
   await side.db.query(
-    `insert into worker_seconds values ($1, now() - interval '40 days', 1), ($1, now(), 1)`,
+    `insert into hourly_use (team_id, hour) values ($1, now() - interval '40 days'), ($1, now())`,
     [side.teamId],
   );
   await applyRetention(side.context);
   const left = await side.db.query<{ n: number }>(
-    `select count(*) as n from notification_deliveries union all select count(*) from worker_seconds`,
+    `select count(*) as n from notification_deliveries union all select count(*) from hourly_use`,
   );
   expect(left.map(({ n }) => n)).toEqual([0, 1]);
 });
@@ -229,7 +229,7 @@ test('operators see the ten tenants that workers spend most on; others see nothi
   }
   const [, second] = tenants;
   await api.db.query(
-    `insert into worker_seconds values ($1, date_trunc('hour', now(), 'UTC') - interval '3 hours', 1000)`,
+    `insert into hourly_use (team_id, hour, seconds) values ($1, date_trunc('hour', now(), 'UTC') - interval '3 hours', 1000)`,
     [second?.projectIds[0]],
   );
   await addWorkerSeconds(api.db, new Map([[2_000_000_000, 1]]));

@@ -80,7 +80,7 @@ it('a worker that comes back finds what is late, says so, and says that it is on
   expect(sent.map(({ type }) => type)).toEqual(['export.late', 'export.on_time']);
   const spent = await until(async () => {
     const rows = await side.db.query<{ teamId: number; seconds: number }>(
-      'select team_id as "teamId", seconds from worker_seconds',
+      'select team_id as "teamId", seconds from hourly_use',
     );
     return rows[0];
   });

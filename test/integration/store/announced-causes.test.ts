@@ -10,7 +10,7 @@ const { work } = attemptsOf(side);
 
 beforeEach(async () => {
   await side.db.query(`update batch_exports set deleted_at = now(), announced_code = null`);
-  await side.db.query(`delete from notification_events`);
+  await side.db.query(`delete from notification_deliveries`);
   await side.db.query(`delete from notification_targets`);
   await side.db.query(
     `insert into notification_targets (organization_id, kind, description, format, events)
@@ -40,7 +40,7 @@ async function brokenExport(healForHours = 168): Promise<string> {
 
 const events = async (type: string) => {
   const rows = await side.db.query<{ exports: readonly { readonly id: string }[] }>(
-    `select facts->'exports' as exports from notification_events where type = $1`,
+    `select facts->'exports' as exports from notification_deliveries where type = $1`,
     [type],
   );
   return rows.map(({ exports }) => exports.map(({ id }) => id));
@@ -69,7 +69,7 @@ it('are announced once for all exports of an organization, and once when the las
     expect(await events('healing.ended')).toEqual(ended);
   }
   const nothingToDo = await side.db.query(
-    `select from notification_events where type = 'healing.ended' and facts->>'turn' is null and facts->>'next_step' is null`,
+    `select from notification_deliveries where type = 'healing.ended' and facts->>'turn' is null and facts->>'next_step' is null`,
   );
   expect(nothingToDo).toHaveLength(1);
 });

@@ -30,7 +30,7 @@ const passing = [
   'leftover_files',
 ];
 /** They keep a row for each run until retention. */
-const lasting = ['runs', 'receipts', 'ticks', 'log_entries', 'log_counts'];
+const lasting = ['runs', 'receipts', 'ticks', 'log_entries'];
 
 const mib = 1_048_576;
 

@@ -124,7 +124,7 @@ it('a dispatcher that enqueues nothing for minutes is noticed, unless workers ar
   const stalled = () => findStalledDispatch(side.db, 300);
   const ago = `now() - interval '10 minutes'`;
   await side.db.query(`update outbox set ready = true, available_at = ${ago}`);
-  await side.db.query(`update dispatch_turn set taken_at = ${ago}`);
+  await side.db.query(`update installation set taken_at = ${ago}`);
   expect(await stalled()).toBeNull();
   await reportWorker(side.db, 'one', 1);
   expect(await stalled()).toBe(600);

@@ -32,10 +32,8 @@ const side = useRunSide();
 
 /** Tables whose rows belong to the installation. A new table belongs here, or to `tenant-rows.ts` and `fillTenant`. */
 const tablesWithoutTenants = [
-  'dispatch_turn',
-  'encryption_keys',
   'eras',
-  'installation_alarms',
+  'installation',
   'offboarding_places',
   'offboardings',
   'signing_keys',

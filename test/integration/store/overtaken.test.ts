@@ -221,7 +221,7 @@ describe('a dispatcher that waits for another one', () => {
     const enqueued: string[] = [];
     await overtake(
       async (tx) => {
-        await tx.query('update dispatch_turn set turn = turn + 1');
+        await tx.query('update installation set turn = turn + 1');
         await tx.query(
           'update outbox set dispatched_at = now(), times_enqueued = 1 where run_id = $1',
           [chosen],

@@ -84,7 +84,7 @@ it('dispatchers that wait for a frozen one hold up no statement that all runs sh
   const frozen = open();
   const waiting: Promise<unknown>[] = [];
   await frozen.transaction(async (tx) => {
-    await tx.query('select from dispatch_turn for update');
+    await tx.query('select from installation for update');
     const rules = { perExport: 1, perProject: 1, company: null };
     for (let n = 0; n < 3; n += 1) waiting.push(takeRuns(db, rules));
     await until(async () => {

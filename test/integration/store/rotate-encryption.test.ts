@@ -124,7 +124,7 @@ async function valuesOf({ table, column, comment }: BytesColumn): Promise<Sealed
 /** Fills each sealed column of each row by the holder of the old key. */
 async function sealWithOldKey(): Promise<void> {
   const box = createSecretBox([old, next]);
-  await side.db.query('delete from encryption_keys');
+  await side.db.query(`update installation set encryption_keys = '{}'`);
   await registerEncryptionKeys(side.db, box.keyIds);
   for (const at of sealedColumns()) {
     const values = await valuesOf(at);

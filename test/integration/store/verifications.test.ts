@@ -39,7 +39,7 @@ afterAll(async () => {
 beforeEach(async () => {
   await forgetNotifications(side.db);
   await side.db.query('update batch_exports set deleted_at = now()');
-  await side.db.query('delete from verifications');
+  await side.db.query('delete from export_checks');
   await createWebhook(side, senderTo([receiver]), receiver);
   ({ id } = await createExportOfThePast(side));
   await side.db.query(`update batch_exports set created_at = now() - interval '9 days'`);
@@ -64,7 +64,7 @@ async function verifyOnce(result: VerifyResult): Promise<void> {
   const { dueAt } = await dueJob();
   await storeVerification(side.db, dueAt, { exportId: id, result, ...found });
   expect(await due()).toEqual([]);
-  await side.db.query(`update verifications set verified_at = verified_at - interval '1 day'`);
+  await side.db.query(`update export_checks set verified_at = verified_at - interval '1 day'`);
 }
 
 test('an export is due in the six hours after the time of day, until it has a result of the day', async () => {
@@ -80,7 +80,7 @@ test('an export is due in the six hours after the time of day, until it has a re
   await storeVerification(side.db, job.dueAt, { exportId: id, result: 'proven', ...found });
   expect(await due()).toEqual([]);
   expect(await isVerificationDue(side.db, job)).toBe(false);
-  await side.db.query('delete from verifications');
+  await side.db.query('delete from export_checks');
   await side.db.query('update batch_exports set created_at = now()');
   expect(await due(), 'it was created since').toEqual([]);
 });

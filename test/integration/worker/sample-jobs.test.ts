@@ -15,8 +15,8 @@ test('organizations take turns with sample jobs, and one does not wait for a lon
     const start = async (key: string, team: number, count: number) => {
       const client = api.client.withKey(key);
       const steps = `/api/projects/${team}/pipeline_transformation_configs`;
-      const { body } = await client.post(steps, { plugin: 2, order: 1, config: { events: 'a' } });
-      for (let n = 0; n < count; n += 1) {
+      for (let order = 1; order <= count; order += 1) {
+        const { body } = await client.post(steps, { plugin: 2, order, config: { events: 'a' } });
         expect((await client.post(`${steps}/${body.id}/job`, {})).status).toBe(200);
       }
     };

@@ -40,7 +40,7 @@ it('heals, advances and dispatches for all, although exports of one tenant are b
   const other = await createExportOfThePast(side, { deadlineMinutes: 5 });
   const broken = await createExportOfThePast(side, { deadlineMinutes: 5 });
   await side.db.query(`update batch_exports set schedule = '{}' where id = $1`, [broken.id]);
-  await side.db.query(`update deadline_checks set next_check_at = now() - interval '1 s'`);
+  await side.db.query(`update export_checks set next_check_at = now() - interval '1 s'`);
   const backfills = [
     '00000000-0000-7000-8000-000000000001',
     '10000000-0000-7000-8000-000000000002',
@@ -62,6 +62,6 @@ it('heals, advances and dispatches for all, although exports of one tenant are b
     backfills.map((backfill) => `advance ${backfill}`),
   );
   expect(done).toContain('dispatch');
-  const due = await side.db.query(`select from deadline_checks where next_check_at <= now()`);
+  const due = await side.db.query(`select from export_checks where next_check_at <= now()`);
   expect(due, 'the broken one is put off, the others are judged').toEqual([]);
 });

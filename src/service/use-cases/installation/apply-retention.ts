@@ -11,7 +11,7 @@ import {
   deleteOldRuns,
   deleteOldStepVersions,
   deleteOldTicks,
-  deleteOldWorkerSeconds,
+  deleteOldUse,
 } from '../../../state/store/database/retention.ts';
 import type { Context } from '../context.ts';
 
@@ -21,7 +21,7 @@ export async function applyRetention({ db, policy }: Context): Promise<void> {
   const duties: readonly (readonly [DeleteOld, number])[] = [
     [deleteOldLogEntries, logRetentionDays],
     [deleteOldNotifications, logRetentionDays],
-    [deleteOldWorkerSeconds, logRetentionDays],
+    [deleteOldUse, logRetentionDays],
     [deleteOldGuardedWork, logRetentionDays],
     [deleteOldActivity, retentionDays],
     [deleteOldTicks, retentionDays],

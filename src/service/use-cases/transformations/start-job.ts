@@ -2,8 +2,8 @@ import { checkConfigSize } from '../../../foundation/domain/config-size.ts';
 import { sampleJob } from '../../../foundation/domain/plugin.ts';
 import { notFound, Refusal, refuseIfAny } from '../../../foundation/domain/problem.ts';
 import {
+  askForSample,
   findTransformationConfig,
-  insertTransformationJob,
 } from '../../../state/store/transformations/transformation-configs.ts';
 import type { Actor, Context } from '../context.ts';
 import { recordStepActivity } from './activity.ts';
@@ -28,7 +28,7 @@ export async function startTransformationJob(
       const detail = `Unknown job. The jobs of the plugin are ${offered.join(', ')}.`;
       throw new Refusal({ code: 'invalid_choice', detail, attr: 'job__type' });
     }
-    await insertTransformationJob(tx, { configId: id, ...job });
+    await askForSample(tx, id);
     await recordStepActivity(tx, actor, { teamId, id }, 'job started', [
       { field: 'job', before: null, after: job.type },
     ]);

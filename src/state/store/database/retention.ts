@@ -34,16 +34,16 @@ export const deleteOldActivity = deleteBy(
       where ${isOld('happened_at')})) returning 1`,
 );
 
-/** Events of notifications, with their deliveries; by number too. */
+/** Events of notifications, of each target; by number too. */
 export const deleteOldNotifications = deleteBy(
-  `delete from notification_events where id in (
-     select id from (select id, happened_at from notification_events order by seq limit ${batch}) oldest
+  `delete from notification_deliveries where id in (
+     select id from (select id, happened_at from notification_deliveries order by seq limit ${batch}) oldest
       where ${isOld('happened_at')}) returning 1`,
 );
 
-export const deleteOldWorkerSeconds = deleteBy(
-  `delete from worker_seconds where ctid = any (array(
-     select ctid from worker_seconds where ${isOld('hour')} limit ${batch})) returning 1`,
+export const deleteOldUse = deleteBy(
+  `delete from hourly_use where ctid = any (array(
+     select ctid from hourly_use where ${isOld('hour')} limit ${batch})) returning 1`,
 );
 
 /**

@@ -28,7 +28,7 @@ export async function lockDueChecks(tx: Sql, limit: number): Promise<CheckedExpo
   return tx.query<CheckedExport>(
     `select e.id as "exportId", e.team_id as "teamId", p.organization_id as "organizationId", e.name, e.schedule,
             e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", d.judged_to as "judgedTo"
-       from deadline_checks d join batch_exports e on e.id = d.export_id join projects p on p.id = e.team_id
+       from export_checks d join batch_exports e on e.id = d.export_id join projects p on p.id = e.team_id
       where d.next_check_at <= clock_timestamp() and e.deleted_at is null
       order by d.next_check_at limit $1 for update of d skip locked`,
     [limit],
@@ -36,8 +36,7 @@ export async function lockDueChecks(tx: Sql, limit: number): Promise<CheckedExpo
 }
 
 /** SQL: whether the tick `t` made data owed: it ran, or it came in a pause that only Sluice made. */
-const isOwed = `(t.fate = 'ran' or t.fate = 'paused' and exists (select from automatic_pauses a
-    where a.export_id = t.export_id and t.tick_at > a.began_at and (a.ended_at is null or t.tick_at <= a.ended_at)))
+const isOwed = `(t.fate = 'ran' or t.fate = 'paused' and exists (select from batch_exports b where b.id = t.export_id and b.automatic_pauses @> t.tick_at))
   and not exists (select from accepted_intervals x where ${isSameInterval('x', 't')})`;
 
 /** SQL: the newest failure of the interval of the tick `t`, and whether its run waits for transactions of the source. */
@@ -137,7 +136,7 @@ export interface Checked {
 
 export async function storeChecks(tx: Sql, checks: readonly Checked[]): Promise<void> {
   await tx.query(
-    `update deadline_checks d set judged_to = coalesce(x.judged_to, d.judged_to), next_check_at = x.next_check_at
+    `update export_checks d set judged_to = coalesce(x.judged_to, d.judged_to), next_check_at = x.next_check_at
        from unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[]) as x (id, judged_to, next_check_at) where d.export_id = x.id`,
     [
       checks.map(({ exportId }) => exportId),

@@ -74,11 +74,11 @@ const lostCode = `(select (select r.error_code from runs r
  * $1, $2: codes whose turn is the source's, ours. $3: codes of the pauses of disabled tenants.
  */
 const judged = `problems as materialized (
-  select export_id, 'verify.failed' as code, detail as error, failed_since as since from verifications where failed_since is not null
+  select export_id, 'verify.failed' as code, detail as error, failed_since as since from export_checks where failed_since is not null
   union all
   -- What the row of the export says itself.
   select e.id, null, null, null from batch_exports e
-   where e.failing_since is not null or not exists (select from verifications v where v.export_id = e.id and v.failed_since is not null)
+   where e.failing_since is not null or not exists (select from export_checks v where v.export_id = e.id and v.failed_since is not null)
 ), judged as materialized (
   select e.id, e.name, e.team_id, e.paused, e.model, e.created_at, p.name as project, p.tenant_key, p.organization_id, o.name as organization,
          coalesce(h.n, 0)::int as missing,

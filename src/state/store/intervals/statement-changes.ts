@@ -62,8 +62,7 @@ const markOf = (c: string): string =>
 const bounds = 'export_id, data_interval_start, data_interval_end';
 
 /** SQL: whether a tick was not to run, though only Sluice had paused the export: then the interval is owed. */
-const isOwed = `t.fate = 'paused' and exists (select from automatic_pauses p where p.export_id = t.export_id
-    and p.began_at <= t.tick_at and coalesce(p.ended_at >= t.tick_at, true))`;
+const isOwed = `t.fate = 'paused' and exists (select from batch_exports b where b.id = t.export_id and b.automatic_pauses @> t.tick_at)`;
 
 /**
  * Intervals of an export whose state differs from what the newest statement says, in order. One statement, so it sees one moment.

@@ -32,7 +32,7 @@ export async function listDueVerifications(sql: Sql, timeOfDay: string): Promise
        select date_trunc('day', clock_timestamp() - $1::interval, 'UTC') + $1::interval as due_at
      )
      select e.id as "exportId", api_time(r.due_at) as "dueAt"
-       from round r cross join batch_exports e left join verifications v on v.export_id = e.id
+       from round r cross join batch_exports e left join export_checks v on v.export_id = e.id
       where ${isDue('r.due_at')}
         and not exists (select from guarded_work g where g.kind = 'verify' and g.id = e.id::text
                            and (g.set_aside_at is not null or g.holder is not null and g.expires_at > clock_timestamp()))
@@ -47,7 +47,7 @@ export async function isVerificationDue(
   { exportId, dueAt }: VerifyJob,
 ): Promise<boolean> {
   const rows = await sql.query(
-    `select from batch_exports e left join verifications v on v.export_id = e.id
+    `select from batch_exports e left join export_checks v on v.export_id = e.id
       where e.id = $1 and ${isDue('$2::timestamptz')}`,
     [exportId, dueAt],
   );
@@ -71,14 +71,14 @@ export async function storeVerification(
   { exportId, result, intervals, rows, breaches, detail }: VerificationFound,
 ): Promise<void> {
   await sql.query(
-    `insert into verifications as v (export_id, verified_at, result, intervals, rows, breaches, detail, failed_since)
+    `insert into export_checks as v (export_id, verified_at, result, intervals, rows, breaches, detail, failed_since)
      select id, clock_timestamp(), $3, $4, $5, $6, $7, case when $3 = any ($8::text[]) then clock_timestamp() end
        from batch_exports where id = $1
      on conflict (export_id) do update
         set verified_at = excluded.verified_at, result = excluded.result, intervals = excluded.intervals, rows = excluded.rows,
             breaches = excluded.breaches, detail = excluded.detail,
             failed_since = case when excluded.failed_since is not null then coalesce(v.failed_since, excluded.failed_since) end
-      where v.verified_at < $2`,
+      where v.verified_at is null or v.verified_at < $2`,
     [exportId, dueAt, result, intervals, rows, breaches, detail, failedVerifications],
   );
 }
@@ -103,9 +103,9 @@ export async function listVerifications(
     `select v.export_id as "exportId", e.name, e.team_id as "teamId", o.id as "organizationId", o.name as "organizationName",
             v.verified_at as "verifiedAt", v.result, v.intervals, v.rows, v.breaches, v.detail, v.failed_since as "failedSince",
             count(*) over ()::int as count
-       from verifications v join batch_exports e on e.id = v.export_id and e.deleted_at is null
+       from export_checks v join batch_exports e on e.id = v.export_id and e.deleted_at is null
        join projects p on p.id = e.team_id join organizations o on o.id = p.organization_id
-      where $1::text[] is null or v.result = any ($1)
+      where v.verified_at is not null and ($1::text[] is null or v.result = any ($1))
       order by v.failed_since nulls last, v.verified_at desc, v.export_id limit $2 offset $3`,
     [results, limit, offset],
   );
@@ -126,8 +126,8 @@ export async function readVerifyState(sql: Sql): Promise<VerifyState> {
   const [row] = await sql.query<VerifyState>(
     `select count(*) filter (where v.failed_since is not null)::int as failed,
             extract(epoch from clock_timestamp() - min(v.verified_at))::float8 as "ageSeconds",
-            extract(epoch from clock_timestamp() - min(e.created_at) filter (where v.export_id is null))::float8 as "unverifiedSeconds"
-       from batch_exports e left join verifications v on v.export_id = e.id where e.deleted_at is null`,
+            extract(epoch from clock_timestamp() - min(e.created_at) filter (where v.verified_at is null))::float8 as "unverifiedSeconds"
+       from batch_exports e left join export_checks v on v.export_id = e.id where e.deleted_at is null`,
   );
   if (!row) throw new Error('no row');
   return row;

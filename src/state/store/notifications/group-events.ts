@@ -37,21 +37,17 @@ export async function notifyInstallation(
   );
 }
 
-/** What is wrong with the whole installation; a trigger notifies its targets. */
-const kind = 'no_workers';
-
-/** Notes that no worker is alive, unless one has reported meanwhile; if it is known already, nothing changes. */
+/** Notes that no worker is alive, unless one has reported meanwhile. A trigger notifies the installation's targets, once. */
 export async function raiseAlarm(sql: Sql): Promise<void> {
   await sql.query(
-    `insert into installation_alarms (kind) select $1 where ${capacityNow} = 0 on conflict do nothing`,
-    [kind],
+    `update installation set no_workers_since = clock_timestamp() where no_workers_since is null and ${capacityNow} = 0`,
   );
 }
 
 /** @returns whether it was known that no worker is alive */
 export async function endAlarm(sql: Sql): Promise<boolean> {
-  const rows = await sql.query('delete from installation_alarms where kind = $1 returning kind', [
-    kind,
-  ]);
+  const rows = await sql.query(
+    'update installation set no_workers_since = null where no_workers_since is not null returning only_row',
+  );
   return rows.length > 0;
 }

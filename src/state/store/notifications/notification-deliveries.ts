@@ -41,12 +41,10 @@ export interface Delivery {
   readonly finishedAt: Timestamp | null;
 }
 
-const columns = `d.id, d.target_id as "targetId", d.event_id as "eventId", e.type as "eventType", d.export_id as "exportId",
-  e.happened_at as "happenedAt", d.status, d.attempts,
+const columns = `d.id, d.target_id as "targetId", d.event_id as "eventId", d.type as "eventType", d.export_id as "exportId",
+  d.happened_at as "happenedAt", d.status, d.attempts,
   case when d.status = 'waiting' then d.next_attempt_at end as "nextAttemptAt", d.attempt_log as "attemptLog",
   d.created_at as "createdAt", d.finished_at as "finishedAt"`;
-
-const joined = 'notification_deliveries d join notification_events e on e.id = d.event_id';
 
 /** Newest first. */
 export async function listDeliveries(
@@ -60,7 +58,7 @@ export async function listDeliveries(
   const order = { column: 'd.created_at', descending: true };
   const page = seek(conditions, order, 'd.id', position, limit);
   const rows = await sql.query<Delivery>(
-    `select ${columns} from ${joined} where ${conditions.sql} ${page}`,
+    `select ${columns} from notification_deliveries d where ${conditions.sql} ${page}`,
     conditions.values,
   );
   return toKeysetPage(rows, position, limit);
@@ -72,7 +70,7 @@ export async function findDelivery(
   id: string,
 ): Promise<Delivery | null> {
   const [row] = await sql.query<Delivery>(
-    `select ${columns} from ${joined} where d.target_id = $1 and d.id = $2`,
+    `select ${columns} from notification_deliveries d where d.target_id = $1 and d.id = $2`,
     [targetId, id],
   );
   return row ?? null;
@@ -100,8 +98,8 @@ export interface ClaimedDelivery {
 type ClaimRow = Omit<ClaimedDelivery, 'notification'> & Notification;
 
 const claimColumns = `d.id, d.lease, d.target_id as "targetId", d.kind, d.attempts, extract(epoch from now())::bigint as "claimedAt",
-  e.id as "eventId", e.type, e.happened_at as "happenedAt", e.organization_id as "organizationId",
-  e.team_id as "projectId", e.facts, t.format, t.recipients, t.secrets,
+  d.event_id as "eventId", d.type, d.happened_at as "happenedAt", d.about_organization_id as "organizationId",
+  d.team_id as "projectId", d.facts, t.format, t.recipients, t.secrets,
   coalesce(t.previous_secret_until > now(), false) as "usesPreviousSecret"`;
 
 function toClaimed(row: ClaimRow): ClaimedDelivery {
@@ -153,8 +151,8 @@ const claimSql = prepared(`with recursive organizations_with as (
      )
      update notification_deliveries d
         set lease = gen_random_uuid(), leased_until = now() + $4 * interval '1 ms', attempts = d.attempts + 1
-       from taken, notification_events e, notification_targets t
-      where d.id = taken.id and e.id = d.event_id and t.id = d.target_id and t.enabled
+       from taken, notification_targets t
+      where d.id = taken.id and t.id = d.target_id and t.enabled
      returning ${claimColumns}`);
 
 export interface ClaimLimits {
@@ -184,16 +182,14 @@ export async function insertTest(
   const [row] = await sql.query<ClaimRow>(
     `with t as (
        select * from notification_targets where id = $1 for key share
-     ), e as (
-       insert into notification_events (organization_id, team_id, type, facts)
-       select organization_id, team_id, 'test', '{}' from t
-       returning *
      ), d as (
-       insert into notification_deliveries (target_id, event_id, organization_id, seq, kind, type, is_repeat, attempts, lease, leased_until)
-       select t.id, e.id, t.organization_id, e.seq, t.kind, e.type, true, 1, gen_random_uuid(), now() + $2 * interval '1 ms' from t, e
+       insert into notification_deliveries (target_id, organization_id, kind, event_id, type, facts, about_organization_id, team_id,
+              is_repeat, attempts, lease, leased_until)
+       select id, organization_id, kind, gen_random_uuid(), 'test', '{}', organization_id, team_id,
+              true, 1, gen_random_uuid(), now() + $2 * interval '1 ms' from t
        returning *
      )
-     select ${claimColumns} from d, e, t`,
+     select ${claimColumns} from d, t`,
     [targetId, leaseMs],
   );
   return row ? toClaimed(row) : null;

@@ -81,7 +81,7 @@ export interface EnqueuedRun {
   readonly small: boolean;
 }
 
-const isCurrent = `(select turn from held) = (select turn from dispatch_turn)`;
+const isCurrent = `(select turn from held) = (select turn from installation)`;
 const entryColumns = `run_id, team_id, export_id, small, heals, backfill_id is not null, data_interval_start`;
 
 /** The order of runs within a turn: live before backfill, then the oldest interval. */
@@ -108,7 +108,7 @@ const slotLimits = `select *, least(share, greatest(per_turn, slots / 8)) as cro
  * is executed, 1 is queued, 2 waits. The lock comes after the snapshot: if another dispatcher has chosen between them, this one chooses
  * nothing. Planned each time, for what is in the outbox now.
  */
-const takeWaiting = `with held as materialized (select turn from dispatch_turn where ${unflushed} for update
+const takeWaiting = `with held as materialized (select turn from installation where ${unflushed} for update
      ), slots as (${slotLimits}
      ), seen as materialized (
        select *, small and ${smallCapacityNow} > 0 as is_small from (
@@ -139,7 +139,7 @@ const takeWaiting = `with held as materialized (select turn from dispatch_turn w
      ), marked as (
        update outbox set dispatched_at = clock_timestamp(), times_enqueued = times_enqueued + 1
         where run_id = any (array(select run_id from free)) returning run_id, times_enqueued
-     ), noted as (update dispatch_turn set turn = turn + 1, taken_at = now() where exists (select from marked))
+     ), noted as (update installation set turn = turn + 1, taken_at = now() where exists (select from marked))
      select coalesce((select jsonb_agg(jsonb_build_object('runId', run_id, 'timesEnqueued', times_enqueued, 'small', is_small) order by is_small, place)
                         from marked join chosen using (run_id)), '[]') as runs,
             array(select organization_id from active) as "organizationIds", ${smallCapacityNow} as "smallSlots", ${isCurrent} as "isCurrent"`;
@@ -218,7 +218,7 @@ export async function removeEndedEntries(sql: Sql): Promise<number> {
  */
 export async function findStalledDispatch(sql: Sql, afterSeconds: number): Promise<number | null> {
   const [row] = await sql.query<{ seconds: number }>(
-    `select floor(extract(epoch from now() - d.taken_at))::float8 as seconds from dispatch_turn d
+    `select floor(extract(epoch from now() - d.taken_at))::float8 as seconds from installation d
       where d.taken_at < now() - $1 * interval '1 s' and ${capacityNow} > 0
         and exists (select from outbox where ready and available_at < now() - $1 * interval '1 s')
         and not exists (select from runs where status = ${running} and lease_expires_at > now())`,

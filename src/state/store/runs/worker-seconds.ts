@@ -8,12 +8,12 @@ export async function addWorkerSeconds(
 ): Promise<void> {
   if (spent.size === 0) return;
   await sql.query(
-    `insert into worker_seconds as w (team_id, hour, seconds)
+    `insert into hourly_use as w (team_id, hour, seconds)
      select p.id, date_trunc('hour', now()), s.seconds
        from unnest($1::int[], $2::float8[]) as s (team_id, seconds) join projects p on p.id = s.team_id
       -- One order for all, so that two workers never wait for each other.
       order by p.id
-     on conflict (team_id, hour) do update set seconds = w.seconds + excluded.seconds`,
+     on conflict (team_id, config_id, hour) do update set seconds = w.seconds + excluded.seconds`,
     [[...spent.keys()], [...spent.values()]],
   );
 }
@@ -37,8 +37,8 @@ export async function listBusiestTenants(
 ): Promise<TenantUse[]> {
   return sql.query<TenantUse>(
     `select o.id as "organizationId", o.name as "organizationName", sum(w.seconds)::float8 as "workerSeconds"
-       from worker_seconds w join projects p on p.id = w.team_id join organizations o on o.id = p.organization_id
-      where w.hour >= date_trunc('hour', now()) - $1 * interval '1 hour'
+       from hourly_use w join projects p on p.id = w.team_id join organizations o on o.id = p.organization_id
+      where w.config_id is null and w.hour >= date_trunc('hour', now()) - $1 * interval '1 hour'
       group by o.id order by sum(w.seconds) desc, o.id limit $2`,
     [hours, limit],
   );

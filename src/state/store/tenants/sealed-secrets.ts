@@ -81,9 +81,9 @@ function identityOf(template: string): string {
 export async function registerEncryptionKeys(sql: Sql, ids: readonly string[]): Promise<void> {
   const missing = await sql.query<{ id: string }>(
     `with registered as (
-       insert into encryption_keys (id) values ($1) on conflict do nothing
+       update installation set encryption_keys = encryption_keys || $1::text where $1 <> all (encryption_keys)
      )
-     select id from encryption_keys where id <> all ($2::text[])`,
+     select id from installation, unnest(encryption_keys) id where id <> all ($2::text[])`,
     [ids[0], ids],
   );
   if (missing.length === 0) return;
@@ -96,7 +96,9 @@ export async function registerEncryptionKeys(sql: Sql, ids: readonly string[]): 
 /** From now on only this key encrypts: processes may start without the others. */
 export async function forgetOtherEncryptionKeys(sql: Sql, id: string): Promise<readonly string[]> {
   const forgotten = await sql.query<{ id: string }>(
-    'delete from encryption_keys where id <> $1 returning id',
+    `with known as materialized (select encryption_keys from installation for update
+     ), kept as (update installation set encryption_keys = array[$1::text])
+     select id from known, unnest(encryption_keys) id where id <> $1`,
     [id],
   );
   return forgotten.map((row) => row.id);

@@ -8,28 +8,17 @@ type TenantTable = readonly [table: string, condition: string];
 
 const ofExports = 't.export_id = any ($1::uuid[])';
 
-/** All rows of exports. Foreign keys delete them with their export, but for the last three, whose writers must not wait for it. $1: the exports. */
+/** All rows of exports. Foreign keys delete them with their export, but for the last two, whose writers must not wait for it. $1: the exports. */
 const exportTables: readonly TenantTable[] = [
   ...[
-    ...[
-      'accepted_intervals',
-      'automatic_pauses',
-      'backfills',
-      'deadline_checks',
-      'former_destinations',
-    ],
-    ...['holes', 'late_intervals', 'leftover_files', 'notification_events', 'receipts', 'runs'],
+    ...['accepted_intervals', 'backfills', 'export_checks', 'former_destinations', 'holes'],
+    ...['late_intervals', 'leftover_files', 'notification_deliveries', 'receipts', 'runs'],
     ...['stated_intervals', 'statement_chains', 'statements', 'superseded_receipts'],
-    ...['ticks', 'upload_places', 'verifications'],
+    ...['ticks', 'upload_places'],
   ].map((table) => [table, ofExports] as const),
-  [
-    'notification_deliveries',
-    't.event_id in (select id from notification_events where export_id = any ($1::uuid[]))',
-  ],
   ['batch_exports', 't.id = any ($1::uuid[])'],
   ['guarded_work', 't.id = any ($1::text[])'],
   ['log_entries', ofExports],
-  ['log_counts', ofExports],
 ];
 
 /** SQL that is true for the projects of a tenant. $1: the organization, $2: the project or null. */
@@ -44,21 +33,16 @@ const inTenant = `t.organization_id = $1 and ($2::int is null or t.team_id = $2)
 
 const ofOrganization = 't.organization_id = $1 and $2::int is null';
 
-const ofConfigs = `t.config_id in (select c.id from pipeline_transformation_configs c where ${ofTenant('c.team_id')})`;
-
 /** The other rows of a tenant. Foreign keys delete the rows of the first list with what they belong to. $1: the organization, $2: the project or null. */
 const tenantTables: readonly TenantTable[] = [
-  ['transformation_jobs', ofConfigs],
-  ['transformation_rates', ofConfigs],
   ['pipeline_transformation_configs', ofTenant('t.team_id')],
   ['transformation_versions', ofTenant('t.team_id')],
-  ['worker_seconds', ofTenant('t.team_id')],
+  ['hourly_use', ofTenant('t.team_id')],
   ['notification_targets', inTenant],
-  ['notification_events', inTenant],
   [
     'notification_deliveries',
     `t.target_id in (select t.id from notification_targets t where ${inTenant})
-       or t.event_id in (select t.id from notification_events t where ${inTenant})`,
+       or t.about_organization_id = $1 and ($2::int is null or t.team_id = $2)`,
   ],
   ['plugins', ofOrganization],
 ];
@@ -128,7 +112,7 @@ export async function deleteExports(
     [exportIds, organizationId],
   );
   const counts = await countRows(tx, exportTables, values);
-  await deleteRows(tx, exportTables.slice(-4), values);
+  await deleteRows(tx, exportTables.slice(-3), values);
   return counts;
 }
 
@@ -228,7 +212,6 @@ export async function hasOpenUploads(
 export async function deleteStragglers(tx: Sql, offboardingId: string): Promise<RowCounts> {
   const ofPlaces = `select export_id from offboarding_places where offboarding_id = $1`;
   await tx.query(`delete from log_entries where export_id in (${ofPlaces})`, [offboardingId]);
-  await tx.query(`delete from log_counts where export_id in (${ofPlaces})`, [offboardingId]);
   await tx.query(
     `delete from used_budgets b where not exists (select from api_keys k where k.id = b.owner)
         and not exists (select from organizations o where o.id = b.owner)`,

@@ -77,15 +77,15 @@ export async function recordSteps(tx: Sql, steps: readonly StepCount[]): Promise
   ];
   await tx.query(
     `with step as (
-       select s.* from unnest($1::int[], $2::bigint[], $3::bigint[], $4::text[]) as s (config, rows, errors, error)
+       select s.*, c.team_id from unnest($1::int[], $2::bigint[], $3::bigint[], $4::text[]) as s (config, rows, errors, error)
          join pipeline_transformation_configs c on c.id = s.config
      ), shown as (
        update pipeline_transformation_configs c set error = step.error from step
         where c.id = step.config and c.error is distinct from step.error
      )
-     insert into transformation_rates as t (config_id, hour, rows, errors)
-     select config, date_trunc('hour', now()), rows, errors from step where rows > 0 order by config
-     on conflict (config_id, hour) do update set rows = t.rows + excluded.rows, errors = t.errors + excluded.errors`,
+     insert into hourly_use as t (team_id, config_id, hour, rows, errors)
+     select team_id, config, date_trunc('hour', now()), rows, errors from step where rows > 0 order by config
+     on conflict (team_id, config_id, hour) do update set rows = t.rows + excluded.rows, errors = t.errors + excluded.errors`,
     values,
   );
 }

@@ -37,8 +37,8 @@ const columns = `c.id, c.team_id as "teamId", c.plugin, c.version, c.enabled, c.
   c.name, c.description, c.match_action as "matchAction", c.error, c.deleted,
   c.created_at as "createdAt", c.updated_at as "updatedAt",
   (select trim_scale(round((sum(t.rows) - sum(t.errors)) / nullif(sum(t.rows), 0), 6))::text
-     from transformation_rates t
-    where t.config_id = c.id and t.hour > now() - interval '24 hours') as "deliveryRate"`;
+     from hourly_use t
+    where t.team_id = c.team_id and t.config_id = c.id and t.hour > now() - interval '24 hours') as "deliveryRate"`;
 
 /** SQL that keeps the content of the rows of a CTE, if it is new, for the runs that will use it. */
 const keepVersion = (from: string): string => `insert into transformation_versions
@@ -195,56 +195,57 @@ export async function deleteTransformationConfig(
   return rows.length === 1;
 }
 
-/** Records a job, for the workers that run chains. */
-export async function insertTransformationJob(
-  tx: Sql,
-  job: { readonly configId: number; readonly type: string; readonly payload: unknown },
-): Promise<void> {
-  await tx.query('insert into transformation_jobs (config_id, type, payload) values ($1, $2, $3)', [
-    job.configId,
-    job.type,
-    JSON.stringify(job.payload),
-  ]);
+/** Asks the workers for a sample of a step. One that waits already is this one. */
+export async function askForSample(tx: Sql, configId: number): Promise<void> {
+  await tx.query(
+    `update pipeline_transformation_configs set sample_asked_at = clock_timestamp(), sample_taken_at = null
+      where id = $1`,
+    [configId],
+  );
 }
 
-/** A job that a worker has taken. */
-export interface TakenJob {
-  readonly id: string;
+/** A sample that a worker takes. */
+export interface TakenSample {
   readonly configId: number;
   readonly teamId: number;
   readonly organizationId: string;
+  readonly askedAt: Timestamp;
 }
 
 /**
- * Takes a job of the last day that no worker has, or that was not ended for five minutes: of the organization whose
- * last turn was longest ago its oldest.
+ * Takes a sample that was asked for in the last day and that no worker has, or that was not ended for five minutes: of the
+ * organization whose last turn was longest ago the oldest.
  *
  * @param served organizations that had turns, the last one at the end
- * @param besides organizations that have a job in progress here
+ * @param besides organizations that have a sample in progress here
  */
-export async function takeTransformationJob(
+export async function takeSample(
   sql: Sql,
   served: readonly string[],
   besides: readonly string[],
-): Promise<TakenJob | null> {
-  const [row] = await sql.query<TakenJob>(
-    `update transformation_jobs j set taken_at = now()
-       from pipeline_transformation_configs c
-      where c.id = j.config_id and j.id = (
-        select w.id from transformation_jobs w join pipeline_transformation_configs s on s.id = w.config_id
-          join projects p on p.id = s.team_id
-         where (w.taken_at is null or w.taken_at < now() - interval '5 minutes') and w.created_at > now() - interval '1 day'
-           and p.organization_id <> all ($2::uuid[])
-         order by coalesce(array_position($1::uuid[], p.organization_id), 0), w.id limit 1 for update of w skip locked)
-      returning j.id::text as id, c.id as "configId", c.team_id as "teamId",
+): Promise<TakenSample | null> {
+  const [row] = await sql.query<TakenSample>(
+    `update pipeline_transformation_configs c set sample_taken_at = now()
+      where c.id = (
+        select s.id from pipeline_transformation_configs s join projects p on p.id = s.team_id
+         where (s.sample_taken_at is null or s.sample_taken_at < now() - interval '5 minutes')
+           and s.sample_asked_at > now() - interval '1 day' and p.organization_id <> all ($2::uuid[])
+         order by coalesce(array_position($1::uuid[], p.organization_id), 0), s.sample_asked_at, s.id
+         limit 1 for update of s skip locked)
+      returning c.id as "configId", c.team_id as "teamId", c.sample_asked_at as "askedAt",
                 (select organization_id from projects where id = c.team_id) as "organizationId"`,
     [served, besides],
   );
   return row ?? null;
 }
 
-export async function deleteTransformationJob(sql: Sql, id: string): Promise<void> {
-  await sql.query('delete from transformation_jobs where id = $1', [id]);
+/** Ends a sample. If another was asked for since it was taken, that one waits. */
+export async function endSample(sql: Sql, { configId, askedAt }: TakenSample): Promise<void> {
+  await sql.query(
+    `update pipeline_transformation_configs set sample_asked_at = null, sample_taken_at = null
+      where id = $1 and sample_asked_at = $2`,
+    [configId, askedAt],
+  );
 }
 
 /** Which exports of a project apply its chain. */
