@@ -45,8 +45,6 @@ export interface FileEncoder {
 export interface FileOrigin {
   readonly exportId: string;
   readonly interval: DataInterval;
-  /** The indices of the model's keys among the columns, for those that the rows show. */
-  readonly keyIndices: readonly number[];
 }
 
 /** Settings that change what is written; absent ones have their oldest value. */

@@ -295,7 +295,7 @@ export class FileSet {
   }
 
   async #begin(): Promise<OpenFile> {
-    const { exportId, encoding, columns, keyIndices } = this.#options;
+    const { exportId, encoding, columns } = this.#options;
     const { names, interval, generation, maxFileBytes } = this.#options;
     if (this.#options.partitions) this.#options.destination.holds?.(waitingFileBytes);
     const number = (this.#parts.get(this.#partition) ?? 0) + 1;
@@ -305,7 +305,7 @@ export class FileSet {
     const file = await this.#create(key, encoding.contentType);
     const encoder = encoding.open(columns, {
       maxBytes: maxFileBytes,
-      origin: { exportId, interval, keyIndices },
+      origin: { exportId, interval },
     });
     return { file, encoder, rejected: null };
   }

@@ -9,7 +9,7 @@ import { mainCompressionsOf } from '../../support/compressions.ts';
 import { columnsOf, rowBlocks, type TestRow } from '../../support/row-blocks.ts';
 
 const mebibyte = 1024 ** 2;
-const origin = { exportId: 'an-export', interval: { start: 0, end: 1 }, keyIndices: [0] };
+const origin = { exportId: 'an-export', interval: { start: 0, end: 1 } };
 const columns = columnsOf({ id: 'int8', day: 'timestamp', who: 'text', data: 'text' });
 const digest = (index: number, length: number) =>
   createHash('shake256', { outputLength: length }).update(`${index}`).digest('base64');
@@ -123,18 +123,6 @@ describe('files with a maximum of bytes', () => {
     expect(made[0]?.rejected.reduce((sum, count) => sum + count, 0)).toBe(3333);
     for (const other of made) {
       expect([other.rows, other.rejected]).toEqual([made[0]?.rows, made[0]?.rejected]);
-    }
-  });
-
-  it('are within a tenth of the limit too if most of their bytes are Bloom filters', async () => {
-    const ids = columnsOf({ id: 'int8' });
-    const regular = Array.from({ length: 150_000 }, (_, n): TestRow => [BigInt(n) * 90_071n]);
-    const limit = mebibyte / 16;
-    const { files } = await split(parquet, 'zstd', rowBlocks(ids, regular, 10_000), limit);
-    expect(files.length).toBeGreaterThan(2);
-    for (const file of files.slice(0, -1)) {
-      expect(file.length).toBeLessThanOrEqual(limit);
-      expect(file.length).toBeGreaterThanOrEqual(0.9 * limit);
     }
   });
 

@@ -96,10 +96,9 @@ describe('Parquet', () => {
   const origin = {
     exportId: '0190c1d2-0000-7000-8000-000000000001',
     interval: { start: 0, end: 3_600_000 },
-    keyIndices: [0],
   };
   it.each([null, 'iceberg'] as const)(
-    'of the table %s keeps its notes, filters and bounds',
+    'of the table %s keeps its notes and bounds',
     async (tableFormat) => {
       const options: FormatOptions = { origin, tableFormat };
       const made = { definition: parquet, compression: 'zstd', columns, options };

@@ -3,7 +3,6 @@ import { QUOTE } from '../../../foundation/domain/json-bytes.ts';
 import type { ColumnType } from '../../../foundation/domain/row-block.ts';
 import { writeUuid } from '../text/format-integers.ts';
 import { decodeJsonString, isEscaped } from '../text/json-text.ts';
-import type { BloomFilter } from './bloom-filter.ts';
 import { type Bounds, orders } from './bounds.ts';
 import { putByteArray } from './byte-arrays.ts';
 import type { ChunkSummary, ColumnParts, ColumnWriter, ViewedBlock } from './column-writer.ts';
@@ -43,7 +42,6 @@ export class ByteArrayColumn implements ColumnWriter {
   readonly #bounds: TextBounds;
   readonly #hasByteBounds: boolean;
   readonly #choice: EncodingChoice;
-  readonly #filter: BloomFilter | undefined;
   readonly #mostDistinct: number;
   #dictionary: Dictionary | undefined;
   /** The dictionary of this chunk's first pages, after it was given up. */
@@ -64,9 +62,8 @@ export class ByteArrayColumn implements ColumnWriter {
   constructor(
     column: number,
     type: ColumnType | 'plain',
-    { limits, spares, recoder, filter }: ColumnParts,
+    { limits, spares, recoder }: ColumnParts,
   ) {
-    this.#filter = filter;
     this.#mostDistinct = mostDistinct[limits.version ?? 1];
     this.#hasByteBounds = type === 'bytea';
     this.#pageBounds = new TextBounds(type !== 'bytea');
@@ -87,10 +84,6 @@ export class ByteArrayColumn implements ColumnWriter {
 
   get openBytes(): number {
     return this.#page.valueBytes + this.#indexCount * 2 + (this.#dictionary?.sink.length ?? 0);
-  }
-
-  get filterBytes(): number {
-    return this.#filter?.maxBytes ?? 0;
   }
 
   append({ block, view }: ViewedBlock, from: number, to: number): number {
@@ -219,7 +212,6 @@ export class ByteArrayColumn implements ColumnWriter {
     // A page of nulls has no values and shows nothing about the dictionary.
     if (this.#dictionary === undefined || this.#indexCount === 0) {
       const bounds = this.#takePageBounds();
-      this.#filter?.add(this.#page.sink, this.#page.valuesStart);
       return this.#page.cut(this.#choice.apply(this.#page), bounds);
     }
     this.#boundIndexed(this.#dictionary);
@@ -259,7 +251,6 @@ export class ByteArrayColumn implements ColumnWriter {
 
   finishChunk(): ChunkSummary {
     const dictionary = this.#kept ?? (this.#hasIndexedPages ? this.#dictionary : undefined);
-    if (dictionary) this.#filter?.add(dictionary.sink, 0);
     const bounds = this.#bounds.take();
     const summary: ChunkSummary = {
       dictionary: dictionary && {
@@ -276,7 +267,6 @@ export class ByteArrayColumn implements ColumnWriter {
       nullCount: this.#nullCount,
       bounds,
       order: this.#isText || this.#hasByteBounds ? orders.bytes : undefined,
-      filter: this.#filter?.take(bounds),
       isAscending: false,
     };
     this.#startChunk();

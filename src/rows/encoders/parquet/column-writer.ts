@@ -1,6 +1,5 @@
 import { viewOf } from '../../../foundation/domain/byte-writer.ts';
 import type { RowBlock } from '../../../foundation/domain/row-block.ts';
-import type { BloomFilter } from './bloom-filter.ts';
 import type { Bounds, Order } from './bounds.ts';
 import type { SparePool } from './byte-arrays.ts';
 import type { PageLimits, RawPage } from './page.ts';
@@ -25,8 +24,6 @@ export interface ChunkSummary {
   readonly bounds: Bounds | undefined;
   /** The order of the bounds of pages; undefined if they have none. */
   readonly order: Order | undefined;
-  /** Its Bloom filter as it is in the file; absent: none. */
-  readonly filter?: Uint8Array | undefined;
   /** True if a column of timestamps has no null and no value before the one in the row above. */
   readonly isAscending: boolean;
 }
@@ -37,8 +34,6 @@ export interface ColumnParts {
   readonly spares: SparePool;
   /** Undefined: all values stay PLAIN. */
   readonly recoder: Recoder | undefined;
-  /** The filter of a column whose chunks have one. */
-  readonly filter: BloomFilter | undefined;
 }
 
 /** Turns one column of blocks into pages, one row group after the other. */
@@ -51,8 +46,6 @@ export interface ColumnWriter {
   readonly pageIsFull: boolean;
   /** Bytes of the open page and the dictionary. */
   readonly openBytes: number;
-  /** Bytes that the chunk's Bloom filter may take in the file; absent: it has none. */
-  readonly filterBytes?: number;
   /** Begins to decide how the chunk is encoded if the values are there; called after `append`. */
   prepare?(sizeOf: SizeOf): void;
   /** Decides how the chunk is encoded, if that is still open; called before `cutPage`. */

@@ -8,7 +8,6 @@ import type {
   FormatOptions,
   RejectedRow,
 } from '../encoder.ts';
-import type { BloomFilter } from './bloom-filter.ts';
 import { ByteArrayColumn } from './byte-array-column.ts';
 import { SparePool } from './byte-arrays.ts';
 import { columnMetricsOf } from './column-metrics.ts';
@@ -24,7 +23,7 @@ import { PageCompressor } from './page-compressor.ts';
 import { recoderOf } from './recoders.ts';
 import { findRejections, withoutRows } from './rejections.ts';
 import { OpenRowGroup } from './row-group.ts';
-import { openFilters, type ParquetColumn, planColumns } from './schema.ts';
+import { type ParquetColumn, planColumns } from './schema.ts';
 import { defaultSizes, type ParquetSizes } from './sizes.ts';
 import { schemaNote, withFieldIds } from './table-fields.ts';
 
@@ -33,7 +32,7 @@ import { schemaNote, withFieldIds } from './table-fields.ts';
  * and row groups depend only on the rows before them.
  *
  * @param isOfTable whether its columns get the ids of a table's fields
- * @param again if the file is made of another one
+ * @param notesBefore those of the other file that the file is made of
  */
 export function openParquet(
   columns: readonly Column[],
@@ -46,36 +45,27 @@ export function openParquet(
     timeAs = 'micros',
     parquetEncodings = 'modern',
     isOfTable = false,
-    again,
+    notesBefore,
   }: ParquetOptions & {
     readonly isOfTable?: boolean;
-    readonly again?: FileBefore;
+    readonly notesBefore?: Notes;
   } = {},
 ): FileEncoder {
   const fitting = maxBytes === null ? sizes : limitSizes(sizes, columns.length, maxBytes);
   const plain = planColumns(columns, decimalColumns, timeAs);
   const planned = isOfTable ? withFieldIds(plain) : plain;
-  const { notes, keyIndices } = again ?? {
-    notes: [...notesOf(columns, origin), ...(isOfTable ? [schemaNote(planned)] : [])],
-    keyIndices: origin?.keyIndices ?? [],
-  };
-  const filters = openFilters(columns, planned, keyIndices);
+  const notes = notesBefore ?? [
+    ...notesOf(columns, origin),
+    ...(isOfTable ? [schemaNote(planned)] : []),
+  ];
   const isModern = parquetEncodings === 'modern';
-  return new ParquetEncoder(planned, filters, notes, compression, fitting, maxBytes, isModern);
+  return new ParquetEncoder(planned, notes, compression, fitting, maxBytes, isModern);
 }
 
 export type ParquetOptions = Pick<
   FormatOptions,
   'maxBytes' | 'origin' | 'decimalColumns' | 'timeAs' | 'parquetEncodings'
 >;
-
-/** Facts of a file from its rows' origin, if it is made again from a file. */
-export interface FileBefore {
-  readonly notes: Notes;
-  readonly keyIndices: readonly number[];
-}
-
-type Filters = ReadonlyMap<number, BloomFilter>;
 
 type Note = readonly [string, string];
 type Notes = readonly Note[];
@@ -120,7 +110,6 @@ class ParquetEncoder implements FileEncoder {
 
   constructor(
     columns: readonly ParquetColumn[],
-    filters: Filters,
     notes: Notes,
     compression: Compression,
     sizes: ParquetSizes,
@@ -141,7 +130,6 @@ class ParquetEncoder implements FileEncoder {
         limits: page,
         spares,
         recoder: isModern ? recoderOf(column.type.physical) : undefined,
-        filter: filters.get(index),
       }),
     );
     this.#group = this.#openGroup();
@@ -227,8 +215,7 @@ class ParquetEncoder implements FileEncoder {
   async #checkpoint(): Promise<void> {
     const open = this.#writers.reduce((bytes, writer) => bytes + writer.openBytes, 0);
     const ratio = this.#limit?.ratio ?? 1;
-    const filters = this.#writers.reduce((bytes, writer) => bytes + (writer.filterBytes ?? 0), 0);
-    const held = open * ratio + filters + (await this.#group.settle(ratio));
+    const held = open * ratio + (await this.#group.settle(ratio));
     if (this.#groupRawBytes >= this.#sizes.groupRawBytes || held >= this.#sizes.groupHeldBytes) {
       await this.#closeGroup();
       return;

@@ -1,4 +1,3 @@
-import type { BloomFilter } from './bloom-filter.ts';
 import { ChunkBounds } from './bounds.ts';
 import type { ChunkSummary, ColumnParts, ColumnWriter, ViewedBlock } from './column-writer.ts';
 import type { FixedValues } from './fixed-values.ts';
@@ -12,12 +11,10 @@ export class FixedColumn implements ColumnWriter {
   readonly #page: OpenPage;
   readonly #chunk: ChunkBounds;
   readonly #choice: EncodingChoice;
-  readonly #filter: BloomFilter | undefined;
   #nullCount = 0;
 
   constructor(column: number, values: FixedValues, parts: ColumnParts) {
-    const { limits, spares, recoder, filter } = parts;
-    this.#filter = filter;
+    const { limits, spares, recoder } = parts;
     this.#column = column;
     this.#values = values;
     this.#chunk = new ChunkBounds(values.order);
@@ -31,10 +28,6 @@ export class FixedColumn implements ColumnWriter {
 
   get openBytes(): number {
     return this.#page.valueBytes;
-  }
-
-  get filterBytes(): number {
-    return this.#filter?.maxBytes ?? 0;
   }
 
   append(rows: ViewedBlock, from: number, to: number): number {
@@ -74,7 +67,6 @@ export class FixedColumn implements ColumnWriter {
     const { isAscending = false } = this.#values;
     const bounds = this.#values.takeBounds();
     if (rows > nulls) this.#chunk.add(bounds, isAscending);
-    this.#filter?.add(this.#page.sink, this.#page.valuesStart);
     return this.#page.cut(this.#choice.apply(this.#page), bounds);
   }
 
@@ -88,7 +80,6 @@ export class FixedColumn implements ColumnWriter {
       nullCount,
       bounds,
       order: this.#values.order,
-      filter: this.#filter?.take(bounds),
       isAscending: isAscending && nullCount === 0,
     };
   }

@@ -45,8 +45,6 @@ export interface ColumnChunk {
   /** Encodings of its data pages. */
   readonly encodings: readonly number[];
   readonly index: PageIndex | undefined;
-  /** Where its Bloom filter is in the file; undefined if it has none. */
-  readonly filter: Place | undefined;
 }
 
 interface Place {
@@ -272,8 +270,6 @@ function columnChunk(
       i64(9, chunk.dataOffset),
       chunk.dictionaryOffset === undefined ? undefined : i64(11, chunk.dictionaryOffset),
       statistics(chunk),
-      chunk.filter && i64(14, chunk.filter.offset),
-      chunk.filter && i32(15, chunk.filter.bytes),
     ]),
     place && i64(4, place.offsets.offset),
     place && i32(5, place.offsets.bytes),

@@ -65,7 +65,6 @@ export class OpenRowGroup {
     for (const [column, writer] of writers.entries()) await this.cutPage(column, writer);
     const layout = { offset, out };
     const chunks: ColumnChunk[] = [];
-    const filters: Uint8Array[] = [];
     let sortedBy: number | undefined;
     for (const [column, writer] of writers.entries()) {
       const summary = writer.finishChunk();
@@ -73,21 +72,10 @@ export class OpenRowGroup {
         summary.dictionary && (await (await this.#compressor.submit(summary.dictionary)).done);
       const pages = await Promise.all((this.#pages[column] ?? []).map((page) => page.done));
       chunks.push(layChunk(layout, codec, summary, dictionary, pages));
-      if (summary.filter) filters[column] = summary.filter;
       if (summary.isAscending) sortedBy ??= column;
     }
-    const filtered = chunks.map((chunk, column) => layFilter(layout, chunk, filters[column]));
-    return { group: { rows: this.rows, offset, chunks: filtered, sortedBy }, end: layout.offset };
+    return { group: { rows: this.rows, offset, chunks, sortedBy }, end: layout.offset };
   }
-}
-
-/** Puts a chunk's Bloom filter after the pages of its row group. */
-function layFilter(layout: Layout, chunk: ColumnChunk, filter: Uint8Array | undefined) {
-  if (filter === undefined) return chunk;
-  const { offset } = layout;
-  layout.out.push(filter);
-  layout.offset += filter.length;
-  return { ...chunk, filter: { offset, bytes: filter.length } };
 }
 
 interface Layout {
@@ -137,7 +125,6 @@ function layChunk(
     bounds,
     encodings: [...new Set(pages.map((page) => page.encoding))],
     index: indexPages(entries, order),
-    filter: undefined,
   };
 }
 

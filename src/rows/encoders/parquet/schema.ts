@@ -1,7 +1,6 @@
 import { type DecimalColumn, isNumeric } from '../../../foundation/domain/decimal-columns.ts';
 import type { TimeAs } from '../../../foundation/domain/format-settings.ts';
 import type { Column } from '../../../foundation/domain/row-block.ts';
-import { BloomFilter } from './bloom-filter.ts';
 import { type ParquetType, parquetTypes } from './column-types.ts';
 import { elementFormOf, type JsonForm, jsonNumberOf } from './json-forms.ts';
 import { decimalNumber, type JsonNumber } from './json-numbers.ts';
@@ -45,42 +44,6 @@ export function planColumns(
     return { name: column.name, type: typeOf(form), isList: form.kind === 'list', form };
   });
 }
-
-/** A filter holds 128 KiB while its row group is open. */
-const maxFilters = 32;
-
-/**
- * The Bloom filters of a file, by column: of the keys, and of every uuid. Only of whole numbers, text and
- * bytes, which all readers hash alike: DuckDB 1.5 would look for a DECIMAL by another number than the stored
- * one, and floats have two zeros. Times are in the order of the rows, so their bounds are enough.
- */
-export function openFilters(
-  columns: readonly Column[],
-  planned: readonly ParquetColumn[],
-  keyIndices: readonly number[],
-): ReadonlyMap<number, BloomFilter> {
-  const filters = new Map<number, BloomFilter>();
-  for (const [at, { type }] of columns.entries()) {
-    const isWanted = keyIndices.includes(at) || type === 'uuid';
-    const { form } = planned[at] as ParquetColumn;
-    const hashed = form.kind === 'plain' ? 'text' : form.kind === 'field' ? form.type : null;
-    const width = hashed === null ? undefined : hashedWidths.get(hashed);
-    if (isWanted && width !== undefined && filters.size < maxFilters) {
-      filters.set(at, new BloomFilter(width));
-    }
-  }
-  return filters;
-}
-
-/** The types that have filters, with the bytes of a value in the file; null: any number. */
-const hashedWidths: ReadonlyMap<Column['type'], 4 | 8 | null> = new Map([
-  ['int2', 4],
-  ['int4', 4],
-  ['int8', 8],
-  ['text', null],
-  ['uuid', null],
-  ['bytea', null],
-]);
 
 function fieldForm({ name, type }: Column): ColumnForm {
   if (type === 'numeric') throw new TypeError(`${name} must come as JSON`);

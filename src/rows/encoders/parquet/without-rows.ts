@@ -42,10 +42,7 @@ export function parquetWithoutRows(
         ...options,
         maxBytes: null,
         isOfTable: tableFormat !== null,
-        again: {
-          notes: (metadata.key_value_metadata ?? []).map(({ key, value = '' }) => [key, value]),
-          keyIndices: filteredIndices(metadata),
-        },
+        notesBefore: (metadata.key_value_metadata ?? []).map(({ key, value = '' }) => [key, value]),
       },
     );
     for await (const block of remainingBlocks(file, metadata, columns, isDropped)) {
@@ -162,15 +159,6 @@ function chunksOf({ row_groups: groups }: FileMetaData, at: number): readonly Co
 /** Of all texts only JSON never has bounds. */
 function isJson(chunks: readonly ColumnChunk[]): boolean {
   return chunks.every(({ meta_data: chunk }) => chunk?.statistics?.min_value === undefined);
-}
-
-/** The columns that have Bloom filters, such as the model's keys. */
-function filteredIndices(metadata: FileMetaData): readonly number[] {
-  const [first] = metadata.row_groups;
-  const places = (first?.columns ?? []).map((_, at) => at);
-  return places.filter((at) =>
-    chunksOf(metadata, at).some(({ meta_data: chunk }) => chunk?.bloom_filter_offset !== undefined),
-  );
 }
 
 /** The schema with the annotations that the library may apply: only those within lists. */
