@@ -1,11 +1,8 @@
-import { useCompileCache } from './compile-cache.ts';
-
 /** This process, or all of the machine, may open no more files. */
 const outOfFiles = new Set(['EMFILE', 'ENFILE']);
 
 /** Loads the modules of a program. Node opens most of their files at the same moment. */
 export async function loadProgram(load: () => Promise<unknown>): Promise<void> {
-  useCompileCache();
   try {
     await load();
   } catch (error) {

@@ -1,10 +1,7 @@
 import { execFile, spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
-import module from 'node:module';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { cliEnv, runCli } from '../../support/cli.ts';
@@ -118,43 +115,7 @@ test.each([
   expect(modules.length).toBeLessThan(60);
   expect(modules.filter((url) => /\/node_modules\/(?!commander\/)/.test(url))).toEqual([]);
   const ours = modules.filter((url) => /\/dist\/(store|main|use-cases)\//.test(url));
-  const loaders = ['load-program.js', 'compile-cache.js'];
-  expect(ours.map((url) => path.basename(url))).toEqual(loaders);
-});
-
-describe.runIf('enableCompileCache' in module)('compiled code, on Node 22 and later', () => {
-  let home: string;
-  let own: string;
-  beforeAll(() => {
-    home = mkdtempSync(path.join(tmpdir(), 'sluice-home-'));
-    own = path.join(home, '.cache/sluice/compiled');
-  });
-  const help = (more: Record<string, string>) =>
-    run(process.execPath, [program, '--help'], {
-      env: { ...process.env, NODE_COMPILE_CACHE: undefined, HOME: home, ...more },
-    });
-  const filesIn = (folder: string) =>
-    existsSync(folder)
-      ? readdirSync(folder, { recursive: true, withFileTypes: true }).filter((at) => at.isFile())
-      : [];
-  afterAll(() => rmSync(home, { recursive: true }));
-
-  test('is not kept if Node is asked to keep none', async () => {
-    await help({ NODE_DISABLE_COMPILE_CACHE: '1' });
-    expect(filesIn(own)).toEqual([]);
-  });
-
-  test('is kept where Node is asked to keep it', async () => {
-    const other = path.join(home, 'other');
-    await help({ NODE_COMPILE_CACHE: other });
-    expect(filesIn(own)).toEqual([]);
-    expect(filesIn(other).length).toBeGreaterThan(10);
-  });
-
-  test('is kept in the home of the user, also of what is loaded last', async () => {
-    await help({});
-    expect(filesIn(own).length).toBeGreaterThan(10);
-  });
+  expect(ours.map((url) => path.basename(url))).toEqual(['load-program.js']);
 });
 
 test('the program itself calls the API, and prints what it finds', async () => {
