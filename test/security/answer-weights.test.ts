@@ -24,7 +24,6 @@ const rows: Readonly<Record<string, 'exports' | 'runs' | 'logs' | 'steps' | 'act
   retrieveBatchExportRun: 'runs',
   listBatchExportLogs: 'logs',
   listBatchExportRunLogs: 'logs',
-  tailBatchExportRunLogs: 'logs',
   listTransformationConfigs: 'steps',
   retrieveTransformationConfig: 'steps',
   retrieveTransformationConfigFrontend: 'steps',

@@ -50,7 +50,6 @@ const readers: Readonly<Record<string, string>> = {
   'service/api/hooks/spared-bytes.ts': 'compresses only',
   'service/api/hooks/read-body.ts': 'bodies of requests: api/validation/json-bounds.ts',
   'service/api/lists/cursors.ts': 'cursors: part of an address',
-  'service/api/logs/tail.ts': 'cursors: part of an address',
   'service/api/transformations/input.ts': 'a config: api/validation/json-bounds.ts',
   'service/api/validation/json-bounds.ts': 'bodies of requests',
   'foundation/domain/plugin.ts': 'a setting of at most 64 KiB',

@@ -125,7 +125,6 @@ const looks = [
   'retrieveStatement',
   'retrieveStatementHead',
   'retrieveThroughput',
-  'tailBatchExportRunLogs',
 ];
 
 describe("an operator's key on every operation", () => {

@@ -23,7 +23,6 @@ export type Health = BatchExport['health'];
 export type HealthCounts = Schemas['ExportHealthCounts'];
 /** A project of the organization, and the health of its exports. */
 export type ProjectOverview = Schemas['ProjectOverview'];
-export type LogTail = Schemas['LogTail'];
 export type LogEntry = Schemas['BatchExportLog'];
 export type LogLevel = LogEntry['level'];
 export type RowPreview = Schemas['RowPreview'];

@@ -40,7 +40,6 @@ import { PreviewSlots } from './insights/preview-slots.ts';
 import { insightRoutes } from './insights/routes.ts';
 import { unsavedRoutes } from './insights/unsaved.ts';
 import { logRoutes } from './logs/routes.ts';
-import { logTailRoutes } from './logs/tail.ts';
 import { meRoutes } from './me/routes.ts';
 import { notificationRoutes } from './notifications/routes.ts';
 import {
@@ -167,7 +166,6 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
     add(exportUsageRoutes, `${family.prefix}/usage`);
     add(runRoutes, `${exports}/:batch_export_id/runs`);
     add(logRoutes, `${exports}/:batch_export_id`);
-    add(logTailRoutes, `${exports}/:batch_export_id`);
     add(notificationRoutes, `${family.prefix}/notification_targets`);
   }
   api.register(async (scope: Api) => meRoutes(scope), { prefix: '/api/me' });

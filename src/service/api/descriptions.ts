@@ -85,8 +85,6 @@ const descriptions: Readonly<Record<string, string>> = {
     'If the files are the same, nothing is written. Otherwise new files replace the old ones when the manifest is written. If delivered rows are missing from the new files, the run fails and the old files stay, unless `missing_rows` is `drop`. A retry of a run that adds late rows adds late rows; it refuses `missing_rows`.',
   listBatchExportLogs: 'Returns the log of the export and of all its runs, newest first.',
   listBatchExportRunLogs: 'Returns the log of one run, newest first.',
-  tailBatchExportRunLogs:
-    'Without a cursor, the answer has the newest entries. Poll every few seconds with the cursor of the last answer, until `ended` is true and `has_more` is false. A client that lost its connection continues with its last cursor and misses nothing.',
   retrieveMe:
     'Returns the name, the scopes, the organization and the projects of the API key. Every valid key can use this. A client can use it to offer only what the key allows.',
   retrieveCapabilities:

@@ -62,7 +62,6 @@ const operatorReads: ReadonlySet<string> = new Set([
   'retrieveStatement',
   'retrieveStatementHead',
   'retrieveThroughput',
-  'tailBatchExportRunLogs',
 ]);
 
 type Hook = (request: Request) => Promise<void>;

@@ -18,7 +18,6 @@ import {
   listLogEntries,
   type LogListRequest,
 } from '../../../src/state/store/exports/log-entries.ts';
-import { findLogTail } from '../../../src/state/store/exports/log-tail.ts';
 import { findTeamsWithRemovals } from '../../../src/state/store/files/leftover-files.ts';
 import { findTeamsToLookAt } from '../../../src/state/store/files/upload-places.ts';
 import {
@@ -323,14 +322,6 @@ const hotPaths: readonly HotPath[] = [
       await listProjectOverviews(db, organizationId, wanted, page);
     },
     isUnnamed: true,
-  },
-  {
-    name: 'the tail of a log',
-    work: async (db) => {
-      const { id: runId } = await findEnded(long);
-      const tail = await findLogTail(db, { exportId: long, runId }, null, 100);
-      await findLogTail(db, { exportId: long, runId }, tail?.position ?? null, 100);
-    },
   },
   { name: 'the oldest interval', work: (db) => findOldestInterval(db, long) },
   { name: 'the first tick', work: (db) => findFirstTick(db, long) },

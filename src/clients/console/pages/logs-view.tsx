@@ -3,12 +3,11 @@ import { type LogEntry, type LogLevel, logLevels } from '../api-types.ts';
 import { useConsole } from '../console-context.ts';
 import { FilterChips } from '../parts/filter-chips.tsx';
 import { MessageText } from '../parts/message-text.tsx';
-import { Empty, Failure, Loading, Pending } from '../parts/notice.tsx';
+import { Empty, Pending } from '../parts/notice.tsx';
 import { OffsetPager } from '../parts/pager.tsx';
 import { TimeText } from '../parts/time-text.tsx';
-import { currentHash, hrefOf, withQuery } from '../route.ts';
-import { useLogTail } from '../use-log-tail.ts';
-import { chosenOf, fromAt, offsetOf, useQuery } from '../use-query.ts';
+import { hrefOf } from '../route.ts';
+import { chosenOf, offsetOf, useQuery } from '../use-query.ts';
 import { useResource } from '../use-resource.ts';
 import { useSearchText } from '../use-search-text.ts';
 
@@ -30,9 +29,6 @@ export function LogsView({ exportId, runId, live }: Props) {
   const levels = chosenOf<LogLevel>(query, 'level', logLevels);
   const search = query.get('search') ?? '';
   const offset = offsetOf(query);
-  // It stays a tail after the end of the run, so that nothing moves.
-  const [begins] = useState(live);
-  const isTail = begins && levels.length === 0 && search === '' && offset === 0;
   return (
     <section aria-label="Logs">
       <div className="row filters">
@@ -54,11 +50,7 @@ export function LogsView({ exportId, runId, live }: Props) {
         )}
         {live && <span className="live small">Live</span>}
       </div>
-      {isTail && runId !== null ? (
-        <Tail exportId={exportId} runId={runId} />
-      ) : (
-        <Listed {...{ exportId, runId, live, levels, search, offset }} />
-      )}
+      <Listed {...{ exportId, runId, live, levels, search, offset }} />
     </section>
   );
 }
@@ -96,28 +88,6 @@ function Listed({ exportId, runId, live, levels, search, offset }: ListedProps) 
         <LogLines entries={data.results} exportId={exportId} withRun={runId === null} />
       )}
       {data && <OffsetPager page={data} pageSize={logPageSize} offset={offset} />}
-    </>
-  );
-}
-
-/** The log of a run that is in progress. */
-function Tail({ exportId, runId }: { exportId: string; runId: string }) {
-  const { api } = useConsole();
-  const { entries, failure } = useLogTail(api, exportId, runId);
-  const lines = entries?.map(({ entry }) => entry).toReversed();
-  return (
-    <>
-      <Failure failure={failure} stale={entries !== null} />
-      {!entries && !failure && <Loading lines={6} />}
-      {lines?.length === 0 && <Empty title="No log entries yet" />}
-      {lines && lines.length > 0 && (
-        <LogLines entries={lines} exportId={exportId} withRun={false} />
-      )}
-      {lines && lines.length >= logPageSize && (
-        <p>
-          <a href={withQuery(currentHash(), { from: fromAt(logPageSize) })}>Earlier entries</a>
-        </p>
-      )}
     </>
   );
 }
