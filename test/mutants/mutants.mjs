@@ -106,14 +106,14 @@ export const mutants = [
   },
   {
     name: 'small files: one is put over what is at its key',
-    file: 'src/rows/destinations/s3/put-file.ts',
+    file: 'src/rows/destinations/s3/complete-upload.ts',
     find: "putObject(connection, object, { IfNoneMatch: '*' }, { signal, lease })",
     replace: 'putObject(connection, object, null, { signal, lease })',
     test: 'test/integration/s3-put-file.test.ts',
   },
   {
     name: 'small files: the object of another export counts as our own',
-    file: 'src/rows/destinations/s3/put-file.ts',
+    file: 'src/rows/destinations/s3/complete-upload.ts',
     find: '|| !hasMark(head.Metadata, mark)) throw error',
     replace: ') throw error',
     test: 'test/integration/s3-put-file.test.ts',

@@ -14,7 +14,7 @@ import { findWrongAddress } from './address.ts';
 import type { S3Connection } from './client.ts';
 import { isDeniedUpload, isUnreached, isUnsupported } from './errors.ts';
 import { deleteObjects, headObject } from './objects.ts';
-import { createWriter } from './open-writer.ts';
+import { createWriter } from './writer.ts';
 import { PartDigest } from './part-digest.ts';
 import { probeStore } from './probe.ts';
 import { putSmallObject } from './put-object.ts';

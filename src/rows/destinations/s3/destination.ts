@@ -10,7 +10,7 @@ import type { S3Connection } from './client.ts';
 import { commitManifest } from './manifest.ts';
 import { ownerOf, runOf } from './object-metadata.ts';
 import { deleteObjects, headObject, listObjects, readObject } from './objects.ts';
-import { createWriter, mayPut, openWriter } from './open-writer.ts';
+import { createWriter, mayPut, openWriter } from './writer.ts';
 import { probePutsOf, probeStore } from './probe.ts';
 import { abortUpload, listUploads } from './uploads.ts';
 

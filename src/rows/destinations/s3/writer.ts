@@ -9,10 +9,9 @@ import type {
   UploadRef,
 } from '../destination.ts';
 import type { S3Connection } from './client.ts';
-import { completeUpload } from './complete-upload.ts';
+import { completeUpload, type FilePut, putFile } from './complete-upload.ts';
 import { PartDigest, type PartSums } from './part-digest.ts';
 import { learnParts, type PartPlan, partSize, planParts } from './part-sizes.ts';
-import { type FilePut, putFile } from './put-file.ts';
 import { allowedParts, toDestinationError } from './errors.ts';
 import {
   abortUpload,
@@ -21,7 +20,10 @@ import {
   signsParts,
   type UploadPart,
   uploadPart,
+  createUpload,
 } from './uploads.ts';
+import { failpoint } from '../../../foundation/failpoints/failpoint.ts';
+import { withDelayedAbort } from './call-deadline.ts';
 
 export type PartLimits = Pick<DestinationContext, 'partBytes' | 'partsInFlight' | 'maxParts'>;
 
@@ -324,3 +326,45 @@ const refusals: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 function isRefused({ code, spec }: SluiceError): boolean {
   return refusals.has(code) || (code.startsWith('destination.') && !spec.retryable);
 }
+
+/** Begins an upload. The journal is notified before the store is asked. */
+export async function createWriter(writing: Writing, options: FileOptions): Promise<FileWriter> {
+  return new S3Writer(writing, options, await beginUpload(writing, options));
+}
+
+/** Says whether a file may be put at once: only a store that was probed protects an object at its key. */
+export function mayPut({ traits }: S3Connection, { isNewKey }: FileOptions): boolean {
+  return isNewKey === true && traits?.ifNoneMatch === true;
+}
+
+/**
+ * Opens a file that is put at once if it stays smaller than a part. Its upload begins when the first part is full.
+ *
+ * @param probe probes again how the store treats conditional puts
+ */
+export function openWriter(
+  writing: Writing,
+  options: FileOptions,
+  probe: FilePut['probe'],
+): FileWriter {
+  const begin = () => beginUpload(writing, options);
+  return new S3Writer(writing, options, null, { begin, probe });
+}
+
+async function beginUpload(
+  { connection, journal, signal }: Writing,
+  options: FileOptions,
+): Promise<BegunUpload> {
+  await journal.starting();
+  const begun = await withDelayedAbort(signal, createPatienceMs, (patient) =>
+    createUpload(connection, options, patient),
+  );
+  await failpoint('upload_begun');
+  return begun;
+}
+
+/**
+ * If a request for an upload is given up, its answer would be lost, and so the upload's id: wait for a
+ * while.
+ */
+const createPatienceMs = 5_000;
