@@ -50,7 +50,7 @@ export function readWholeNumber(text: string): number {
   return value;
 }
 
-/** How many items are listed. */
+/** The number of items that are listed. */
 export function readCount(text: string): number {
   const value = readWholeNumber(text);
   if (value === 0) throw new InvalidArgumentError('It must be at least 1.');

@@ -1,16 +1,16 @@
 import type { Environment } from '../../foundation/config/client-settings.ts';
 import type { Database } from '../../state/store/database/database.ts';
 
-/** What a command sees of the world. */
+/** The world as a command sees it. */
 export interface Terminal {
   /** Writes to standard output, as it is. */
   out(text: string): void;
   /** Writes to standard error, as it is. */
   err(text: string): void;
   readonly env: Environment;
-  /** Whether standard output is a terminal. */
+  /** True if standard output is a terminal. */
   readonly isTerminal: boolean;
-  /** Whether standard error is a terminal: only there a progress bar is drawn. */
+  /** True if standard error is a terminal: only there a progress bar is drawn. */
   readonly drawsProgress: boolean;
   /** Asks a person; null if standard input is no terminal. */
   readonly ask: ((question: string) => Promise<string>) | null;
@@ -20,7 +20,7 @@ export interface Terminal {
   readonly signal: AbortSignal;
 }
 
-/** What the commands need from the process. */
+/** The commands need these of the process. */
 export interface CliDeps {
   readonly terminal: Terminal;
   /** DATABASE_URL without its pooler, else the running embedded database; throws CliError if there is neither. */
@@ -45,7 +45,7 @@ const misuseCodes: readonly string[] = [
   'min_value',
 ];
 
-/** Whether a problem is with how a value is written, whatever the service has. */
+/** Says whether a problem is with how a value is written, whatever the service has. */
 export const isMisuse = ({ code }: { readonly code: string | null }): boolean =>
   code !== null && misuseCodes.includes(code);
 

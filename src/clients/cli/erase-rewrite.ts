@@ -7,7 +7,7 @@ import type { IntervalRun, RunUnderWay } from '../../state/store/intervals/inter
 import { type CliDeps, CliError } from './deps.ts';
 import { plain, plural } from './text.ts';
 
-/** What a search found. */
+/** The result of a search. */
 export interface Found {
   /** Intervals whose current files have the value. */
   readonly found: readonly SearchedInterval[];
@@ -22,7 +22,7 @@ export interface Rewrite extends Pick<OpenSearch, 'destination' | 'secrets'> {
   readonly db: Database;
   readonly exportId: string;
   readonly erased: ErasedValue;
-  /** How many such rows the source has for an interval now; a text says why that is not known. */
+  /** The number of such rows that the source has for an interval now; a text says why that is not known. */
   countInSource(interval: DataInterval): Promise<number | string>;
   /** Says nothing of progress. */
   readonly isQuiet: boolean;
@@ -38,7 +38,7 @@ export interface Rewrite extends Pick<OpenSearch, 'destination' | 'secrets'> {
   find(only: ((interval: DataInterval) => boolean) | null): Promise<Found>;
 }
 
-/** What `rewriteFound` has done, and what it cannot prove. */
+/** The result of `rewriteFound`, and the limits of its proof. */
 export interface Rewritten {
   /** Intervals that had the value, and have not any more, oldest first. */
   readonly intervals: readonly DataInterval[];
@@ -50,7 +50,7 @@ export interface Rewritten {
   readonly unasked: string | null;
 }
 
-/** How long it waits for the removal of files while no file is removed. */
+/** The maximum wait for the removal of files while no file is removed. */
 const removalPatienceMs = 120_000;
 
 /**

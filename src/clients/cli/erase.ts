@@ -227,7 +227,7 @@ function lineOf({ interval, rows, keyOnlyRows, files, doubt }: SearchedInterval)
   return plain(doubt === null ? `${has}${left}` : `${range}: NOT SURE: ${doubt}`);
 }
 
-/** What a search by a column does not reach: names of folders, and rejected rows that are stored with their key alone. */
+/** Places that a search by a column does not reach: names of folders, and rejected rows that are stored with their key alone. */
 function describeLeft(
   { keyOnlyRows, namedAfter }: Pick<Searched, 'keyOnlyRows' | 'namedAfter'>,
   { column }: ErasedValue,
@@ -329,7 +329,7 @@ async function rewrite(
   );
 }
 
-/** What is proven, and in the same line what is not. */
+/** A line of the result: the proof, and in the same line its limits. */
 function describeProof(
   { intervals, unasked }: Rewritten,
   after: Instant | null,

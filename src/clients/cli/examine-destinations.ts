@@ -85,7 +85,7 @@ export async function examineDestinations(
   }
 }
 
-/** What a test with the credentials of one export does not say of others at its place. */
+/** The exports at a place that a test with the credentials of one of them does not speak for. */
 function untriedOf({ length }: readonly VerifiedExport[]): string {
   if (length === 0) return '';
   return `. Not tried: the credentials of ${counted(length, 'other export')} there`;

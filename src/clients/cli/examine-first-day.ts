@@ -2,7 +2,7 @@ import type { Config } from '../../foundation/config/config.ts';
 import type { Sql } from '../../state/store/database/database.ts';
 import { readInstallationState } from '../../state/store/exports/first-day.ts';
 
-/** What docs/production.md asks for and is not done yet. `sluice doctor` prints it last. */
+/** The steps of docs/production.md that are not done yet. `sluice doctor` prints them last. */
 export async function examineFirstDay(config: Config, db: Sql): Promise<readonly Examined[]> {
   const open = await findOpenSteps(config, db);
   return open.map(([step, remedy]) => ({
@@ -97,7 +97,7 @@ function targetRemedy(state: { readonly targets: number; readonly reachedTargets
 export interface Examined {
   readonly check: string;
   readonly result: 'ok' | 'warning' | 'failed';
-  /** What was found; if it is not ok, also what to do. */
+  /** The finding; if it is not ok, also the remedy. */
   readonly detail: string;
 }
 

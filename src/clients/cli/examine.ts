@@ -281,7 +281,7 @@ async function examineRoom(
   }
 }
 
-/** What `sluice models check` finds. A fault of a model that no export uses is a warning. */
+/** The findings of `sluice models check`. A fault of a model that no export uses is a warning. */
 async function examineModels(
   config: Config,
   db: Database,
@@ -305,7 +305,7 @@ async function examineModels(
   }
 }
 
-/** What `findTightLimits` finds. */
+/** The findings of `findTightLimits`. */
 async function examineConnections(
   ...compared: Parameters<typeof findTightLimits>
 ): Promise<readonly Examined[]> {

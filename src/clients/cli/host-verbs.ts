@@ -15,7 +15,7 @@ const readSettings = async ({ terminal }: CliDeps, faults?: Map<string, string |
 const required = (read: (text: string) => unknown) => ({ read, isRequired: true }) as const;
 const maxListed = 1_000;
 
-/** What must run on the machine of the service. */
+/** Verbs that must run on the machine of the service. */
 export const hostVerbs: Verbs = {
   migrate: here({
     about: 'migrate the schema of DATABASE_URL to this version',
@@ -210,7 +210,7 @@ interface Migrated {
   readonly migrated: readonly string[];
   /** Absent: it was not asked for. */
   readonly source_role?: string | null;
-  /** What to do instead, if no role was made. */
+  /** The remedy, if no role was made. */
   readonly instead?: string;
 }
 
@@ -238,7 +238,7 @@ async function migrate({ deps, given, isJson }: Called): Promise<Migrated> {
 }
 
 /**
- * What a superuser makes would belong to the superuser, and the service could not use it.
+ * Tables that a superuser makes would belong to the superuser, and the service could not use them.
  *
  * @returns the role that owns the tables; null: the role that logs in may make them
  */

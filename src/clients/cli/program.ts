@@ -16,7 +16,7 @@ import { hostVerbs, withFirstKey } from './host-verbs.ts';
 import { register as registerQuickstart } from './quickstart.ts';
 import { register as registerVerify } from './verify.ts';
 
-/** What a command belongs to, as the help lists them. */
+/** The groups of commands, as the help lists them. */
 const groups = {
   api: 'Over the API (SLUICE_URL, SLUICE_KEY):',
   here: 'On the machine of the service (DATABASE_URL):',

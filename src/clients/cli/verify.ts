@@ -136,7 +136,7 @@ function nothingFound({ export: batchExport, organization }: Options): CliError 
   return new CliError(`There is no export${which}${within}. Check the id or the name.`);
 }
 
-/** What is said of an export, the worst first. */
+/** The result of an export, the worst first. */
 const labels = {
   broken: 'BROKEN  ',
   unread: 'NOT READ',
@@ -157,7 +157,7 @@ const inWords: Readonly<Record<State, string>> = {
   proven: 'proven',
 };
 
-/** How many exports are wrong. One that has exported nothing yet is not proven, and not wrong. */
+/** The number of exports that are wrong. One that has exported nothing yet is not proven, and not wrong. */
 const badIn = (states: ReadonlyMap<State, number>): number =>
   [...states].reduce((sum, [state, n]) => sum + (soundVerifications.includes(state) ? 0 : n), 0);
 

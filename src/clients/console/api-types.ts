@@ -11,14 +11,14 @@ export type BatchExport = Schemas['BatchExport'];
 /** An export in a list. */
 export type ExportSummary = Schemas['BatchExportSummary'];
 export type RunSummary = ExportSummary['latest_runs'][number];
-/** What an unpause leaves out unless it asks for it. */
+/** The intervals that an unpause leaves out unless it asks for them. */
 export type UnpausePreview = Schemas['UnpausePreview'];
 export type Config = BatchExport['destination']['config'];
 export type Coverage = Schemas['Coverage'];
 export type CoverageGaps = Schemas['CoverageGaps'];
 export type Backfill = Schemas['Backfill'];
 export type BackfillPreview = Schemas['BackfillPreview'];
-/** What an export needs; each has one. */
+/** The state of an export; each has one. */
 export type Health = BatchExport['health'];
 export type HealthCounts = Schemas['ExportHealthCounts'];
 /** A project of the organization, and the health of its exports. */
@@ -32,18 +32,18 @@ export type Activity = Schemas['Activity'];
 export type CheckStep = Schemas['DestinationTest']['steps'][number];
 /** A future data interval; `hours` is 23 or 25 on a day of a clock change. */
 export type PlannedInterval = Schemas['SchedulePreview']['results'][number];
-/** What the key of the session may do. */
+/** The rights of the key of the session. */
 export type Me = Schemas['Me'];
-/** What keeps exports of all customers from their data. */
+/** A reason that keeps exports of all customers from their data. */
 export type Cause = Schemas['Cause'];
 /** A customer, and what was exported for it in a month. */
 export type Usage = Schemas['Usage'];
 export type Project = Schemas['Project'];
 export type ApiKey = Schemas['ApiKey'];
 export type OperatorExport = Schemas['OperatorExport'];
-/** What exports can use in this installation. */
+/** The choices that exports have in this installation. */
 export type Capabilities = Schemas['Capabilities'];
-/** What one exported interval has, and how long its run took. */
+/** The rows and bytes of one exported interval, and the time that its run took. */
 export type IntervalThroughput = Schemas['Throughput']['results'][number];
 export type Scope = Me['scopes'][number];
 /** The project's chain, and which exports apply it. */
@@ -53,7 +53,7 @@ export type Step = Schemas['PipelineTransformationConfig'];
 export type Plugin = Schemas['Plugin'];
 /** Who is notified of changes. */
 export type NotificationTarget = Schemas['NotificationTarget'];
-/** What became of the deadlines of an export. */
+/** The record of the deadlines of an export. */
 export type DeliveryRecord = Schemas['DeliveryRecord'];
 /** An event for one target. */
 export type Delivery = Schemas['NotificationDelivery'];
@@ -69,7 +69,7 @@ export type Problem = Pick<Schemas['Error']['errors'][number], 'detail' | 'attr'
 };
 
 export type BackfillRequest = BodyOf<'post', 'batch_exports/{id}/backfill'>;
-/** What a request says of a target. */
+/** The body of a request about a target. */
 export type TargetBody = BodyOf<'post', 'notification_targets'>;
 export type TargetEvent = NonNullable<TargetBody['events']>[number];
 export type PreviewRequest = BodyOf<'post', 'batch_exports/preview'>;

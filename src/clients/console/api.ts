@@ -19,7 +19,7 @@ export class ApiFailure extends Error {
   }
 }
 
-/** How long the page waits for an answer. A test of a destination or a preview takes longer than what only reads our tables. */
+/** The maximum wait of the page for an answer. A test of a destination or a preview takes longer than a read of our tables. */
 const patienceMs = { read: 30_000, change: 90_000 };
 
 /** An address with its path and its query; what is null or empty is left out. */

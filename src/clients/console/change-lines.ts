@@ -15,7 +15,7 @@ export interface ChangeLine {
 
 type Change = Activity['changes'][number];
 
-/** What a mask of the API stands for. */
+/** The meaning of a mask of the API. */
 const masked = '********';
 
 /** The changes of an activity, one line per setting: those of a destination are compared one by one. */

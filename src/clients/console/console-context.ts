@@ -4,17 +4,17 @@ import type { Api } from './api.ts';
 import { type ApiDescription, readDescription } from './form/openapi.ts';
 import { type Resource, useResource } from './use-resource.ts';
 
-/** What every page needs after sign-in. */
+/** All that every page needs after sign-in. */
 export interface ConsoleContext {
   readonly api: Api;
   /** Use `useDescription`: it is loaded for the first page that needs it. */
   readonly described: Resource<ApiDescription | null>;
   readonly loadDescription: () => void;
-  /** What the API says about the key; null until it has. */
+  /** The answer of the API about the key; null until it came. */
   readonly me: Me | null;
   /** The scopes of the key; null until the API has said so. */
   readonly granted: readonly Scope[] | null;
-  /** Whether the key is known to have the scope. */
+  /** True if the key is known to have the scope. */
   readonly may: (scope: Scope) => boolean;
 }
 
@@ -27,7 +27,7 @@ export function useConsole(): ConsoleContext {
   return context;
 }
 
-/** What the API says of its fields, and what this installation has; loaded from the first use on. */
+/** The fields of the API, and the choices of this installation; loaded from the first use on. */
 export function useDescription(): Resource<ApiDescription | null> {
   const { described, loadDescription } = useConsole();
   useEffect(loadDescription, [loadDescription]);

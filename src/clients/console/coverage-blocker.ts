@@ -19,7 +19,7 @@ const reasons: Readonly<Record<Exclude<Range['state'], 'failed'>, string>> = {
 };
 
 /**
- * How many intervals, why they hold the mark, and what happens next.
+ * The number of intervals, why they hold the mark, and what happens next.
  *
  * @param waits whether a person has paused the export: nothing heals before it is unpaused
  */
@@ -43,7 +43,7 @@ function describeFailed({ intervals, healing }: Range, waits: boolean): string {
 /** Time for the decision and the start of what has just become due. */
 const graceMs = 360_000;
 
-/** Whether what holds the mark stays until an operator decides, or may. */
+/** Says whether what holds the mark stays until an operator decides, or may. */
 export function needsOperator({ state, end }: Range, nowMs: number): boolean {
   if (state === 'never_asked') return Date.parse(end) + graceMs < nowMs;
   return !['done', 'accepted', 'running', 'retrying', 'healing'].includes(state);

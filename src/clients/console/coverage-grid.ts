@@ -5,7 +5,7 @@ import { plural } from './numbers.ts';
 type Range = NonNullable<Coverage['ranges']>[number];
 export type CoverageState = Range['state'];
 
-/** What a state looks like without its colour, and what it is called. The most urgent state is first. */
+/** The pattern of a state, without its colour, and its name. The most urgent state is first. */
 export const stateLooks: Readonly<Record<CoverageState, readonly [glyph: string, name: string]>> = {
   failed: ['×', 'failed'],
   missing: ['?', 'missing'],
@@ -41,7 +41,7 @@ export interface GridRow {
   readonly cells: readonly Cell[];
 }
 
-/** How an export's grid is cut. */
+/** The size of an export's grid, and of its cells. */
 export interface GridShape {
   readonly cellMs: number;
   readonly columns: readonly string[];

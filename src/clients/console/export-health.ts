@@ -23,7 +23,7 @@ export function describeInterval(interval: string): string {
 const graceMs = 360_000;
 
 /**
- * How many whole intervals the high-water mark is behind the newest possible one, after a grace period
+ * The number of whole intervals that the high-water mark is behind the newest possible one, after a grace period
  * for the run; null before the first completed interval.
  */
 export function intervalsBehind(
@@ -48,7 +48,7 @@ export function describeMissing({ missing }: Pick<ExportSummary, 'missing'>): st
 export const describeAdded = (rows: number): string =>
   `${plural(rows, 'late row')} ${rows === 1 ? 'was' : 'were'} added`;
 
-/** What a run that looks for late rows does, or did. */
+/** A sentence about a run that looks for late rows. */
 export function describeLateRows({ status, records_completed: rows }: Run): string {
   return status === 'Completed' ? describeAdded(rows ?? 0) : 'adds late rows';
 }
@@ -104,7 +104,7 @@ export function hasEnded({ status }: Pick<RunSummary, 'status'>): boolean {
 export const hasFailed = (run: Pick<Run, 'status'>): boolean =>
   hasEnded(run) && run.status !== 'Completed';
 
-/** Whether a run is waiting or live. */
+/** Says whether a run is waiting or live. */
 export function isBusy({ latest_runs }: Pick<ExportSummary, 'latest_runs'>): boolean {
   return latest_runs.some((run) => !hasEnded(run));
 }

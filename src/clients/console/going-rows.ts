@@ -4,7 +4,7 @@ import { formatCount, plural } from './numbers.ts';
 /** The rows of all intervals of a preview. */
 export type Totals = BackfillPreview['totals'];
 
-/** What happens to the delivered rows of a backfill's intervals, in one or two sentences. */
+/** The fate of the delivered rows of a backfill's intervals, in one or two sentences. */
 export function describeGoing(
   { delivered_rows: delivered, rows_now: now, would_go: rows, would_go_is: is }: Totals,
   missingRows: Backfill['missing_rows'],
@@ -25,7 +25,7 @@ export function describeGoing(
     : `${start} ${count} would go, so the runs of these intervals fail and their files stay.`;
 }
 
-/** What an error `source.rows_missing` says of its interval: `Delivered rows: 1,000. …`; null if it names no numbers. */
+/** The numbers that an error `source.rows_missing` names of its interval: `Delivered rows: 1,000. …`; null if it names none. */
 export function describeMissing(text: string): string | null {
   const found = /(\d+) rows are delivered, (\d+) rows are in the new files, and (\d+) delivered/;
   const [, delivered, made, missing] = found.exec(text) ?? [];

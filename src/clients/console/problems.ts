@@ -35,7 +35,7 @@ function readProblem(value: unknown): Problem | null {
   };
 }
 
-/** What to do if it is not known whether a change was made. */
+/** The next step if it is not known whether a change was made. */
 const mayBeDone =
   'What you asked for may have been done: look at the page before you try it again.';
 

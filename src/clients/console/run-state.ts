@@ -11,10 +11,10 @@ export const statusLabels: Readonly<Record<Run['status'], string>> = {
   Cancelled: 'Cancelled',
 };
 
-/** What a list of runs can be narrowed to: their statuses, and live runs that have failed an attempt. */
+/** The filters of a list of runs: their statuses, and live runs that have failed an attempt. */
 export const runFilters = [...(Object.keys(statusLabels) as Run['status'][]), 'Retrying'] as const;
 
-/** What a run does now, in words, and what comes next. */
+/** The present work of a run, in words, and what comes next. */
 export interface RunState {
   /** `Running`, `Retrying (5/10)` */
   readonly label: string;

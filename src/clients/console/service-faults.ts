@@ -8,7 +8,7 @@ const names: Readonly<Record<string, string>> = {
   source: 'Source',
 };
 
-/** What an answer of /readyz says is wrong: `Workers: no worker has reported …`. Empty if all is well. */
+/** The faults that an answer of /readyz names: `Workers: no worker has reported …`. Empty if all is well. */
 export function readServiceFaults(answer: unknown): readonly string[] {
   if (!isRecord(answer) || !isRecord(answer.checks)) return [];
   return Object.entries(answer.checks).flatMap(([part, state]) =>

@@ -8,7 +8,7 @@ export interface TargetReach {
   readonly organization: string;
 }
 
-/** What the list of notification targets needs: of a project, or of the installation. */
+/** The needs of the list of notification targets: of a project, or of the installation. */
 export interface TargetsContext {
   readonly api: Api;
   /** The path of the list. Those of a project, of its organization and of the installation have the same operations. */

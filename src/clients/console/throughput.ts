@@ -2,7 +2,7 @@ import type { IntervalThroughput } from './api-types.ts';
 import { formatBytes, formatCount } from './numbers.ts';
 import { formatDuration } from './times.ts';
 
-/** What the charts of an export show, one line or bar per interval. */
+/** The data of the charts of an export, one line or bar per interval. */
 export interface Measure {
   readonly name: string;
   readonly unit: string;

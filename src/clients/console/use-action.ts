@@ -28,7 +28,7 @@ export function useAction<A extends readonly unknown[]>(
     } catch (error) {
       const failed = toFailure(error);
       setFailure(failed);
-      // What the page shows may be old, or the change was made although its answer did not arrive.
+      // The page may show an old state, or the change was made although its answer did not arrive.
       if (failed.status !== 400) announceChange();
     } finally {
       setBusy(false);

@@ -9,7 +9,7 @@ import { currentHash, projectOf } from './route.ts';
 export interface DraftState {
   readonly draft: Draft;
   readonly setDraft: Dispatch<SetStateAction<Draft>>;
-  /** What the form says about a draft that it took up again; null: it begins afresh. */
+  /** The sentence of the form about a draft that it took up again; null: it begins afresh. */
   readonly kept: { readonly isOutdated: boolean; readonly startOver: () => void } | null;
   /** Call it once the draft is saved or discarded. */
   readonly forget: () => void;

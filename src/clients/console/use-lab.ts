@@ -5,7 +5,7 @@ import { useConsole, useDescription } from './console-context.ts';
 import { labRowsOf } from './lab-rows.ts';
 import { useAction } from './use-action.ts';
 
-/** What the operator asks the lab. */
+/** The question of the operator to the lab. */
 export interface LabDraft {
   readonly source: 'newest' | 'rows';
   readonly limit: string;

@@ -76,7 +76,7 @@ export function useResource<T>({
           if (abort.signal.aborted) return;
           failed = true;
           const failure = toFailure(error);
-          // What does not exist any more is not shown, with buttons for it.
+          // A thing that does not exist any more is not shown, with buttons for it.
           const keeps = failure.status !== 404;
           setState((last) => ({
             key,

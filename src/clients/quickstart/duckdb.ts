@@ -5,13 +5,13 @@ import { GetObjectCommand, paginateListObjectsV2, type S3Client } from '@aws-sdk
 import { decodeManifest } from '../../rows/pipeline/manifest.ts';
 import { connect, type QuickstartS3 } from './local-s3.ts';
 
-/** What another program finds in the Parquet files of a bucket. */
+/** The rows that another program finds in the Parquet files of a bucket. */
 export interface ParquetCount {
   readonly rows: number;
   readonly keys: number;
 }
 
-/** Whether DuckDB is installed; it comes with the development packages. */
+/** Says whether DuckDB is installed; it comes with the development packages. */
 export async function hasDuckDb(): Promise<boolean> {
   return (await loadDuckDb()) !== null;
 }

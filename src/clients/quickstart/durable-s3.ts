@@ -19,7 +19,7 @@ interface SavedHead {
 
 export interface DurableS3 {
   readonly app: App;
-  /** How many objects were read back. */
+  /** The number of objects that were read back. */
   readonly restored: number;
 }
 

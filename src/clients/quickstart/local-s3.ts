@@ -10,7 +10,7 @@ export interface QuickstartS3 {
   readonly bucket: string;
   readonly accessKeyId: string;
   readonly secretAccessKey: string;
-  /** Whether it may still contain what earlier starts wrote. */
+  /** True if it may still contain what earlier starts wrote. */
   readonly kept: boolean;
   /** Stops it; its objects are already on disk. */
   stop(): Promise<void>;
@@ -93,7 +93,7 @@ function explainMissingServer(error: NodeJS.ErrnoException): never {
   );
 }
 
-/** Whether an S3 with our bucket is there. */
+/** Says whether an S3 with our bucket is there. */
 async function answers(endpoint: string): Promise<boolean> {
   const client = connect(endpoint, credentials);
   const head = new HeadBucketCommand({ Bucket: bucket });

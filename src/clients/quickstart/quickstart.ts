@@ -18,7 +18,7 @@ import type { QuickstartTenant } from './tenant.ts';
 const hourMs = 3_600_000;
 const hours = 24;
 
-/** What the quickstart exports; the second only if DuckDB is installed to read it. */
+/** The exports of the quickstart; the second only if DuckDB is installed to read it. */
 const jsonLines = {
   name: 'Quickstart: events to S3, hourly',
   format: { file_format: 'JSONLines', compression: 'gzip' },

@@ -6,7 +6,7 @@ import { createOrganization } from '../../service/use-cases/tenants/create-organ
 import { createProject } from '../../service/use-cases/tenants/create-project.ts';
 import { issueKey } from '../../service/use-cases/tenants/issue-key.ts';
 
-/** What the quickstart made, kept in the data directory for the next start. */
+/** The tenant that the quickstart made, kept in the data directory for the next start. */
 export interface QuickstartTenant {
   readonly projectId: number;
   /** A key with all scopes; readable only by its owner, like the database's password. */

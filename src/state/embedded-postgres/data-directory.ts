@@ -26,7 +26,7 @@ export interface Layout {
   readonly portFile: string;
 }
 
-/** What only the owner may know; kept in the data directory, mode 0600. */
+/** The secrets of the owner; kept in the data directory, mode 0600. */
 export interface ClusterSecrets {
   readonly password: string;
   /** PostgreSQL's `cluster_name`: distinguishes this server from any other on the same port. */

@@ -39,7 +39,7 @@ async function lookUp(flag: '-u' | '-g', name: string): Promise<number | null> {
   return found && Number.parseInt(found.stdout, 10);
 }
 
-/** What to add to spawn's options so that a program of the server runs as `identity`. */
+/** Options of spawn with which a program of the server runs as `identity`. */
 export function spawnOptionsFor(identity: ServerIdentity, dataDirectory: string): SpawnOptions {
   const options = { cwd: dataDirectory, env: cleanEnvironment };
   if (identity.user === null) return options;
@@ -84,7 +84,7 @@ export function runProgram(
   });
 }
 
-/** Whether `identity` can enter `directory` and all its parents. */
+/** Says whether `identity` can enter `directory` and all its parents. */
 export async function canEnter(identity: ServerIdentity, directory: string): Promise<boolean> {
   if (identity.user === null) return true;
   const options = spawnOptionsFor(identity, '/');

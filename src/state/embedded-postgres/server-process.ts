@@ -36,7 +36,7 @@ const stopSteps = [
 export interface ServerProcess {
   readonly port: number;
   hasExited(): boolean;
-  /** What the server wrote since this start. */
+  /** The output of the server since this start. */
   readLog(): Promise<string>;
 }
 

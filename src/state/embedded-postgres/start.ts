@@ -17,7 +17,7 @@ import { becomeOwner, type Ownership, serverAnswers } from './server-owner.ts';
 
 const attempts = 8;
 const pollMs = 40;
-/** How long to wait for a server; one that recovers after a crash answers late. */
+/** The maximum wait for a server; one that recovers after a crash answers late. */
 const startTimeoutMs = 300_000;
 const silentMs = 3_000;
 

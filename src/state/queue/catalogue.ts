@@ -25,7 +25,7 @@ export interface Job<Data> {
   readonly parse: (data: unknown) => Data;
   /** Milliseconds between two jobs of a recurring kind. */
   readonly everyMs?: number;
-  /** How long after each multiple of `everyMs` it comes; default: any time. */
+  /** The time after each multiple of `everyMs` at which it comes; default: any time. */
   readonly afterMs?: number;
 }
 

@@ -12,7 +12,7 @@ import { type QueueConnection, within } from './connection.ts';
 export interface ConsumerOptions {
   /** Runs executed at a time. */
   readonly runConcurrency: number;
-  /** Whether jobs of small runs are taken. */
+  /** True if jobs of small runs are taken. */
   readonly takesSmallRuns: boolean;
   readonly onError: (error: Error) => void;
   readonly onJobFailed: (name: string, error: Error) => void;
@@ -26,7 +26,7 @@ export interface Consumer {
   close(): Promise<void>;
 }
 
-/** How many jobs of small runs a worker takes at a time. While it has no slot for them, others may take the rest. */
+/** The number of jobs of small runs that a worker takes at a time. While it has no slot for them, others may take the rest. */
 const smallRunJobs = 1;
 
 /** Time limit for the queue to close. */

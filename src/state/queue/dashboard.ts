@@ -6,7 +6,7 @@ import type { FastifyPluginCallback } from 'fastify';
 import type { RunStatus } from '../../foundation/domain/run.ts';
 import { idsIn, type Producer } from './producer.ts';
 
-/** What the dashboard shows of a run. */
+/** The facts of a run that the dashboard shows. */
 export interface RunOfJob {
   readonly id: string;
   /** `Acme · Orders · 00:25` */

@@ -14,7 +14,7 @@ export interface QueuedEntry {
   readonly runId: string;
   /** The queue holds it at most once while it waits; null if the caller enqueues it once only. */
   readonly deduplicationId: string | null;
-  /** Whether it goes to the queue of small runs; default: no. */
+  /** True if it goes to the queue of small runs; default: no. */
   readonly small?: boolean;
   /** The span that enqueues it, if traces are on. */
   readonly traceparent?: string;
@@ -55,14 +55,14 @@ export interface Producer {
 /** A recurring job that is later than this has lost its next turn. */
 const standstillMs = 5_000;
 
-/** How long finished jobs are kept, for the dashboard only. */
+/** The time that finished jobs are kept, for the dashboard only. */
 const keep = {
   removeOnComplete: { age: 3_600, count: 200 },
   removeOnFail: { age: 86_400, count: 500 },
 };
 
 /**
- * What is kept of jobs of runs. In Postgres, BullMQ looks at all that are kept whenever one more ends, and at those that
+ * The jobs of runs that are kept. In Postgres, BullMQ looks at all that are kept whenever one more ends, and at those that
  * autovacuum has not removed yet. So none is kept there: the run itself says how it ended.
  */
 const keepRuns = { redis: keep, postgres: { ...keep, removeOnComplete: true } };
@@ -205,7 +205,7 @@ async function removeGone(
   }
 }
 
-/** What a job is about: a backfill, a run or several. */
+/** The subject of a job: a backfill, a run or several. */
 export function idsIn(data: unknown): readonly string[] {
   const { runId, backfillId, runs }: Record<string, unknown> = Object(data);
   const several: readonly unknown[] = Array.isArray(runs) ? runs : [];

@@ -70,7 +70,7 @@ function ignoreUnknownScript(error: unknown): void {
   if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
 }
 
-/** Whether Redis refused a request because of the rights of its user. */
+/** Says whether Redis refused a request because of the rights of its user. */
 export const isDenied = (error: unknown): error is Error =>
   error instanceof Error && /\bNOPERM\b|user executing the script can't/.test(error.message);
 

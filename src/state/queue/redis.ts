@@ -134,11 +134,11 @@ redis.call('exists', KEYS[1] .. ':other')
 redis.call('del', KEYS[1])
 return kept`;
 
-/** What a server says that will serve again soon, or elsewhere. */
+/** Errors of a server that will serve again soon, or elsewhere. */
 const passing =
   /^(?:READONLY|LOADING|BUSY|MOVED|ASK|TRYAGAIN|CLUSTERDOWN|MASTERDOWN|UNBLOCKED|NOAUTH|WRONGPASS)/;
 
-/** Whether a server that answers will never serve as it is: it refused a command or a script. */
+/** Says whether a server that answers will never serve as it is: it refused a command or a script. */
 function isRefusal(error: unknown): error is Error {
   return error instanceof Error && error.name === 'ReplyError' && !passing.test(error.message);
 }
@@ -202,7 +202,7 @@ async function inspectServer(redis: Redis, { kind }: RedisAddress): Promise<read
     : [`Redis may evict jobs: set maxmemory-policy to noeviction (now: ${policy})`];
 }
 
-/** What the last error says about the address. Without names: readiness shows it without a key. */
+/** The last error about the address. Without names: readiness shows it without a key. */
 function findWrongKind({ kind }: RedisAddress, error: Error | null): string | null {
   if (error === null) return null;
   const { lastNodeError } = error as { readonly lastNodeError?: Error };

@@ -50,7 +50,7 @@ function readSteps(listed: readonly unknown[], problems: string[]): readonly Wan
 }
 
 /**
- * What makes the chain of the project that of a file. Steps are found by their names. What the file does not have stays, unless
+ * Makes the chain of the project that of a file. Steps are found by their names. Steps that the file does not have stay, unless
  * it is pruned.
  */
 export async function planChain(

@@ -10,7 +10,7 @@ export interface ApplyChoice {
 
 export type Action = 'create' | 'update' | 'delete' | 'unchanged';
 
-/** What makes a step or a target of the project that of a file. */
+/** A change that makes a step or a target of the project that of a file. */
 export interface Change<Id> {
   readonly action: Action;
   /** By which it is found: the name of a step, the description of a target. */
@@ -78,7 +78,7 @@ export async function sendChanges<Id>(
   const sent: Change<Id>[] = [];
   for (const change of changes) {
     const { action, name, id, body } = change;
-    // What would take its place was refused.
+    // A step that would take its place was refused.
     if (action === 'delete' && refused.length > 0) continue;
     const one = { path: { id } };
     try {

@@ -23,7 +23,7 @@ const compared = ['format', 'recipients', 'events', 'enabled'] as const;
 const known = ['description', 'kind', 'url', ...compared];
 
 /**
- * What makes the notification targets of the project those of a file. They are found by their descriptions. The URL of a webhook is
+ * Makes the notification targets of the project those of a file. They are found by their descriptions. The URL of a webhook is
  * a secret: a file has a variable, and it is sent if the target is new or `--secrets` asks for it.
  *
  * @param all `problems` gets a line for each fault

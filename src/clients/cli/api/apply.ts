@@ -30,7 +30,7 @@ interface ApplyOptions extends ApplyChoice {
   readonly yes?: boolean;
 }
 
-/** What happens to one export. */
+/** A change of one export. */
 interface Step {
   readonly action: Action;
   readonly name: string;
@@ -81,7 +81,7 @@ export async function apply({ deps, api, given, isJson }: Called): Promise<null>
   return null;
 }
 
-/** What a file changes; null: it does not have that list. */
+/** The changes of a file; null: it does not have that list. */
 interface Plan {
   readonly steps: readonly Step[];
   readonly chain: readonly Change<number>[] | null;
@@ -148,7 +148,7 @@ function deletionsOf({ steps, chain, targets }: Plan): string | null {
   return counted.length === 0 ? null : counted.join(', ');
 }
 
-/** What the service says of the fields of exports, and of the queries of the file. */
+/** The fields of exports and the queries of the file, as the service has them. */
 interface Known {
   readonly fields: ExportFields;
   readonly queries: Awaited<ReturnType<typeof readStoredQueries>>;

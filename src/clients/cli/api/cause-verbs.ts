@@ -6,7 +6,7 @@ import { type Api, readAll } from './api.ts';
 import type { Cause, OperatorExport } from './types.ts';
 import { type Called, type Field, get, hidden, tableOf, type Verbs, yes } from './verb.ts';
 
-/** What a screen lists. */
+/** The items of one screen. */
 const sends = { limit: 200 };
 const search: Readonly<Record<string, Field>> = {
   search: [
@@ -75,7 +75,7 @@ const acting = (action: Action, about: string) =>
     run: (called) => act(action, called),
   });
 
-/** What keeps exports of all customers from their data, with the key of an operator. */
+/** The causes that keep exports of all customers from their data, with the key of an operator. */
 export const causeVerbs: Verbs = {
   'causes list': get('/api/admin/causes', {
     about: 'list the causes, the default',
@@ -138,7 +138,7 @@ async function act(action: Action, { deps, api, given, isJson }: Called): Promis
   throw new CliError(`${rest} The last error: ${failed.at(-1)?.error}`);
 }
 
-/** How much it is. */
+/** The number of exports, customers and intervals, in a sentence. */
 function summaryOf(action: Action, exports: readonly OperatorExport[]): string {
   const customers = new Set(exports.map((one) => one.organization_id)).size;
   const missing = exports.reduce((sum, one) => sum + one.missing_intervals, 0);

@@ -2,7 +2,7 @@ import { CliError, exitCodes, isMisuse } from '../deps.ts';
 import { plain, plural } from '../text.ts';
 import { isRecord } from './json.ts';
 
-/** What the service answered; `json` is undefined if the body is not JSON. */
+/** The answer of the service; `json` is undefined if the body is not JSON. */
 export interface Answer {
   readonly status: number;
   readonly headers: Headers;
@@ -77,7 +77,7 @@ export function explainAnswer(answer: Answer, called: Called): CliError {
   return new RefusedRequest(lines.join('\n'), status, first.attr, exitCode);
 }
 
-/** Whether all is wrong usage: values of options that no service would take. */
+/** Says whether all is wrong usage: values of options that no service would take. */
 function isOfOptions(problems: readonly Problem[], { method, optionOf = {} }: Called): boolean {
   return problems.every(({ attr, code }) => {
     const isOption = attr !== null && Object.hasOwn(optionOf, firstOf(attr));
@@ -88,7 +88,7 @@ function isOfOptions(problems: readonly Problem[], { method, optionOf = {} }: Ca
 
 const firstOf = (attr: string): string => attr.split('.')[0] ?? attr;
 
-/** What the person wrote the value under: an option, or a field of a file. */
+/** The place of the value as the person wrote it: an option, or a field of a file. */
 function typedName(attr: string, { optionOf }: Called): string {
   return optionOf?.[firstOf(attr)] ?? attr;
 }
@@ -103,7 +103,7 @@ function explainRefusal(detail: string, { project }: Called): string {
   return `SLUICE_KEY: ${detail}${keyHint(detail)}`;
 }
 
-/** What the service does not know: the commands of this program. */
+/** Adds words that the service does not know: the commands of this program. */
 function keyHint(detail: string): string {
   if (detail.includes('the scope ')) {
     return ' Use a key that has it; `sluice keys create --scopes …` issues one.';

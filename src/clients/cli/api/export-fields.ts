@@ -13,7 +13,7 @@ export interface ExportFields {
   readonly onlyCreate: readonly string[];
   /** Fields that are times. */
   readonly times: ReadonlySet<string>;
-  /** What each field with a list of choices can be. */
+  /** The choices of each field with a list of them. */
   readonly choices: Choices;
   readonly destinations: ReadonlyMap<string, DestinationFields>;
 }
@@ -106,7 +106,7 @@ function resolve(document: unknown, schema: unknown): unknown {
 }
 
 /**
- * What is wrong with the names of an export's fields, one line for each.
+ * Faults of the names of an export's fields, one line for each.
  *
  * @param type the destination's type if `spec` does not say it
  */

@@ -43,7 +43,7 @@ async function readBody({ api, deps, given }: Called, stored?: BatchExport | nul
 
 const isSaved = ({ file, set }: Json): boolean => file === undefined && set === undefined;
 
-/** What to try: a saved export (its body is empty), a change of one, or an export that does not exist yet. */
+/** The export to try: a saved one (its body is empty), a change of one, or one that does not exist yet. */
 async function readUnsaved(called: Called): Promise<Json> {
   if (!isSaved(called.given)) {
     return (await readBody(called, called.given.id === undefined ? null : called.batchExport)).body;

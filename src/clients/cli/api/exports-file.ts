@@ -17,14 +17,14 @@ export interface WantedExport {
   readonly missingSecrets: readonly string[];
 }
 
-/** What a file says. */
+/** The contents of a file. */
 export interface WantedState {
   readonly exports: readonly WantedExport[];
   /** The list of its steps, unread; null: the file does not speak of the chain. */
   readonly transformations: readonly unknown[] | null;
   /** The list `notifications`; null: the file has none. */
   readonly notifications: readonly unknown[] | null;
-  /** What is wrong with it, one line for each. */
+  /** Its faults, one line for each. */
   readonly problems: readonly string[];
 }
 

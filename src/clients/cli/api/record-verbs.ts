@@ -13,7 +13,7 @@ const range: Readonly<Record<string, Field>> = {
 };
 const last: Field = ['--last <span>', 'instead of --from and --to: such as 6h or 2d'];
 
-/** What was given, with the bounds of the range as times. */
+/** The given fields, with the bounds of the range as times. */
 async function withRange({ api, given }: Called): Promise<Json> {
   const { readRange } = await import('./time-range.ts');
   const { start_at: from, end_at: to } = readRange(api, given);
@@ -34,7 +34,7 @@ const stateColours: Partial<Record<Ranges[number]['state'], Colour>> = {
   paused: 'dim',
 };
 
-/** What became of an export: its intervals, changes and deadlines. */
+/** The record of an export: its intervals, changes and deadlines. */
 export const recordVerbs: Verbs = {
   'coverage list': get('batch_exports/{id}/coverage', {
     about: 'list the stretches of intervals by state; default: all',

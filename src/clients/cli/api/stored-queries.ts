@@ -8,7 +8,7 @@ import type { BatchExport } from './types.ts';
 export const queryNames: ReadonlySet<string> = new Set(['dsl_query', 'hogql_query']);
 
 /**
- * What a file says of queries, as the service stores it: with the conditions of filters. By the name of the export, and only of
+ * The queries of a file, as the service stores them: with the conditions of filters. By the name of the export, and only of
  * those that are stored and have filters.
  */
 export async function readStoredQueries(

@@ -12,7 +12,7 @@ export type OperatorExport = Schemas['OperatorExport'];
 export type BatchExport = Schemas['BatchExport'];
 /** An export in a list. */
 export type ExportSummary = Schemas['BatchExportSummary'];
-/** What an export needs; each has one. The service decides it. */
+/** The state of an export; each has one. The service decides it. */
 export type Health = BatchExport['health'];
 export type Run = Schemas['BatchExportRun'];
 export type Backfill = Schemas['Backfill'];

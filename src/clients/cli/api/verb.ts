@@ -9,7 +9,7 @@ import { isRecord, type Json } from './json.ts';
 import { type ApiOptions, openApi, withApi } from './open-api.ts';
 import type { AnswerOf, BatchExport, Method, PathOf } from './types.ts';
 
-/** How a person writes a field of a request, such as `--name <name>` or `<id>`; what it means; how it is read. */
+/** A field of a request as a person writes it, such as `--name <name>` or `<id>`; its meaning; its reader. */
 export type Field = readonly [flags: string, about: string, more?: Reader | FieldOptions];
 
 type Reader = (text: string, before?: never) => unknown;
@@ -30,7 +30,7 @@ export interface Called<Answer = unknown> {
   readonly given: Json;
   /** The export of an argument `theExport`. @throws Error if the verb has none */
   readonly batchExport: BatchExport;
-  /** Whether JSON is printed. */
+  /** True if JSON is printed. */
   readonly isJson: boolean;
   /** Does the request of the verb, with these fields besides those that were given. */
   send(more?: Json, options?: CallOptions): Promise<Answer>;
@@ -47,7 +47,7 @@ interface Verb<Answer> {
 export type Verbs = Readonly<Record<string, Verb<unknown>>>;
 
 export interface More<Answer> {
-  /** What it does, for the help. */
+  /** Its purpose, for the help. */
   readonly about: string;
   /** Arguments by the fields that they set. A field of the path is sent in it, the others in the query or the body. */
   readonly args?: Readonly<Record<string, Field>>;
@@ -57,9 +57,9 @@ export interface More<Answer> {
   readonly flags?: Readonly<Record<string, Field>>;
   /** Fields that are sent each time. */
   readonly sends?: Json;
-  /** How a person writes fields that no option has the name of, for messages. */
+  /** The form in which a person writes fields that no option has the name of, for messages. */
   readonly writtenAs?: Readonly<Record<string, string>>;
-  /** What a 404 means; `{id}` is the value of a field. */
+  /** The meaning of a 404; `{id}` is the value of a field. */
   readonly notFound?: string;
   readonly patienceMs?: number;
   readonly isDefault?: true;
@@ -268,7 +268,7 @@ async function request(
   return call(query);
 }
 
-/** How a person writes each field: `--name`, or `<id>`. */
+/** Each field as a person writes it: `--name`, or `<id>`. */
 const writtenAs = (fields: Readonly<Record<string, Field>>) =>
   Object.fromEntries(
     Object.entries(fields).map(([name, [flags]]) => [

@@ -2,7 +2,7 @@ import { configAttr, type Draft, destinationForm, type ExportInput } from './dra
 import type { ApiDescription } from './openapi.ts';
 
 /**
- * What the page finds wrong by itself, by the API's names. The API finds all else, and is asked in any case:
+ * Faults that the page finds by itself, by the API's names. The API finds all others, and is asked in any case:
  * so all problems are shown at once. A body with one of these problems is always refused.
  *
  * @param incomplete fields that hold something which is no value, such as half of a date

@@ -6,7 +6,7 @@ interface Props {
   readonly attr: string;
   readonly draft: ConfigDraft;
   readonly error: string | undefined;
-  /** Whether the API has a value of it that it never shows. */
+  /** True if the API has a value of it that it never shows. */
   readonly hasSecret: boolean;
   readonly onChange: (part: Partial<ConfigDraft>) => void;
   /** The values after a change of this one; default: the others stay. */

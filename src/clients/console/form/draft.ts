@@ -147,7 +147,7 @@ function settingsOf({ settings }: ApiDescription, draft: Draft): Partial<ExportI
   return configOf(sent, values, { isNew: false, cleared: new Set() });
 }
 
-/** Whether a query that has the conditions of filters is to be another one. */
+/** Says whether a query that has the conditions of filters is to be another one. */
 function isQueryChanged(
   { dslQuery }: Draft,
   batchExport: Pick<BatchExport, 'dsl_query' | 'filters'> | null,
@@ -161,7 +161,7 @@ function sentValues(fields: readonly Field[], values: FieldValues): FieldValues 
   return { ...values, ...valuesOf(idle, {}) };
 }
 
-/** What of a body decides which rows an export has; no secret. */
+/** The part of a body that decides which rows an export has; no secret. */
 export function rowsOf({ destination, model, dsl_query, transformations }: ExportInput): object {
   const { include_events, exclude_events } = destination.config;
   const config = { include_events, exclude_events };

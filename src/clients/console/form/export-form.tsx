@@ -100,7 +100,7 @@ export function ExportForm({ description, batchExport }: Props) {
   const labels = labelsOf(description, draft.type);
   const { byField, rest } = problemsOf(failure && inWords(failure, labels), [...labels.keys()]);
   const errors = new Map([...byField, ...found]);
-  /** What is about no field is beside the button that was pressed. */
+  /** A problem of no field is beside the button that was pressed. */
   const restOf = (action: (typeof actions)[number]) => (action === failed ? rest : null);
 
   const change = (part: Partial<Draft>) => {

@@ -11,7 +11,7 @@ interface Props {
   readonly value: string | boolean;
   readonly error: string | undefined;
   readonly onChange: (value: string | boolean) => void;
-  /** Whether a secret is stored: an empty input keeps it. */
+  /** True if a secret is stored: an empty input keeps it. */
   readonly stored: boolean;
 }
 

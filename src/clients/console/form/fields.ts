@@ -11,7 +11,7 @@ export interface PropertySchema {
   readonly title?: string;
   readonly description?: string;
   readonly 'x-default'?: unknown;
-  /** Whether a setting of an export is for `local` intervals only. */
+  /** True if a setting of an export is for `local` intervals only. */
   readonly 'x-setting'?: 'any' | 'local';
   readonly 'x-input'?: 'time';
   readonly examples?: readonly unknown[];
@@ -150,7 +150,7 @@ export function labelOf(name: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-/** Whether each export needs a decision about it. All other fields are under More. */
+/** Says whether each export needs a decision about it. All other fields are under More. */
 export function isFirst({ name, required, kind }: Field): boolean {
   return required || kind === 'secret' || name === 'file_format';
 }

@@ -53,7 +53,7 @@ export function applies({ name }: Pick<Field, 'name'>, values: FieldValues): boo
 }
 
 /**
- * Whether a setting is sent. One without an effect is set back to its default, or the API refuses it: only `json_null` may
+ * Says whether a setting is sent. One without an effect is set back to its default, or the API refuses it: only `json_null` may
  * stay.
  */
 export function isSent(field: Pick<Field, 'name'>, values: FieldValues): boolean {
@@ -106,7 +106,7 @@ const choiceTexts: Readonly<Record<string, Readonly<Record<string, string>>>> = 
   statement_shows: { digests: 'Its digests', definition: 'Its text too, without secrets' },
 };
 
-/** What a choice is called. @param choice empty: none */
+/** The name of a choice. @param choice empty: none */
 export function choiceText({ name, default: preset }: Field, choice: string): string {
   const text = choiceTexts[name]?.[choice] ?? (choice === '' ? 'None' : choice);
   return choice !== '' && choice === String(preset ?? '') ? `${text} (default)` : text;

@@ -14,7 +14,7 @@ interface Props extends PartProps {
   readonly steps: readonly string[];
 }
 
-/** What each export needs: what is exported, its destination, its files, and how often. */
+/** The fields that each export needs: what is exported, its destination, its files, and how often. */
 export function FirstFields(props: Props) {
   const { description, draft, batchExport, errors, onChange, steps } = props;
   const types = offered(typesOf(description), description.installation?.destinations, draft.type);
@@ -131,7 +131,7 @@ function Times({ description, draft, batchExport, errors, onChange }: PartProps)
   );
 }
 
-/** What this installation asks of credentials and endpoints. */
+/** The rules of this installation for credentials and endpoints. */
 function Rules({ description, draft, batchExport }: PartProps) {
   const here = description.installation;
   const fields = destinationForm(description, draft.type)?.fields ?? [];

@@ -8,7 +8,7 @@ export interface LabelProps {
   readonly help?: ReactNode;
 }
 
-/** What connects an input with its label, help and error. */
+/** Attributes that connect an input with its label, help and error. */
 export function inputProps({ attr, error }: LabelProps) {
   return { id: attr, 'aria-invalid': error !== undefined, 'aria-describedby': `${attr}-help` };
 }

@@ -22,7 +22,7 @@ export interface DestinationForm {
 }
 
 export interface SettingField extends Field {
-  /** Whether it is for days and weeks only. */
+  /** True if it is for days and weeks only. */
   readonly isLocal: boolean;
 }
 
@@ -73,7 +73,7 @@ function settingsOf(properties: Readonly<Record<string, PropertySchema>>): reado
   }));
 }
 
-/** What a form offers: what this installation has, and what an export already uses. */
+/** The choices of a form: those of this installation, and those that an export already uses. */
 export function offered(
   choices: readonly string[],
   here: readonly string[] | undefined,

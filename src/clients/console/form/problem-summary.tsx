@@ -4,7 +4,7 @@ import { plural } from '../numbers.ts';
 interface Props {
   /** By the API's name of the field, which is the id of its input. */
   readonly byField: ReadonlyMap<string, string>;
-  /** What the form calls each field, in the order of the form. */
+  /** The labels of the fields, in the order of the form. */
   readonly labels: ReadonlyMap<string, string>;
   /** A new object for each attempt that failed: the focus moves here. */
   readonly attempt: object | null;
@@ -17,7 +17,7 @@ interface Props {
 export function ProblemSummary({ byField, labels, attempt }: Props) {
   const box = useRef<HTMLElement>(null);
   const isShown = byField.size > 0;
-  /** Whether a field was chosen before the answer to the attempt came: the focus stays there. */
+  /** True if a field was chosen before the answer to the attempt came: the focus stays there. */
   const hasChosen = useRef(false);
   const inOrder = [...labels].filter(([attr]) => byField.has(attr));
   // biome-ignore lint/correctness/useExhaustiveDependencies: only an attempt moves the focus.

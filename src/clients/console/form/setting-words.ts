@@ -47,7 +47,7 @@ const helps: Readonly<Record<string, string>> = {
   heal_for_hours: 'Hours for which Sluice tries again by itself after a failure.',
 };
 
-/** What an empty field means. */
+/** The meaning of an empty field. */
 const empties: Readonly<Record<string, string>> = {
   endpoint_url: 'AWS',
   role_arn: 'no role, the access key itself',
@@ -75,7 +75,7 @@ export function inPlainWords<F extends Field>(field: F): F {
   return { ...field, description: helps[field.name] ?? first };
 }
 
-/** What an optional field is set to, if its input does not show it; null: it does. */
+/** The value of an optional field, if its input does not show it; null: it does. */
 export function describeNow({ name, kind }: Field, value: string | boolean): string | null {
   if (kind === 'flag') return value === true ? 'yes' : 'no';
   return value === '' ? (empties[name] ?? null) : null;

@@ -20,14 +20,14 @@ interface Props {
 const pauseMs = 500;
 const shownColumns = 8;
 
-/** What decides the key and the time of a file. */
+/** The fields that decide the key and the time of a file. */
 const ofKeys = 'prefix file_name file_format compression max_file_size_mb partition_by'.split(' ');
 const ofTimes = ['interval', 'timezone', 'offset_day', 'offset_hour', 'start_at', 'end_at'];
 
 const pick = (whole: Readonly<Record<string, unknown>>, names: readonly string[]) =>
   Object.fromEntries(names.flatMap((name) => (name in whole ? [[name, whole[name]]] : [])));
 
-/** What the export will write: its first key, its next run, and a row. */
+/** The result that the export will write: its first key, its next run, and a row. */
 export function Written({ body, exportId, model, rows }: Props) {
   const { api } = useConsole();
   const config = pick(body.destination.config, ofKeys);

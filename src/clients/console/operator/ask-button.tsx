@@ -5,7 +5,7 @@ import { useAction } from '../use-action.ts';
 
 interface Props {
   readonly verb: string;
-  /** What it is about, such as `Acme`. */
+  /** The name of its subject, such as `Acme`. */
   readonly of: string;
   readonly danger?: boolean;
   /** It asks for a name, which is this at first. */

@@ -21,7 +21,7 @@ const actions = [
   ['pause', 'Pause all', 'All exports of this cause are paused.'],
 ] as const satisfies readonly (readonly [OperatorAction, string, string])[];
 
-/** What an operator can do to all exports of a cause; each shows first how much it is. */
+/** The actions of an operator on all exports of a cause; each shows first how many it is. */
 export function CauseActions({ cause, api }: Props) {
   return actions.map(([action, verb, meaning]) => (
     <DialogButton

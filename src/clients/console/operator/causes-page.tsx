@@ -25,12 +25,12 @@ const turnsOfCauses = ['ours', 'source', 'customer'] as const satisfies readonly
 
 const pageSize = 50;
 
-/** What links to a run or an export search for. */
+/** The id of a run or an export, which links search for. */
 const exportId = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 interface PageProps {
   readonly api: Api;
-  /** Whether the key may do something about a cause. */
+  /** True if the key may do something about a cause. */
   readonly mayWrite: boolean;
 }
 

@@ -15,7 +15,7 @@ import { readLocalInput } from '../times.ts';
 import { useAction } from '../use-action.ts';
 import { useSay } from '../parts/toasts.tsx';
 
-/** What the form begins with. */
+/** The first values of the form. */
 export interface BackfillStart {
   /** ISO 8601. */
   readonly start: string;

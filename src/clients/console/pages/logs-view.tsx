@@ -15,7 +15,7 @@ interface Props {
   readonly exportId: string;
   /** Null for the export and all its runs. */
   readonly runId: string | null;
-  /** Whether new entries are expected soon. */
+  /** True if new entries are expected soon. */
   readonly live: boolean;
 }
 

@@ -72,7 +72,7 @@ export function SettingsTab({ batchExport }: { batchExport: BatchExport }) {
   );
 }
 
-/** Whether a setting has the value that it has if it is not set. */
+/** Says whether a setting has the value that it has if it is not set. */
 function isDefault(
   form: DestinationForm | undefined,
   name: string,
@@ -113,7 +113,7 @@ function ScheduleFacts({ batchExport }: { batchExport: BatchExport }) {
   );
 }
 
-/** Whether a secret is set; of the id of a key, its end. */
+/** Says whether a secret is set; of the id of a key, its end. */
 function SecretValue({ stored }: { stored: BatchExport['secrets'][number] | undefined }) {
   if (stored === undefined) return <span className="muted">not set</span>;
   if (stored.ends_with === null) return <span className="muted">hidden</span>;
@@ -170,7 +170,7 @@ function Planned({ planned }: { planned: PlannedInterval }) {
   );
 }
 
-/** Whether the zone of the schedule needs no text: it is UTC or the reader's own. */
+/** Says whether the zone of the schedule needs no text: it is UTC or the reader's own. */
 function isOwnZone(timezone: string): boolean {
   return timezone === 'UTC' || timezone === Intl.DateTimeFormat().resolvedOptions().timeZone;
 }

@@ -6,7 +6,7 @@ import { hrefOf } from '../route.ts';
 import { useResource } from '../use-resource.ts';
 
 interface Props {
-  /** What the page has loaded already. */
+  /** The data that the page has loaded already. */
   readonly appliedBy?: Chain['applied_by'] | undefined;
 }
 

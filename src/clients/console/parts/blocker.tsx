@@ -20,7 +20,7 @@ interface Props {
 
 type Range = NonNullable<Coverage['blocker']>;
 
-/** What holds the high-water mark of an export, with what an operator can do. Nothing if it needs no one. */
+/** The intervals that hold the high-water mark of an export, and the actions of an operator. Nothing if it needs no one. */
 export function Blocker({ batchExport }: Props) {
   const { api, may } = useConsole();
   const now = useNow();
@@ -33,7 +33,7 @@ export function Blocker({ batchExport }: Props) {
   } = batchExport;
   const { data } = useResource({
     key: id,
-    // What moves the mark or fills a hole shows in the export first.
+    // An action that moves the mark or fills a hole shows in the export first.
     version: [mark, runs[0]?.id, runs[0]?.status].join(),
     load: (signal) => {
       // Of a single day: the blocker is the same.

@@ -9,7 +9,7 @@ interface Props {
   /** Length of the last interval in seconds. */
   readonly step: number;
   readonly format: (value: number) => string;
-  /** What the chart says, for those who do not see it. */
+  /** The chart in words, for those who do not see it. */
   readonly label: string;
   /** The point that is marked. */
   readonly selected: number;

@@ -2,7 +2,7 @@ import { useSay } from './toasts.tsx';
 
 interface Props {
   readonly text: string;
-  /** What the text is, such as `path`. */
+  /** The kind of text, such as `path`. */
   readonly what: string;
 }
 

@@ -5,11 +5,11 @@ import { useSay } from './toasts.tsx';
 
 interface Props {
   readonly name: string;
-  /** What it is, such as `export`. */
+  /** The kind of thing, such as `export`. */
   readonly what: string;
   readonly remove: () => Promise<unknown>;
   readonly onDeleted?: () => void;
-  /** What the deletion means. */
+  /** The meaning of the deletion. */
   readonly children: ReactNode;
 }
 

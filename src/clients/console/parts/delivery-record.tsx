@@ -19,7 +19,7 @@ const turnNames = {
   customer: 'the owner of the export',
 } as const;
 
-/** What became of the deadlines of a month, with a file that a customer can be sent. Nothing without a deadline. */
+/** The record of the deadlines of a month, with a file that a customer can be sent. Nothing without a deadline. */
 export function DeliveryOfMonth({ batchExport }: { readonly batchExport: BatchExport }) {
   const { deadline_minutes: minutes, deadline_at: at } = batchExport;
   return minutes === null && at === null ? null : <Record batchExport={batchExport} />;

@@ -126,7 +126,7 @@ interface LeftOutProps {
   readonly onChange: (part: Partial<Chosen>) => void;
 }
 
-/** What stays without data unless it is exported now, in numbers. */
+/** The number of intervals that stay without data unless they are exported now. */
 function LeftOut({
   preview: { missed_intervals: missed, missing },
   healing,

@@ -6,7 +6,7 @@ import { useAction } from '../use-action.ts';
 import { Failure } from './notice.tsx';
 import { useSay } from './toasts.tsx';
 
-/** What is exported again: the interval of a run, or intervals of a range. */
+/** The intervals that are exported again: the one of a run, or those of a range. */
 export type Again =
   | { readonly run: Pick<Run, 'id'> }
   | {

@@ -14,12 +14,12 @@ interface Props {
 /** Intervals that the table lists. */
 const shown = 10;
 
-/** Whether a backfill may remove delivered rows, so that a person is asked first. */
+/** Says whether a backfill may remove delivered rows, so that a person is asked first. */
 export function mayRemoveRows({ totals }: BackfillPreview, missingRows: Props['missingRows']) {
   return missingRows === 'drop' && (totals.would_go !== 0 || totals.would_go_is !== 'exact');
 }
 
-/** How many delivered rows the intervals of a preview would lose. */
+/** The number of delivered rows that the intervals of a preview would lose. */
 export function GoingRows({ preview, missingRows }: Props) {
   const { intervals, totals } = preview;
   const losing = intervals.filter((one) => one.would_go !== 0);
@@ -59,7 +59,7 @@ export function GoingRows({ preview, missingRows }: Props) {
 }
 
 interface DialogProps {
-  /** What would go, in a sentence. */
+  /** A sentence about the rows that would go. */
   readonly going: string;
   /** `3 intervals` */
   readonly what: string;

@@ -2,7 +2,7 @@ import { useQuery } from '../use-query.ts';
 import { useSearchText } from '../use-search-text.ts';
 
 interface Props<Ordering extends string> {
-  /** What the list has, in the plural. */
+  /** The name of the items of the list, in the plural. */
   readonly what: string;
   /** The name of each order. The first is the default. */
   readonly orderings: Readonly<Record<Ordering, string>>;

@@ -3,7 +3,7 @@ import { useNow } from '../now.ts';
 import { formatCount } from '../numbers.ts';
 import { formatDuration } from '../times.ts';
 
-/** How long the run waited for its first attempt, and how long it ran from there to its end, or to now. */
+/** The wait of the run for its first attempt, and the time from there to its end, or to now. */
 export function RunDuration({ run: { created_at, started_at, finished_at } }: { run: Run }) {
   const now = useNow(1_000);
   const end = finished_at === null ? now : Date.parse(finished_at);

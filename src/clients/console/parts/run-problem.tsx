@@ -67,7 +67,7 @@ export function RunProblem({ run }: Props) {
 }
 
 interface DropProps extends Props {
-  /** What the error says. */
+  /** The text of the error. */
   readonly text: string;
   readonly onClose: () => void;
 }

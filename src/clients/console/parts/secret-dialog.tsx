@@ -9,7 +9,7 @@ interface Props {
   /** Whose secret it is. */
   readonly name: string;
   readonly secret: string;
-  /** What it is, and what it is for. */
+  /** The kind of secret, and its purpose. */
   readonly what?: 'secret' | 'key';
   readonly children?: ReactNode;
   readonly onClose: () => void;

@@ -1,7 +1,7 @@
 import { readServiceFaults } from '../service-faults.ts';
 import { useResource } from '../use-resource.ts';
 
-/** What is wrong with the whole service, such as that no worker is alive; nothing if all is well. */
+/** Faults of the whole service, such as that no worker is alive; nothing if all is well. */
 export function ServiceBanner() {
   const { data } = useResource({
     key: 'readyz',

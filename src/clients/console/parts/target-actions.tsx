@@ -13,7 +13,7 @@ interface Props {
   readonly name: string;
 }
 
-/** What can be changed of a target. */
+/** The actions on a target. */
 export function TargetActions({ target, name }: Props) {
   const { api, base } = useTargets();
   const say = useSay();

@@ -9,7 +9,7 @@ import { CursorPager } from './pager.tsx';
 import { TimeText } from './time-text.tsx';
 import { useSay } from './toasts.tsx';
 
-/** What was sent to a target. */
+/** The deliveries to a target. */
 export function Deliveries({ target }: { target: NotificationTarget }) {
   const { api, base } = useTargets();
   const [cursor, setCursor] = useState<string | null>(null);

@@ -16,7 +16,7 @@ import { useSay } from './toasts.tsx';
 
 interface Props extends Pick<TargetsContext, 'api' | 'base' | 'mayWrite' | 'reach'> {
   readonly events: readonly TargetEvent[];
-  /** What these targets hear of, if there is none yet. */
+  /** The events that these targets hear of, if there is none yet. */
   readonly children: ReactNode;
 }
 

@@ -9,7 +9,7 @@ interface Props {
   /** The address behind the name. */
   readonly home: string;
   readonly nav: ReactNode;
-  /** What is before the button to sign out. */
+  /** The content before the button to sign out. */
   readonly children?: ReactNode;
   readonly onSignOut: () => void;
 }

@@ -33,7 +33,7 @@ function TryOut({ verb, busyText, help, busy, failure, onTry, children }: Props)
   );
 }
 
-/** What each step of a test is about. The others are guarantees of the store: they are shown only if one is weaker. */
+/** The subject of each step of a test. The others are guarantees of the store: they are shown only if one is weaker. */
 const stepNames: Readonly<Record<string, string>> = {
   open: 'Settings',
   answer: 'Answer of the store',

@@ -25,7 +25,7 @@ export interface DatabaseOptions {
   readonly applicationName: string;
   readonly maxConnections: number;
   /**
-   * Whether a server that takes no writes counts as unreachable; default: no. After a failover the address may
+   * True if a server that takes no writes counts as unreachable; default: no. After a failover the address may
    * still lead to a standby, which knows less than was decided before.
    */
   readonly writes?: boolean;

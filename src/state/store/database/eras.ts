@@ -44,7 +44,7 @@ export async function currentEra(sql: Sql): Promise<Era> {
   return resolveEra(sql, found);
 }
 
-/** What shows whether the newest era is still the current one. */
+/** The facts that show whether the newest era is still the current one. */
 export interface EraFacts {
   readonly newestEra: (Era & Place) | null;
   readonly place: Place;

@@ -198,7 +198,7 @@ export async function withClient<T>(
 const isRefused = (error: unknown): boolean =>
   error instanceof Error && 'code' in error && error.code === '42501';
 
-/** What is wrong with a migration that failed, if an operator can do something. The library's errors have the server's text alone. */
+/** The fault of a migration that failed, if an operator can do something. The library's errors have the server's text alone. */
 function refusalOf(error: unknown, schema: string): unknown {
   if (!(error instanceof Error)) return error;
   if (error.message.includes('read-only transaction')) return new ReadOnlyError();

@@ -49,7 +49,7 @@ export const anyNumber = 'limit (select 2147483647)';
 const featureNotSupported = '0A000';
 
 /**
- * Whether statements have names on the connections of a pool. A prepared statement belongs to a session of
+ * Knows whether statements have names on the connections of a pool. A prepared statement belongs to a session of
  * the server. Behind a pooler the next statement may run in another session, so names are off there.
  */
 export class StatementNames {
@@ -61,7 +61,7 @@ export class StatementNames {
     else if (this.#use === 'unknown') this.#use = 'on';
   }
 
-  /** Whether statements have names now: not before the first connection was made. */
+  /** True if statements have names now: not before the first connection was made. */
   get areUsed(): boolean {
     return this.#use === 'on';
   }

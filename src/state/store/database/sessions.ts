@@ -31,7 +31,7 @@ export const pinnedSettings: Readonly<Record<string, Pinned>> = {
   default_transaction_deferrable: { value: 'off' },
   // Our statements are short: to compile one takes longer than all that it does.
   jit: { value: 'off' },
-  // How values are read and printed.
+  // Settings for values as they are read and printed.
   array_nulls: { value: 'on' },
   backslash_quote: { value: 'safe_encoding' },
   bytea_output: { value: 'hex' },
@@ -42,7 +42,7 @@ export const pinnedSettings: Readonly<Record<string, Pinned>> = {
   standard_conforming_strings: { value: 'on' },
   timezone: { value: 'UTC' },
   transform_null_equals: { value: 'off' },
-  // What a statement finds and does.
+  // Settings for the names and the effects of a statement.
   gin_fuzzy_search_limit: { value: '0' },
   restrict_nonsystem_relation_kind: { value: '' },
   row_security: { value: 'on' },
@@ -126,7 +126,7 @@ export async function setUpQueueSession(client: ClientBase): Promise<boolean> {
 }
 
 /**
- * What the connections of a pool to our own tables have in common. Behind a pooler the next statement may
+ * Properties that the connections of a pool to our own tables share. Behind a pooler the next statement may
  * run in another session of the server. There statements have no names, and transactions limit themselves.
  */
 export class Sessions {
@@ -191,7 +191,7 @@ export async function findPoolMode(connectionString: string): Promise<PoolMode> 
   });
 }
 
-/** Whether two addresses lead to the same database of the same server. */
+/** Says whether two addresses lead to the same database of the same server. */
 export async function isSameDatabase(one: string, other: string): Promise<boolean> {
   return withClients([one, other], async (clients) => {
     const places = clients.map(async (client) => {

@@ -6,7 +6,7 @@ const tooMany = '53300';
 /** For work that waits until others give back a connection. Afterwards it fails as before. */
 const patienceMs = 30_000;
 const retryMs = 300;
-/** How long a pool stays small after a refusal. */
+/** The time that a pool stays small after a refusal. */
 const smallMs = 30_000;
 /** A small pool gives idle connections back soon: other processes wait for one. */
 const idleMs = 500;
@@ -20,7 +20,7 @@ function shrinkAll(): void {
   for (const shrink of shrinkEach) shrink();
 }
 
-/** Whether the server, the database or the role has as many connections as it may. */
+/** Says whether the server, the database or the role has as many connections as it may. */
 export function isFull(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === tooMany;
 }

@@ -22,7 +22,7 @@ const brokenConnections = new Set([
 const brokenMessages =
   /Connection terminated|timeout exceeded when trying to connect|timeout expired|Client has encountered a connection error|Query read timeout/;
 
-/** Whether a query failed only because Postgres is unreachable, or could not do it at this moment. */
+/** Says whether a query failed only because Postgres is unreachable, or could not do it at this moment. */
 export function isDatabaseUnavailable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   if (error instanceof AggregateError && error.errors.some(isDatabaseUnavailable)) return true;
@@ -44,7 +44,7 @@ export class ReadOnlyError extends Error {
   }
 }
 
-/** Whether a statement failed because the server takes no writes. */
+/** Says whether a statement failed because the server takes no writes. */
 export function isReadOnly(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === readOnly;
 }

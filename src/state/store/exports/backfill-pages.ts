@@ -41,9 +41,9 @@ export async function findAdvancing(
 /** A page of a backfill. */
 export interface PlannedPage {
   readonly backfillId: string;
-  /** How far it was planned when the page was made; null: not yet. */
+  /** The end of its plan when the page was made; null: not yet. */
   readonly after: Instant | null;
-  /** How far it is planned then. */
+  /** The end of its plan then. */
   readonly plannedTo: Instant;
   /** Intervals of the page. Those that get no run no longer count towards the total. */
   readonly intervals: number;

@@ -27,7 +27,7 @@ export interface Backfill {
   readonly range: DataInterval;
   readonly order: BackfillOrder;
   readonly reprocess: Reprocess;
-  /** Whether its runs may replace files by others that lack delivered rows. */
+  /** True if its runs may replace files by others that lack delivered rows. */
   readonly dropsMissing: boolean;
   readonly concurrency: number;
   /** Start of the last planned interval; null before the first. */
@@ -149,7 +149,7 @@ export async function cancelBackfillsOf(tx: Sql, exportId: string): Promise<void
   );
 }
 
-/** Whether a backfill passes over the interval that starts at an instant. */
+/** Says whether a backfill passes over the interval that starts at an instant. */
 export type PassesOver = (start: Instant) => boolean;
 
 /** All intervals get a run. */

@@ -12,13 +12,13 @@ export interface TroubledExports {
   readonly late: number;
 }
 
-/** What a failure left behind, by its code; null: no longer known. The export may work again. */
+/** Exports that a failure left behind, by its code; null: no longer known. The export may work again. */
 export interface LeftBehind {
   readonly code: string | null;
   readonly count: number;
 }
 
-/** What somebody must look at, and what waits to be notified. */
+/** The things that somebody must look at, and those that wait to be notified. */
 export interface ExportHealth {
   readonly troubled: readonly TroubledExports[];
   readonly pausedBySluice: readonly LeftBehind[];
@@ -47,7 +47,7 @@ export interface ExportHealth {
 
 const byOperator = `coalesce(paused_code = any ($1::text[]), false)`;
 
-/** What a person or an operator has paused needs no one: its health is `paused`, whatever else is wrong with it. */
+/** An export that a person or an operator has paused needs no one: its health is `paused`, whatever else is wrong with it. */
 const isWanted = `e.deleted_at is null and not (e.paused and (e.paused_reason is null or ${byOperator}))`;
 
 const troubled = `select coalesce(e.failing_code, case when e.late_since is not null and reads_long(e.id) then 'source.slow' end) as code, count(*) filter (where e.failing_since is not null)::int as failing,

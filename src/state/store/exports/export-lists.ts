@@ -69,7 +69,7 @@ const urgency = `array_position(array['${exportHealths.join(`', '`)}'], ${health
 /** The start of the newest run: an index has it. */
 const lastRun = `(select max(r.created_at) from runs r where r.export_id = e.id)`;
 
-/** What exports can be ordered by. */
+/** The orders of exports. */
 const sortKeys = {
   created_at: 'e.created_at',
   name: 'lower(e.name)',
@@ -132,7 +132,7 @@ const countsOf = (of: string): string =>
     .map((health) => `count(*) filter (where ${of}.health = '${health}')::int as ${health}`)
     .join(', ');
 
-/** How many exports have each health, of all in reach. */
+/** The number of exports with each health, of all in reach. */
 export async function countExportHealths(sql: Sql, reach: Reach): Promise<HealthCounts> {
   const [row] = await sql.query<HealthCounts>(
     prepared(`select ${countsOf('k')} from (
@@ -204,7 +204,7 @@ export async function listProjectOverviews(
   return { count: total?.count ?? 0, results };
 }
 
-/** What an answer shows of an export beside its own row. */
+/** The facts of an export that an answer shows beside its own row. */
 export interface ExportDetails {
   /** The 10 newest, newest first. */
   readonly latestRuns: readonly Run[];

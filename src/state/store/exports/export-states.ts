@@ -43,5 +43,5 @@ export const healthOf = (isIncomplete: string): string => `case
 
 export const healthOfExport = healthOf(hasHole);
 
-/** How many exports have each health. */
+/** The number of exports with each health. */
 export type HealthCounts = Readonly<Record<ExportHealth, number>>;

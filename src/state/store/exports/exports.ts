@@ -246,7 +246,7 @@ export async function findBatchExport(
   return row ? toBatchExport(row) : null;
 }
 
-/** Whether any project has an export of the model. */
+/** Says whether any project has an export of the model. */
 export async function isModelExported(sql: Sql, model: string): Promise<boolean> {
   const [row] = await sql.query<{ is: boolean }>(
     'select exists (select from batch_exports where model = $1 and deleted_at is null) as is',

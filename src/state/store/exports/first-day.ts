@@ -1,7 +1,7 @@
 import type { Sql } from '../database/database.ts';
 import { installationId } from '../tenants/tenants.ts';
 
-/** What an operator has made so far. */
+/** The things that an operator has made so far. */
 export interface InstallationState {
   readonly organizations: number;
   readonly projects: number;

@@ -19,7 +19,7 @@ export interface NewLogEntry {
   readonly runId: string | null;
   readonly level: LogLevel;
   readonly message: string;
-  /** How long ago it was; default 0. */
+  /** Its age; default 0. */
   readonly ageMs?: number;
 }
 

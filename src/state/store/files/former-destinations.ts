@@ -124,7 +124,7 @@ export interface UncomparedPlace {
   readonly formerConfig: DestinationConfig;
   /** Null if they were deleted, because nothing was left to do there. */
   readonly formerSecrets: Buffer | null;
-  /** Whether no sweep tries again after this one. */
+  /** True if no sweep tries again after this one. */
   readonly isLastTry: boolean;
 }
 

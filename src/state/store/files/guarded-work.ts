@@ -29,7 +29,7 @@ type WorkBegin = 'begun' | 'alone' | 'busy' | 'set aside';
 
 const died = 'g.holder is not null and g.holder <> $3';
 
-/** What ended well since, some hours after the last death, has another cause. */
+/** Deaths at work that has ended well since, some hours after the last one, had another cause. */
 const deathsNow = `(case when g.holder is null and g.died_at < now() - interval '6 hours' then 0 else g.deaths end + (${died})::int)`;
 
 /**

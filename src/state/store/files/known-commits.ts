@@ -5,7 +5,7 @@ import type { IntervalPlace } from './leftover-files.ts';
 import { boundsOf } from '../database/times.ts';
 import { hoursOf, hoursValue, lateRowsWait } from '../intervals/look-backs.ts';
 
-/** What a manifest in a bucket says about its commit. */
+/** The facts of a manifest in a bucket about its commit. */
 export interface SeenCommit {
   readonly run_id: string;
   readonly generation: number;
@@ -21,7 +21,7 @@ export interface SeenCommit {
 const margin = `case when e.id = newest.id then interval '1 hour' else interval '0' end`;
 
 /**
- * Whether a commit that a bucket shows is of our database's history. Each commit is recorded before its manifest is put, so
+ * Says whether a commit that a bucket shows is of our database's history. Each commit is recorded before its manifest is put, so
  * what is not recorded was made by another database: a copy, which may still be in use, or ours before it was restored.
  * An operator who accepts an era says that the other one is gone: what was put before that is known, and what is put long
  * after it was made by yet another copy.
@@ -60,13 +60,13 @@ export async function knowsCommit(
   return rows.length > 0;
 }
 
-/** How the current files of an interval came about. */
+/** The origin of the current files of an interval. */
 export interface CommitFacts {
   /** One run wrote all files, and they have as many rows as it counted in its snapshot. */
   readonly isWhole: boolean;
   /** Since all files were written, a run has looked for late rows to add, or has erased rows. */
   readonly isChanged: boolean;
-  /** What the run saw that wrote all files; null if several did. */
+  /** The snapshot of the run that wrote all files; null if several did. */
   readonly snapshot: string | null;
   /** Rows that the last run counted in its snapshot. */
   readonly rowsRead: number;

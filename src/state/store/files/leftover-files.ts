@@ -24,12 +24,12 @@ export interface LeftoverFile {
   readonly manifestKey: string | null;
   /** The tag that the store gave it; null if no receipt ever named it, or if the tag was not kept. */
   readonly etag: string | null;
-  /** Whether it was made, or replaced, within a day. */
+  /** True if it was made, or replaced, within a day. */
   readonly isRecent: boolean;
 }
 
 interface ListedFile extends LeftoverFile {
-  /** Whether its object was deleted before, and must be once more. */
+  /** True if its object was deleted before, and must be once more. */
   readonly wasDeleted: boolean;
 }
 

@@ -15,7 +15,7 @@ export interface TriedPlace {
 export const currentTraits = `case when e.store_traits_version = e.destination_version
   and e.store_traits_at > now() - $4 * interval '1 day' then e.store_traits end`;
 
-/** What the store was found to support; null if it was not probed, too long ago, or not completely. */
+/** The abilities that the store was found to have; null if it was not probed, too long ago, or not completely. */
 export async function findStoreTraits(
   sql: Sql,
   { exportId, destinationVersion }: TriedPlace,

@@ -39,7 +39,7 @@ export async function listUnfinishedCommits(
   );
 }
 
-/** How many deleted files of an export are deleted once more, because a late request may bring them back. */
+/** Counts the deleted files of an export that are deleted once more, because a late request may bring them back. */
 export async function countDeletedAgain(sql: Sql, exportId: string): Promise<number> {
   const [row] = await sql.query<{ count: number }>(
     `select count(*) from ${atPresentPlace} where l.export_id = $1 and l.deleted_at is not null`,

@@ -64,9 +64,9 @@ export interface UploadPlace {
   readonly model: string;
   readonly destination: StoredDestination;
   readonly destinationVersion: number;
-  /** How often attempts have noted it. */
+  /** The number of attempts that have noted it. */
   readonly notes: number;
-  /** Whether a run of the export is live: it may begin an upload at any time. */
+  /** True if a run of the export is live: it may begin an upload at any time. */
   readonly isBusy: boolean;
   /** Looks since the last one that did not fail, with this one. */
   readonly tries: number;
@@ -137,7 +137,7 @@ export async function forgetUploadPlace(
   await sql.query(`delete from upload_places where ${ofPlace}`, [exportId, destinationVersion]);
 }
 
-/** What the key of a listed upload says. */
+/** The facts in the key of a listed upload. */
 export interface ListedUpload {
   readonly key: string;
   /** The start of an interval; it may be no date. */
@@ -149,7 +149,7 @@ export interface ListedUpload {
 export interface JudgedUpload {
   readonly key: string;
   readonly interval: DataInterval;
-  /** Whether no attempt of the export can complete it, or it may be aborted all the same. */
+  /** True if no attempt of the export can complete it, or it may be aborted all the same. */
   readonly isAbandoned: boolean;
   /** Other exports of the team with an attempt that may have it, if their keys are the same. */
   readonly others: readonly {

@@ -91,7 +91,7 @@ export interface ClaimedDelivery {
   readonly recipients: readonly string[];
   /** Sealed; null for e-mail. */
   readonly secrets: Buffer | null;
-  /** Whether the previous secret signs too. */
+  /** True if the previous secret signs too. */
   readonly usesPreviousSecret: boolean;
 }
 
@@ -158,7 +158,7 @@ const claimSql = prepared(`with recursive organizations_with as (
 export interface ClaimLimits {
   /** In this call. */
   readonly limit: number;
-  /** How many of one organization may be in progress, in all processes. */
+  /** The number of deliveries of one organization that may be in progress, in all processes. */
   readonly perOrganization: number;
   readonly leaseMs: number;
 }
@@ -195,7 +195,7 @@ export async function insertTest(
   return row ? toClaimed(row) : null;
 }
 
-/** How an attempt ended. */
+/** The end of an attempt. */
 export interface AttemptEnd {
   readonly delivered: boolean;
   readonly answer: string;

@@ -8,10 +8,10 @@ import type { Sql } from '../database/database.ts';
 import type { OffsetPage, PageRequest } from '../database/lists.ts';
 import type { Reach } from '../tenants/tenants.ts';
 
-/** What a request can change of a target. */
+/** The settings of a target that a request can change. */
 export interface TargetSettings {
   readonly description: string;
-  /** What of a webhook's URL is shown. */
+  /** The part of a webhook's URL that is shown. */
   readonly urlPreview: string | null;
   readonly format: WebhookFormat;
   readonly recipients: readonly string[];
@@ -81,7 +81,7 @@ export async function listNotificationTargets(
   return { count: total?.count ?? 0, results: rows };
 }
 
-/** What is shown of the URLs of enabled webhooks, each origin with its path cut; at most 1,000. */
+/** The parts of the URLs of enabled webhooks that are shown, each origin with its path cut; at most 1,000. */
 export async function listWebhookPreviews(sql: Sql): Promise<string[]> {
   const rows = await sql.query<{ preview: string }>(
     `select distinct url_preview as preview from notification_targets

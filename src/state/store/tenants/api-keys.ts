@@ -47,9 +47,9 @@ export interface PresentedKey extends ApiKey {
   readonly ended: boolean;
   /** last_used_at is more than a minute old. */
   readonly useIsStale: boolean;
-  /** Whether an operator has disabled its organization. */
+  /** True if an operator has disabled its organization. */
   readonly isDisabled: boolean;
-  /** Whether the requested project belongs to the key's organization, and is neither disabled nor being deleted. */
+  /** True if the requested project belongs to the key's organization, and is neither disabled nor being deleted. */
   readonly ownsProject: boolean;
 }
 

@@ -10,7 +10,7 @@ interface Window {
 }
 
 export type Taken<Spans extends Span> = Readonly<Record<Spans, Window>> & {
-  /** What the caller may let through; 0 if a window has less left than it needs. */
+  /** The amount that the caller may let through; 0 if a window has less left than it needs. */
   readonly granted: number;
 };
 

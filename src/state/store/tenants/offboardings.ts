@@ -2,7 +2,7 @@ import type { DestinationConfig } from '../../../foundation/domain/file-settings
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 
-/** What an offboarding deletes. */
+/** The tenant that an offboarding deletes. */
 export interface OffboardedTenant {
   readonly organizationId: string;
   /** Null: the whole organization. */
@@ -259,7 +259,7 @@ export async function keepPlaces(
   }
 }
 
-/** What stays at one address, of all exports that wrote there. */
+/** The files that stay at one address, of all exports that wrote there. */
 export interface RemainingFiles {
   readonly destinationType: string;
   readonly address: string;

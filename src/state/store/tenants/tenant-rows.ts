@@ -193,7 +193,7 @@ export async function endSilentCommits(
   return left.length > 0;
 }
 
-/** Whether a tenant may have uploads that are neither completed nor aborted. */
+/** Says whether a tenant may have uploads that are neither completed nor aborted. */
 export async function hasOpenUploads(
   sql: Sql,
   { organizationId, teamId }: OffboardedTenant,

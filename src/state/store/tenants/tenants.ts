@@ -44,7 +44,7 @@ export async function findOrganization(
 export interface Project {
   /** The team_id of everything it owns. */
   readonly id: number;
-  /** What the tenant column of a model has for its rows. */
+  /** The value of a model's tenant column for its rows. */
   readonly tenantKey: string;
   readonly organizationId: string;
   readonly name: string;
@@ -127,7 +127,7 @@ export async function listProjects(sql: Sql, organizationId: string): Promise<Pr
   );
 }
 
-/** What a request may see: one project, or all projects of an organization. */
+/** The reach of a request: one project, or all projects of an organization. */
 export type Reach =
   | { readonly organizationId: string; readonly teamId: number }
   | { readonly organizationId: string; readonly teamId: null };

@@ -10,7 +10,7 @@ import {
   searched,
 } from './tenants.ts';
 
-/** What an organization has, and what its current files of one month have. */
+/** The projects and exports of an organization, and the rows and bytes of its current files of one month. */
 export interface Usage {
   /** Such as `2024-03`. */
   readonly month: string;
@@ -59,7 +59,7 @@ export async function listUsage(
   return { count: rows[0]?.count ?? 0, results: rows.map(({ count: _, ...usage }) => usage) };
 }
 
-/** What the current files of an export have of one month. */
+/** The rows and bytes of the current files of an export, of one month. */
 export interface ExportUsage {
   readonly month: string;
   readonly projectId: number;

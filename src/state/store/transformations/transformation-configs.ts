@@ -27,7 +27,7 @@ export interface TransformationConfig {
   readonly deliveryRate: string | null;
 }
 
-/** What a request can set. */
+/** The settings of a request. */
 export type TransformationSettings = Pick<
   TransformationConfig,
   'enabled' | 'order' | 'config' | 'secrets' | 'name' | 'description' | 'matchAction' | 'deleted'
@@ -132,7 +132,7 @@ export async function lockChain(tx: Sql, teamId: number): Promise<ChainStepPosit
   );
 }
 
-/** How many steps of a project are enabled, besides one of them. Waits for others that change the number. */
+/** Counts the enabled steps of a project, besides one of them. Waits for others that change the number. */
 export async function countEnabledSteps(tx: Sql, teamId: number, besides: number): Promise<number> {
   await tx.query('select from projects where id = $1 for no key update', [teamId]);
   const [row] = await tx.query<{ count: number }>(
@@ -273,7 +273,7 @@ export async function findChainExports(sql: Sql, teamId: number): Promise<ChainE
   return row ?? { total: 0, applying: 0, named: [] };
 }
 
-/** How many steps of a project are enabled. */
+/** Counts the enabled steps of a project. */
 export async function countChainSteps(sql: Sql, teamId: number): Promise<number> {
   const [row] = await sql.query<{ count: number }>(
     `select count(*) from pipeline_transformation_configs where team_id = $1 and enabled and not deleted`,
