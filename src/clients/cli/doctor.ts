@@ -74,7 +74,7 @@ async function examineApi(deps: CliDeps): Promise<readonly Examined[]> {
       if (!(error instanceof CliError)) throw error;
       return { result: 'failed' as const, detail: error.message };
     });
-    found.push({ check, ...result });
+    examined.push({ check, ...result });
     return result.result !== 'failed';
   };
   const reached = await attempt('API', async () => {
@@ -100,5 +100,5 @@ async function examineApi(deps: CliDeps): Promise<readonly Examined[]> {
       return { result: 'ok', detail: `${name}: ${scopes.join(', ')}` };
     });
   }
-  return found;
+  return examined;
 }

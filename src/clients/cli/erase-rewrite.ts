@@ -101,8 +101,8 @@ export async function rewriteFound(rewrite: Rewrite): Promise<Rewritten> {
   }
   await expectRemoved(rewrite, endsAt);
   // Also what ended meanwhile without a record.
-  const left = await listUnfinishedCommits(db, exportId, since);
-  const unrecorded = left.map(({ interval }) => interval);
+  const unfinished = await listUnfinishedCommits(db, exportId, since);
+  const unrecorded = unfinished.map(({ interval }) => interval);
   const intervals = [...had.values()].toSorted((a, b) => a.start - b.start);
   return { intervals, doubtful, unrecorded, unasked };
 }
@@ -165,13 +165,13 @@ async function untilOver(
   for (;;) {
     const newest = await listNewestRuns(db, exportId, intervals);
     const live = newest.filter(({ isLive }) => isLive);
-    const left = live.length > 0 ? live : await listStillUnderWay(db, before);
-    if (left.length === 0) return;
+    const underWay = live.length > 0 ? live : await listStillUnderWay(db, before);
+    if (underWay.length === 0) return;
     if (performance.now() > endsAt) {
       throw new CliError(
         [
-          `${plural(left.length, 'run')} had not ended after ${timeoutMs / 1_000} s, so nothing is proven. Run the same command again; \`sluice doctor\` says whether workers are alive.`,
-          ...left
+          `${plural(underWay.length, 'run')} had not ended after ${timeoutMs / 1_000} s, so nothing is proven. Run the same command again; \`sluice doctor\` says whether workers are alive.`,
+          ...underWay
             .slice(0, maxNamed)
             .map(({ runId, interval }) => `${describeInterval(interval)}: run ${runId}`),
         ].join('\n'),

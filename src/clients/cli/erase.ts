@@ -57,10 +57,10 @@ export function register(program: Command, deps: CliDeps): void {
     )
     .action((options: Options) =>
       eraseFrom(deps, options, async (search, wanted, _db, id) => {
-        const found = await find(deps, ofExport(options, id), search, wanted, null);
-        summarize(deps, options, wanted, found);
-        for (const line of describeLeft(found, wanted)) deps.terminal.err(`${line}\n`);
-        if (found.doubtful.length > 0) throw new CliError(describeDoubts(found.doubtful));
+        const searched = await find(deps, ofExport(options, id), search, wanted, null);
+        summarize(deps, options, wanted, searched);
+        for (const line of describeLeft(searched, wanted)) deps.terminal.err(`${line}\n`);
+        if (searched.doubtful.length > 0) throw new CliError(describeDoubts(searched.doubtful));
       }),
     );
 
@@ -223,8 +223,9 @@ function jsonOf(
 function lineOf({ interval, rows, keyOnlyRows, files, doubt }: SearchedInterval): string {
   const range = describeInterval(interval);
   const has = `${range}: ${plural(rows, 'row')} in ${plural(files.length, 'file')}`;
-  const left = keyOnlyRows === 0 ? '' : `, ${plural(keyOnlyRows, 'rejected row')} NOT SEARCHED`;
-  return plain(doubt === null ? `${has}${left}` : `${range}: NOT SURE: ${doubt}`);
+  const unsearched =
+    keyOnlyRows === 0 ? '' : `, ${plural(keyOnlyRows, 'rejected row')} NOT SEARCHED`;
+  return plain(doubt === null ? `${has}${unsearched}` : `${range}: NOT SURE: ${doubt}`);
 }
 
 /** Places that a search by a column does not reach: names of folders, and rejected rows that are stored with their key alone. */
@@ -307,11 +308,13 @@ async function rewrite(
     if ((await search.destination.statFile(key, deps.terminal.signal)) !== null)
       namedAfter.push(key);
   }
-  const left = [...describeLeft({ ...first, namedAfter }, wanted)];
+  const remainder = [...describeLeft({ ...first, namedAfter }, wanted)];
   const { countQuotes } = await import('../../state/store/exports/log-entries.ts');
   const quotes = await countQuotes(db, options.export, wanted.value);
-  if (quotes > 0) left.push(describeQuotes(quotes));
-  const proof = [describeProof(rewritten, after, search.hasMoved, deletedAgain), ...left].join(' ');
+  if (quotes > 0) remainder.push(describeQuotes(quotes));
+  const proof = [describeProof(rewritten, after, search.hasMoved, deletedAgain), ...remainder].join(
+    ' ',
+  );
   const { doubtful, unrecorded, intervals } = rewritten;
   if (!json) {
     for (const interval of intervals) deps.print(`Rewritten: ${describeInterval(interval)}`);

@@ -64,8 +64,8 @@ export async function examineDestinations(
           ? faulty(check, `${which}: ${fault.step}: ${fault.error}`, code)
           : ok(check, which);
       } catch (error) {
-        const found = toSluiceError(error);
-        return faulty(check, `${which}: ${describeError(found)}`, found.code);
+        const fault = toSluiceError(error);
+        return faulty(check, `${which}: ${describeError(fault)}`, fault.code);
       }
     };
     const tried = [...places].slice(0, triedPlaces).map(async ([place, [newest, ...others]]) => {

@@ -63,10 +63,10 @@ export async function examineInstallation(
       await examineClock(db),
       await examineTemporaryFolder(),
     ];
-    const found = [database, migrations, ...rest];
+    const examined = [database, migrations, ...rest];
     return migrations.result === 'ok'
       ? [
-          ...found,
+          ...examined,
           await examineEra(db),
           await examineSigning(config, db),
           await examineWorkers(db),
@@ -78,7 +78,7 @@ export async function examineInstallation(
           ...(await examineRoom(config, db, url)),
           ...(await examineFirstDay(config, db)),
         ]
-      : found;
+      : examined;
   } finally {
     await db.close();
   }
@@ -253,10 +253,10 @@ const shownWork = 5;
 /** Work that no process does any more, because processes died during it. */
 async function examineSetAside(db: Database): Promise<Examined> {
   try {
-    const found = await listWorkSetAside(db, shownWork + 1);
-    if (found.length === 0) return ok('work', 'none is set aside');
-    const shown = found.slice(0, shownWork).map(({ kind, id }) => `${kind} of ${id}`);
-    const more = found.length > shownWork ? ' and more' : '';
+    const setAsideWork = await listWorkSetAside(db, shownWork + 1);
+    if (setAsideWork.length === 0) return ok('work', 'none is set aside');
+    const shown = setAsideWork.slice(0, shownWork).map(({ kind, id }) => `${kind} of ${id}`);
+    const more = setAsideWork.length > shownWork ? ' and more' : '';
     const detail =
       `Workers died repeatedly during ${shown.join(', ')}${more} (\`sluice work list\`), so no worker does it any more. ` +
       'Find the cause in the logs of the workers and fix it. Then run `sluice work retry`.';
@@ -310,10 +310,10 @@ async function examineConnections(
   ...compared: Parameters<typeof findTightLimits>
 ): Promise<readonly Examined[]> {
   const { tight, unread } = await findTightLimits(...compared);
-  const left = unread.map(
+  const unreadLimits = unread.map(
     (setting) => `${setting}: its limits could not be read, so nothing was compared with them.`,
   );
-  const details = [...tight, ...left];
+  const details = [...tight, ...unreadLimits];
   if (details.length === 0) return [ok('connections', 'the servers have room for all')];
   return details.map((detail) => ({ check: 'connections', result: 'warning', detail }));
 }

@@ -91,17 +91,17 @@ async function printLast(deps: CliDeps, options: Options): Promise<void> {
   );
   const isNamed = (name: string | undefined, ...names: readonly string[]) =>
     name === undefined || names.includes(name);
-  const found = all.results.filter(
+  const shown = all.results.filter(
     (one) =>
       isNamed(batchExport, one.exportId, one.name) &&
       isNamed(organization, one.organizationId, one.organizationName),
   );
-  const wanted = problems
-    ? found.filter(({ result }) => !soundVerifications.includes(result))
-    : found;
-  if (json) deps.print(JSON.stringify(wanted));
+  const listed = problems
+    ? shown.filter(({ result }) => !soundVerifications.includes(result))
+    : shown;
+  if (json) deps.print(JSON.stringify(listed));
   else {
-    for (const { exportId: id, name, result, verifiedAt, detail } of wanted) {
+    for (const { exportId: id, name, result, verifiedAt, detail } of listed) {
       const [first = '', ...lines] = detail.split('\n');
       deps.print(`${labels[result]}  ${name} (${id}), ${verifiedAt}: ${first}`);
       for (const line of lines) deps.print(line);
@@ -110,7 +110,7 @@ async function printLast(deps: CliDeps, options: Options): Promise<void> {
       deps.print(`${all.count - all.results.length} more were verified earlier.`);
     }
   }
-  if (found.length === 0) {
+  if (shown.length === 0) {
     const which = batchExport ?? organization;
     if (which !== undefined) {
       throw new CliError(
@@ -121,10 +121,10 @@ async function printLast(deps: CliDeps, options: Options): Promise<void> {
     return;
   }
   const states = new Map<State, number>();
-  for (const { result } of found) states.set(result, (states.get(result) ?? 0) + 1);
-  if (!json) deps.print(`verified ${counted(found.length, 'export')}${inStates(states)}`);
+  for (const { result } of shown) states.set(result, (states.get(result) ?? 0) + 1);
+  if (!json) deps.print(`verified ${counted(shown.length, 'export')}${inStates(states)}`);
   const bad = badIn(states);
-  if (bad > 0) throw new CliError(`${bad} of ${counted(found.length, 'export')} not proven`);
+  if (bad > 0) throw new CliError(`${bad} of ${counted(shown.length, 'export')} not proven`);
 }
 
 /** Results that are printed, the newest. */
@@ -183,8 +183,8 @@ function summaryOf(report: VerifyReport, states: ReadonlyMap<State, number>): st
 
 /** ` (2 proven, 1 broken)`, the worst last. */
 function inStates(states: ReadonlyMap<State, number>): string {
-  const found = (Object.keys(labels) as State[])
+  const texts = (Object.keys(labels) as State[])
     .toReversed()
     .flatMap((state) => (states.has(state) ? [`${states.get(state)} ${inWords[state]}`] : []));
-  return found.length === 0 ? '' : ` (${found.join(', ')})`;
+  return texts.length === 0 ? '' : ` (${texts.join(', ')})`;
 }

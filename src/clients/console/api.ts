@@ -60,15 +60,15 @@ async function callApi(
   const repeat = changes ? repeatKeys.of(url, text ?? '') : null;
   if (repeat) headers['idempotency-key'] = repeat.key;
   const isRead = method === 'get';
-  const kept = isRead ? answers.get(url) : undefined;
-  if (kept) headers['if-none-match'] = kept.etag;
+  const earlierAnswer = isRead ? answers.get(url) : undefined;
+  if (earlierAnswer) headers['if-none-match'] = earlierAnswer.etag;
   const ends = new AbortController();
   const timer = setTimeout(() => ends.abort(), isRead ? patienceMs.read : patienceMs.change);
   const signals = AbortSignal.any(signal ? [signal, ends.signal] : [ends.signal]);
   try {
     const request = { method: method.toUpperCase(), headers, body: text, signal: signals };
     const response = await fetch(url, request);
-    if (kept && response.status === 304) return kept.answer;
+    if (earlierAnswer && response.status === 304) return earlierAnswer.answer;
     const received = await response.text();
     if (response.ok || (response.status < 500 && response.status !== 409)) repeat?.forget();
     const isText = response.headers.get('content-type')?.startsWith('text/') === true;

@@ -93,12 +93,12 @@ export function gridRows(
     const states = new Set(
       spans.filter((span) => span.start < at + cellMs && span.end > at).map(({ state }) => state),
     );
-    const found = urgency.filter((state) => states.has(state));
-    const names = found.map((state) => stateLooks[state][1]);
+    const statesOfCell = urgency.filter((state) => states.has(state));
+    const names = statesOfCell.map((state) => stateLooks[state][1]);
     const iso = new Date(at).toISOString();
-    const [worst] = found;
+    const [worst] = statesOfCell;
     // Some intervals of it were never asked for, and others were: the seam is seen.
-    const isSeam = worst === 'never_asked' && found.length > 1;
+    const isSeam = worst === 'never_asked' && statesOfCell.length > 1;
     const label = `${cellMs === dayMs ? iso.slice(0, 10) : iso.slice(11, 16)} UTC`;
     const text = `${label}: ${names.length === 0 ? 'no interval' : names.join(', ')}`;
     const glyph = isSeam ? '◐' : worst === undefined ? '' : stateLooks[worst][0];

@@ -27,8 +27,8 @@ export function describeGoing(
 
 /** The numbers that an error `source.rows_missing` names of its interval: `Delivered rows: 1,000. …`; null if it names none. */
 export function describeMissing(text: string): string | null {
-  const found = /(\d+) rows are delivered, (\d+) rows are in the new files, and (\d+) delivered/;
-  const [, delivered, made, missing] = found.exec(text) ?? [];
+  const numbers = /(\d+) rows are delivered, (\d+) rows are in the new files, and (\d+) delivered/;
+  const [, delivered, made, missing] = numbers.exec(text) ?? [];
   if (missing === undefined) return null;
   const [before, after, gone] = [delivered, made, missing].map((digits) =>
     formatCount(Number(digits)),

@@ -32,8 +32,8 @@ export function textOfDraft(description: ApiDescription, draft: Draft, base: str
   const values = Object.entries(draft.values).filter(
     ([name, value]) => !secret.has(name) && !hasCredentials(value),
   );
-  const kept = { ...draft, values: Object.fromEntries(values), cleared: [...draft.cleared] };
-  return JSON.stringify({ base, draft: kept });
+  const storedDraft = { ...draft, values: Object.fromEntries(values), cleared: [...draft.cleared] };
+  return JSON.stringify({ base, draft: storedDraft });
 }
 
 export interface KeptDraft {
@@ -64,10 +64,10 @@ export function readDraft(
 
 /** `fresh`, with what `stored` has of the same name and type. */
 function sameShape(fresh: Draft, stored: Readonly<Record<string, unknown>>): Draft {
-  const known = Object.entries(fresh).filter(
+  const recent = Object.entries(fresh).filter(
     ([name, value]) => typeof value !== 'object' && typeof stored[name] === typeof value,
   );
-  return { ...fresh, ...Object.fromEntries(known.map(([name]) => [name, stored[name]])) };
+  return { ...fresh, ...Object.fromEntries(recent.map(([name]) => [name, stored[name]])) };
 }
 
 function strings(values: Readonly<Record<string, unknown>>): Record<string, string | boolean> {

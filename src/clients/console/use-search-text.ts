@@ -10,14 +10,14 @@ const pauseMs = 300;
  */
 export function useSearchText(): readonly [string, (text: string) => void] {
   const { query, replaceQuery } = useQuery();
-  const asked = query.get('search') ?? '';
-  const [text, setText] = useState(asked);
-  const last = useRef(asked);
+  const searchText = query.get('search') ?? '';
+  const [text, setText] = useState(searchText);
+  const last = useRef(searchText);
   useEffect(() => {
-    if (asked === last.current) return;
-    last.current = asked;
-    setText(asked);
-  }, [asked]);
+    if (searchText === last.current) return;
+    last.current = searchText;
+    setText(searchText);
+  }, [searchText]);
   useEffect(() => {
     if (text === last.current) return;
     const timer = setTimeout(() => {

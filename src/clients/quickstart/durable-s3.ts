@@ -66,13 +66,13 @@ export async function openDurableS3(folder: string): Promise<DurableS3> {
   async function saveObject({ bucket, key, parts }: Omit<SavedHead, 'headers'>): Promise<void> {
     const name = nameOf(bucket, key);
     const path = join(folder, name);
-    const found = await app.inject({ method: 'GET', url: urlOf(bucket, key) });
-    if (found.statusCode === 404) {
+    const answer = await app.inject({ method: 'GET', url: urlOf(bucket, key) });
+    if (answer.statusCode === 404) {
       await rm(path, { force: true });
       saved.delete(name);
     } else {
-      const head = { bucket, key, headers: keptHeaders(found.headers), parts };
-      await writeDurably(path, [`${JSON.stringify(head)}\n`, found.rawPayload]);
+      const head = { bucket, key, headers: keptHeaders(answer.headers), parts };
+      await writeDurably(path, [`${JSON.stringify(head)}\n`, answer.rawPayload]);
       saved.set(name, head);
     }
     await syncFolder(folder);

@@ -161,10 +161,10 @@ async function ensureExport(
     ...format,
   };
   const listed = await api.call('get', 'batch_exports');
-  const kept = listed.results.find(
+  const earlier = listed.results.find(
     ({ name, destination }) => name === wanted && destination.config.endpoint_url === s3.endpoint,
   );
-  if (kept) return kept;
+  if (earlier) return earlier;
   print(`Creating an hourly ${format.file_format} export to S3 over the API …`);
   return api.call('post', 'batch_exports', {
     body: { name: wanted, interval: 'hour', destination: { type: 'S3', config } },
@@ -190,11 +190,11 @@ async function backfill(
   const id = started.backfill_id;
   const progress = createProgress(terminal);
   for (;;) {
-    const found = await api.call('get', 'batch_exports/{batch_export_id}/backfills/{id}', {
+    const backfill = await api.call('get', 'batch_exports/{batch_export_id}/backfills/{id}', {
       path: { batch_export_id: exportId, id },
     });
-    progress.show(found.progress, `${found.finished_runs} of ${found.total_runs} runs`);
-    if (found.status !== 'Running') break;
+    progress.show(backfill.progress, `${backfill.finished_runs} of ${backfill.total_runs} runs`);
+    if (backfill.status !== 'Running') break;
     await sleep(150);
   }
   progress.end();

@@ -35,8 +35,8 @@ export async function findBinaries(
   if (first.binaries !== null) return first.binaries;
   for (const folder of folders) {
     const copy = path.join(folder, `postgres-${source.version}`);
-    const made = await provideCopy(source.native, copy, identity).catch(() => false);
-    if (!made) continue;
+    const isCopied = await provideCopy(source.native, copy, identity).catch(() => false);
+    if (!isCopied) continue;
     const next = await tryBinaries(copy, identity);
     if (next.binaries !== null) return next.binaries;
   }

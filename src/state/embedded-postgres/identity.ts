@@ -35,8 +35,8 @@ export async function chooseIdentity(dataDirectory: string): Promise<ServerIdent
 }
 
 async function lookUp(flag: '-u' | '-g', name: string): Promise<number | null> {
-  const found = await runFile('id', [flag, name]).catch(() => null);
-  return found && Number.parseInt(found.stdout, 10);
+  const idOutput = await runFile('id', [flag, name]).catch(() => null);
+  return idOutput && Number.parseInt(idOutput.stdout, 10);
 }
 
 /** Options of spawn with which a program of the server runs as `identity`. */

@@ -135,8 +135,8 @@ export function tryPort(port: number): Promise<number | null> {
     server.once('error', () => resolve(null));
     server.listen({ port, host: '127.0.0.1', exclusive: true }, () => {
       const address = server.address();
-      const found = typeof address === 'object' && address !== null ? address.port : null;
-      server.close(() => resolve(found));
+      const freePort = typeof address === 'object' && address !== null ? address.port : null;
+      server.close(() => resolve(freePort));
     });
   });
 }

@@ -116,9 +116,9 @@ export async function inspectRedis(
     throw new Error('no node of the cluster is reachable');
   }
   try {
-    const found = await Promise.all(masters.map((master) => inspectServer(master, address)));
+    const servers = await Promise.all(masters.map((master) => inspectServer(master, address)));
     const refusal = await findRefusal(redis, address);
-    return [...new Set([...(refusal === null ? [] : [refusal]), ...found.flat()])];
+    return [...new Set([...(refusal === null ? [] : [refusal]), ...servers.flat()])];
   } catch (error) {
     const refusal = isDenied(error) ? await findRefusal(redis, address) : null;
     if (refusal !== null) return [refusal];
@@ -158,8 +158,8 @@ export async function findRefusal(
   const queue = queueNames.runs;
   const key = `${prefixOf(address, queue)}:${queue}:sluice-trial:${Math.random()}`;
   try {
-    const kept = await redis.eval(trialScript, 1, key, '1');
-    return kept === '1' ? null : 'Redis does not keep what is written. Use another server.';
+    const trialResult = await redis.eval(trialScript, 1, key, '1');
+    return trialResult === '1' ? null : 'Redis does not keep what is written. Use another server.';
   } catch (error) {
     if (!isRefusal(error)) throw error;
     return `Redis refuses the scripts of the queue (${oneLine(error.message, 120).trim()}). Allow scripts, or use Redis 6.2 or later. Dragonfly needs --default_lua_flags=allow-undeclared-keys.`;

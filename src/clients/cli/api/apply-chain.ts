@@ -24,7 +24,7 @@ const fields = ['name', 'plugin', 'enabled', 'config'];
 
 function readSteps(listed: readonly unknown[], problems: string[]): readonly WantedStep[] {
   const names = new Set<string>();
-  const wanted = listed.flatMap((entry, n): WantedStep[] => {
+  const wantedSteps = listed.flatMap((entry, n): WantedStep[] => {
     const where = `transformations[${n}]`;
     if (!isRecord(entry)) {
       problems.push(`${where} must have name, plugin, enabled and config.`);
@@ -46,7 +46,7 @@ function readSteps(listed: readonly unknown[], problems: string[]): readonly Wan
       { name, plugin, enabled: enabled === true, config: isRecord(config) ? config : {}, where },
     ];
   });
-  return wanted;
+  return wantedSteps;
 }
 
 /**
@@ -59,24 +59,24 @@ export async function planChain(
   listed: readonly unknown[],
   { problems, ...options }: ApplyChoice & { readonly problems: string[] },
 ): Promise<readonly StepChange[]> {
-  const wanted = readSteps(listed, problems);
+  const wantedSteps = readSteps(listed, problems);
   const [{ results: stored }, plugins] = [await readChain(api), await readPlugins(api)];
   const resendsSecrets = options.secrets ?? false;
   const comparing = { terminal: deps.terminal, resendsSecrets, problems };
-  const changes = wanted.map((step, n): StepChange => {
+  const changes = wantedSteps.map((step, n): StepChange => {
     const plugin = plugins.find(({ name }) => name === step.plugin);
     if (!plugin) problems.push(`${step.where}: there is no plugin ${plain(step.plugin)}.`);
-    const found = stored.find(({ name }) => name === step.name);
-    if (plugin && found && found.plugin !== plugin.id) {
+    const storedStep = stored.find(({ name }) => name === step.name);
+    if (plugin && storedStep && storedStep.plugin !== plugin.id) {
       problems.push(
         `${step.where}: the plugin of a step cannot change. Give the new step another name.`,
       );
     }
-    return changeOf(step, n + 1, { stored: found, plugin }, comparing);
+    return changeOf(step, n + 1, { stored: storedStep, plugin }, comparing);
   });
-  const names = new Set(wanted.map(({ name }) => name));
-  const left = options.prune ? stored.filter(({ name }) => !names.has(name ?? '')) : [];
-  return [...changes, ...left.map(({ id, name }) => deletionOf(id, name ?? `step ${id}`))];
+  const names = new Set(wantedSteps.map(({ name }) => name));
+  const others = options.prune ? stored.filter(({ name }) => !names.has(name ?? '')) : [];
+  return [...changes, ...others.map(({ id, name }) => deletionOf(id, name ?? `step ${id}`))];
 }
 
 interface Comparing {

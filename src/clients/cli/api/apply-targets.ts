@@ -20,7 +20,7 @@ const listTargets = async (api: Api): Promise<readonly NotificationTarget[]> =>
   (await api.call('get', path, { query: { limit: 100 } })).results;
 
 const compared = ['format', 'recipients', 'events', 'enabled'] as const;
-const known = ['description', 'kind', 'url', ...compared];
+const fieldNames = ['description', 'kind', 'url', ...compared];
 
 /**
  * Makes the notification targets of the project those of a file. They are found by their descriptions. The URL of a webhook is
@@ -43,7 +43,7 @@ export async function planTargets(
       problems.push(`${where}: a target needs a description, by which it is found again.`);
       return [];
     }
-    problems.push(...unknownIn(entry, known, `${where}.`));
+    problems.push(...unknownIn(entry, fieldNames, `${where}.`));
     problems.push(...wrongChoicesOf(entry).map((problem) => `${where}.${problem}`));
     const missing: string[] = [];
     const spec = expandVariables(entry, deps.terminal.env, (field, variable) =>
@@ -60,14 +60,14 @@ export async function planTargets(
         `${where}.url can be a password of the receiver. Write \${VARIABLE} and set that environment variable.`,
       );
     }
-    const found = stored.filter(({ description }) => description === name);
-    if (found.length > 1) {
-      const ids = found.map(({ id }) => id).join(', ');
+    const sameName = stored.filter(({ description }) => description === name);
+    if (sameName.length > 1) {
+      const ids = sameName.map(({ id }) => id).join(', ');
       problems.push(
-        `${where}: ${found.length} targets have this description: ${ids}. Edit or delete all but one.`,
+        `${where}: ${sameName.length} targets have this description: ${ids}. Edit or delete all but one.`,
       );
     }
-    const kind = found[0]?.kind ?? spec.kind;
+    const kind = sameName[0]?.kind ?? spec.kind;
     if (spec.kind !== undefined && spec.kind !== kind) {
       problems.push(
         `${where}.kind: the stored target has the kind ${kind}, which cannot change. Give the new target another description.`,
@@ -79,12 +79,12 @@ export async function planTargets(
     if (spec.recipients !== undefined && kind !== 'email') {
       problems.push(`${where}.recipients is only for the kind email. A webhook has a url.`);
     }
-    const change = changeOf(name, spec, found[0], options.secrets ?? false);
+    const change = changeOf(name, spec, sameName[0], options.secrets ?? false);
     if ('url' in change.body) problems.push(...missing);
     return [change];
   });
-  const left = options.prune ? stored.filter(({ description }) => !names.has(description)) : [];
-  return [...changes, ...left.map(({ id, description }) => deletionOf(id, description))];
+  const others = options.prune ? stored.filter(({ description }) => !names.has(description)) : [];
+  return [...changes, ...others.map(({ id, description }) => deletionOf(id, description))];
 }
 
 /** `events: unknown export.lat. …` */

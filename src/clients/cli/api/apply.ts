@@ -170,12 +170,12 @@ function planSteps(
   }
   const { problems } = known;
   const steps = wanted.map(({ name, spec, missingSecrets }): Step => {
-    const found = stored.filter((one) => one.name === name);
-    const [first] = found;
-    if (found.length > 1) {
-      const ids = found.map(({ id }) => id).join(', ');
+    const sameName = stored.filter((one) => one.name === name);
+    const [first] = sameName;
+    if (sameName.length > 1) {
+      const ids = sameName.map(({ id }) => id).join(', ');
       problems.push(
-        `${found.length} exports are named ${quoted(name)}: ${ids}. Rename or delete all but one.`,
+        `${sameName.length} exports are named ${quoted(name)}: ${ids}. Rename or delete all but one.`,
       );
     }
     const step = first
@@ -191,8 +191,8 @@ function planSteps(
       `No export of project ${stored[0]?.team_id} is in the file, so --prune would delete all ${stored.length}. Check --project and SLUICE_KEY. If they are right, apply the file without --prune first.`,
     );
   }
-  const left = options.prune ? stored.filter(({ name }) => !names.has(name)) : [];
-  return [...steps, ...left.map(deleteStep)];
+  const others = options.prune ? stored.filter(({ name }) => !names.has(name)) : [];
+  return [...steps, ...others.map(deleteStep)];
 }
 
 function updateStep(
@@ -267,12 +267,12 @@ async function performOne(
     const isTaken = step.action === 'create' && error.status === 409 && error.attr === 'name';
     if (!isTaken) throw error;
   }
-  const wanted = { name: step.name, spec: step.body, missingSecrets: step.missingSecrets };
+  const wantedStep = { name: step.name, spec: step.body, missingSecrets: step.missingSecrets };
   const update = { ...options, prune: false };
   const stored = await listExports(api);
-  const queries = await readStoredQueries(api, [wanted], stored);
+  const queries = await readStoredQueries(api, [wantedStep], stored);
   const problems: string[] = [];
-  const [taken] = planSteps([wanted], stored, { fields, queries, problems }, update);
+  const [taken] = planSteps([wantedStep], stored, { fields, queries, problems }, update);
   if (problems.length > 0) throw new CliError(problems.join('\n'));
   if (!taken || taken.id === null) {
     throw new CliError('Another client created and deleted it meanwhile. Apply the file again.');
@@ -320,8 +320,10 @@ const planned = ({ action, name, id, differences }: Step): DoneStep => ({
 async function projectOf(api: Api, stored: readonly BatchExport[]): Promise<string> {
   const id = stored[0]?.team_id;
   if (id === undefined) return 'the project';
-  const found = (await api.call('get', '/api/me')).projects.find((project) => project.id === id);
-  return `project ${id}${found ? ` (${plain(found.name)})` : ''}`;
+  const ownProject = (await api.call('get', '/api/me')).projects.find(
+    (project) => project.id === id,
+  );
+  return `project ${id}${ownProject ? ` (${plain(ownProject.name)})` : ''}`;
 }
 
 function stepLines(step: Step, paint: Paint): readonly string[] {

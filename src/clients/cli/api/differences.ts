@@ -44,10 +44,11 @@ function destinationDifferences(
   { destination, team_id: project }: BatchExport,
   fields: ExportFields,
 ): readonly Difference[] {
-  const known = fields.destinations.get(destination.type);
+  const destinationFields = fields.destinations.get(destination.type);
   // A property of the type that it gets may be a secret, though the type that it has has no such property.
   const wantedType = fields.destinations.get(String(type ?? destination.type));
-  const isSecret = (name: string) => known?.secrets.has(name) || wantedType?.secrets.has(name);
+  const isSecret = (name: string) =>
+    destinationFields?.secrets.has(name) || wantedType?.secrets.has(name);
   const differences: Difference[] = [];
   if (type !== undefined && type !== destination.type) {
     differences.push({ field: 'destination.type', before: destination.type, after: type });
@@ -56,10 +57,11 @@ function destinationDifferences(
     if (isSecret(name)) continue;
     const before = destination.config[name] ?? null;
     // Null removes a property. Only those that have no other default may be null.
-    const wanted = after ?? null;
-    const isBelow = known?.belowProject.has(name) && before === `${project}/${wanted}`;
-    if (isBelow || isSame(before, wanted)) continue;
-    differences.push({ field: `destination.config.${name}`, before, after: wanted });
+    const newValue = after ?? null;
+    const isBelow =
+      destinationFields?.belowProject.has(name) && before === `${project}/${newValue}`;
+    if (isBelow || isSame(before, newValue)) continue;
+    differences.push({ field: `destination.config.${name}`, before, after: newValue });
   }
   return differences;
 }

@@ -41,10 +41,12 @@ export async function exportAll({ deps, api, isJson }: Called): Promise<null> {
 function specOf(stored: BatchExport, fields: ExportFields, prefix: string): Json {
   const current = stored as unknown as Json;
   const { destination } = stored;
-  const known = fields.destinations.get(destination.type);
+  const destinationFields = fields.destinations.get(destination.type);
   const config = Object.entries(destination.config).filter(
     ([name, value]) =>
-      value !== null && known?.names.includes(name) && value !== known.defaults[name],
+      value !== null &&
+      destinationFields?.names.includes(name) &&
+      value !== destinationFields.defaults[name],
   );
   const secrets = stored.secrets.map(({ name }) => name);
   const spec = fields.names.flatMap((name): [string, unknown][] => {

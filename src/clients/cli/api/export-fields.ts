@@ -87,15 +87,17 @@ function destinationsOf(document: unknown, schema: unknown): [string, Destinatio
 }
 
 function choicesOf(properties: Json): Choices {
-  const found = Object.entries(properties).flatMap(([name, schema]): [string, unknown[]][] => {
-    const branches = at(schema, 'anyOf');
-    // A branch without a list of choices takes anything.
-    const lists = (Array.isArray(branches) ? branches : [schema]).map((branch: unknown) =>
-      at(branch, 'type') === 'null' ? [null] : at(branch, 'enum'),
-    );
-    return lists.every(Array.isArray) ? [[name, lists.flat()]] : [];
-  });
-  return new Map(found);
+  const choiceLists = Object.entries(properties).flatMap(
+    ([name, schema]): [string, unknown[]][] => {
+      const branches = at(schema, 'anyOf');
+      // A branch without a list of choices takes anything.
+      const lists = (Array.isArray(branches) ? branches : [schema]).map((branch: unknown) =>
+        at(branch, 'type') === 'null' ? [null] : at(branch, 'enum'),
+      );
+      return lists.every(Array.isArray) ? [[name, lists.flat()]] : [];
+    },
+  );
+  return new Map(choiceLists);
 }
 
 function resolve(document: unknown, schema: unknown): unknown {
@@ -122,12 +124,12 @@ export function findUnknownFields(
   if (!isRecord(destination)) return [...problems, 'destination must have type and config.'];
   problems.push(...unknownIn(destination, ['type', 'config'], 'destination.'));
   const { config = {}, type: own = type } = destination;
-  const known = fields.destinations.get(String(own));
-  if (!known) {
+  const destinationFields = fields.destinations.get(String(own));
+  if (!destinationFields) {
     const types = [...fields.destinations.keys()].join(', ');
     problems.push(`destination.type must be one of ${types}.`);
   } else if (isRecord(config)) {
-    problems.push(...unknownIn(config, known.names, 'destination.config.'));
+    problems.push(...unknownIn(config, destinationFields.names, 'destination.config.'));
   } else {
     problems.push('destination.config must have fields.');
   }

@@ -105,9 +105,9 @@ export function expandVariables(
   if (typeof value === 'string') {
     return value.replaceAll(variable, (whole, name: string | undefined) => {
       if (name === undefined) return '${';
-      const found = env[name];
-      if (found === undefined || found === '') onMissing(path, name);
-      return found ?? whole;
+      const variableValue = env[name];
+      if (variableValue === undefined || variableValue === '') onMissing(path, name);
+      return variableValue ?? whole;
     });
   }
   if (Array.isArray(value)) {

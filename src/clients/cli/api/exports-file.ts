@@ -54,7 +54,7 @@ export async function readExportsFile(
     problems.push('transformations must be a list of steps.');
   }
   const firsts = new Map<string, string>();
-  const wanted = read.exports.flatMap((entry: unknown, n): WantedExport[] => {
+  const wantedExports = read.exports.flatMap((entry: unknown, n): WantedExport[] => {
     const where = `exports[${n}]`;
     if (!isRecord(entry) || typeof entry.name !== 'string' || entry.name.trim() === '') {
       problems.push(`${where}: an export needs a name.`);
@@ -66,8 +66,8 @@ export async function readExportsFile(
     }
     firsts.set(entry.name, where);
     const about = `${where} (${plain(entry.name)}): `;
-    const known = findUnknownFields(entry, { ...fields, onlyCreate: [] }, { isNew: false });
-    problems.push(...known.map((problem) => about + problem));
+    const unknownFields = findUnknownFields(entry, { ...fields, onlyCreate: [] }, { isNew: false });
+    problems.push(...unknownFields.map((problem) => about + problem));
     problems.push(...findWrongChoices(entry, fields).map((problem) => about + problem));
     problems.push(...findPlainSecrets(entry, fields).map((problem) => about + problem));
     const { dsl_query: query, hogql_query: sameQuery } = entry;
@@ -85,7 +85,7 @@ export async function readExportsFile(
     return [{ name: String((spec as Json).name), spec: spec as Json, missingSecrets }];
   });
   return {
-    exports: wanted,
+    exports: wantedExports,
     problems,
     transformations: Array.isArray(transformations) ? transformations : null,
     notifications: Array.isArray(notifications) ? notifications : null,

@@ -34,14 +34,16 @@ export async function findExport(api: Api, nameOrId: string): Promise<BatchExpor
     });
   if (uuid.test(nameOrId)) return read(nameOrId);
   const all = await listSummaries(api);
-  const found = all.filter(({ name }) => name === nameOrId);
-  const [only] = found;
+  const sameName = all.filter(({ name }) => name === nameOrId);
+  const [only] = sameName;
   if (!only) {
     throw new CliError(`There is no export ${quoted(nameOrId)} in this project. ${suggest(all)}`);
   }
-  if (found.length === 1) return read(only.id);
-  const ids = found.map(({ id }) => id).join(', ');
-  throw new CliError(`${found.length} exports are named ${quoted(nameOrId)}. Use an id: ${ids}.`);
+  if (sameName.length === 1) return read(only.id);
+  const ids = sameName.map(({ id }) => id).join(', ');
+  throw new CliError(
+    `${sameName.length} exports are named ${quoted(nameOrId)}. Use an id: ${ids}.`,
+  );
 }
 
 function suggest(all: readonly ExportSummary[]): string {

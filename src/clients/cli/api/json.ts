@@ -7,13 +7,12 @@ export function isRecord(value: unknown): value is Json {
 
 /** The value at a path of property names and positions; undefined if there is none. */
 export function at(value: unknown, ...path: readonly string[]): unknown {
-  let found = value;
+  let node = value;
   for (const name of path) {
-    if (typeof found !== 'object' || found === null || !Object.hasOwn(found, name))
-      return undefined;
-    found = (found as Json)[name];
+    if (typeof node !== 'object' || node === null || !Object.hasOwn(node, name)) return undefined;
+    node = (node as Json)[name];
   }
-  return found;
+  return node;
 }
 
 /** The text of a value that is text, else its JSON. */

@@ -64,8 +64,8 @@ async function follow(
     const counts = new Map<string, number>();
     for (const entry of seen) counts.set(keyOf(entry), (counts.get(keyOf(entry)) ?? 0) + 1);
     for (const entry of window) {
-      const known = counts.get(keyOf(entry)) ?? 0;
-      if (known > 0) counts.set(keyOf(entry), known - 1);
+      const shownBefore = counts.get(keyOf(entry)) ?? 0;
+      if (shownBefore > 0) counts.set(keyOf(entry), shownBefore - 1);
       else show(entry);
     }
     if (window.length > 0) seen = [...window];

@@ -49,9 +49,9 @@ export async function status(called: Called): Promise<null> {
   const { deps, api, given, isJson, paint } = called;
   const service = await api.call('get', '/readyz', { accepts: 503 });
   if (given.all) return statusOfAll(called, service);
-  const found = summarize(api.url, service, await listSummaries(api));
-  print(deps, { json: isJson }, found, () => statusLines(found, paint));
-  const { failing, incomplete, late } = found.exports;
+  const summary = summarize(api.url, service, await listSummaries(api));
+  print(deps, { json: isJson }, summary, () => statusLines(summary, paint));
+  const { failing, incomplete, late } = summary.exports;
   const isWell = service.status === 'ok' && failing + incomplete + late === 0;
   if (given.check && !isWell) throw new CliError('Something needs attention.');
   return null;
@@ -70,8 +70,8 @@ async function statusOfAll(
     api.call('get', '/api/admin/exports', { query: { limit: 1 } }),
     api.call('get', '/api/admin/causes', { query: { limit: 1, turn: 'customer' } }),
   ]);
-  const found = { url: api.url, service, exports: exports.count, causes: causes.results };
-  print(deps, { json: isJson }, found, () => [
+  const summary = { url: api.url, service, exports: exports.count, causes: causes.results };
+  print(deps, { json: isJson }, summary, () => [
     ...serviceLines(api.url, service, paint),
     `Exports   ${exports.count} of all customers`,
     ...causeLines(causes, { paint }),

@@ -85,10 +85,10 @@ export function destinationForm(
 export function withType(description: ApiDescription, draft: Draft, type: string): Draft {
   const fields = destinationForm(description, type)?.fields ?? [];
   const fresh = valuesOf(fields, {});
-  const kept = fields
+  const unchanged = fields
     .filter(({ name, kind }) => kind !== 'secret' && draft.values[name] !== undefined)
     .map(({ name }) => [name, draft.values[name] ?? '']);
-  return { ...draft, type, values: { ...fresh, ...Object.fromEntries(kept) } };
+  return { ...draft, type, values: { ...fresh, ...Object.fromEntries(unchanged) } };
 }
 
 /** Days and weeks begin at an hour, weeks also on a day; other intervals have neither. */
@@ -117,15 +117,15 @@ export function bodyOf(
   const config = configOf(sent, sentValues(sent, draft.values), { isNew, cleared });
   const bound = (value: string, before: string | null | undefined) =>
     before && times.inputValue(before) === value ? before : readLocalInput(value);
-  const asked = scheduleFields(draft.interval);
+  const scheduled = scheduleFields(draft.interval);
   const offset = (wanted: boolean, text: string) => (wanted && text !== '' ? Number(text) : null);
   return {
     name: draft.name,
     destination: isNew ? { type: draft.type, config } : { config },
     interval: draft.interval,
     timezone: draft.timezone.trim() || 'UTC',
-    offset_day: offset(asked.day, draft.offsetDay),
-    offset_hour: offset(asked.hour, draft.offsetHour),
+    offset_day: offset(scheduled.day, draft.offsetDay),
+    offset_hour: offset(scheduled.hour, draft.offsetHour),
     start_at: bound(draft.startAt, batchExport?.start_at),
     end_at: bound(draft.endAt, batchExport?.end_at),
     ...settingsOf(description, draft),

@@ -82,8 +82,8 @@ function inputOf({ field, value, onChange, stored }: Props, common: object): Rea
       return <input {...rest} type="time" />;
     case 'secret': {
       const placeholder = stored ? 'unchanged' : '';
-      const kept = { autoComplete: 'new-password', spellCheck: false, placeholder };
-      return <input {...rest} type="password" {...kept} />;
+      const attributes = { autoComplete: 'new-password', spellCheck: false, placeholder };
+      return <input {...rest} type="password" {...attributes} />;
     }
     case 'text': {
       const free = { autoComplete: 'off', spellCheck: false, placeholder: field.example };

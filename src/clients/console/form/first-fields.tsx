@@ -78,7 +78,7 @@ export function FirstFields(props: Props) {
 
 /** The interval and its boundaries. */
 function Times({ description, draft, batchExport, errors, onChange }: PartProps): ReactNode {
-  const asked = scheduleFields(draft.interval);
+  const scheduled = scheduleFields(draft.interval);
   const allowed = description.installation?.intervals;
   const known = offered(description.intervals, allowed, batchExport?.interval ?? '');
   return (
@@ -94,7 +94,7 @@ function Times({ description, draft, batchExport, errors, onChange }: PartProps)
         }
         onChange={(interval) => onChange({ interval })}
       />
-      {asked.day && (
+      {scheduled.day && (
         <Choice
           {...fieldProps('offset_day', errors)}
           value={draft.offsetDay || '0'}
@@ -102,7 +102,7 @@ function Times({ description, draft, batchExport, errors, onChange }: PartProps)
           onChange={(offsetDay) => onChange({ offsetDay })}
         />
       )}
-      {asked.hour && (
+      {scheduled.hour && (
         <>
           <Choice
             {...fieldProps('offset_hour', errors)}

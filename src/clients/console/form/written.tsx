@@ -31,12 +31,12 @@ const pick = (whole: Readonly<Record<string, unknown>>, names: readonly string[]
 export function Written({ body, exportId, model, rows }: Props) {
   const { api } = useConsole();
   const config = pick(body.destination.config, ofKeys);
-  const asked = useSettled(
+  const settledDraft = useSettled(
     JSON.stringify({ ...pick(body, ofTimes), model, destination: { config } }),
   );
   const file = useResource({
-    key: asked,
-    load: (signal) => api.post('batch_exports/query', {}, JSON.parse(asked), signal),
+    key: settledDraft,
+    load: (signal) => api.post('batch_exports/query', {}, JSON.parse(settledDraft), signal),
   });
   const sample = useResource({
     key: model,

@@ -91,8 +91,8 @@ function byInterval(runs: readonly Run[]): readonly Tries[] {
   const groups = new Map<string, [Run, ...Run[]]>();
   for (const run of runs) {
     const key = `${run.data_interval_start} ${run.data_interval_end}`;
-    const known = groups.get(key);
-    if (known) known.push(run);
+    const group = groups.get(key);
+    if (group) group.push(run);
     else groups.set(key, [run]);
   }
   return [...groups.values()];

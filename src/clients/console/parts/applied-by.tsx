@@ -17,9 +17,9 @@ export function AppliedBy({ appliedBy }: Props) {
     key: `applied by ${appliedBy === undefined}`,
     load: async (signal) => (appliedBy ? null : (await listSteps(api, signal)).applied_by),
   });
-  const found = appliedBy ?? data;
-  if (!found) return null;
-  const { count, exports, results } = found;
+  const chainUse = appliedBy ?? data;
+  if (!chainUse) return null;
+  const { count, exports, results } = chainUse;
   if (count === 0) {
     return (
       <span className="warn-text">

@@ -147,7 +147,8 @@ function LeftOut({
     </label>
   );
   const heals = chosen.retry_missing ? 0 : Math.min(healing, missing.count);
-  const left = (chosen.backfill ? 0 : missed) + (chosen.retry_missing ? 0 : missing.count - heals);
+  const withoutData =
+    (chosen.backfill ? 0 : missed) + (chosen.retry_missing ? 0 : missing.count - heals);
   return (
     <>
       {missed > 0 &&
@@ -168,13 +169,17 @@ function LeftOut({
         {missed + missing.count === 0
           ? 'No interval was missed, and no requested interval is without data.'
           : [
-              ...(left > 0
-                ? [`${plural(left, 'interval')} will stay without data until you export them.`]
+              ...(withoutData > 0
+                ? [
+                    `${plural(withoutData, 'interval')} will stay without data until you export them.`,
+                  ]
                 : []),
               ...(heals > 0
                 ? [`Sluice exports ${plural(heals, 'interval')} by itself once the cause is over.`]
                 : []),
-              ...(left + heals === 0 ? ['All of them are exported again now, oldest first.'] : []),
+              ...(withoutData + heals === 0
+                ? ['All of them are exported again now, oldest first.']
+                : []),
             ].join(' ')}
       </p>
     </>

@@ -8,11 +8,11 @@ export function LabResult({ result }: { result: RowPreview }) {
   const { left_out: leftOut } = result;
   const trials = result.trace ?? [];
   if (trials.length === 0) return <p className="muted">There are no rows to try.</p>;
-  const kept = trials.filter(({ result }) => result !== null).length;
+  const keptRows = trials.filter(({ result }) => result !== null).length;
   return (
     <>
       <p className="lab-sum">
-        {plural(trials.length, 'row')} in, {formatCount(kept)} out.
+        {plural(trials.length, 'row')} in, {formatCount(keptRows)} out.
       </p>
       <LeftOut sentence={leftOut} />
       <ol className="stack">

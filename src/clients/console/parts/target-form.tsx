@@ -43,8 +43,8 @@ export function TargetDialog({ target, save, onClose }: Props) {
       kind === 'email'
         ? { recipients: recipients.split(/[\s,]+/).filter((each) => each !== '') }
         : { ...(url === '' ? {} : { url }), format };
-    const made = { kind, ...(reach && { team_id: isForAll ? null : reach.projectId }) };
-    const body = { ...(target ? {} : made), description, events, ...address };
+    const newTarget = { kind, ...(reach && { team_id: isForAll ? null : reach.projectId }) };
+    const body = { ...(target ? {} : newTarget), description, events, ...address };
     await save(body as TargetBody);
     onClose();
   });

@@ -125,9 +125,9 @@ export const deleteOldGuardedWork: DeleteOld = async (sql, days) => {
 export const deleteOldPluginSources: DeleteOld = async (sql, days) => {
   const old = `replaced_at is not null and ${isOld('replaced_at')}
         and not exists (select 1 from plugins p where p.source_sha256 = s.sha256)`;
-  const found = await sql.query(`select 1 from plugin_sources s where ${old} limit 1`, [days]);
+  const oldSources = await sql.query(`select 1 from plugin_sources s where ${old} limit 1`, [days]);
   // Only then are all chains read.
-  if (found.length === 0) return 0;
+  if (oldSources.length === 0) return 0;
   const rows = await sql.query(
     `with named as (
        select pinned ->> 'source' as sha256 from runs r, jsonb_array_elements(r.chain) pinned where r.chain is not null

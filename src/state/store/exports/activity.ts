@@ -118,7 +118,7 @@ export async function listActivity(
   page: PageRequest,
 ): Promise<OffsetPage<Activity>> {
   const values = [subject.subjectType, subject.subjectId];
-  const wanted = `select a.*, octet_length(a.changes::text) as size from activity a
+  const ofSubject = `select a.*, octet_length(a.changes::text) as size from activity a
       where a.subject_type = $1 and a.subject_id = $2 order by a.id desc limit $3 offset $4`;
   const [[total], results] = await Promise.all([
     sql.query<{ count: number }>(
@@ -127,7 +127,7 @@ export async function listActivity(
     ),
     sql.query<Activity>(
       `select a.id, a.action, a.key_id as "keyId", k.name as "keyName", a.changes, a.happened_at as "happenedAt"
-         from ${upToPageBytes(wanted, 'page.id desc')} a left join api_keys k on k.id = a.key_id
+         from ${upToPageBytes(ofSubject, 'page.id desc')} a left join api_keys k on k.id = a.key_id
         order by a.id desc`,
       [...values, page.limit, page.offset],
     ),

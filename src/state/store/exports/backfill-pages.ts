@@ -33,8 +33,8 @@ export async function findAdvancing(
   sql: Sql,
   ids: readonly string[],
 ): Promise<readonly (AdvancingBackfill | null)[]> {
-  const found = await sql.query<AdvancingBackfill>(findSql, [ids]);
-  const byId = new Map(found.map((backfill) => [backfill.id, backfill]));
+  const advancing = await sql.query<AdvancingBackfill>(findSql, [ids]);
+  const byId = new Map(advancing.map((backfill) => [backfill.id, backfill]));
   return ids.map((id) => byId.get(id) ?? null);
 }
 

@@ -38,10 +38,10 @@ const counting = (reach: Reach): string =>
   `select count(*) from batch_exports e where ${inReach(reach, 1)}`;
 
 const listing = byReach((reach) => {
-  const wanted = `select e.*, ${sizeOf('e')}
+  const sized = `select e.*, ${sizeOf('e')}
         from batch_exports e where ${inReach(reach, 1)} order by e.created_at desc, e.id desc limit $2 offset $3`;
   return `select ${columns}, (${counting(reach)}) as count
-       from ${upToPageBytes(wanted, 'page.created_at desc, page.id desc')} e
+       from ${upToPageBytes(sized, 'page.created_at desc, page.id desc')} e
       order by e.created_at desc, e.id desc`;
 });
 
@@ -106,14 +106,14 @@ export async function findBatchExports(
     `(e.name ilike '%' || ? || '%' or e.id::text = lower(?))`,
     search?.replace(/[\\%_]/g, '\\$&') ?? null,
   );
-  const found = `from batch_exports e where ${conditions.sql}`;
+  const matching = `from batch_exports e where ${conditions.sql}`;
   const values = [...conditions.values];
   const order = (of: string) =>
     `${of}.sort_key ${descending ? 'desc' : 'asc'} nulls last, ${of}.created_at desc, ${of}.id desc`;
   // The wide columns are read of this page's rows alone.
   const page = `select w.*, f.sort_key, f.total, ${sizeOf('w')} from (
       select id, sort_key, total from (
-        select e.id, e.created_at, ${sortKeys[orderBy]} as sort_key, count(*) over () as total ${found}) as k
+        select e.id, e.created_at, ${sortKeys[orderBy]} as sort_key, count(*) over () as total ${matching}) as k
        order by ${order('k')} limit ${conditions.parameter(limit)} offset ${conditions.parameter(offset)}
     ) as f join batch_exports w using (id)`;
   const rows = await sql.query<ExportRow & { count: number }>(
@@ -122,7 +122,7 @@ export async function findBatchExports(
   );
   const [first] = rows;
   if (first) return { count: first.count, results: rows.map(toBatchExport) };
-  const [total] = await sql.query<{ count: number }>(`select count(*) ${found}`, values);
+  const [total] = await sql.query<{ count: number }>(`select count(*) ${matching}`, values);
   return { count: total?.count ?? 0, results: [] };
 }
 
@@ -180,13 +180,13 @@ export async function listProjectOverviews(
     .add(`p.name ilike '%' || ? || '%'`, search?.replace(/[\\%_]/g, '\\$&') ?? null);
   const values = [...conditions.values];
   const order = projectOrders[orderBy](descending ? 'desc' : 'asc');
-  const found = `from projects p where ${conditions.sql}`;
+  const matching = `from projects p where ${conditions.sql}`;
   const page = `order by ${order} limit ${conditions.parameter(limit)} offset ${conditions.parameter(offset)}`;
   const countsFirst = orderBy === 'health';
   const [[total], rows] = await Promise.all([
-    sql.query<{ count: number }>(`select count(*) as count ${found}`, values),
+    sql.query<{ count: number }>(`select count(*) as count ${matching}`, values),
     sql.query<{ id: number; name: string } & Partial<HealthCounts>>(
-      `with wanted as materialized (select p.id, p.name ${found} ${countsFirst ? '' : page}),
+      `with wanted as materialized (select p.id, p.name ${matching} ${countsFirst ? '' : page}),
        counts as (
          select k.team_id, ${countsOf('k')} from (
            select e.team_id, ${healthOfExport} as health from batch_exports e
@@ -255,16 +255,16 @@ export async function findExportDetails(
 ): Promise<ReadonlyMap<string, ExportDetails>> {
   if (exportIds.length === 0) return new Map();
   const rows = await sql.query<(Run | { id: null }) & HolesRow & OwnDetails>(details, [exportIds]);
-  const found = new Map<string, Omit<ExportDetails, 'latestRuns'> & { latestRuns: Run[] }>();
+  const byExport = new Map<string, Omit<ExportDetails, 'latestRuns'> & { latestRuns: Run[] }>();
   for (const row of rows) {
-    const own = found.get(row.exportId) ?? {
+    const own = byExport.get(row.exportId) ?? {
       latestRuns: [],
       holes: toHoles(row),
       failure: row.failure,
       lateRowsAdded: row.lateRowsAdded,
     };
-    found.set(row.exportId, own);
+    byExport.set(row.exportId, own);
     if (row.id !== null) own.latestRuns.push(row);
   }
-  return found;
+  return byExport;
 }

@@ -118,10 +118,10 @@ async function readPage(
   const ofLevels = [...new Set(request.levels)].map(
     (level) => `${ids} and l.level = ${conditions.parameter(level)}`,
   );
-  const found = ofLevels.length > 1 ? merged(ofLevels) : (ofLevels[0] ?? ids);
+  const entryIds = ofLevels.length > 1 ? merged(ofLevels) : (ofLevels[0] ?? ids);
   return sql.query<LogEntry>(
     `with page as materialized (
-       ${found} order by l.id desc limit ${conditions.parameter(limit)} offset ${conditions.parameter(offset)}
+       ${entryIds} order by l.id desc limit ${conditions.parameter(limit)} offset ${conditions.parameter(offset)}
      )
      select l.team_id as "teamId", l.export_id as "exportId", l.run_id as "runId", l.timestamp, l.level, l.message
        from page join log_entries l using (id) order by l.id desc`,

@@ -46,7 +46,7 @@ export async function replaceSealedSecrets(
 }
 
 async function listSealedColumns(tx: Sql): Promise<readonly SealedColumn[]> {
-  const found = await tx.query<{ table: string; column: string; template: string }>(
+  const commented = await tx.query<{ table: string; column: string; template: string }>(
     `select a.attrelid::regclass::text as table, quote_ident(a.attname) as column,
             substr(d.description, length('sealed: ') + 1) as template
        from pg_description d
@@ -56,7 +56,7 @@ async function listSealedColumns(tx: Sql): Promise<readonly SealedColumn[]> {
         and c.relnamespace = current_schema()::regnamespace
       order by 1, 2`,
   );
-  return found.map(({ table, column, template }) => ({
+  return commented.map(({ table, column, template }) => ({
     table,
     column,
     identity: identityOf(template),

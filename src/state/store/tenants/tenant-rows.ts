@@ -189,8 +189,8 @@ export async function endSilentCommits(
         and not exists (select from runs r where r.export_id = e.id and r.status in ${live})`,
     [organizationId, teamId],
   );
-  const left = await tx.query(`select ${ofLive} limit 1`, [organizationId, teamId]);
-  return left.length > 0;
+  const liveRuns = await tx.query(`select ${ofLive} limit 1`, [organizationId, teamId]);
+  return liveRuns.length > 0;
 }
 
 /** Says whether a tenant may have uploads that are neither completed nor aborted. */

@@ -57,10 +57,10 @@ export async function listOwnPlugins(
     'select count(*) from plugins where organization_id = $1',
     [organizationId],
   );
-  const wanted = `select p.*, ${jsonBytes('p.source')} + octet_length(p.config_schema::text) as size
+  const ofOrganization = `select p.*, ${jsonBytes('p.source')} + octet_length(p.config_schema::text) as size
       from plugins p where p.organization_id = $1 order by p.id limit $2 offset $3`;
   const rows = await sql.query<Row>(
-    `select ${columns} from ${upToPageBytes(wanted, 'page.id')} p order by p.id`,
+    `select ${columns} from ${upToPageBytes(ofOrganization, 'page.id')} p order by p.id`,
     [organizationId, limit, offset],
   );
   return { count: total?.count ?? 0, results: rows.map(toPlugin) };

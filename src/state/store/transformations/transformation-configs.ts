@@ -150,7 +150,7 @@ export async function listTransformationConfigs(
   page: PageRequest,
 ): Promise<OffsetPage<TransformationConfig>> {
   // A page has each plugin once, and the config as an object and as a text.
-  const wanted = `select c.*, octet_length(c.config::text) + ${jsonBytes('c.config::text')} + ${jsonBytes('c.error')}
+  const ofProject = `select c.*, octet_length(c.config::text) + ${jsonBytes('c.config::text')} + ${jsonBytes('c.error')}
         + case when row_number() over (partition by c.plugin order by c."order", c.id) = 1
           then coalesce((select octet_length(p.config_schema::text) from plugins p where p.id = c.plugin), 0) else 0 end as size
       from (select * from pipeline_transformation_configs
@@ -161,7 +161,7 @@ export async function listTransformationConfigs(
       [teamId],
     ),
     sql.query<TransformationConfig>(
-      `select ${columns} from ${upToPageBytes(wanted, 'page."order", page.id')} c order by c."order", c.id`,
+      `select ${columns} from ${upToPageBytes(ofProject, 'page."order", page.id')} c order by c."order", c.id`,
       [teamId, page.limit, page.offset],
     ),
   ]);
