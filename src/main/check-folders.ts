@@ -6,7 +6,7 @@ import { folderFaults } from './explain-start.ts';
 import { StartError } from './wait-for-database.ts';
 import type { Config } from '../foundation/config/config.ts';
 
-/** What is wrong with the temporary folder. */
+/** The fault of the temporary folder. */
 interface TemporaryFault {
   /** For an operator, with the path and the remedy. */
   readonly text: string;
@@ -49,7 +49,7 @@ export async function checkTemporaryFolder(logger: Logger): Promise<void> {
 }
 
 /**
- * What is wrong with the folder of File destinations, for the process log; null if nothing is, or if it is
+ * The fault of the folder of File destinations, for the process log; null if there is none, or if it is
  * not set. The process starts anyway: the folder may be mounted later, and other destinations work.
  */
 export async function findFileRootFault({

@@ -4,7 +4,7 @@ import type { Config } from '../foundation/config/config.ts';
 import { AloneTurns, type ChildProgram } from '../service/worker/run-alone.ts';
 import type { Foundation } from './foundation.ts';
 
-/** What a process for one job needs to open its connections and connectors. Its parent has prepared all of it. */
+/** The needs of a process for one job, to open its connections and connectors. Its parent has prepared all of it. */
 export interface ChildSetup {
   readonly config: Config;
   readonly url: string;

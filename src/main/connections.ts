@@ -7,7 +7,7 @@ import { addressNamesOf } from './models.ts';
 
 type Sizes = Pick<Config, 'DATABASE_POOL_SIZE' | 'REDIS_URL'>;
 
-/** How a process divides DATABASE_POOL_SIZE. */
+/** The parts into which a process divides DATABASE_POOL_SIZE. */
 export function divideConnections({ DATABASE_POOL_SIZE: all, REDIS_URL: redis }: Sizes) {
   const leases = 1;
   const queue = redis === null ? Math.max(2, Math.floor(all / 3)) : 0;
@@ -17,7 +17,7 @@ export function divideConnections({ DATABASE_POOL_SIZE: all, REDIS_URL: redis }:
 /** Connections of previews and checks of a process to all sources: as many as there are at a time. */
 export const previewConnections = 8;
 
-/** How many small runs have a connection to a source at a time. Most share one for a moment, and then have none. */
+/** The number of small runs that have a connection to a source at a time. Most share one for a moment, and then have none. */
 export function smallOpensOf({ WORKER_SMALL_RUNS: most }: Pick<Config, 'WORKER_SMALL_RUNS'>) {
   return {
     together: Math.max(1, Math.ceil(most / 8)),

@@ -66,7 +66,7 @@ export function proxiesOf(
   return { http, https, exceptions };
 }
 
-/** What this installation gives to destinations. */
+/** The means that this installation gives to destinations. */
 export function destinationContextOf(config: Config): DestinationContext {
   return {
     ...createOutboundAgents(
@@ -80,7 +80,7 @@ export function destinationContextOf(config: Config): DestinationContext {
     fileDestinationRoot: config.FILE_DESTINATION_ROOT,
     partBytes: config.UPLOAD_PART_MIB * 1024 * 1024,
     partsInFlight: config.UPLOAD_PARTS_IN_FLIGHT,
-    // What S3 allows. Later parts are larger, so that every file fits.
+    // The maximum of S3. Later parts are larger, so that every file fits.
     maxParts: 10_000,
     connectTimeoutMs: 10_000,
     stallTimeoutMs: config.UPLOAD_STALL_SECONDS * 1_000,
@@ -151,7 +151,7 @@ export function tablesOf(known: Registry): TableFormat {
   return icebergTables((type, config, key) => destinationOf(known, type).uri(config, key) ?? key);
 }
 
-/** How an erasure makes files again. */
+/** The way in which an erasure makes files again. */
 export function withoutRowsBy(known: Registry): WithoutRows {
   return (path, made, isDropped) =>
     made === 'rejected'
@@ -159,7 +159,7 @@ export function withoutRowsBy(known: Registry): WithoutRows {
       : encoderOf(known, made.format).without(path, isDropped, made.compression, made);
 }
 
-/** How `verify` reads files back. */
+/** The way in which `verify` reads files back. */
 export function readRowsBy(known: Registry): ReadRows {
   return (path, made, columns) =>
     made === 'rejected'

@@ -7,7 +7,7 @@ import type { SourceOf } from './models.ts';
 const keptCharacters = 200_000;
 /** The source's tables may change. */
 const keptMs = 300_000;
-/** How long a source that did not answer is not asked again: each request would wait for it. */
+/** The time in which a source that did not answer is not asked again: each request would wait for it. */
 const silentMs = 5_000;
 
 /**

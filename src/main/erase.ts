@@ -35,9 +35,9 @@ import { joinSources, loadModels } from './models.ts';
 export type { SearchedInterval };
 
 export interface OpenSearch extends Pick<SearchedExport, 'destination'> {
-  /** What identifies a row of its model. */
+  /** The columns that identify a row of its model. */
   readonly keyColumns: readonly string[];
-  /** Whether the export has left places at which it had files. */
+  /** True if the export has left places at which it had files. */
   readonly hasMoved: boolean;
   readonly secrets: SecretBox;
   /** Reads the current files; see `findValue`. */
@@ -46,7 +46,7 @@ export interface OpenSearch extends Pick<SearchedExport, 'destination'> {
     after: DataInterval | null,
     only: ((interval: DataInterval) => boolean) | null,
   ): AsyncIterable<SearchedInterval>;
-  /** How many rows with the value the source has for an interval now; a text says why that is not known. */
+  /** The number of rows with the value that the source has for an interval now; a text says why that is not known. */
   countInSource(
     interval: DataInterval,
     wanted: ErasedValue,

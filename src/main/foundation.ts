@@ -54,7 +54,7 @@ export interface Foundation {
 }
 
 const endless = new AbortController().signal;
-/** How long a check of a source waits for a connection, if it has as many as it may. */
+/** The wait of a check of a source for a connection, if it has as many as it may. */
 const roomMs = 5_000;
 
 /**
@@ -193,7 +193,7 @@ function openQueues(
   return { queues, closePool: () => own.close() };
 }
 
-/** What this process needs. @param redis null: the queue is in PostgreSQL */
+/** The needs of this process. @param redis null: the queue is in PostgreSQL */
 function dependenciesOf(db: Database, redis: QueueConnection | null): readonly Dependency[] {
   const postgres: Dependency = {
     name: 'postgres',

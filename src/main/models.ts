@@ -35,7 +35,7 @@ export function loadModels(
     : [{ model: eventsModel, sourceUrl: null, primaryUrl: null }, ...listed];
 }
 
-/** How long runs and proofs wait for a connection, if the source has as many as it may. */
+/** The wait of runs and proofs for a connection, if the source has as many as it may. */
 const usualRoomMs = 20_000;
 
 /** Finds the source of a model; throws SluiceError `source.unknown_model`. */
@@ -114,7 +114,7 @@ export async function findOfferedModels(
 }
 
 /**
- * Whether the built-in `events` table belongs into our database if exports read from it. An installation whose models all have a
+ * Says whether the built-in `events` table belongs into our database if exports read from it. An installation whose models all have a
  * database of their own reads nothing there.
  */
 export function needsEventsTable(config: Config): boolean {

@@ -3,7 +3,7 @@ import type { LookBackHours, Policy } from '../foundation/domain/policy.ts';
 import type { SourcedModel } from '../foundation/config/models-file.ts';
 import { defaultRetryPolicy } from '../foundation/domain/retry-policy.ts';
 
-/** How far back late rows are looked for in exports that do not say it themselves. */
+/** The hours in which late rows are looked for in exports that do not say it themselves. */
 export function lookBackHoursOf(config: Config, models: readonly SourcedModel[]): LookBackHours {
   const named = models.flatMap(({ model: { name, lookBackHours } }) =>
     typeof lookBackHours === 'number' ? [[name, lookBackHours] as const] : [],

@@ -21,7 +21,7 @@ export interface Previews {
   readonly compareRows: CompareRows;
 }
 
-/** What previews need of their process. */
+/** The needs of previews of their process. */
 interface PreviewOptions extends Pick<Foundation, 'config' | 'models' | 'sourceConnections'> {
   readonly context: Pick<Context, 'db' | 'secrets'>;
   /** For models without their own database. */
@@ -92,7 +92,7 @@ export function previewsOf(options: PreviewOptions, patienceMs = 10_000): Previe
       };
       const rows = given ? givenRows(given, modelOf(models, model)) : newest;
       const json = { ...asJson, settings };
-      // What is shown of rows of a caller depends on nothing but these rows.
+      // The answer about rows of a caller depends on nothing but these rows.
       return previewRows(steps, { ...asked, rows, now: given ? 0 : now, ...json }, signal);
     },
     compareRows: ({ model, teamId, dslQuery, destination }, intervals, signal) =>

@@ -54,7 +54,7 @@ async function findWorkerFault(db: Sql): Promise<string | null> {
     : `runs wait, no run is executed, and none was enqueued for ${stalled} s; check the logs of the workers and the queue, then restart the workers`;
 }
 
-/** What is wrong with the queue, in words for any user; null if nothing is. */
+/** The fault of the queue, in words for any user; null if there is none. */
 async function findQueueFault(
   queues: QueueConnection,
   producer: Pick<Producer, 'listPaused'>,

@@ -4,7 +4,7 @@ import type { RunOfJob } from '../state/queue/dashboard.ts';
 import type { Sql } from '../state/store/database/database.ts';
 import { findNamedRuns } from '../state/store/runs/run-names.ts';
 
-/** What the queue dashboard shows of runs. It reads them when it is viewed, so a run costs nothing more. */
+/** Facts of runs that the queue dashboard shows. It reads them when it is viewed, so a run costs nothing more. */
 export async function findRunsOfJobs(
   {
     config,

@@ -32,7 +32,7 @@ export async function findSourceUrl(
   return set ?? (await findEmbeddedSource(SLUICE_DATA_DIR)) ?? url;
 }
 
-/** Whether the rows to export are in the database of our own tables. */
+/** Says whether the rows to export are in the database of our own tables. */
 export function isSourceToo(
   { SOURCE_DATABASE_URL: source, DATABASE_DIRECT_URL: direct }: Config,
   url: string,

@@ -4,7 +4,7 @@ import type { SourcedModel } from '../foundation/config/models-file.ts';
 import type { StatementSources } from '../service/use-cases/statements/make-statement.ts';
 import { destinationOf, type Registry, registry } from './connectors.ts';
 
-/** What statements say of models and places. @param sourceUrl of models without their own database */
+/** The names of models and places in statements. @param sourceUrl of models without their own database */
 export function statementSourcesOf(
   models: readonly SourcedModel[],
   sourceUrl: string,

@@ -37,7 +37,7 @@ import { openSecretBox } from './encryption-keys.ts';
 import { joinSources, loadModels, type SourceOf } from './models.ts';
 import { lookBackHoursOf } from './policy.ts';
 
-/** How long the rows of one export may be looked up in its source. */
+/** The time in which the rows of one export may be looked up in its source. */
 const lookUpMs = 60_000;
 
 type Choice = Omit<VerifyAll, 'sql' | 'open' | 'placeOf'>;

@@ -5,13 +5,13 @@ import { readNow } from '../state/store/intervals/ticks.ts';
 import { listModelsAtWork } from '../state/store/runs/models-at-work.ts';
 import type { Foundation } from './foundation.ts';
 
-/** How often each source is checked while runs read it. */
+/** The pause between two checks of each source while runs read it. */
 const usualEveryMs = 30_000;
 /** A check that takes longer has failed. */
 const patienceMs = 10_000;
 
 export interface SourceWatch {
-  /** What keeps models from being exported, as a sentence; null if nothing does. Warnings are in the log and in `models check`. */
+  /** A sentence about the fault that keeps models from being exported; null if there is none. Warnings are in the log and in `models check`. */
   fault(): string | null;
   close(): Promise<void>;
 }

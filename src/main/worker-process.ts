@@ -38,10 +38,10 @@ import { verifyJobOf } from './verify-job.ts';
 
 const mebibyte = 1024 ** 2;
 
-/** How often a worker reports that it is up and checks the recurring jobs. */
+/** The pause between two reports of a worker that it is up, and checks of the recurring jobs. */
 const reportEveryMs = 3_000;
 
-/** How long a connection to a source stays open for the next run. */
+/** The time that a connection to a source stays open for the next run. */
 const keepConnectionMs = 5_000;
 
 /**
@@ -157,7 +157,7 @@ function consume(
   });
 }
 
-/** What executes runs. */
+/** The part of a worker that executes runs. */
 function openExecutor(
   foundation: Foundation,
   admission: Admission,

@@ -37,7 +37,7 @@ declare module 'fastify' {
     changesNothing?: true;
     /** A GET whose answer is compressed: it has no rows, no log and no secret. */
     compresses?: true;
-    /** How many requests it counts as for the key's limit; default 1. */
+    /** The number of requests that it counts as for the key's limit; default 1. */
     cost?: number;
     /** A field of the answer that is shown once: what is kept for an Idempotency-Key has null there. */
     shownOnce?: string;
@@ -67,7 +67,7 @@ export function actorOf(request: FastifyRequest): Actor {
   return { keyId: id, organizationId: organizationId ?? installationId };
 }
 
-/** Whether an operator looks at what is a customer's. */
+/** Says whether an operator looks at what is a customer's. */
 export const isOperatorsLook = (request: FastifyRequest): boolean =>
   request.routeOptions.config.operatorsMay === true && callerOf(request).organizationId === null;
 

@@ -9,7 +9,7 @@ interface BuiltFile {
   readonly type: string;
   readonly etag: string;
   readonly plain: Buffer;
-  /** What the build compressed, the smallest first. */
+  /** The forms that the build compressed, the smallest first. */
   readonly packed: readonly { readonly coding: string; readonly bytes: Buffer }[];
 }
 
@@ -81,7 +81,7 @@ function send({ headers }: Request, reply: Reply, file: BuiltFile): Reply {
   return reply.header('content-encoding', best.coding).send(best.bytes);
 }
 
-/** Whether an If-None-Match names the tag: the client has this answer. */
+/** Says whether an If-None-Match names the tag: the client has this answer. */
 export function namesTag(header: string | undefined, etag: string): boolean {
   const bare = (tag: string) => tag.trim().replace(/^W\//, '');
   return header?.split(',').map(bare).includes(bare(etag)) ?? false;

@@ -2,7 +2,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { networkOf } from './network-of.ts';
 
-/** What clients can make a server hold by connections alone. */
+/** Limits of what clients can make a server hold by connections alone. */
 export interface ConnectionLimits {
   /** Open connections of one address. A trusted proxy has one address for all its clients: `inAll` then. */
   readonly perAddress: number;
@@ -40,7 +40,7 @@ interface Connection {
   readonly address: string;
   /** Requests that are not answered yet: the first one is in progress, the others wait. */
   readonly queue: Asked[];
-  /** What it had sent when the last of its requests was answered. */
+  /** The bytes that it had sent when the last of its requests was answered. */
   answeredBytes: number;
   /** When it was opened, or its last answer was taken. On this process' steady clock, milliseconds. */
   idleSince: number;

@@ -1,5 +1,5 @@
 /**
- * What each operation does, by its name, beyond its one-line summary. The operations of an organization and of
+ * The effect of each operation, by its name, beyond its one-line summary. The operations of an organization and of
  * a project share a text.
  */
 const descriptions: Readonly<Record<string, string>> = {

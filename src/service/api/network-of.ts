@@ -1,6 +1,6 @@
 import { isIPv6 } from 'node:net';
 
-/** What one client has for itself: an IPv4 address, or the 64 bits of an IPv6 network. */
+/** The network of one client: an IPv4 address, or the 64 bits of an IPv6 network. */
 export function networkOf(ip: string): string {
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(ip)?.[1];
   if (mapped !== undefined) return mapped;

@@ -4,7 +4,7 @@ import type { Request } from './api.ts';
 import { loadBatchExport } from './batch-exports/load.ts';
 import { describeOperation } from './descriptions.ts';
 
-/** How many requests a preview, a test of a destination or a trial of a chain counts as. */
+/** The number of requests that a preview, a test of a destination or a trial of a chain counts as. */
 export const costOfTrial = 10;
 
 /** The same exports are available under two paths: by organization and by project. */
@@ -44,7 +44,7 @@ export const installationFamily: Family = {
   scopes: { read: 'operator:read', write: 'operator:write' },
 };
 
-/** What the key of an operator may read of each export: how it is, and no row, secret or file. Each look is recorded. */
+/** The operations that the key of an operator may use on each export: its state, and no row, secret or file. Each look is recorded. */
 const operatorReads: ReadonlySet<string> = new Set([
   'listActivity',
   'listBackfills',
@@ -78,7 +78,7 @@ interface Resource<Id extends string> {
   readonly load?: (id: Id) => Hook;
 }
 
-/** What the operations of a resource have in common. `read` and `write` return the options of a route. */
+/** The common parts of the operations of a resource. `read` and `write` return the options of a route. */
 function operationsOf<Id extends string>(resource: Resource<Id>) {
   const { tag, family, scopes, operation = (name: string) => name } = resource;
   const mayOperators = (name: string) => family === projectFamily && operatorReads.has(name);

@@ -21,20 +21,20 @@ import type { HeldLimits } from './hooks/held-bytes.ts';
 import type { PreviewSlots, TimeShare } from './insights/preview-slots.ts';
 import type { StatementSources } from '../use-cases/statements/make-statement.ts';
 
-/** What decides which rows an export has. */
+/** The fields that decide which rows an export has. */
 export interface ExportedRows
   extends Pick<BatchExport, 'teamId' | 'model' | 'dslQuery' | 'transformations'> {
   readonly destination: Pick<BatchExport['destination'], 'config'>;
 }
 
-/** What the source has now for intervals of an export that a backfill would export. */
+/** The rows that the source has now for intervals of an export that a backfill would export. */
 export type CompareRows = (
   asked: ExportedRows,
   intervals: readonly DeliveredInterval[],
   signal: AbortSignal,
 ) => Promise<Comparison>;
 
-/** What an export asks of its source. */
+/** The request of an export to its source. */
 export interface DescribedRequest extends EventFilters {
   /** One of those that the export has. */
   readonly interval: DataInterval;
@@ -95,7 +95,7 @@ export interface ApiOptions {
     readonly extension: string;
     readonly compressions: Readonly<Record<string, { readonly suffix: string } | undefined>>;
   }[];
-  /** Whether some private addresses are allowed as endpoints. */
+  /** True if some private addresses are allowed as endpoints. */
   readonly privateEndpoints: boolean;
   /** Every model that can be exported. */
   readonly models: readonly Model[];
@@ -110,11 +110,11 @@ export interface ApiOptions {
   readonly findTenants?: FindTenants;
   /** Absent: a new export's place is not looked at before a run. */
   readonly findTable?: FindTable;
-  /** What statements say of models and places. */
+  /** The names of models and places in statements. */
   readonly statements: StatementSources;
   readonly metrics: Registry;
   readonly logger: FastifyBaseLogger;
-  /** How many proxies set X-Forwarded-* headers that are trusted; 0: none. */
+  /** The number of proxies that set X-Forwarded-* headers which are trusted; 0: none. */
   readonly trustProxy: number;
   /** Where clients reach the service, for links; null: not configured. */
   readonly publicUrl: string | null;
@@ -125,11 +125,11 @@ export interface ApiOptions {
   readonly connections?: ConnectionLimits;
   /** The budget of the previews and trials of one organization; default: that of production. */
   readonly timeShare?: TimeShare;
-  /** What changes of one organization may store per day, deleted or not. */
+  /** The bytes that changes of one organization may store per day, deleted or not. */
   readonly storedBytesPerDay: number;
   /** Requests of one key. */
   readonly rateLimit: { readonly perMinute: number; readonly perHour: number };
-  /** Whether the process can do its work. */
+  /** True if the process can do its work. */
   readonly readiness: () => Promise<Readiness>;
   /** Sends the tests of notification targets. */
   readonly notifications: NotificationSender;
@@ -146,7 +146,7 @@ export interface ApiOptions {
   readonly docsDir: string | null;
 }
 
-/** What the routes need besides the context of each request. */
+/** The needs of the routes besides the context of each request. */
 export interface Deps extends Omit<ApiOptions, 'context'> {
   readonly rules: ExportRules;
   /** Shared by both families of routes. */

@@ -51,7 +51,7 @@ function escapeMarkdown(text: string): string {
 
 type Cause = 'failing' | 'late' | 'incomplete' | 'no_workers' | 'verify';
 
-/** What each type says of an export: a cause begins or ends. The others open an alert of their own. */
+/** The meaning of each type for an export: a cause begins or ends. The others open an alert of their own. */
 const causes: Partial<Record<Notification['type'], readonly [Cause, 'trigger' | 'resolve']>> = {
   'export.failing': ['failing', 'trigger'],
   'export.retries_exhausted': ['failing', 'trigger'],

@@ -6,7 +6,7 @@ import { inSeconds, type Timestamp } from '../../foundation/domain/time.ts';
 import { isGroup, stepOfGroup } from './group-text.ts';
 import { exportLink, pageAt } from './page-links.ts';
 
-/** What each event of an export has, as the database wrote it. */
+/** Facts of each event of an export, as the database wrote them. */
 interface CommonFacts {
   readonly organization?: { readonly name: string };
   readonly project?: { readonly name: string };
@@ -31,7 +31,7 @@ const turnNames: Readonly<Record<Turn, string>> = {
 };
 
 /**
- * What a receiver wants to know besides the facts: whose fault it is, who must act, what to do, and where. Null: it is about no
+ * Facts that a receiver needs besides those of the event: whose fault it is, who must act, what to do, and where. Null: it is about no
  * error, or not known.
  *
  * @param publicUrl address of the page; null: unknown
@@ -64,7 +64,7 @@ export function contextOf(
   };
 }
 
-/** What was wrong is over: no action is needed. */
+/** An event that says that a fault is over: no action is needed. */
 const isOver = (type: Notification['type']): boolean =>
   ['export.recovered', 'export.on_time', 'export.complete', 'verify.passed'].includes(type);
 
@@ -77,7 +77,7 @@ function turnOfEvent(type: Notification['type'], code: string | null): Turn | nu
   return remedies[type] === undefined ? null : 'ours';
 }
 
-/** What to do about an event that no error explains. */
+/** The remedy of an event that no error explains. */
 const remedies: Partial<Record<Notification['type'], string>> = {
   'export.incomplete':
     'Export the intervals without data again: on the page of the export, or by sluice backfill with --reprocess missing. What heals runs by itself.',

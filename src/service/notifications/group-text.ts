@@ -70,7 +70,7 @@ export function describeGroup({ type, facts, projectId }: Notification, publicUr
   return { title, lines };
 }
 
-/** What to do about it, and where; the link is null if the address of the page is not known. */
+/** The remedy, and a link; the link is null if the address of the page is not known. */
 export function stepOfGroup({ facts, projectId }: Notification, publicUrl: string | null) {
   const { exports, next_step } = facts as unknown as GroupFacts;
   return { next_step, link: publicUrl === null ? null : linkOf(exports, projectId, publicUrl) };

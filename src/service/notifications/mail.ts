@@ -109,13 +109,13 @@ async function inTime<Result>(
 const certificateCodes =
   /^(?:ERR_TLS_CERT_|CERT_|DEPTH_ZERO_SELF_SIGNED|SELF_SIGNED_CERT|UNABLE_TO_(?:GET|VERIFY)|HOSTNAME_MISMATCH)/;
 
-/** Whether a mail failed because of the server's certificate. */
+/** Says whether a mail failed because of the server's certificate. */
 export function isCertificateFault(error: unknown): boolean {
   const { code = '', originalCode = code } = error as { code?: string; originalCode?: string };
   return certificateCodes.test(originalCode);
 }
 
-/** What a failed mail shows to the owner of the target: the server's code, or a word. */
+/** The answer to a failed mail that the owner of the target sees: the server's code, or a word. */
 export function mailAnswerOf(error: unknown): string {
   const { code = '', responseCode } = error as { code?: string; responseCode?: number };
   if (typeof responseCode === 'number') return `SMTP ${responseCode}`;

@@ -71,7 +71,7 @@ export function post(
   });
 }
 
-/** What a failed request shows to the owner of the target: a word, without any address. */
+/** The word for a failed request that the owner of the target sees, without any address. */
 export function answerOf(error: unknown): string {
   if (error instanceof SluiceError && isErrorCode(error.code)) {
     return error.code.replace(/^\w+\./, '');

@@ -93,7 +93,7 @@ export function createSender(options: SenderOptions): NotificationSender {
   };
 }
 
-/** What a signature covers. */
+/** The text that a signature covers. */
 interface Signed {
   readonly id: string;
   /** Seconds since the epoch. */

@@ -48,7 +48,7 @@ export function nextBoundary(cadence: Cadence, instant: Instant): Instant {
     : Math.floor(instant / step) * step + step;
 }
 
-/** How many boundaries are in (after, upTo]; 0 if the range is empty. */
+/** Counts the boundaries in (after, upTo]; 0 if the range is empty. */
 export function countBoundaries(cadence: Cadence, after: Instant, upTo: Instant): number {
   if (upTo <= after) return 0;
   const step = nominalMs(cadence.interval);
@@ -66,7 +66,7 @@ export function countBoundaries(cadence: Cadence, after: Instant, upTo: Instant)
 const stretchMs = 366 * dayMs;
 
 /**
- * Whether some labels may share one boundary: then the zone crossed the date line, which moves its clocks by
+ * Says whether some labels may share one boundary: then the zone crossed the date line, which moves its clocks by
  * a day. All other changes, those of many years together, are far smaller.
  */
 function skipsDates({ timezone }: Cadence, from: Instant, to: Instant): boolean {
@@ -81,7 +81,7 @@ function walk(cadence: Cadence, after: Instant, upTo: Instant): number {
   return count;
 }
 
-/** Whether the ticks follow the local days of a zone. */
+/** Says whether the ticks follow the local days of a zone. */
 export function isLocal({ interval }: Pick<Cadence, 'interval'>): boolean {
   return interval === 'day' || interval === 'week';
 }

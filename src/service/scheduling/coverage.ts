@@ -1,4 +1,4 @@
-/** What is known about some intervals of a stretch of time, joined to one state for each. */
+/** Facts about some intervals of a stretch of time, joined to one state for each. */
 
 import type { CoverageRange, CoverageState } from '../../foundation/domain/coverage.ts';
 import type { DataInterval, Instant } from '../../foundation/domain/time.ts';
@@ -67,7 +67,7 @@ export function joinCoverage(
 export interface CoverageDay {
   /** Its midnight, UTC. */
   readonly day: Instant;
-  /** How many intervals that start on this day have each state; states without any are absent. */
+  /** The number of intervals that start on this day, by state; states without any are absent. */
   readonly counts: ReadonlyMap<CoverageState, number>;
 }
 

@@ -57,7 +57,7 @@ export interface Budget {
   readonly shareMet: number | null;
   /** Deadlines that may be missed. */
   readonly allowed: number;
-  /** How many of these are left; negative if more were missed. */
+  /** The number of these that are left; negative if more were missed. */
   readonly left: number;
 }
 

@@ -1,4 +1,4 @@
-/** What an unpause with `{"backfill": true}` exports. */
+/** The intervals that an unpause with `{"backfill": true}` exports. */
 
 import type { Schedule } from '../../foundation/domain/schedule.ts';
 import type { DataInterval, Instant } from '../../foundation/domain/time.ts';

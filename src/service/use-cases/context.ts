@@ -21,7 +21,7 @@ export interface Actor {
   readonly keyId: string | null;
 }
 
-/** What every use case works with. */
+/** The means that every use case works with. */
 export interface Context {
   readonly db: Transactor;
   readonly policy: Policy;

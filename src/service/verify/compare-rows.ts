@@ -32,7 +32,7 @@ export interface Rows {
 
 export const noRows: Rows = { count: 0, keys: [] };
 
-/** How the rows of an interval's files differ from those of the source. */
+/** The difference between the rows of an interval's files and those of the source. */
 export interface RowAnswers {
   /** In the source and in no file. */
   readonly missing: Rows;
@@ -168,7 +168,7 @@ export class Difference {
     commit: Pick<CommitFacts, 'isWhole' | 'isChanged' | 'isLookedAt' | 'waitsFor' | 'isAccepted'>,
   ): RowAnswers {
     const { isWhole, isChanged } = commit;
-    // What is missing may have come late, so as many rows may have left.
+    // Missing rows may have come late, so as many rows may have left.
     const mayBeLate = commit.isLookedAt || commit.waitsFor !== null || commit.isAccepted;
     const mayShare = isChanged || (isWhole && this.#missing.count === 0);
     const isUndecided = !mayShare && isWhole && mayBeLate && this.#doubled.count === 0;
@@ -204,7 +204,7 @@ function named({ count, keys }: Rows): Rows {
   return { count, keys: keys.slice(0, maxNamed).map(showKeys) };
 }
 
-/** How the rows of an interval were selected. */
+/** The selection of the rows of an interval. */
 export function requestOf(interval: VerifiedInterval, receipt: Receipt): SourceRequest {
   const { model, tenantKey } = interval.batchExport;
   const { dslQuery, includeEvents, excludeEvents } = receipt.recipe;

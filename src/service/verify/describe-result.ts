@@ -15,7 +15,7 @@ export function resultOf(found: VerifiedExportReport): VerifyResult {
 /** Breaches of an export that are printed; JSON has more. */
 export const printedBreaches = 20;
 
-/** What was found of an export, what the proof leaves out, and the remedy; then a line for each breach. */
+/** The result of an export, the gaps of the proof, and the remedy; then a line for each breach. */
 export function describeResult(found: VerifiedExportReport, result: VerifyResult): string[] {
   const { id, findings, breaches, failure } = found;
   const lines = findings
@@ -55,7 +55,7 @@ export function sourceFacts({ gone, moved, goneOrMoved, late }: RowSums): string
   ];
 }
 
-/** What the proof does not contain. */
+/** The gaps of the proof. */
 function leftOutOf({ leftOut, unproven, leftovers, missing }: Verified): string[] {
   const [first] = unproven;
   return [

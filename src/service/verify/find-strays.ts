@@ -29,7 +29,7 @@ export interface StrayPlace {
   readonly own: readonly FolderOwner[];
   /** All exports that have this place, at their versions of it. */
   readonly all: readonly FolderOwner[];
-  /** Whether the destination of this export was changed since then: its newest files may be here, and `own` does not know. */
+  /** True if the destination of this export was changed since then: its newest files may be here, and `own` does not know. */
   readonly hasMoved: () => Promise<boolean>;
 }
 
@@ -38,7 +38,7 @@ export interface Strays {
   readonly leftovers: number;
   /** Files and uploads of intervals that a run is writing. */
   readonly beingWritten: number;
-  /** What was not looked for, and why. */
+  /** The things that were not looked for, and why. */
   readonly leftOut: readonly string[];
 }
 
@@ -210,7 +210,7 @@ class StraySearch implements Strays {
     });
   }
 
-  /** Whether an export that writes to this folder has a live run of the key's interval. */
+  /** Says whether an export that writes to this folder has a live run of the key's interval. */
   async #isBeingWritten(key: string): Promise<boolean> {
     const near = this.#place.all.filter(
       ({ folder }) => folder === '' || key.startsWith(`${folder}/`),
@@ -260,7 +260,7 @@ class ManifestNames {
   readonly #sql: Sql;
   readonly #destination: Destination;
   readonly #report: (detail: string) => void;
-  /** What the manifests name that the last key could belong to, by the key of the manifest. */
+  /** The keys in the manifests that the last key could belong to, by the key of the manifest. */
   #last = new Map<string, ReadonlySet<string>>();
 
   constructor(sql: Sql, destination: Destination, report: (detail: string) => void) {

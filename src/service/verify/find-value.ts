@@ -17,7 +17,7 @@ export interface SearchedExport {
   readonly readRows: ReadRows;
 }
 
-/** What the current files of one interval have. */
+/** The rows of the current files of one interval. */
 export interface SearchedInterval {
   readonly interval: DataInterval;
   /** Rows with the value. */
@@ -30,7 +30,7 @@ export interface SearchedInterval {
   readonly files: readonly string[];
   /** Why the answer is not sure; null if it is. */
   readonly doubt: string | null;
-  /** Whether its rows have the column; null if it has no rows, or they could not be read. */
+  /** True if its rows have the column; null if it has no rows, or they could not be read. */
   readonly hasColumn: boolean | null;
 }
 
@@ -84,7 +84,7 @@ async function searchCurrent(
   }
 }
 
-/** What the readers of the formats say. */
+/** The answers of the readers of the formats. */
 const columnIsMissing = /\bcolumns? not found\b/;
 
 async function searchInterval(

@@ -9,10 +9,10 @@ export const invariantTitles: Readonly<Record<Invariant, string>> = {
   I5: 'one terminal state per run, its counts agree',
 };
 
-/** What a backfill does if rows that were delivered are no longer in the source. */
+/** The choices of a backfill if rows that were delivered are no longer in the source. */
 const harmless = 'It changes nothing if it would remove rows that were delivered.';
 
-/** What an operator can do about a broken promise. None of it removes rows that were delivered. */
+/** The remedies of a broken promise. None of them removes rows that were delivered. */
 export const remedies: Readonly<Record<Invariant, string>> = {
   I1: 'Export the interval with a backfill of its range, or accept it as it is.',
   I2: 'Do not read the older interval, and report this with the id of the export.',
@@ -25,7 +25,7 @@ export const remedies: Readonly<Record<Invariant, string>> = {
 export interface Finding {
   readonly invariant: Invariant;
   readonly exportId: string;
-  /** What is wrong, with the interval, the key or the rows. It quotes what others wrote: escape it. */
+  /** The fault, with the interval, the key or the rows. It quotes what others wrote: escape it. */
   readonly detail: string;
   /** Absent: that of the invariant. */
   readonly remedy?: string;

@@ -5,7 +5,7 @@ import { counted } from './finding.ts';
 import { noSums, type RowSums } from './verified-interval.ts';
 import type { VerifiedReceipt } from './verify-receipt.ts';
 
-/** What was found of an export, or of all. */
+/** The result of an export, or of all. */
 export interface Verified extends RowSums {
   readonly intervals: number;
   readonly files: number;
@@ -19,7 +19,7 @@ export interface Verified extends RowSums {
   readonly unproven: readonly string[];
   /** Which rows the source no longer has in their interval, or has since the interval was read. */
   readonly remarks: readonly string[];
-  /** What the proof does not contain. */
+  /** The gaps of the proof. */
   readonly leftOut: readonly string[];
   /** Requested intervals without a receipt. */
   readonly missing: MissingData;

@@ -10,7 +10,7 @@ import type { VerifiedExport } from '../../state/store/intervals/verify-queries.
 import type { Finding } from './finding.ts';
 import type { LookUp } from './source-keys.ts';
 
-/** What an interval is verified with. */
+/** The means to verify an interval. */
 export interface VerifiedInterval {
   readonly sql: Sql;
   readonly batchExport: VerifiedExport;
@@ -19,12 +19,12 @@ export interface VerifiedInterval {
   readonly lookUp: LookUp;
   readonly readRows: ReadRows;
   readonly renderAgain: RenderAgain;
-  /** How long after its end an interval is looked back at, if its export does not say it. */
+  /** The hours after its end in which an interval is looked back at, if its export does not say it. */
   readonly lookBackHours: LookBackHours;
   readonly signal: AbortSignal;
 }
 
-/** What was found of the rows of an interval, or of several. */
+/** The result of the rows of an interval, or of several. */
 export interface RowSums {
   /** Rows that came after the interval was read, and that a look-back adds. */
   readonly late: number;

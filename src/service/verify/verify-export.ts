@@ -18,7 +18,7 @@ export interface VerifyOptions extends ReceiptOptions {
   readonly table: ExportTable | null;
   /** Where strays are looked for; the present place is the first. */
   readonly strayPlaces: readonly StrayPlace[];
-  /** What cannot be looked at, as sentences. */
+  /** The parts that cannot be looked at, as sentences. */
   readonly leftOut: readonly string[];
   /** After which ticks are deleted. */
   readonly retentionDays: number;
@@ -84,7 +84,7 @@ async function lookAtTable(
   for (const fault of faults) report(breachesOf(batchExport.id)('I4', fault));
 }
 
-/** Whether other files are current than those that were read. */
+/** Says whether other files are current than those that were read. */
 async function hasMoreFiles(
   { sql, batchExport }: VerifyOptions,
   files: readonly Receipt['files'][number][],

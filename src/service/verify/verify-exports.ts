@@ -15,13 +15,13 @@ import { type PlaceOf, Places } from './places.ts';
 import { nothingVerified, type Verified } from './sums.ts';
 import { type VerifyOptions, verifyExport } from './verify-export.ts';
 
-/** What was found of one export. */
+/** The result of one export. */
 export interface VerifiedExportReport extends Verified {
   readonly id: string;
   readonly name: string;
   /** The first ones. */
   readonly findings: readonly Finding[];
-  /** How many breaches were found; `findings` has the first ones. */
+  /** The number of breaches; `findings` has the first ones. */
   readonly breaches: number;
   /** Why it could not be read to its end, with the remedy; null if it was. */
   readonly failure: string | null;
@@ -170,7 +170,7 @@ async function verifyOne(
   }
 }
 
-/** How the verification of one export is watched, and stopped. */
+/** The watch over the verification of one export, and the way to stop it. */
 interface Watch {
   readonly signal: AbortSignal;
   readonly onInterval: () => void;
@@ -184,7 +184,7 @@ async function openAndVerify(
   { signal, onInterval, report }: Watch,
 ): Promise<Verified> {
   const opened = await open(batchExport, places, signal);
-  // What waits for a store that never ends its answer fails.
+  // A read that waits for a store that never ends its answer fails.
   const close = () => void opened.close().catch(() => {});
   signal.addEventListener('abort', close, { once: true });
   try {

@@ -114,7 +114,7 @@ const formatOf = (manifest: Manifest | 'other' | null) =>
     ? { format: manifest.format, compression: manifest.compression }
     : {};
 
-/** Whether the bucket has a commit that our database lost because it was rolled back. */
+/** Says whether the bucket has a commit that our database lost because it was rolled back. */
 function isAhead(manifest: Manifest, { generation, era }: Receipt): boolean {
   return manifest.era !== era || manifest.generation > generation;
 }
@@ -130,7 +130,7 @@ function describeAhead(manifest: Manifest, { manifestKey, generation, era }: Rec
 const hasOtherSchema = ({ schema }: Manifest, { recipe: { schemaDigest } }: Receipt): boolean =>
   schemaDigest !== undefined && digestOfSchema(schema) !== schemaDigest;
 
-/** Whether a manifest names exactly the files of the receipt. */
+/** Says whether a manifest names exactly the files of the receipt. */
 function listsFiles(manifest: Manifest, { files, rejectedFiles }: Receipt): boolean {
   const text = (entries: readonly ManifestFile[]) => JSON.stringify(entries.map(entryOf));
   return (

@@ -18,7 +18,7 @@ export async function verifyInterval(
   return answersOf(receipt, compared.rows, compared.commit);
 }
 
-/** What the rows of an interval say about the promises. */
+/** The promises, as the rows of an interval keep them. */
 export function answersOf(
   receipt: Receipt,
   rows: RowAnswers,

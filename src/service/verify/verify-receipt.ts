@@ -82,7 +82,7 @@ const isSame = (a: Receipt, b: Receipt): boolean =>
   a.manifestEtag === b.manifestEtag &&
   JSON.stringify(a.files) === JSON.stringify(b.files);
 
-/** Whether a live run explains a finding: it puts the manifest before it records it, or replaces files in place. */
+/** Says whether a live run explains a finding: it puts the manifest before it records it, or replaces files in place. */
 function mayBeWritten({ invariant, detail }: Finding, { manifestKey }: Receipt): boolean {
   return invariant === 'I4' && (manifestKey === null || detail.startsWith(manifestKey));
 }

@@ -62,7 +62,7 @@ export async function verifyTransformed(
   }
 }
 
-/** How the files differ from what the chain makes of the source now. */
+/** The difference between the files and what the chain makes of the source now. */
 interface RowDifference {
   /** Rows that the chain makes and that no file has. */
   readonly lost: number;

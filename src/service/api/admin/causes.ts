@@ -112,7 +112,7 @@ const Act = Type.Object(
   { additionalProperties: false },
 );
 
-/** What is wrong, over all customers, and what an operator does about it. */
+/** Faults over all customers, and the actions of an operator. */
 export function causeRoutes(api: Api): void {
   api.get(
     '/causes',
@@ -187,7 +187,7 @@ function causeView(cause: OperatorCause): Static<typeof Cause> {
   };
 }
 
-/** What happens by itself. */
+/** The next thing that happens by itself. */
 function nextOf({ nextAttemptAt, nextProbeAt, pausedExports, exports }: OperatorCause): string {
   if (nextProbeAt !== null) {
     return `Sluice tries it again at ${inSeconds(nextProbeAt)}. Once it works, what lacks data runs by itself.`;

@@ -18,7 +18,7 @@ export const OperatorMe = named(
   ),
 );
 
-/** What an operator's key may do, so that a client offers nothing that the API would refuse. */
+/** The rights of an operator's key, so that a client offers nothing that the API would refuse. */
 export function operatorMeRoutes(api: Api): void {
   api.get(
     '/me',

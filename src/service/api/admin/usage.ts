@@ -27,7 +27,7 @@ export const Usage = named(
 
 const columns = ['month', 'id', 'name', 'disabled_at', 'projects', 'exports', 'rows', 'bytes'];
 
-/** What each customer has, and how much of it was exported in a month. */
+/** The exports of each customer, and the rows and bytes that were exported in a month. */
 export function usageRoutes(api: Api): void {
   api.get(
     '/usage',

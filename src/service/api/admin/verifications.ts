@@ -36,7 +36,7 @@ export const Verification = named(
   }),
 );
 
-/** What VERIFY_SCHEDULE has found. */
+/** The results of VERIFY_SCHEDULE. */
 export function verificationRoutes(api: Api): void {
   api.get(
     '/verifications',

@@ -90,7 +90,7 @@ export type BackfillBody = Static<typeof BackfillBody>;
 
 const Bounds = Type.Object({ start: Time, end: Time });
 
-/** What would go if the files of one interval, or of all, were made again. */
+/** The rows that would go if the files of one interval, or of all, were made again. */
 const goingRows = {
   delivered_rows: Type.Integer({
     description: 'Rows in the current files, rejected ones included.',

@@ -22,7 +22,7 @@ import { lookPatiently } from '../until-closed.ts';
 import { addWarnings } from '../warnings.ts';
 import { newQuery } from './input.ts';
 
-/** What of an export its source must be able to run. */
+/** The part of an export that its source must be able to run. */
 export interface Runnable {
   readonly teamId: number;
   readonly model: string;
@@ -33,7 +33,7 @@ export interface Runnable {
   readonly sampleInterval: DataInterval;
 }
 
-/** Whether a change decides which rows an export reads, in which intervals, or what their columns must be. */
+/** Says whether a change decides which rows an export reads, in which intervals, or what their columns must be. */
 export function changesRows({
   dslQuery,
   filters,
@@ -96,7 +96,7 @@ export async function checkOnSource(
 ): Promise<readonly string[]> {
   if (!describeQuery) return [];
   const { teamId, model, dslQuery, transformations, config } = runnable;
-  // What the rules refuse, the use case refuses with all other faults.
+  // A fault that the rules refuse, the use case refuses with all others.
   if (dslQuery !== null && !rules.checkQuery(dslQuery, model, transformations).ok) return [];
   if (checkEventFilters(rules, model, config).length > 0) return [];
   const { includeEvents, excludeEvents, decimalColumns, partitionBy } = readFileSettings(config);
@@ -112,7 +112,7 @@ export async function checkOnSource(
       describeQuery(what, (work) => previews.use(organizationId, signal, work), signal);
     const { columns, warnings } = await describe(asked);
     if (decimalColumns !== null || partitionBy.length > 0) {
-      // What transformations get has the names of the model, not those of the SELECT list.
+      // Transformations get the names of the model, not those of the SELECT list.
       const rows = transformations
         ? (await describe({ ...asked, select: 'rows' })).columns
         : columns;

@@ -103,7 +103,7 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
       () => examineChange(request.context, rules, before, input).problems,
     );
   };
-  /** What the source said to requests that are being answered: warnings, or why it cannot run. */
+  /** The source's answers to requests that are in progress: warnings, or why it cannot run. */
   const checks = new WeakMap<Request, Promise<readonly string[]>>();
 
   const list = async <View>(
@@ -267,7 +267,7 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
   );
 }
 
-/** What the source and the store say to a new export. @returns warnings @throws Refusal */
+/** Asks the source and the store about a new export. @returns warnings @throws Refusal */
 async function checkNew(
   deps: Deps,
   request: Request,

@@ -66,7 +66,7 @@ export const Capabilities = named(
   ),
 );
 
-/** What exports can use here, so that a client offers nothing that the API would refuse. */
+/** The choices of exports here, so that a client offers nothing that the API would refuse. */
 export function capabilityRoutes(api: Api, deps: Deps): void {
   const { destinations, destinationContext, formats, models, privateEndpoints } = deps;
   api.get(

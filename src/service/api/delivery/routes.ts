@@ -14,7 +14,7 @@ import { DeliveryQuery, DeliveryRecord } from './schema.ts';
 /** Late intervals of a JSON answer. */
 const maxLate = 1_000;
 
-/** What became of an export's deadlines: a record that a customer can be sent. */
+/** The record of an export's deadlines, which a customer can be sent. */
 export function deliveryRoutes(api: Api, family: Family): void {
   const { read } = exportOperations(family);
   api.get(

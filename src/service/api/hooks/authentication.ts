@@ -14,7 +14,7 @@ import type { Api, Request } from '../api.ts';
 import { authenticationFailed, notAuthenticated, permissionDenied } from '../api-error.ts';
 import type { FailedKeys } from './failed-keys.ts';
 
-/** What keys are checked with. */
+/** The means to check keys. */
 export interface KeyCheck {
   readonly db: Sql;
   readonly failures: FailedKeys;

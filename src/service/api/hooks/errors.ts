@@ -56,7 +56,7 @@ const maxDetail = 4_000;
 const clip = (text: string, length: number): string =>
   text.length > length ? `${text.slice(0, length)}…` : text;
 
-/** What the client learns of an error; an unexpected one is a 500 without internals. */
+/** The answer to a client after an error; an unexpected one is a 500 without internals. */
 export function refusalOf(thrown: unknown, request: Request): Refusal {
   if (thrown instanceof Refusal) return thrown;
   const error = thrown as FastifyError;

@@ -30,7 +30,7 @@ export function honourIdempotencyKeys(api: Api): void {
   });
 }
 
-/** Whether an operation is one whose effect an Idempotency-Key makes happen once. */
+/** Says whether an operation is one whose effect an Idempotency-Key makes happen once. */
 export function takesIdempotencyKey({
   config,
   method,

@@ -6,7 +6,7 @@ const loopback = /^(?:localhost|127\.0\.0\.1|\[::1\])(?::\d{1,5})?$/i;
 export interface PublicAddress {
   /** Where clients reach the service; null if that is not configured. */
   readonly publicUrl: string | null;
-  /** How many proxies set X-Forwarded-* headers that are trusted. */
+  /** The number of proxies that set X-Forwarded-* headers which are trusted. */
   readonly trustProxy: number;
 }
 

@@ -118,7 +118,7 @@ export function createRequestLimit(db: Sql, limit: RateLimit): TakeRequest {
   };
 }
 
-/** What this process still holds of the current window. */
+/** The requests of the current window that this process still holds. */
 function leftOf(budget: Budget | undefined): number {
   return budget && performance.now() < budget.minuteEndsAt ? budget.held : 0;
 }

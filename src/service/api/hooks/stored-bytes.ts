@@ -4,7 +4,7 @@ import { countBytes } from '../../../state/store/database/counted.ts';
 import { type Taken, reserveFromBudget } from '../../../state/store/tenants/budgets.ts';
 import { type Api, callerOf, type Request } from '../api.ts';
 
-/** What a change counts as at least: rows have columns of their own. */
+/** The least bytes that a change counts as: rows have columns of their own. */
 const bytesPerChange = 2 * 1024;
 
 /** A process takes this share of what is left of the day. */

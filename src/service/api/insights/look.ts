@@ -13,7 +13,7 @@ import { actorOf, type Reply, type Request } from '../api.ts';
 import type { ApiOptions, CompareRows, Deps, ExportedRows } from '../options.ts';
 import { untilClosed } from '../until-closed.ts';
 
-/** What people look at before they save or run an export. All of it waits for a slot of the organization. */
+/** Reads that people make before they save or run an export. All of them wait for a slot of the organization. */
 
 /** Runs the checks of a destination. */
 export async function lookAtDestination(

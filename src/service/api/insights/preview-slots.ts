@@ -1,10 +1,10 @@
 import { Throttled } from '../../../foundation/domain/problem.ts';
 
-/** How much time the requests of one organization may take. */
+/** The time that the requests of one organization may take. */
 export interface TimeShare {
   /** Time in slots that an organization may use up at once, in ms. */
   readonly savedMs: number;
-  /** How much of that time comes back per second, in ms. */
+  /** The part of that time that comes back per second, in ms. */
   readonly savedPerSecondMs: number;
 }
 

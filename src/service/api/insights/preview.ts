@@ -109,7 +109,7 @@ export function previewRoutes(api: Api, family: Family, deps: Deps): void {
         body: bodyWith(bodies, fields, namesModelOrExport),
         response: { 200: Ref(RowPreview), ...postErrors() },
       }),
-      // What else the key needs depends on the body.
+      // The other rights that the key needs depend on the body.
       config: { ...config, scope: 'batch_export:read', otherScope: 'plugin:write' },
     },
     async (request, reply) => {

@@ -158,7 +158,7 @@ export function destinationTests(family: Family, deps: Deps, more: TProperties =
 }
 type Asking<Body> = Request & { readonly body: Body };
 
-/** What a test of a destination counts as. */
+/** The number of requests that a test of a destination counts as. */
 export const trial = {
   scope: 'batch_export:write',
   changesNothing: true,

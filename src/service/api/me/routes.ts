@@ -55,7 +55,7 @@ export const Me = named(
   ),
 );
 
-/** What a key may do and where, so that a client offers nothing that the API would refuse. */
+/** The rights of a key, and where it has them, so that a client offers nothing that the API would refuse. */
 export function meRoutes(api: Api): void {
   api.get(
     '',

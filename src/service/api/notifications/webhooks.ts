@@ -8,7 +8,7 @@ const Count = Type.Integer({ minimum: 0 });
 const Text = Nullable(Type.String());
 const When = Nullable(Time);
 
-/** What `data` may have. Each type of event has some of it, as docs/notifications.md says. */
+/** The fields of `data`. Each type of event has some of them, as docs/notifications.md says. */
 const data = {
   export: Named,
   organization: Named,

@@ -1,7 +1,7 @@
 import { Refusal } from '../../../foundation/domain/problem.ts';
 import type { Api } from '../api.ts';
 
-/** What clients of PostHog call things, and our names. docs/posthog.md shows all of it to users. */
+/** Names of PostHog's clients, and ours. docs/posthog.md shows all of them to users. */
 
 /** The tag of these operations in the OpenAPI document. */
 export const posthogTag = 'Clients of PostHog';

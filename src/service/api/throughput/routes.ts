@@ -69,7 +69,7 @@ export const Throughput = named(
   ),
 );
 
-/** What an export delivered, interval by interval, for charts. */
+/** The deliveries of an export, interval by interval, for charts. */
 export function throughputRoutes(api: Api, family: Family): void {
   const { read } = exportOperations(family);
   api.get(

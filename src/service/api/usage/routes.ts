@@ -29,7 +29,7 @@ const columns = [
   ...['month', 'project_id', 'id', 'name', 'deleted_at', 'intervals', 'rows', 'bytes'],
 ];
 
-/** What was exported in a month, by export, for the customer. */
+/** The rows and bytes of a month, by export, for the customer. */
 export function exportUsageRoutes(api: Api, family: Family): void {
   const { read } = exportOperations(family);
   api.get(

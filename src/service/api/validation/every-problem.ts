@@ -4,7 +4,7 @@ import { refusalOf } from '../hooks/errors.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** How the rest of a body is checked whose schema refuses a part of it. */
+/** The checks of the rest of a body whose schema refuses a part of it. */
 export interface BodyRules {
   /** For required fields that are missing or have a problem. */
   readonly standIns?: Json;
@@ -42,7 +42,7 @@ export function refusesAll(rules: BodyRules) {
   };
 }
 
-/** What is wrong with a body that is refused already. */
+/** Faults of a body that is refused already. */
 async function everyProblem(
   request: Request,
   reply: Reply,
@@ -102,7 +102,7 @@ function merged({ problems }: Refusal, others: readonly Problem[]): Refusal {
   return new Refusal(...problems, ...others.filter(({ attr }) => !known.has(attr)));
 }
 
-/** Whether only the config of a destination has problems: the rules check it by themselves. */
+/** Says whether only the config of a destination has problems: the rules check it by themselves. */
 function hasOwnSchema(destination: unknown, problems: readonly Problem[]): boolean {
   const ofDestination = problems.filter(({ attr }) => fieldOf(attr) === 'destination');
   return (
@@ -112,7 +112,7 @@ function hasOwnSchema(destination: unknown, problems: readonly Problem[]): boole
   );
 }
 
-/** What actions return, once all have ended. @throws Refusal with the problems of all that are refused */
+/** The results of actions, once all have ended. @throws Refusal with the problems of all that are refused */
 export async function settled<Results extends readonly unknown[]>(
   actions: { readonly [Index in keyof Results]: Promise<Results[Index]> },
 ): Promise<Results> {

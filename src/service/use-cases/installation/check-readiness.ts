@@ -32,7 +32,7 @@ export interface Readiness {
   };
 }
 
-/** Whether a process can do its work, and what is wrong if it cannot. Never throws. */
+/** Says whether a process can do its work, and what is wrong if it cannot. Never throws. */
 export async function checkReadiness(checks: ReadinessChecks): Promise<Readiness> {
   const [postgres, queueFault, refusal] = await Promise.all([
     faultOf(checks.databaseFault),
@@ -70,7 +70,7 @@ async function faultOf(check: () => Promise<string | null>): Promise<string | nu
   }
 }
 
-/** How long an answer is shown again. */
+/** The time in which an answer is shown again. */
 const freshMs = 1_000;
 
 /** Returns the same check, but at most one runs at a time, and its answer is used for a second. */

@@ -12,7 +12,7 @@ import {
 export interface RotatedEncryption {
   /** The key that encrypts every secret now, except the skipped ones. */
   readonly keyId: string;
-  /** How many secrets had another key before. */
+  /** The number of secrets that had another key before. */
   readonly resealed: number;
   /** Keys that no secret uses any more: they may be removed from ENCRYPTION_KEYS. */
   readonly retiredKeyIds: readonly string[];

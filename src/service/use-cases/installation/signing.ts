@@ -22,7 +22,7 @@ type Keeper = Pick<Context, 'db' | 'secrets'>;
 /** The identity that a private key is sealed for. Also in the comment on `signing_keys.private_key`. */
 const identityOf = (keyId: string): string => `signing-key:${keyId}`;
 
-/** How long a process signs with a key without a look for a newer one. */
+/** The time that a process signs with a key without a look for a newer one. */
 const freshMs = 30_000;
 
 interface Known {

@@ -27,7 +27,7 @@ import type { Actor, Context } from '../context.ts';
 import { checkTarget, previewUrl, type TargetInput } from './rules.ts';
 import { mintSecret, openWebhook, sealWebhook } from './secrets.ts';
 
-/** How long the previous secret of a webhook signs beside the new one. */
+/** The hours in which the previous secret of a webhook signs beside the new one. */
 export const rotationGraceHours = 24;
 
 /** A target, with its signing secret in plain text if it has a new one. It is shown this once. */
@@ -121,7 +121,7 @@ export async function changeTarget(
       urlPreview: url === null ? before.urlPreview : previewUrl(url),
       secrets: url === null ? before.secrets : resealUrl(context, before, url),
     });
-    // What waited while it was disabled is old news.
+    // Deliveries that waited while it was disabled are old news.
     if (before.enabled !== after.enabled) await cancelDeliveriesOf(tx, id);
     await recordTargetActivity(tx, actor, after, 'updated', targetChanges(before, after));
     return after;

@@ -21,7 +21,7 @@ import {
 import type { Context } from '../context.ts';
 import { openWebhook } from './secrets.ts';
 
-/** How long a delivery belongs to the process that claimed it. An attempt takes a third of it at most. */
+/** The time that a delivery belongs to the process that claimed it. An attempt takes a third of it at most. */
 export const deliveryLeaseMs = 60_000;
 
 /** Days without a delivery that succeeded after which a target is disabled. */

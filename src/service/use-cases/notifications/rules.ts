@@ -72,7 +72,7 @@ function checkUrl(
   return [];
 }
 
-/** Whether this installation may send a mail to each recipient. */
+/** Says whether this installation may send a mail to each recipient. */
 function checkMail(
   { canEmail, mayMail }: NotificationSender,
   { recipients }: TargetInput,
@@ -122,7 +122,7 @@ const empty = (attr: string, detail: string): Problem => ({ attr, code: 'require
 /** Characters of a path or query that are shown at its end, to recognise it by. */
 const shownEnd = 4;
 
-/** What of a URL is shown: its origin and its end. The rest may be a credential. */
+/** The part of a URL that is shown: its origin and its end. The rest may be a credential. */
 export function previewUrl(text: string): string {
   const { origin, pathname, search } = new URL(text);
   const rest = `${pathname}${search}`;

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { SecretBox } from '../../../foundation/security/secret-box.ts';
 
-/** What of a webhook is stored encrypted. The URL is, because the URLs of some receivers are their key. */
+/** The parts of a webhook that are stored encrypted. The URL is, because the URLs of some receivers are their key. */
 export interface WebhookSecrets {
   readonly url: string;
   readonly secret: string;

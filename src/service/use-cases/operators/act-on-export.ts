@@ -15,7 +15,7 @@ import { type Actor, type Context, inOneTransaction } from '../context.ts';
 import { pauseExport } from '../exports/pause-export.ts';
 import { unpauseExport } from '../exports/unpause-export.ts';
 
-/** What a cause means, for people. */
+/** The meaning of a cause, for people. */
 export function describeCause({ code }: Pick<OperatorCause, 'code'>): {
   readonly means: string;
   readonly remedy: string;
@@ -45,9 +45,9 @@ const conditions: Readonly<Record<string, { means: string; remedy: string }>> = 
   },
 };
 
-/** What was done to an export. */
+/** The effect on an export. */
 export interface Acted {
-  /** What it has started. */
+  /** The work that it has started. */
   readonly backfillIds: readonly string[];
   /** Why nothing was done; null: it was. */
   readonly passedOver: string | null;

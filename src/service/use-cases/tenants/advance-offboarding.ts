@@ -41,7 +41,7 @@ export interface OffboardingPorts {
   onCompleted(offboardingId: string): void;
   /** Called for each step that fails. The next sweep repeats it. */
   onError(error: unknown): void;
-  /** Whether this slice of work is over. */
+  /** Says whether this slice of work is over. */
   isOver(): boolean;
 }
 

@@ -19,7 +19,7 @@ import { configProblems } from './create-config.ts';
 import { openChain } from './open-chain.ts';
 import { findPlugins } from './plugins.ts';
 
-/** What a request says of the rows and their chain. What it does not say is as in the saved export. */
+/** The rows and their chain as a request has them. A field that it does not have is as in the saved export. */
 export interface PreviewInput {
   readonly saved: BatchExport | null;
   readonly teamId: number;
@@ -33,7 +33,7 @@ export interface PreviewInput {
   /** Rows of the caller; null: the newest rows of the source. */
   readonly given: readonly Readonly<Record<string, unknown>>[] | null;
   readonly limit: number;
-  /** Whether to show what each step makes of each row. */
+  /** True if the answer shows what each step makes of each row. */
   readonly trace: boolean;
 }
 
@@ -76,7 +76,7 @@ const bothChains: Problem = {
   attr: 'transformations',
 };
 
-/** What has no effect on rows of the caller. */
+/** Fields that have no effect on rows of the caller. */
 function choicesOf({ dslQuery, filters, config }: PreviewInput): readonly Problem[] {
   const choices = { dsl_query: dslQuery, filters, destination: config };
   return Object.entries(choices).flatMap(([attr, value]) => {
@@ -121,9 +121,9 @@ export type PreviewRows = (
   readonly rows: readonly string[];
   /** JSON: each row before, in and after the chain; null without a trace. */
   readonly trace: readonly string[] | null;
-  /** What is left out, in a sentence or more; null: nothing. */
+  /** A sentence or more about the rows that are left out; null: none are. */
   readonly leftOut: string | null;
-  /** What the steps counted. */
+  /** The counts of the steps. */
   readonly steps: readonly StepTally[];
 }>;
 
