@@ -77,15 +77,15 @@ delete from activity where id = any (array(
 -- database/retention.ts deleteOldNotifications
 -- takes $1 double precision
 -- gives ?column? integer
-delete from notification_events where id in (
-     select id from (select id, happened_at from notification_events order by seq limit 5000) oldest
+delete from notification_deliveries where id in (
+     select id from (select id, happened_at from notification_deliveries order by seq limit 5000) oldest
       where happened_at < now() - $1 * interval '1 day') returning 1;
 
--- database/retention.ts deleteOldWorkerSeconds
+-- database/retention.ts deleteOldUse
 -- takes $1 double precision
 -- gives ?column? integer
-delete from worker_seconds where ctid = any (array(
-     select ctid from worker_seconds where hour < now() - $1 * interval '1 day' limit 5000)) returning 1;
+delete from hourly_use where ctid = any (array(
+     select ctid from hourly_use where hour < now() - $1 * interval '1 day' limit 5000)) returning 1;
 
 -- database/retention.ts deleteOldTicks
 -- takes $1 double precision

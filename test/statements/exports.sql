@@ -964,10 +964,9 @@ insert into log_entries (team_id, export_id, run_id, level, message, timestamp)
       order by e.place;
 
 -- exports/log-entries.ts countEntries
--- takes $1 uuid, $2 uuid, $3 text[]
+-- takes $1 uuid
 -- gives count bigint
-select coalesce(sum(entries), 0)::bigint as count from log_counts
-        where export_id = $1 and run_id = $2 and ($3::text[] is null or level = any ($3));
+select count(*) as count from log_entries l where l.export_id = $1;
 
 -- exports/log-entries.ts countEntries
 -- takes $1 uuid, $2 text, $3 text[]
@@ -1011,24 +1010,3 @@ with page as materialized (
 -- gives count bigint
 select (select count(*) from log_entries where export_id = $1 and message ~ $2)
           + (select count(*) from runs where export_id = $1 and latest_error ~ $2) as count;
-
--- exports/log-tail.ts newest, findLogTail
--- takes $1 uuid, $2 uuid, $3 bigint
--- gives oldest text, upcoming bigint, id bigint, teamId integer, exportId uuid, runId uuid, timestamp timestamp with time zone, level text, message text
-
-  select s.oldest, s.upcoming, l.* from (
-      select pg_snapshot_xmin(snapshot)::text as oldest, pg_snapshot_xmax(snapshot)::text::bigint as upcoming
-        from pg_current_snapshot() as snapshot) as s
-    left join lateral (select * from (
-      select l.id, l.team_id as "teamId", l.export_id as "exportId", l.run_id as "runId", l.timestamp, l.level, l.message from log_entries l where l.export_id = $1 and l.run_id = $2 order by l.id desc limit $3
-    ) as l) as l on true order by l.id;
-
--- exports/log-tail.ts since, findLogTail
--- takes $1 uuid, $2 uuid, $3 bigint, $4 bigint, $5 bigint
--- gives oldest text, upcoming bigint, id bigint, teamId integer, exportId uuid, runId uuid, timestamp timestamp with time zone, level text, message text
-
-  select s.oldest, s.upcoming, l.* from (
-      select pg_snapshot_xmin(snapshot)::text as oldest, pg_snapshot_xmax(snapshot)::text::bigint as upcoming
-        from pg_current_snapshot() as snapshot) as s
-    left join lateral (select l.id, l.team_id as "teamId", l.export_id as "exportId", l.run_id as "runId", l.timestamp, l.level, l.message from log_entries l
-     where l.export_id = $1 and l.run_id = $2 and s.upcoming - ((s.upcoming - l.xmin::text::bigint) & 4294967295) >= $4::bigint and l.id > $5::bigint order by l.id limit $3) as l on true order by l.id;

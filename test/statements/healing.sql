@@ -40,7 +40,7 @@ with announced as (
 -- gives exportId uuid, teamId integer, organizationId uuid, name text, schedule jsonb, deadlineMinutes integer, deadlineAt text, warnMinutes integer, judgedTo timestamp with time zone
 select e.id as "exportId", e.team_id as "teamId", p.organization_id as "organizationId", e.name, e.schedule,
             e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", d.judged_to as "judgedTo"
-       from deadline_checks d join batch_exports e on e.id = d.export_id join projects p on p.id = e.team_id
+       from export_checks d join batch_exports e on e.id = d.export_id join projects p on p.id = e.team_id
       where d.next_check_at <= clock_timestamp() and e.deleted_at is null
       order by d.next_check_at limit $1 for update of d skip locked;
 
@@ -49,8 +49,7 @@ select e.id as "exportId", e.team_id as "teamId", p.organization_id as "organiza
 -- gives exportId uuid, tickAt bigint, interval json, deliveredAt bigint, code text, waitsForSource boolean
 select t.export_id as "exportId", floor(extract(epoch from t.tick_at) * 1000)::bigint as "tickAt", json_build_object('start', floor(extract(epoch from t.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from t.data_interval_end) * 1000)::bigint) as interval,
   floor(extract(epoch from c.delivered_at) * 1000)::bigint as "deliveredAt", failed.code, coalesce(waiting.waits, false) as "waitsForSource" from unnest($1::uuid[], $2::timestamptz[]) as x (id, judged_to)
-       cross join lateral (select * from ticks t where t.export_id = x.id and t.tick_at > x.judged_to and (t.fate = 'ran' or t.fate = 'paused' and exists (select from automatic_pauses a
-    where a.export_id = t.export_id and t.tick_at > a.began_at and (a.ended_at is null or t.tick_at <= a.ended_at)))
+       cross join lateral (select * from ticks t where t.export_id = x.id and t.tick_at > x.judged_to and (t.fate = 'ran' or t.fate = 'paused' and exists (select from batch_exports b where b.id = t.export_id and b.automatic_pauses @> t.tick_at))
   and not exists (select from accepted_intervals x where x.export_id = t.export_id and x.data_interval_start = t.data_interval_start
       and x.data_interval_end = t.data_interval_end)
                             order by t.tick_at limit $3) t
@@ -85,7 +84,7 @@ with given as (
 
 -- healing/deadlines.ts storeChecks
 -- takes $1 uuid[], $2 timestamp with time zone[], $3 timestamp with time zone[]
-update deadline_checks d set judged_to = coalesce(x.judged_to, d.judged_to), next_check_at = x.next_check_at
+update export_checks d set judged_to = coalesce(x.judged_to, d.judged_to), next_check_at = x.next_check_at
        from unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[]) as x (id, judged_to, next_check_at) where d.export_id = x.id;
 
 -- healing/deadlines.ts noteArrivals
@@ -104,8 +103,7 @@ with arrived as (
 -- gives exportId uuid, tickAt bigint, interval json, deliveredAt bigint, code text, waitsForSource boolean, lateCode text, turn text
 select t.export_id as "exportId", floor(extract(epoch from t.tick_at) * 1000)::bigint as "tickAt", json_build_object('start', floor(extract(epoch from t.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from t.data_interval_end) * 1000)::bigint) as interval,
   floor(extract(epoch from c.delivered_at) * 1000)::bigint as "deliveredAt", failed.code, coalesce(waiting.waits, false) as "waitsForSource", l.code as "lateCode", l.turn
-       from (select * from ticks t where t.export_id = $1 and t.tick_at > $2 and t.tick_at <= $3 and (t.fate = 'ran' or t.fate = 'paused' and exists (select from automatic_pauses a
-    where a.export_id = t.export_id and t.tick_at > a.began_at and (a.ended_at is null or t.tick_at <= a.ended_at)))
+       from (select * from ticks t where t.export_id = $1 and t.tick_at > $2 and t.tick_at <= $3 and (t.fate = 'ran' or t.fate = 'paused' and exists (select from batch_exports b where b.id = t.export_id and b.automatic_pauses @> t.tick_at))
   and not exists (select from accepted_intervals x where x.export_id = t.export_id and x.data_interval_start = t.data_interval_start
       and x.data_interval_end = t.data_interval_end) order by t.tick_at desc limit $4) t
        left join receipts c on c.export_id = t.export_id and c.data_interval_start = t.data_interval_start
@@ -262,11 +260,11 @@ with ended as (
 -- takes $1 text[], $2 text[], $3 text[], $4 text, $5 text, $6 text, $7 text, $8 bigint, $9 bigint
 -- gives id text, turn text, code text, place text, organizationId text, organizationName text, organizations integer, exports integer, pausedExports integer, missingIntervals integer, since timestamp with time zone, latestError text, nextProbeAt timestamp with time zone, ids uuid[], count integer, nextAttemptAt timestamp with time zone
 with problems as materialized (
-  select export_id, 'verify.failed' as code, detail as error, failed_since as since from verifications where failed_since is not null
+  select export_id, 'verify.failed' as code, detail as error, failed_since as since from export_checks where failed_since is not null
   union all
   -- What the row of the export says itself.
   select e.id, null, null, null from batch_exports e
-   where e.failing_since is not null or not exists (select from verifications v where v.export_id = e.id and v.failed_since is not null)
+   where e.failing_since is not null or not exists (select from export_checks v where v.export_id = e.id and v.failed_since is not null)
 ), judged as materialized (
   select e.id, e.name, e.team_id, e.paused, e.model, e.created_at, p.name as project, p.tenant_key, p.organization_id, o.name as organization,
          coalesce(h.n, 0)::int as missing,
@@ -325,11 +323,11 @@ with problems as materialized (
 -- takes $1 text[], $2 text[], $3 text[], $4 text, $5 text, $6 bigint, $7 bigint
 -- gives id uuid, name text, teamId integer, projectName text, organizationId uuid, organizationName text, health text, code text, paused boolean, since timestamp with time zone, missingIntervals integer, causeId text, turn text, latestError text, nextProbeAt timestamp with time zone, completeUpTo timestamp with time zone, count integer
 with problems as materialized (
-  select export_id, 'verify.failed' as code, detail as error, failed_since as since from verifications where failed_since is not null
+  select export_id, 'verify.failed' as code, detail as error, failed_since as since from export_checks where failed_since is not null
   union all
   -- What the row of the export says itself.
   select e.id, null, null, null from batch_exports e
-   where e.failing_since is not null or not exists (select from verifications v where v.export_id = e.id and v.failed_since is not null)
+   where e.failing_since is not null or not exists (select from export_checks v where v.export_id = e.id and v.failed_since is not null)
 ), judged as materialized (
   select e.id, e.name, e.team_id, e.paused, e.model, e.created_at, p.name as project, p.tenant_key, p.organization_id, o.name as organization,
          coalesce(h.n, 0)::int as missing,
@@ -390,11 +388,11 @@ with problems as materialized (
 -- takes $1 text[], $2 text[], $3 text[], $4 text, $5 text, $6 text, $7 text, $8 text[], $9 bigint, $10 bigint
 -- gives id uuid, name text, teamId integer, projectName text, organizationId uuid, organizationName text, health text, code text, paused boolean, since timestamp with time zone, missingIntervals integer, causeId text, turn text, latestError text, nextProbeAt timestamp with time zone, completeUpTo timestamp with time zone, count integer
 with problems as materialized (
-  select export_id, 'verify.failed' as code, detail as error, failed_since as since from verifications where failed_since is not null
+  select export_id, 'verify.failed' as code, detail as error, failed_since as since from export_checks where failed_since is not null
   union all
   -- What the row of the export says itself.
   select e.id, null, null, null from batch_exports e
-   where e.failing_since is not null or not exists (select from verifications v where v.export_id = e.id and v.failed_since is not null)
+   where e.failing_since is not null or not exists (select from export_checks v where v.export_id = e.id and v.failed_since is not null)
 ), judged as materialized (
   select e.id, e.name, e.team_id, e.paused, e.model, e.created_at, p.name as project, p.tenant_key, p.organization_id, o.name as organization,
          coalesce(h.n, 0)::int as missing,

@@ -374,8 +374,7 @@ with known as materialized (
               case when c.export_id is not null then md5(concat_ws('|', c.destination_version, c.generation, c.rows, c.bytes, c.settled, c.pending_transactions::text,
     c.delivered_digest, coalesce(c.manifest_sha256, md5(c.files::text))))
                    when a.export_id is not null then 'accepted'
-                   when h.export_id is not null or t.fate = 'ran' or t.fate = 'paused' and exists (select from automatic_pauses p where p.export_id = t.export_id
-    and p.began_at <= t.tick_at and coalesce(p.ended_at >= t.tick_at, true)) then 'open'
+                   when h.export_id is not null or t.fate = 'ran' or t.fate = 'paused' and exists (select from batch_exports b where b.id = t.export_id and b.automatic_pauses @> t.tick_at) then 'open'
                    when t.fate is not null then 'not_due'
                    when s.mark = 'not_due' or s.state->>'state' = 'not_due' then 'not_due' else 'open' end as mark
          from known k
@@ -619,7 +618,7 @@ with round as (
        select date_trunc('day', clock_timestamp() - $1::interval, 'UTC') + $1::interval as due_at
      )
      select e.id as "exportId", api_time(r.due_at) as "dueAt"
-       from round r cross join batch_exports e left join verifications v on v.export_id = e.id
+       from round r cross join batch_exports e left join export_checks v on v.export_id = e.id
       where clock_timestamp() < r.due_at + interval '6 hours' and e.deleted_at is null and e.created_at < r.due_at
         and (v.verified_at is null or v.verified_at < r.due_at)
         and not exists (select from guarded_work g where g.kind = 'verify' and g.id = e.id::text
@@ -628,20 +627,20 @@ with round as (
 
 -- intervals/verifications.ts isVerificationDue
 -- takes $1 uuid, $2 timestamp with time zone
-select from batch_exports e left join verifications v on v.export_id = e.id
+select from batch_exports e left join export_checks v on v.export_id = e.id
       where e.id = $1 and clock_timestamp() < $2::timestamptz + interval '6 hours' and e.deleted_at is null and e.created_at < $2::timestamptz
         and (v.verified_at is null or v.verified_at < $2::timestamptz);
 
 -- intervals/verifications.ts storeVerification
 -- takes $1 uuid, $2 timestamp with time zone, $3 text, $4 bigint, $5 bigint, $6 bigint, $7 text, $8 text[]
-insert into verifications as v (export_id, verified_at, result, intervals, rows, breaches, detail, failed_since)
+insert into export_checks as v (export_id, verified_at, result, intervals, rows, breaches, detail, failed_since)
      select id, clock_timestamp(), $3, $4, $5, $6, $7, case when $3 = any ($8::text[]) then clock_timestamp() end
        from batch_exports where id = $1
      on conflict (export_id) do update
         set verified_at = excluded.verified_at, result = excluded.result, intervals = excluded.intervals, rows = excluded.rows,
             breaches = excluded.breaches, detail = excluded.detail,
             failed_since = case when excluded.failed_since is not null then coalesce(v.failed_since, excluded.failed_since) end
-      where v.verified_at < $2;
+      where v.verified_at is null or v.verified_at < $2;
 
 -- intervals/verifications.ts listVerifications
 -- takes $1 text[], $2 bigint, $3 bigint
@@ -649,17 +648,17 @@ insert into verifications as v (export_id, verified_at, result, intervals, rows,
 select v.export_id as "exportId", e.name, e.team_id as "teamId", o.id as "organizationId", o.name as "organizationName",
             v.verified_at as "verifiedAt", v.result, v.intervals, v.rows, v.breaches, v.detail, v.failed_since as "failedSince",
             count(*) over ()::int as count
-       from verifications v join batch_exports e on e.id = v.export_id and e.deleted_at is null
+       from export_checks v join batch_exports e on e.id = v.export_id and e.deleted_at is null
        join projects p on p.id = e.team_id join organizations o on o.id = p.organization_id
-      where $1::text[] is null or v.result = any ($1)
+      where v.verified_at is not null and ($1::text[] is null or v.result = any ($1))
       order by v.failed_since nulls last, v.verified_at desc, v.export_id limit $2 offset $3;
 
 -- intervals/verifications.ts readVerifyState
 -- gives failed integer, ageSeconds double precision, unverifiedSeconds double precision
 select count(*) filter (where v.failed_since is not null)::int as failed,
             extract(epoch from clock_timestamp() - min(v.verified_at))::float8 as "ageSeconds",
-            extract(epoch from clock_timestamp() - min(e.created_at) filter (where v.export_id is null))::float8 as "unverifiedSeconds"
-       from batch_exports e left join verifications v on v.export_id = e.id where e.deleted_at is null;
+            extract(epoch from clock_timestamp() - min(e.created_at) filter (where v.verified_at is null))::float8 as "unverifiedSeconds"
+       from batch_exports e left join export_checks v on v.export_id = e.id where e.deleted_at is null;
 
 -- intervals/verify-queries.ts listVerifiedExports
 -- takes $1 text, $2 text

@@ -10,53 +10,51 @@ select notify_group($1, null, $3, $4::jsonb || coalesce(
        (select jsonb_build_object('organization', jsonb_build_object('id', o.id, 'name', o.name)) from organizations o where o.id = $2), '{}'));
 
 -- notifications/group-events.ts raiseAlarm
--- takes $1 text
-insert into installation_alarms (kind) select $1 where (select coalesce(sum(capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s') = 0 on conflict do nothing;
+update installation set no_workers_since = clock_timestamp() where no_workers_since is null and (select coalesce(sum(capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s') = 0;
 
 -- notifications/group-events.ts endAlarm
--- takes $1 text
--- gives kind text
-delete from installation_alarms where kind = $1 returning kind;
+-- gives only_row boolean
+update installation set no_workers_since = null where no_workers_since is not null returning only_row;
 
 -- notifications/notification-deliveries.ts listDeliveries
 -- takes $1 uuid, $2 bigint
 -- gives id uuid, targetId uuid, eventId uuid, eventType text, exportId uuid, happenedAt timestamp with time zone, status text, attempts integer, nextAttemptAt timestamp with time zone, attemptLog jsonb, createdAt timestamp with time zone, finishedAt timestamp with time zone
-select d.id, d.target_id as "targetId", d.event_id as "eventId", e.type as "eventType", d.export_id as "exportId",
-  e.happened_at as "happenedAt", d.status, d.attempts,
+select d.id, d.target_id as "targetId", d.event_id as "eventId", d.type as "eventType", d.export_id as "exportId",
+  d.happened_at as "happenedAt", d.status, d.attempts,
   case when d.status = 'waiting' then d.next_attempt_at end as "nextAttemptAt", d.attempt_log as "attemptLog",
-  d.created_at as "createdAt", d.finished_at as "finishedAt" from notification_deliveries d join notification_events e on e.id = d.event_id where d.target_id = $1 order by d.created_at desc, d.id desc limit $2;
+  d.created_at as "createdAt", d.finished_at as "finishedAt" from notification_deliveries d where d.target_id = $1 order by d.created_at desc, d.id desc limit $2;
 
 -- notifications/notification-deliveries.ts listDeliveries
 -- takes $1 uuid, $2 timestamp with time zone, $3 uuid, $4 bigint
 -- gives id uuid, targetId uuid, eventId uuid, eventType text, exportId uuid, happenedAt timestamp with time zone, status text, attempts integer, nextAttemptAt timestamp with time zone, attemptLog jsonb, createdAt timestamp with time zone, finishedAt timestamp with time zone
-select d.id, d.target_id as "targetId", d.event_id as "eventId", e.type as "eventType", d.export_id as "exportId",
-  e.happened_at as "happenedAt", d.status, d.attempts,
+select d.id, d.target_id as "targetId", d.event_id as "eventId", d.type as "eventType", d.export_id as "exportId",
+  d.happened_at as "happenedAt", d.status, d.attempts,
   case when d.status = 'waiting' then d.next_attempt_at end as "nextAttemptAt", d.attempt_log as "attemptLog",
-  d.created_at as "createdAt", d.finished_at as "finishedAt" from notification_deliveries d join notification_events e on e.id = d.event_id where d.target_id = $1 and (d.created_at, d.id) < ($2::timestamptz, $3::uuid) order by d.created_at desc, d.id desc limit $4;
+  d.created_at as "createdAt", d.finished_at as "finishedAt" from notification_deliveries d where d.target_id = $1 and (d.created_at, d.id) < ($2::timestamptz, $3::uuid) order by d.created_at desc, d.id desc limit $4;
 
 -- notifications/notification-deliveries.ts listDeliveries
 -- takes $1 uuid, $2 timestamp with time zone, $3 uuid, $4 bigint
 -- gives id uuid, targetId uuid, eventId uuid, eventType text, exportId uuid, happenedAt timestamp with time zone, status text, attempts integer, nextAttemptAt timestamp with time zone, attemptLog jsonb, createdAt timestamp with time zone, finishedAt timestamp with time zone
-select d.id, d.target_id as "targetId", d.event_id as "eventId", e.type as "eventType", d.export_id as "exportId",
-  e.happened_at as "happenedAt", d.status, d.attempts,
+select d.id, d.target_id as "targetId", d.event_id as "eventId", d.type as "eventType", d.export_id as "exportId",
+  d.happened_at as "happenedAt", d.status, d.attempts,
   case when d.status = 'waiting' then d.next_attempt_at end as "nextAttemptAt", d.attempt_log as "attemptLog",
-  d.created_at as "createdAt", d.finished_at as "finishedAt" from notification_deliveries d join notification_events e on e.id = d.event_id where d.target_id = $1 and (d.created_at, d.id) > ($2::timestamptz, $3::uuid) order by d.created_at asc, d.id asc limit $4;
+  d.created_at as "createdAt", d.finished_at as "finishedAt" from notification_deliveries d where d.target_id = $1 and (d.created_at, d.id) > ($2::timestamptz, $3::uuid) order by d.created_at asc, d.id asc limit $4;
 
 -- notifications/notification-deliveries.ts listDeliveries
 -- takes $1 uuid, $2 text, $3 bigint
 -- gives id uuid, targetId uuid, eventId uuid, eventType text, exportId uuid, happenedAt timestamp with time zone, status text, attempts integer, nextAttemptAt timestamp with time zone, attemptLog jsonb, createdAt timestamp with time zone, finishedAt timestamp with time zone
-select d.id, d.target_id as "targetId", d.event_id as "eventId", e.type as "eventType", d.export_id as "exportId",
-  e.happened_at as "happenedAt", d.status, d.attempts,
+select d.id, d.target_id as "targetId", d.event_id as "eventId", d.type as "eventType", d.export_id as "exportId",
+  d.happened_at as "happenedAt", d.status, d.attempts,
   case when d.status = 'waiting' then d.next_attempt_at end as "nextAttemptAt", d.attempt_log as "attemptLog",
-  d.created_at as "createdAt", d.finished_at as "finishedAt" from notification_deliveries d join notification_events e on e.id = d.event_id where d.target_id = $1 and d.status = $2 order by d.created_at desc, d.id desc limit $3;
+  d.created_at as "createdAt", d.finished_at as "finishedAt" from notification_deliveries d where d.target_id = $1 and d.status = $2 order by d.created_at desc, d.id desc limit $3;
 
 -- notifications/notification-deliveries.ts findDelivery
 -- takes $1 uuid, $2 uuid
 -- gives id uuid, targetId uuid, eventId uuid, eventType text, exportId uuid, happenedAt timestamp with time zone, status text, attempts integer, nextAttemptAt timestamp with time zone, attemptLog jsonb, createdAt timestamp with time zone, finishedAt timestamp with time zone
-select d.id, d.target_id as "targetId", d.event_id as "eventId", e.type as "eventType", d.export_id as "exportId",
-  e.happened_at as "happenedAt", d.status, d.attempts,
+select d.id, d.target_id as "targetId", d.event_id as "eventId", d.type as "eventType", d.export_id as "exportId",
+  d.happened_at as "happenedAt", d.status, d.attempts,
   case when d.status = 'waiting' then d.next_attempt_at end as "nextAttemptAt", d.attempt_log as "attemptLog",
-  d.created_at as "createdAt", d.finished_at as "finishedAt" from notification_deliveries d join notification_events e on e.id = d.event_id where d.target_id = $1 and d.id = $2;
+  d.created_at as "createdAt", d.finished_at as "finishedAt" from notification_deliveries d where d.target_id = $1 and d.id = $2;
 
 -- notifications/notification-deliveries.ts claimSql, claimDeliveries
 -- takes $1 text, $2 bigint, $3 integer, $4 double precision
@@ -95,11 +93,11 @@ with recursive organizations_with as (
      )
      update notification_deliveries d
         set lease = gen_random_uuid(), leased_until = now() + $4 * interval '1 ms', attempts = d.attempts + 1
-       from taken, notification_events e, notification_targets t
-      where d.id = taken.id and e.id = d.event_id and t.id = d.target_id and t.enabled
+       from taken, notification_targets t
+      where d.id = taken.id and t.id = d.target_id and t.enabled
      returning d.id, d.lease, d.target_id as "targetId", d.kind, d.attempts, extract(epoch from now())::bigint as "claimedAt",
-  e.id as "eventId", e.type, e.happened_at as "happenedAt", e.organization_id as "organizationId",
-  e.team_id as "projectId", e.facts, t.format, t.recipients, t.secrets,
+  d.event_id as "eventId", d.type, d.happened_at as "happenedAt", d.about_organization_id as "organizationId",
+  d.team_id as "projectId", d.facts, t.format, t.recipients, t.secrets,
   coalesce(t.previous_secret_until > now(), false) as "usesPreviousSecret";
 
 -- notifications/notification-deliveries.ts insertTest
@@ -107,19 +105,17 @@ with recursive organizations_with as (
 -- gives id uuid, lease uuid, targetId uuid, kind text, attempts integer, claimedAt bigint, eventId uuid, type text, happenedAt timestamp with time zone, organizationId uuid, projectId integer, facts jsonb, format text, recipients text[], secrets bytea, usesPreviousSecret boolean
 with t as (
        select * from notification_targets where id = $1 for key share
-     ), e as (
-       insert into notification_events (organization_id, team_id, type, facts)
-       select organization_id, team_id, 'test', '{}' from t
-       returning *
      ), d as (
-       insert into notification_deliveries (target_id, event_id, organization_id, seq, kind, type, is_repeat, attempts, lease, leased_until)
-       select t.id, e.id, t.organization_id, e.seq, t.kind, e.type, true, 1, gen_random_uuid(), now() + $2 * interval '1 ms' from t, e
+       insert into notification_deliveries (target_id, organization_id, kind, event_id, type, facts, about_organization_id, team_id,
+              is_repeat, attempts, lease, leased_until)
+       select id, organization_id, kind, gen_random_uuid(), 'test', '{}', organization_id, team_id,
+              true, 1, gen_random_uuid(), now() + $2 * interval '1 ms' from t
        returning *
      )
      select d.id, d.lease, d.target_id as "targetId", d.kind, d.attempts, extract(epoch from now())::bigint as "claimedAt",
-  e.id as "eventId", e.type, e.happened_at as "happenedAt", e.organization_id as "organizationId",
-  e.team_id as "projectId", e.facts, t.format, t.recipients, t.secrets,
-  coalesce(t.previous_secret_until > now(), false) as "usesPreviousSecret" from d, e, t;
+  d.event_id as "eventId", d.type, d.happened_at as "happenedAt", d.about_organization_id as "organizationId",
+  d.team_id as "projectId", d.facts, t.format, t.recipients, t.secrets,
+  coalesce(t.previous_secret_until > now(), false) as "usesPreviousSecret" from d, t;
 
 -- notifications/notification-deliveries.ts finishSql, recordAttempt
 -- takes $1 uuid, $2 uuid, $3 boolean, $4 text, $5 integer, $6 bigint, $7 double precision

@@ -291,7 +291,7 @@ update outbox set ready = true, available_at = least(available_at, now()) where 
 -- runs/outbox.ts takeRuns
 -- takes $1 integer, $2 integer, $3 uuid[]
 -- gives runs jsonb, organizationIds uuid[], smallSlots integer, isCurrent boolean
-with held as materialized (select turn from dispatch_turn where set_config('synchronous_commit', 'off', true) is not null for update
+with held as materialized (select turn from installation where set_config('synchronous_commit', 'off', true) is not null for update
      ), slots as (select *, least(share, greatest(per_turn, slots / 8)) as crowded, greatest(1, slots / 4) as healing from (
          select *, case when slots >= 4 then slots - 1 end as share
            from (values (false, (select coalesce(sum(capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s'), 1), (true, (select coalesce(sum(small_capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s'), 4)) v (is_small, slots, per_turn)) s
@@ -302,7 +302,7 @@ with held as materialized (select turn from dispatch_turn where set_config('sync
          union all
          select 1, run_id, team_id, export_id, small, heals, backfill_id is not null, data_interval_start from outbox where dispatched_at is not null and (select r.status not in ('Completed', 'Failed', 'FailedRetryable', 'Cancelled') from runs r where r.id = outbox.run_id)
          union all
-         select 2, run_id, team_id, export_id, small, heals, backfill_id is not null, data_interval_start from outbox where ready and dispatched_at is null and (select turn from held) = (select turn from dispatch_turn)
+         select 2, run_id, team_id, export_id, small, heals, backfill_id is not null, data_interval_start from outbox where ready and dispatched_at is null and (select turn from held) = (select turn from installation)
        ) r join (select id as team_id, organization_id from projects) p using (team_id)
      ), active as materialized (select distinct organization_id from seen
      ), of_export as (
@@ -324,10 +324,10 @@ with held as materialized (select turn from dispatch_turn where set_config('sync
      ), marked as (
        update outbox set dispatched_at = clock_timestamp(), times_enqueued = times_enqueued + 1
         where run_id = any (array(select run_id from free)) returning run_id, times_enqueued
-     ), noted as (update dispatch_turn set turn = turn + 1, taken_at = now() where exists (select from marked))
+     ), noted as (update installation set turn = turn + 1, taken_at = now() where exists (select from marked))
      select coalesce((select jsonb_agg(jsonb_build_object('runId', run_id, 'timesEnqueued', times_enqueued, 'small', is_small) order by is_small, place)
                         from marked join chosen using (run_id)), '[]') as runs,
-            array(select organization_id from active) as "organizationIds", (select coalesce(sum(small_capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s') as "smallSlots", (select turn from held) = (select turn from dispatch_turn) as "isCurrent";
+            array(select organization_id from active) as "organizationIds", (select coalesce(sum(small_capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s') as "smallSlots", (select turn from held) = (select turn from installation) as "isCurrent";
 
 -- runs/outbox.ts markDispatched
 -- takes $1 uuid[]
@@ -353,7 +353,7 @@ delete from outbox where dispatched_at is not null and not (select r.status not 
 -- runs/outbox.ts findStalledDispatch
 -- takes $1 double precision
 -- gives seconds double precision
-select floor(extract(epoch from now() - d.taken_at))::float8 as seconds from dispatch_turn d
+select floor(extract(epoch from now() - d.taken_at))::float8 as seconds from installation d
       where d.taken_at < now() - $1 * interval '1 s' and (select coalesce(sum(capacity), 0)::int from workers where heartbeat_at > now() - interval '30 s') > 0
         and exists (select from outbox where ready and available_at < now() - $1 * interval '1 s')
         and not exists (select from runs where status = 'Running' and lease_expires_at > now());
@@ -728,19 +728,19 @@ select id, traceparent from runs where id = any ($1::uuid[]) and traceparent is 
 
 -- runs/worker-seconds.ts addWorkerSeconds
 -- takes $1 integer[], $2 double precision[]
-insert into worker_seconds as w (team_id, hour, seconds)
+insert into hourly_use as w (team_id, hour, seconds)
      select p.id, date_trunc('hour', now()), s.seconds
        from unnest($1::int[], $2::float8[]) as s (team_id, seconds) join projects p on p.id = s.team_id
       -- One order for all, so that two workers never wait for each other.
       order by p.id
-     on conflict (team_id, hour) do update set seconds = w.seconds + excluded.seconds;
+     on conflict (team_id, config_id, hour) do update set seconds = w.seconds + excluded.seconds;
 
 -- runs/worker-seconds.ts listBusiestTenants
 -- takes $1 double precision, $2 bigint
 -- gives organizationId uuid, organizationName text, workerSeconds double precision
 select o.id as "organizationId", o.name as "organizationName", sum(w.seconds)::float8 as "workerSeconds"
-       from worker_seconds w join projects p on p.id = w.team_id join organizations o on o.id = p.organization_id
-      where w.hour >= date_trunc('hour', now()) - $1 * interval '1 hour'
+       from hourly_use w join projects p on p.id = w.team_id join organizations o on o.id = p.organization_id
+      where w.config_id is null and w.hour >= date_trunc('hour', now()) - $1 * interval '1 hour'
       group by o.id order by sum(w.seconds) desc, o.id limit $2;
 
 -- runs/worker-seconds.ts listThroughput

@@ -21,15 +21,15 @@ select sha256, source from plugin_sources where sha256 = any ($1::text[]);
 -- transformations/chains.ts recordSteps
 -- takes $1 integer[], $2 bigint[], $3 bigint[], $4 text[]
 with step as (
-       select s.* from unnest($1::int[], $2::bigint[], $3::bigint[], $4::text[]) as s (config, rows, errors, error)
+       select s.*, c.team_id from unnest($1::int[], $2::bigint[], $3::bigint[], $4::text[]) as s (config, rows, errors, error)
          join pipeline_transformation_configs c on c.id = s.config
      ), shown as (
        update pipeline_transformation_configs c set error = step.error from step
         where c.id = step.config and c.error is distinct from step.error
      )
-     insert into transformation_rates as t (config_id, hour, rows, errors)
-     select config, date_trunc('hour', now()), rows, errors from step where rows > 0 order by config
-     on conflict (config_id, hour) do update set rows = t.rows + excluded.rows, errors = t.errors + excluded.errors;
+     insert into hourly_use as t (team_id, config_id, hour, rows, errors)
+     select team_id, config, date_trunc('hour', now()), rows, errors from step where rows > 0 order by config
+     on conflict (team_id, config_id, hour) do update set rows = t.rows + excluded.rows, errors = t.errors + excluded.errors;
 
 -- transformations/chains.ts recordStepError
 -- takes $1 integer, $2 integer, $3 text
@@ -108,8 +108,8 @@ with made as (
   c.name, c.description, c.match_action as "matchAction", c.error, c.deleted,
   c.created_at as "createdAt", c.updated_at as "updatedAt",
   (select trim_scale(round((sum(t.rows) - sum(t.errors)) / nullif(sum(t.rows), 0), 6))::text
-     from transformation_rates t
-    where t.config_id = c.id and t.hour > now() - interval '24 hours') as "deliveryRate" from made c;
+     from hourly_use t
+    where t.team_id = c.team_id and t.config_id = c.id and t.hour > now() - interval '24 hours') as "deliveryRate" from made c;
 
 -- transformations/transformation-configs.ts updateTransformationConfig
 -- takes $1 integer, $2 boolean, $3 integer, $4 jsonb, $5 bytea, $6 text, $7 text, $8 integer, $9 boolean
@@ -127,8 +127,8 @@ with changed as (
   c.name, c.description, c.match_action as "matchAction", c.error, c.deleted,
   c.created_at as "createdAt", c.updated_at as "updatedAt",
   (select trim_scale(round((sum(t.rows) - sum(t.errors)) / nullif(sum(t.rows), 0), 6))::text
-     from transformation_rates t
-    where t.config_id = c.id and t.hour > now() - interval '24 hours') as "deliveryRate" from changed c;
+     from hourly_use t
+    where t.team_id = c.team_id and t.config_id = c.id and t.hour > now() - interval '24 hours') as "deliveryRate" from changed c;
 
 -- transformations/transformation-configs.ts findTransformationConfig
 -- takes $1 integer, $2 integer
@@ -137,8 +137,8 @@ select c.id, c.team_id as "teamId", c.plugin, c.version, c.enabled, c."order", c
   c.name, c.description, c.match_action as "matchAction", c.error, c.deleted,
   c.created_at as "createdAt", c.updated_at as "updatedAt",
   (select trim_scale(round((sum(t.rows) - sum(t.errors)) / nullif(sum(t.rows), 0), 6))::text
-     from transformation_rates t
-    where t.config_id = c.id and t.hour > now() - interval '24 hours') as "deliveryRate" from pipeline_transformation_configs c where c.id = $1 and c.team_id = $2 for update;
+     from hourly_use t
+    where t.team_id = c.team_id and t.config_id = c.id and t.hour > now() - interval '24 hours') as "deliveryRate" from pipeline_transformation_configs c where c.id = $1 and c.team_id = $2 for update;
 
 -- transformations/transformation-configs.ts findTransformationConfig
 -- takes $1 integer, $2 integer
@@ -147,8 +147,8 @@ select c.id, c.team_id as "teamId", c.plugin, c.version, c.enabled, c."order", c
   c.name, c.description, c.match_action as "matchAction", c.error, c.deleted,
   c.created_at as "createdAt", c.updated_at as "updatedAt",
   (select trim_scale(round((sum(t.rows) - sum(t.errors)) / nullif(sum(t.rows), 0), 6))::text
-     from transformation_rates t
-    where t.config_id = c.id and t.hour > now() - interval '24 hours') as "deliveryRate" from pipeline_transformation_configs c where c.id = $1 and c.team_id = $2;
+     from hourly_use t
+    where t.team_id = c.team_id and t.config_id = c.id and t.hour > now() - interval '24 hours') as "deliveryRate" from pipeline_transformation_configs c where c.id = $1 and c.team_id = $2;
 
 -- transformations/transformation-configs.ts lockChain
 -- takes $1 integer
@@ -178,8 +178,8 @@ select c.id, c.team_id as "teamId", c.plugin, c.version, c.enabled, c."order", c
   c.name, c.description, c.match_action as "matchAction", c.error, c.deleted,
   c.created_at as "createdAt", c.updated_at as "updatedAt",
   (select trim_scale(round((sum(t.rows) - sum(t.errors)) / nullif(sum(t.rows), 0), 6))::text
-     from transformation_rates t
-    where t.config_id = c.id and t.hour > now() - interval '24 hours') as "deliveryRate" from (select * from (
+     from hourly_use t
+    where t.team_id = c.team_id and t.config_id = c.id and t.hour > now() - interval '24 hours') as "deliveryRate" from (select * from (
       select page.*, sum(page.size) over (order by page."order", page.id) - page.size as before from (select c.*, octet_length(c.config::text) + coalesce(octet_length(to_json(c.config::text)::text), 0) + coalesce(octet_length(to_json(c.error)::text), 0)
         + case when row_number() over (partition by c.plugin order by c."order", c.id) = 1
           then coalesce((select octet_length(p.config_schema::text) from plugins p where p.id = c.plugin), 0) else 0 end as size
@@ -198,27 +198,28 @@ update pipeline_transformation_configs c set "order" = moved.place, updated_at =
 -- gives id integer
 delete from pipeline_transformation_configs where id = $1 and team_id = $2 returning id;
 
--- transformations/transformation-configs.ts insertTransformationJob
--- takes $1 integer, $2 text, $3 jsonb
-insert into transformation_jobs (config_id, type, payload) values ($1, $2, $3);
+-- transformations/transformation-configs.ts askForSample
+-- takes $1 integer
+update pipeline_transformation_configs set sample_asked_at = clock_timestamp(), sample_taken_at = null
+      where id = $1;
 
--- transformations/transformation-configs.ts takeTransformationJob
+-- transformations/transformation-configs.ts takeSample
 -- takes $1 uuid[], $2 uuid[]
--- gives id text, configId integer, teamId integer, organizationId uuid
-update transformation_jobs j set taken_at = now()
-       from pipeline_transformation_configs c
-      where c.id = j.config_id and j.id = (
-        select w.id from transformation_jobs w join pipeline_transformation_configs s on s.id = w.config_id
-          join projects p on p.id = s.team_id
-         where (w.taken_at is null or w.taken_at < now() - interval '5 minutes') and w.created_at > now() - interval '1 day'
-           and p.organization_id <> all ($2::uuid[])
-         order by coalesce(array_position($1::uuid[], p.organization_id), 0), w.id limit 1 for update of w skip locked)
-      returning j.id::text as id, c.id as "configId", c.team_id as "teamId",
+-- gives configId integer, teamId integer, askedAt timestamp with time zone, organizationId uuid
+update pipeline_transformation_configs c set sample_taken_at = now()
+      where c.id = (
+        select s.id from pipeline_transformation_configs s join projects p on p.id = s.team_id
+         where (s.sample_taken_at is null or s.sample_taken_at < now() - interval '5 minutes')
+           and s.sample_asked_at > now() - interval '1 day' and p.organization_id <> all ($2::uuid[])
+         order by coalesce(array_position($1::uuid[], p.organization_id), 0), s.sample_asked_at, s.id
+         limit 1 for update of s skip locked)
+      returning c.id as "configId", c.team_id as "teamId", c.sample_asked_at as "askedAt",
                 (select organization_id from projects where id = c.team_id) as "organizationId";
 
--- transformations/transformation-configs.ts deleteTransformationJob
--- takes $1 bigint
-delete from transformation_jobs where id = $1;
+-- transformations/transformation-configs.ts endSample
+-- takes $1 integer, $2 timestamp with time zone
+update pipeline_transformation_configs set sample_asked_at = null, sample_taken_at = null
+      where id = $1 and sample_asked_at = $2;
 
 -- transformations/transformation-configs.ts findChainExports
 -- takes $1 integer

@@ -68,7 +68,7 @@ async function examineApi(deps: CliDeps): Promise<readonly Examined[]> {
   const { url, key } = readClientSettings(deps.terminal.env);
   if (url === null) return [];
   const { openApi } = await import('./api/open-api.ts');
-  const found: Examined[] = [];
+  const examined: Examined[] = [];
   const attempt = async (check: string, look: () => Promise<Omit<Examined, 'check'>>) => {
     const result = await look().catch((error: unknown) => {
       if (!(error instanceof CliError)) throw error;

@@ -101,8 +101,8 @@ export async function rewriteFound(rewrite: Rewrite): Promise<Rewritten> {
   }
   await expectRemoved(rewrite, endsAt);
   // Also what ended meanwhile without a record.
-  const unfinished = await listUnfinishedCommits(db, exportId, since);
-  const unrecorded = unfinished.map(({ interval }) => interval);
+  const openCommits = await listUnfinishedCommits(db, exportId, since);
+  const unrecorded = openCommits.map(({ interval }) => interval);
   const intervals = [...had.values()].toSorted((a, b) => a.start - b.start);
   return { intervals, doubtful, unrecorded, unasked };
 }

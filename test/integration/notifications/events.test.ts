@@ -251,7 +251,7 @@ describe('a target', () => {
     await side.db.query(
       `insert into notification_deliveries (target_id, organization_id, kind, event_id, type, facts, about_organization_id, team_id)
        values ($3, $1, 'webhook', gen_random_uuid(), 'test', '{}', $1, $2)`,
-      [other.organizationId, project, ofAll.id],
+      [other.organizationId, project, ofAll.target.id],
     );
     await side.db.query('delete from projects where id = $1', [project]);
     const left = await side.db.query<{ n: number }>(
