@@ -2,8 +2,10 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Database } from '../../state/store/database/database.ts';
 import { findProject } from '../../state/store/tenants/tenants.ts';
-import { createOrganization } from '../../service/use-cases/tenants/create-organization.ts';
-import { createProject } from '../../service/use-cases/tenants/create-project.ts';
+import {
+  createOrganization,
+  createProject,
+} from '../../service/use-cases/tenants/change-tenants.ts';
 import { issueKey } from '../../service/use-cases/tenants/issue-key.ts';
 
 /** The tenant that the quickstart made, kept in the data directory for the next start. */

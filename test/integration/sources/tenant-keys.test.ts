@@ -5,7 +5,7 @@ import type { Model } from '../../../src/foundation/domain/model.ts';
 import { tenantIdentityOf } from '../../../src/foundation/domain/tenant-key.ts';
 import { checkModel, createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
 import { listVerifiedExports } from '../../../src/state/store/intervals/verify-queries.ts';
-import { createProject } from '../../../src/service/use-cases/tenants/create-project.ts';
+import { createProject } from '../../../src/service/use-cases/tenants/change-tenants.ts';
 import {
   claim,
   createExportOfThePast,

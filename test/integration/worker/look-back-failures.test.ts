@@ -10,7 +10,7 @@ import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
 import type { Source } from '../../../src/rows/sources/source.ts';
 import { pauseExport } from '../../../src/service/use-cases/exports/pause-export.ts';
 import { unpauseExport } from '../../../src/service/use-cases/exports/unpause-export.ts';
-import { disableTenant } from '../../../src/service/use-cases/tenants/disable-tenant.ts';
+import { disableTenant } from '../../../src/service/use-cases/tenants/change-tenants.ts';
 import { readNow } from '../../../src/state/store/intervals/ticks.ts';
 import { findCommit } from '../../../src/state/store/files/known-commits.ts';
 import { listReceipts } from '../../../src/state/store/intervals/receipts.ts';

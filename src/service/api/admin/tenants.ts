@@ -11,11 +11,14 @@ import {
   listOrganizationPage,
   type TenantId,
 } from '../../../state/store/tenants/tenants.ts';
-import { createOrganization } from '../../use-cases/tenants/create-organization.ts';
-import { checkProject, createProject } from '../../use-cases/tenants/create-project.ts';
+import {
+  checkProject,
+  createOrganization,
+  createProject,
+  disableTenant,
+  renameTenant,
+} from '../../use-cases/tenants/change-tenants.ts';
 import { judgeTenantKey } from '../../use-cases/tenants/judge-tenant-key.ts';
-import { renameTenant } from '../../use-cases/tenants/rename-tenant.ts';
-import { disableTenant } from '../../use-cases/tenants/disable-tenant.ts';
 import {
   checkKey,
   checkName,
