@@ -1,10 +1,6 @@
 import { inSnakeCase } from '../../../foundation/domain/snake-case.ts';
 import { Type } from 'typebox';
-import {
-  deliveryStatuses,
-  notificationTypes,
-  type TargetKind,
-} from '../../../foundation/domain/notification.ts';
+import { deliveryStatuses, notificationTypes } from '../../../foundation/domain/notification.ts';
 import { notFound } from '../../../foundation/domain/problem.ts';
 import {
   type Delivery,
@@ -15,6 +11,7 @@ import {
   listNotificationTargets,
 } from '../../../state/store/notifications/notification-targets.ts';
 import {
+  changedInput,
   changeTarget,
   checkTargetChange,
   createTarget,
@@ -217,26 +214,23 @@ export function notificationRoutes(api: Api, family: Family, deps: Deps): void {
 }
 
 /** Turns a validated body into the input of the use case; drops unknown fields. */
-function createInput(body: CreateTarget): TargetInput & { readonly kind: TargetKind } {
-  return {
-    kind: body.kind ?? 'webhook',
-    description: body.description ?? '',
-    url: body.url ?? null,
-    format: body.format ?? 'json',
-    recipients: unique(body.recipients ?? []),
-    events: unique(body.events ?? notificationTypes),
-    enabled: body.enabled ?? true,
-  };
+function createInput({ kind = 'webhook', ...body }: CreateTarget) {
+  return { kind, ...changedInput(defaults, changeInput(body)) };
 }
 
-function changeInput(body: PatchTarget): TargetChange {
+const defaults: Omit<TargetInput, 'url'> = {
+  description: '',
+  format: 'json',
+  recipients: [],
+  events: notificationTypes,
+  enabled: true,
+};
+
+function changeInput({ recipients, events, ...body }: PatchTarget): TargetChange {
   return {
-    description: body.description,
-    url: body.url,
-    format: body.format,
-    recipients: body.recipients && unique(body.recipients),
-    events: body.events && unique(body.events),
-    enabled: body.enabled,
+    ...body,
+    recipients: recipients && unique(recipients),
+    events: events && unique(events),
   };
 }
 

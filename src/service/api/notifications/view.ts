@@ -8,22 +8,8 @@ import type {
 } from './schema.ts';
 
 export function targetView(target: NotificationTarget): NotificationTargetView {
-  return {
-    id: target.id,
-    team_id: target.teamId,
-    kind: target.kind,
-    description: target.description,
-    url_preview: target.urlPreview,
-    format: target.format,
-    recipients: [...target.recipients],
-    events: [...target.events],
-    enabled: target.enabled,
-    disabled_reason: target.disabledReason,
-    failing_since: target.failingSince,
-    previous_secret_until: target.previousSecretUntil,
-    created_at: target.createdAt,
-    last_updated_at: target.lastUpdatedAt,
-  };
+  const { organizationId: _, secrets: __, recipients, events, ...shown } = target;
+  return { ...inSnakeCase(shown), recipients: [...recipients], events: [...events] };
 }
 
 export function targetWithSecretView({ target, secret }: TargetWithSecret) {

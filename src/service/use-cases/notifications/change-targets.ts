@@ -92,7 +92,7 @@ export function checkTargetChange(
 }
 
 /** A target after a change; its URL is null if it stays. */
-function changedInput(before: NotificationTarget, change: TargetChange): TargetInput {
+export function changedInput(before: Omit<TargetInput, 'url'>, change: TargetChange): TargetInput {
   return {
     description: change.description ?? before.description,
     url: change.url ?? null,

@@ -47,6 +47,20 @@ const columns = `t.id, t.organization_id as "organizationId", t.team_id as "team
   case when t.previous_secret_until > now() then t.previous_secret_until end as "previousSecretUntil",
   t.failing_since as "failingSince", t.created_at as "createdAt", t.last_updated_at as "lastUpdatedAt"`;
 
+const settingColumns = 'description, url_preview, format, recipients, events, enabled, secrets';
+/** SQL of their values, after the id. */
+const settingParameters =
+  '$2::text, $3::text, $4::text, $5::text[], $6::text[], $7::boolean, $8::bytea';
+const valuesOf = (settings: TargetSettings): readonly unknown[] => [
+  settings.description,
+  settings.urlPreview,
+  settings.format,
+  settings.recipients,
+  settings.events,
+  settings.enabled,
+  settings.secrets,
+];
+
 /** A project sees its own targets, an organization all of its projects' too. `$1`, `$2` are `reachValues`. */
 const inReach = `t.organization_id = $1 and ($2::int is null or t.team_id = $2)`;
 const reachValues = ({ organizationId, teamId }: Reach) => [organizationId, teamId];
@@ -102,22 +116,9 @@ export async function countTargetsLocked(tx: Sql, organizationId: string): Promi
 
 export async function insertTarget(tx: Sql, target: NewTarget): Promise<NotificationTarget> {
   const [row] = await tx.query<NotificationTarget>(
-    `insert into notification_targets as t (id, organization_id, team_id, kind, description, url_preview, format,
-            recipients, events, enabled, secrets)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) returning ${columns}`,
-    [
-      target.id,
-      target.organizationId,
-      target.teamId,
-      target.kind,
-      target.description,
-      target.urlPreview,
-      target.format,
-      target.recipients,
-      target.events,
-      target.enabled,
-      target.secrets,
-    ],
+    `insert into notification_targets as t (organization_id, team_id, kind, id, ${settingColumns})
+     values ($9, $10, $11, $1, ${settingParameters}) returning ${columns}`,
+    [target.id, ...valuesOf(target), target.organizationId, target.teamId, target.kind],
   );
   if (!row) throw new Error('an insert returned no row');
   return row;
@@ -140,21 +141,12 @@ export async function updateTarget(
 ): Promise<NotificationTarget> {
   const [row] = await tx.query<NotificationTarget>(
     `update notification_targets t
-        set description = $2, url_preview = $3, format = $4, recipients = $5, events = $6, enabled = $7, secrets = $8,
+        set (${settingColumns}) = row (${settingParameters}),
             disabled_reason = case when $7 then null else t.disabled_reason end,
             failing_since = case when $7 and not t.enabled then null else failing_since end,
             last_updated_at = clock_timestamp()
       where t.id = $1 returning ${columns}`,
-    [
-      id,
-      settings.description,
-      settings.urlPreview,
-      settings.format,
-      settings.recipients,
-      settings.events,
-      settings.enabled,
-      settings.secrets,
-    ],
+    [id, ...valuesOf(settings)],
   );
   if (!row) throw new Error('an update returned no row');
   return row;
