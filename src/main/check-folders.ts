@@ -56,7 +56,7 @@ export async function findFileRootFault({
   FILE_DESTINATION_ROOT: root,
 }: Pick<Config, 'FILE_DESTINATION_ROOT'>): Promise<string | null> {
   if (root === null) return null;
-  const found = await stat(root).catch(() => null);
-  if (found?.isDirectory()) return null;
-  return `FILE_DESTINATION_ROOT: ${root} ${found ? 'is not a folder' : 'does not exist'}. Create the folder: until then runs to File destinations are retried and fail.`;
+  const stats = await stat(root).catch(() => null);
+  if (stats?.isDirectory()) return null;
+  return `FILE_DESTINATION_ROOT: ${root} ${stats ? 'is not a folder' : 'does not exist'}. Create the folder: until then runs to File destinations are retried and fail.`;
 }

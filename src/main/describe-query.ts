@@ -22,15 +22,16 @@ export function describeQueryOf(
   patienceMs = 5_000,
   now = () => performance.now(),
 ): DescribeQuery {
-  const known = new BoundedMap<string, { readonly rows: DescribedRows; readonly at: number }>(
-    keptCharacters,
-  );
+  const descriptions = new BoundedMap<
+    string,
+    { readonly rows: DescribedRows; readonly at: number }
+  >(keptCharacters);
   const silentSince = new Map<string, number>();
   return async (request, inSlot, signal) => {
     const { teamId, ...rest } = request;
     const key = JSON.stringify(rest);
-    const found = known.get(key);
-    if (found && now() - found.at < keptMs) return found.rows;
+    const described = descriptions.get(key);
+    if (described && now() - described.at < keptMs) return described.rows;
     const { model } = request;
     if (now() - (silentSince.get(model) ?? Number.NEGATIVE_INFINITY) < silentMs) {
       throw new SluiceError('source.unavailable', 'it did not answer a few seconds ago');
@@ -38,14 +39,14 @@ export function describeQueryOf(
     return inSlot(async () => {
       const patience = AbortSignal.any([signal, AbortSignal.timeout(patienceMs)]);
       try {
-        const asked = { ...rest, tenantKey: await tenantKeyOf(teamId) };
-        const { columns, warnings } = await sourceOf(model).describe(asked, patience);
+        const query = { ...rest, tenantKey: await tenantKeyOf(teamId) };
+        const { columns, warnings } = await sourceOf(model).describe(query, patience);
         const rows = {
           columns: columns.map(({ name, sourceType }) => ({ name, sourceType })),
           warnings,
         };
         const size = key.length + JSON.stringify(rows).length;
-        known.set(key, { rows, at: now() }, size);
+        descriptions.set(key, { rows, at: now() }, size);
         silentSince.delete(model);
         return rows;
       } catch (error) {

@@ -20,11 +20,13 @@ async function loadEncryptionKeys(config: Config): Promise<readonly EncryptionKe
   }
   const path = join(config.SLUICE_DATA_DIR, 'encryption-key');
   await mkdir(config.SLUICE_DATA_DIR, { recursive: true });
-  const made = `local-${randomBytes(4).toString('hex')}:${randomBytes(32).toString('base64')}\n`;
+  const newKey = `local-${randomBytes(4).toString('hex')}:${randomBytes(32).toString('base64')}\n`;
   // The first process writes; the others read.
-  await writeFile(path, made, { mode: 0o600, flag: 'wx' }).catch((error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EEXIST') throw error;
-  });
+  await writeFile(path, newKey, { mode: 0o600, flag: 'wx' }).catch(
+    (error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EEXIST') throw error;
+    },
+  );
   return parseKeys([(await readFile(path, 'utf8')).trim()], path);
 }
 

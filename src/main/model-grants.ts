@@ -29,7 +29,7 @@ export async function listGrants(
   const needsShared = declared.some(({ sourceUrl }) => sourceUrl === null);
   const shared = needsShared ? await findSource() : '';
   const models = needsShared ? await findOfferedModels(config, declared, shared) : declared;
-  const found: AddressGrants[] = [];
+  const grants: AddressGrants[] = [];
   const urls = new Map<string, SourcedModel[]>();
   const primaries = new Map<string, string>();
   for (const one of models) {
@@ -39,9 +39,9 @@ export async function listGrants(
     if (primary !== null) primaries.set(primary, addressNamesOf(one).primaryName);
   }
   const add = async (url: string, address: string, own: readonly SourcedModel[]) => {
-    const wanted = own.map(({ model }) => model);
+    const ownModels = own.map(({ model }) => model);
     const isPaired = primaries.size > 0;
-    const { role, isReached, statements } = await findGrants(url, wanted, {
+    const { role, isReached, statements } = await findGrants(url, ownModels, {
       onlyColumns,
       isPaired,
     });
@@ -50,7 +50,7 @@ export async function listGrants(
       : ' The role cannot log in yet, so run `sluice models check` afterwards.';
     const { host, database } = placeOf(url);
     const about = `role ${role}, to run in the database ${database} at ${host} as a superuser or the owner of the relations.${unseen}`;
-    found.push({ address, role, about, statements });
+    grants.push({ address, role, about, statements });
   };
   for (const [url, own] of urls) {
     const [first] = own;
@@ -59,7 +59,7 @@ export async function listGrants(
   for (const [url, name] of primaries) {
     if (!urls.has(url)) await add(url, name, []);
   }
-  return found;
+  return grants;
 }
 
 /** For people; never with the password. */

@@ -107,7 +107,7 @@ export function previewsOf(options: PreviewOptions, patienceMs = 10_000): Previe
 }
 
 function modelOf(models: Foundation['models'], name: string) {
-  const found = models.find(({ model }) => model.name === name);
-  if (!found) throw new Error(`the validation accepted ${name} as a model`);
-  return found.model;
+  const entry = models.find(({ model }) => model.name === name);
+  if (!entry) throw new Error(`the validation accepted ${name} as a model`);
+  return entry.model;
 }

@@ -26,11 +26,11 @@ export function maxRowMib(limits: Limits): number {
 
 /** @throws StartError if a worker with this memory cannot hold the rows that MAX_ROW_MIB allows */
 export function checkRowLimit(limits: Limits): void {
-  const wanted = maxRowMib(limits);
+  const configuredMib = maxRowMib(limits);
   const fitting = fittingMib(limits);
-  if (wanted <= fitting) return;
-  const needed = wanted * largeRowCopies + (idleWorkerBytes + usualRunBytes) / mebibyte;
+  if (configuredMib <= fitting) return;
+  const needed = configuredMib * largeRowCopies + (idleWorkerBytes + usualRunBytes) / mebibyte;
   throw new StartError(
-    `MAX_ROW_MIB=${wanted} needs a WORKER_MEMORY_MB of at least ${needed}: a worker holds a row up to ${largeRowCopies} times. Lower MAX_ROW_MIB to ${fitting}, or raise WORKER_MEMORY_MB.`,
+    `MAX_ROW_MIB=${configuredMib} needs a WORKER_MEMORY_MB of at least ${needed}: a worker holds a row up to ${largeRowCopies} times. Lower MAX_ROW_MIB to ${fitting}, or raise WORKER_MEMORY_MB.`,
   );
 }

@@ -262,7 +262,7 @@ async function addSnapshot(
 ): ReturnType<Change> {
   const parent = currentSnapshot(before);
   const interval = await findInterval(place, objects, parent, change);
-  const wanted = change.files.map(
+  const newFiles = change.files.map(
     ({ key, rows, bytes, columns }): WantedFile => ({
       ...{ path: place.uri(key), rows, bytes },
       metrics: encodeMetrics(columns),
@@ -270,8 +270,8 @@ async function addSnapshot(
   );
   checkGeneration(interval, change);
   const table = change.files.length > 0 ? withFields(before, change.fields) : before;
-  const removed = without(interval.own, wanted);
-  const added = without(wanted, interval.own);
+  const removed = without(interval.own, newFiles);
+  const added = without(newFiles, interval.own);
   if (removed.length + added.length === 0) {
     // Readers find a table with its columns, also if the first interval has no rows.
     if (version === 1) return { table: withFields(before, change.fields), isChanged: true };
@@ -322,8 +322,8 @@ function without<T extends FileFacts>(
   others: readonly FileFacts[],
 ): readonly T[] {
   const facts = ({ path, rows, bytes }: FileFacts) => `${path} ${rows} ${bytes}`;
-  const known = new Set(others.map(facts));
-  return some.filter((file) => !known.has(facts(file)));
+  const otherFacts = new Set(others.map(facts));
+  return some.filter((file) => !otherFacts.has(facts(file)));
 }
 
 /** The change of a snapshot in an interval. */

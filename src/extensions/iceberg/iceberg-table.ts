@@ -78,8 +78,12 @@ async function beginInterval(
       joinFields(fields, job.encoding.tableFields?.(columns) ?? []);
     },
     async hasFiles(files: readonly ManifestFile[]) {
-      const wanted = files.map(({ key, rows, bytes }) => ({ path: place.uri(key), rows, bytes }));
-      return haveSameFiles((await read()).files, wanted);
+      const tableFiles = files.map(({ key, rows, bytes }) => ({
+        path: place.uri(key),
+        rows,
+        bytes,
+      }));
+      return haveSameFiles((await read()).files, tableFiles);
     },
     commit: (made) => commitFiles(place, retentionMs, interval, attempt, made),
   };

@@ -124,11 +124,11 @@ export function withFields(table: TableMetadata, rows: readonly TableField[]): T
   const joined = joinFields(fields, rows);
   if (JSON.stringify(joined) === JSON.stringify(fields)) return table;
   // The first schema has no column: it gives way.
-  const kept = fields.length === 0 ? [] : table.schemas;
-  const id = Math.max(-1, ...kept.map((schema) => schema['schema-id'])) + 1;
+  const earlierSchemas = fields.length === 0 ? [] : table.schemas;
+  const id = Math.max(-1, ...earlierSchemas.map((schema) => schema['schema-id'])) + 1;
   return {
     ...table,
-    schemas: [...kept, { type: 'struct', 'schema-id': id, fields: joined }],
+    schemas: [...earlierSchemas, { type: 'struct', 'schema-id': id, fields: joined }],
     'current-schema-id': id,
     'last-column-id': Math.max(table['last-column-id'], highestId(joined)),
   };
@@ -160,21 +160,21 @@ export function withoutExpired(
   while (count < maxExpired && isExpired(snapshots, count, oldest)) count += 1;
   if (count === 0) return { table, removable: [] };
   const expired = snapshots.slice(0, count);
-  const kept = snapshots.slice(count);
+  const remaining = snapshots.slice(count);
   const ids = new Set(expired.map((snapshot) => snapshot['snapshot-id']));
   // Files that a snapshot has dropped were last needed by the one before it.
   const removable = [
     ...expired.map((snapshot) => nameOf(snapshot['manifest-list'])),
-    ...[...expired, ...kept.slice(0, 1)].flatMap(droppedBy),
+    ...[...expired, ...remaining.slice(0, 1)].flatMap(droppedBy),
   ];
   const log = table['snapshot-log'].filter((entry) => !ids.has(entry['snapshot-id']));
   const needed = new Set([
     table['current-schema-id'],
-    ...kept.map((snapshot) => snapshot['schema-id']),
+    ...remaining.map((snapshot) => snapshot['schema-id']),
   ]);
   // A query whose columns change all the time would fill the metadata.
   const schemas = table.schemas.filter((schema) => needed.has(schema['schema-id']));
-  return { table: { ...table, schemas, snapshots: kept, 'snapshot-log': log }, removable };
+  return { table: { ...table, schemas, snapshots: remaining, 'snapshot-log': log }, removable };
 }
 
 function isExpired(snapshots: readonly Snapshot[], at: number, oldest: Instant): boolean {
@@ -234,7 +234,7 @@ const bounds = { values: 300_000, names: 1_000, depth: 16 } as const;
 export async function decodeMetadata(bytes: Buffer): Promise<TableMetadata | null> {
   try {
     const value = (await parseForeignJson(bytes, bounds)) as Partial<TableMetadata> | null;
-    const known =
+    const isSupported =
       value?.['format-version'] === 2 &&
       typeof value.properties?.[ownNames.owner] === 'string' &&
       typeof value.location === 'string' &&
@@ -249,7 +249,7 @@ export async function decodeMetadata(bytes: Buffer): Promise<TableMetadata | nul
       value.schemas.some((schema) => schema['schema-id'] === value['current-schema-id']) &&
       value.snapshots?.every(isOurs) &&
       value['snapshot-log']?.every((entry) => Number.isSafeInteger(entry['snapshot-id']));
-    return known ? (value as TableMetadata) : null;
+    return isSupported ? (value as TableMetadata) : null;
   } catch {
     return null;
   }

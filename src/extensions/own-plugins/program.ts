@@ -59,8 +59,8 @@ async function join(entry: string, builtIns = 'require'): Promise<string> {
 const modules = {${bodies.join(',\n')}};
 const loaded = new Map();
 const load = (name) => {
-  const known = loaded.get(name);
-  if (known) return known;
+  const program = loaded.get(name);
+  if (program) return program;
   const exports = {};
   loaded.set(name, exports);
   modules[name](exports, load, ${builtIns});

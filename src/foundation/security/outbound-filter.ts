@@ -130,8 +130,10 @@ function guard<A extends HttpAgent>(
     if (host !== undefined && proxy !== null && listener) {
       throughProxy(proxy, host, port, checkedLookup(resolve)).then(
         (socket) => {
-          const made = secure ? connectPlain({ ...options, socket } as ConnectOptions) : socket;
-          listener(null, made ?? socket);
+          const connected = secure
+            ? connectPlain({ ...options, socket } as ConnectOptions)
+            : socket;
+          listener(null, connected ?? socket);
         },
         (error: Error) => listener(error, new Socket()),
       );

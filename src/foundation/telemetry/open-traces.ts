@@ -64,17 +64,17 @@ export function openTraces(
         : (Number.parseInt(flags, 16) & 1) === 1;
     const spanId = randomId(8);
     const startMs = wallClock();
-    let known: SpanAttributes = attributes;
+    let allAttributes: SpanAttributes = attributes;
     let isEnded = false;
     return {
       traceparent: `00-${traceId}-${spanId}-${isSampled ? '01' : '00'}`,
       set(more) {
-        known = { ...known, ...more };
+        allAttributes = { ...allAttributes, ...more };
       },
       end(error) {
         if (isEnded || !isSampled) return;
         isEnded = true;
-        const failed = error === null ? known : { ...known, 'error.type': error };
+        const failed = error === null ? allAttributes : { ...allAttributes, 'error.type': error };
         const ended = { traceId, spanId, parentSpanId, name, kind, startMs, endMs: wallClock() };
         sender.add({ ...ended, attributes: failed, isError: error !== null });
       },

@@ -209,9 +209,9 @@ export class Chain {
         yield { key: keyOf(first), row: current ?? first };
       }
     };
-    const made = rows === 0 ? Promise.resolve([]) : step.applyBatch(inside());
+    const applied = rows === 0 ? Promise.resolve([]) : step.applyBatch(inside());
     const work = async (): Promise<Judge> => {
-      const [results] = await Promise.all([made, before]);
+      const [results] = await Promise.all([applied, before]);
       // While the step had the block before, this one waited.
       const startedAt = Math.max(givenAt, stretch.lastEndedAt);
       stretch.lastEndedAt = performance.now();

@@ -60,13 +60,13 @@ export function serveFolder(
 
 async function readBuilt(file: string): Promise<BuiltFile> {
   const plain = await readFile(file);
-  const known = Object.entries(codings).filter(([, suffix]) => existsSync(file + suffix));
+  const forms = Object.entries(codings).filter(([, suffix]) => existsSync(file + suffix));
   return {
     type: types[extname(file)] ?? 'application/octet-stream',
     etag: `"${createHash('sha256').update(plain).digest('base64url').slice(0, 22)}"`,
     plain,
     packed: await Promise.all(
-      known.map(async ([coding, suffix]) => ({ coding, bytes: await readFile(file + suffix) })),
+      forms.map(async ([coding, suffix]) => ({ coding, bytes: await readFile(file + suffix) })),
     ),
   };
 }

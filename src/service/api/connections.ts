@@ -146,8 +146,8 @@ export class Connections {
     const { address, queue } = connection;
     if (!this.#open.delete(connection)) return;
     queue.length = 0;
-    const left = this.#countOf(address) - 1;
-    if (left > 0) this.#perAddress.set(address, left);
+    const open = this.#countOf(address) - 1;
+    if (open > 0) this.#perAddress.set(address, open);
     else this.#perAddress.delete(address);
   }
 

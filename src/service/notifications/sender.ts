@@ -77,8 +77,8 @@ export function createSender(options: SenderOptions): NotificationSender {
   return {
     canEmail: mail !== null,
     mayMail(address) {
-      const known = address.toLowerCase();
-      return listed.has(known) || listed.has(known.slice(known.lastIndexOf('@') + 1));
+      const lowerCase = address.toLowerCase();
+      return listed.has(lowerCase) || listed.has(lowerCase.slice(lowerCase.lastIndexOf('@') + 1));
     },
     allowsPlainHttp: (url) => allowsEndpoint(allowedPrivateEndpoints, url),
     async send(order): Promise<NotificationOutcome> {

@@ -94,20 +94,20 @@ export async function compareRows(
   if (differing.length === 0) {
     return { rows: { ...nothing, goneOrMoved: 0, onlyCounted: false }, commit };
   }
-  const found = new Difference();
+  const lost = new Difference();
   // A run that delivered all that it counted has doubled no row, and nothing can be missing.
   if (source.rows === 0 && commit.isWhole) {
-    found.gone = { count: delivered, keys: first.keys };
+    lost.gone = { count: delivered, keys: first.keys };
   } else {
     for (const group of groupsOf(differing, delivered + source.rows)) {
       const difference = new KeyDifference(group);
       const again = await readBoth(interval, request, receipt, difference);
       if (again.faults.length > 0) return { faults: again.faults };
-      found.add(difference.read());
+      lost.add(difference.read());
     }
   }
-  const keys = await interval.lookUp.find(request, source.columns, found.gone.keys);
-  return { rows: found.answer(keys, commit), commit };
+  const keys = await interval.lookUp.find(request, source.columns, lost.gone.keys);
+  return { rows: lost.answer(keys, commit), commit };
 }
 
 /** Rows of the files, with those that the format could not represent. */
@@ -218,17 +218,17 @@ async function readBoth(
   sink: KeySink,
 ): Promise<{ readonly source: SourceRows; readonly faults: readonly string[] }> {
   const { source, signal } = interval;
-  const found = await readSourceKeys(source, request, signal, (key) => sink.add(key, 1));
-  const made = madeBy(receipt.recipe);
-  const { columns } = found;
+  const sourceKeys = await readSourceKeys(source, request, signal, (key) => sink.add(key, 1));
+  const makers = madeBy(receipt.recipe);
+  const { columns } = sourceKeys;
   try {
-    const faults = await verifyFiles(interval, receipt, made, columns, (key, generation) =>
+    const faults = await verifyFiles(interval, receipt, makers, columns, (key, generation) =>
       sink.add(key, -1, generation),
     );
-    return { source: found, faults };
+    return { source: sourceKeys, faults };
   } catch (error) {
     if (!(error instanceof ColumnsAbsent)) throw error;
-    const faults = await verifyFiles(interval, receipt, made, [], () => {});
-    return { source: { ...found, columns: [] }, faults };
+    const faults = await verifyFiles(interval, receipt, makers, [], () => {});
+    return { source: { ...sourceKeys, columns: [] }, faults };
   }
 }

@@ -284,8 +284,8 @@ class ManifestNames {
   }
 
   async #read(manifestKey: string): Promise<ReadonlySet<string>> {
-    const found = await readManifestAt(this.#destination, manifestKey);
-    const manifest = found !== null && found !== 'denied' ? found.manifest : null;
+    const reading = await readManifestAt(this.#destination, manifestKey);
+    const manifest = reading !== null && reading !== 'denied' ? reading.manifest : null;
     if (!manifest) return new Set();
     const files = [...manifest.files, ...manifest.rejected_files];
     const run = {

@@ -108,9 +108,9 @@ async function searchInterval(
   const passOver = () => {
     keyOnlyRows += 1;
   };
-  const made = madeBy(receipt.recipe);
+  const makers = madeBy(receipt.recipe);
   const columns = [{ name: column, type: 'text' as const }];
-  const reading = verifyFiles({ destination, readRows }, receipt, made, columns, see, passOver);
+  const reading = verifyFiles({ destination, readRows }, receipt, makers, columns, see, passOver);
   const [fault] = await reading.catch((error: unknown) => {
     // The store cannot be read: then no other interval can.
     if (error instanceof SluiceError) throw error;

@@ -89,18 +89,18 @@ async function hasMoreFiles(
   { sql, batchExport }: VerifyOptions,
   files: readonly Receipt['files'][number][],
 ): Promise<boolean> {
-  const known = new Set(files.map(({ key }) => key));
+  const knownKeys = new Set(files.map(({ key }) => key));
   let after: Receipt['interval'] | null = null;
   let count = 0;
   for (;;) {
     const receipts: readonly Receipt[] = await listReceipts(sql, batchExport.id, after, page);
     for (const { files: current, destinationVersion } of receipts) {
       if (destinationVersion !== batchExport.destinationVersion) continue;
-      if (current.some(({ key }) => !known.has(key))) return true;
+      if (current.some(({ key }) => !knownKeys.has(key))) return true;
       count += current.length;
     }
     after = receipts.at(-1)?.interval ?? null;
-    if (after === null || receipts.length < page) return count !== known.size;
+    if (after === null || receipts.length < page) return count !== knownKeys.size;
   }
 }
 

@@ -145,6 +145,6 @@ async function readManifest(
   signal: AbortSignal | undefined,
 ): Promise<Manifest | 'other' | null> {
   const options = { maxBytes: maxManifestBytes, ...(signal ? { signal } : {}) };
-  const found = await destination.readFile(key, options);
-  return found && (decodeManifest(await buffer(found.body)) ?? 'other');
+  const file = await destination.readFile(key, options);
+  return file && (decodeManifest(await buffer(file.body)) ?? 'other');
 }

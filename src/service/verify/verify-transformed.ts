@@ -34,8 +34,8 @@ export async function verifyTransformed(
   receipt: Receipt,
   recipe: Recipe,
 ): Promise<IntervalAnswers> {
-  const made = madeBy(recipe);
-  const faults = await verifyFiles(interval, receipt, made, [], () => {});
+  const makers = madeBy(recipe);
+  const faults = await verifyFiles(interval, receipt, makers, [], () => {});
   if (faults.length > 0) return faultsOf(receipt, faults);
   const request = requestOf(interval, receipt);
   const folder = await mkdtemp(join(tmpdir(), 'sluice-verify-'));

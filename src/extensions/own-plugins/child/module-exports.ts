@@ -20,9 +20,9 @@ export function exportsAsValues(program: Acorn.Program, source: string): ModuleB
   const names = new Map<string, string>();
   const problems: SourceProblem[] = [];
   const statements = program.body.flatMap((node) => {
-    const kept = withoutExport(node, names);
-    if (typeof kept !== 'string') return kept;
-    problems.push({ line: node.loc?.start.line ?? null, detail: kept });
+    const replaced = withoutExport(node, names);
+    if (typeof replaced !== 'string') return replaced;
+    problems.push({ line: node.loc?.start.line ?? null, detail: replaced });
     return [];
   });
   const isModule = program.body.some(({ type }) => /^Export/.test(type));

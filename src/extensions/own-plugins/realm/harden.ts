@@ -30,12 +30,12 @@ export function define(target: object, name: PropertyKey, value: unknown): void 
  */
 export function takeGlobals(): Record<string, unknown> {
   const world = globalThis as unknown as Record<string, unknown>;
-  const kept: Record<string, unknown> = {};
-  for (const name of keptNames) if (world[name] !== undefined) kept[name] = world[name];
+  const keptGlobals: Record<string, unknown> = {};
+  for (const name of keptNames) if (world[name] !== undefined) keptGlobals[name] = world[name];
   for (const name of Object.getOwnPropertyNames(world)) {
-    if (!(name in kept) && !ownNames.includes(name)) delete world[name];
+    if (!(name in keptGlobals) && !ownNames.includes(name)) delete world[name];
   }
-  return kept;
+  return keptGlobals;
 }
 
 /** Removes code from text, stack traces and what a regular expression remembers of the last match. */

@@ -169,9 +169,9 @@ function nameStore(config: S3Config, { externalId }: DestinationOwner): string {
   const { role_arn, encryption, kms_key_id } = config;
   const keys = role_arn === null ? staticKeys(config) : null;
   const whose = keys ? createHash('sha256').update(JSON.stringify(keys)).digest('hex') : externalId;
-  const asked = [config.acl, config.expected_bucket_owner, config.object_tags];
+  const extras = [config.acl, config.expected_bucket_owner, config.object_tags];
   const address = [endpoint_url, region, bucket_name, use_virtual_style_addressing];
-  return JSON.stringify([whose, address, role_arn, encryption, kms_key_id, asked]);
+  return JSON.stringify([whose, address, role_arn, encryption, kms_key_id, extras]);
 }
 
 /** Sets everything that the SDK would otherwise look for in the environment and in files. */

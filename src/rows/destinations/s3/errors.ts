@@ -167,8 +167,8 @@ function readFacts(error: unknown): Facts | null {
   };
   const status = raw.$metadata?.httpStatusCode ?? raw.$response?.statusCode;
   const systemCode = typeof raw.code === 'string' ? raw.code : undefined;
-  const known = status !== undefined || systemCode !== undefined || isKnownCode(raw.name);
-  if (!known) return null;
+  const isRecognised = status !== undefined || systemCode !== undefined || isKnownCode(raw.name);
+  if (!isRecognised) return null;
   const { name, message } = raw;
   const headers = raw.$response?.headers;
   const stated = raw.Region ?? headers?.['x-amz-bucket-region'];

@@ -116,13 +116,13 @@ export async function headObject(
 const metadataPrefix = 'x-amz-meta-';
 
 function headOf({ headers }: StoreAnswer): ObjectHead {
-  const kept = Object.entries(headers).filter(([name]) => name.startsWith(metadataPrefix));
+  const notes = Object.entries(headers).filter(([name]) => name.startsWith(metadataPrefix));
   const length = headers['content-length'];
   return {
     ETag: headers.etag,
     ContentLength: length === undefined ? undefined : Number(length),
     Metadata: Object.fromEntries(
-      kept.map(([name, value]) => [name.slice(metadataPrefix.length), value]),
+      notes.map(([name, value]) => [name.slice(metadataPrefix.length), value]),
     ),
     ServerSideEncryption: headers['x-amz-server-side-encryption'],
     modifiedAt: timeOf(headers),

@@ -65,15 +65,15 @@ export async function createUpload(
         send,
       );
     }, signal);
-  const wanted = connection.traits?.checksums ?? true;
-  const created = await create(wanted ? 'CRC32' : undefined).catch((error: unknown) => {
-    if (!wanted || !refusesChecksums(error)) throw error;
+  const takesChecksums = connection.traits?.checksums ?? true;
+  const created = await create(takesChecksums ? 'CRC32' : undefined).catch((error: unknown) => {
+    if (!takesChecksums || !refusesChecksums(error)) throw error;
     return create(undefined);
   });
   const id = textsOf(created).get('UploadId');
   if (!id) throw new SluiceError('destination.unavailable', 'the store gave no upload id');
   checkLength('the upload id', id);
-  const checksums = wanted && created.headers['x-amz-checksum-algorithm'] === 'CRC32';
+  const checksums = takesChecksums && created.headers['x-amz-checksum-algorithm'] === 'CRC32';
   return { upload: { key: options.key, uploadId: `${mark}.${id}` }, checksums };
 }
 

@@ -38,8 +38,8 @@ const none = { open: openPlain, read: (path: string) => createReadStream(path, r
 
 /** The codec of a whole file. Throws TypeError for a compression that only works inside a file. */
 export function streamCodecOf(compression: Compression): Pick<StreamCompression, 'open' | 'read'> {
-  const known: Readonly<Record<string, StreamCompression>> = streamCompressions;
-  const codec = compression === null ? none : known[compression];
+  const byName: Readonly<Record<string, StreamCompression>> = streamCompressions;
+  const codec = compression === null ? none : byName[compression];
   if (!codec) throw new TypeError(`${compression} does not compress a whole file`);
   return codec;
 }

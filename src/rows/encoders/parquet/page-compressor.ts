@@ -71,8 +71,8 @@ export class PageCompressor {
     const head = raw.subarray(0, levelBytes);
     const body = this.#arena.copy(head, isCompressed ? compressed : plain);
     page.release();
-    const kept = { values, rows, nulls, bounds, encoding, levels, isCompressed };
-    return { ...kept, rawBytes: raw.length, body };
+    const facts = { values, rows, nulls, bounds, encoding, levels, isCompressed };
+    return { ...facts, rawBytes: raw.length, body };
   }
 }
 

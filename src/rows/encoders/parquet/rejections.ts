@@ -69,11 +69,11 @@ export function withoutRows(block: RowBlock, rejected: readonly RejectedRow[]): 
   const offsets = new Int32Array(rowCount * width);
   const lengths = new Int32Array(rowCount * width);
   let from = 0;
-  let kept = 0;
+  let acceptedRows = 0;
   const keepUpTo = (row: number): void => {
-    offsets.set(block.offsets.subarray(from * width, row * width), kept * width);
-    lengths.set(block.lengths.subarray(from * width, row * width), kept * width);
-    kept += row - from;
+    offsets.set(block.offsets.subarray(from * width, row * width), acceptedRows * width);
+    lengths.set(block.lengths.subarray(from * width, row * width), acceptedRows * width);
+    acceptedRows += row - from;
     from = row + 1;
   };
   for (const { row } of rejected) keepUpTo(row);

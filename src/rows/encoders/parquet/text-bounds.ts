@@ -22,8 +22,15 @@ export class TextBounds {
 
   /** `length` bytes at `from`; `view` is of the same memory as `bytes`. */
   add(bytes: Buffer, view: DataView, from: number, length: number): void {
-    const kept = Math.min(length, boundBytes);
-    this.#addCut(bytes, view, from, kept, headOf(bytes, view, from, kept), length > boundBytes);
+    const boundLength = Math.min(length, boundBytes);
+    this.#addCut(
+      bytes,
+      view,
+      from,
+      boundLength,
+      headOf(bytes, view, from, boundLength),
+      length > boundBytes,
+    );
   }
 
   #above(max: Buffer): Uint8Array | undefined {

@@ -122,9 +122,9 @@ function writeDecimal(
   target.setUint8(to, POINT);
   const end = to + 1 + decimals;
   for (let digit = end - 1; digit > to; digit -= 1) {
-    const left = (rest / 10) | 0;
-    target.setUint8(digit, ZERO + rest - left * 10);
-    rest = left;
+    const quotient = (rest / 10) | 0;
+    target.setUint8(digit, ZERO + rest - quotient * 10);
+    rest = quotient;
   }
   return end;
 }

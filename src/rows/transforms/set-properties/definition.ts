@@ -29,11 +29,11 @@ export const setProperties = defineTransform({
     const values = [...readMembers(config, 'values')];
     const { column = 'properties' } = config;
     const set = (holder: JsonObject) => {
-      const wanted =
+      const properties =
         config.existing === 'keep'
           ? values.filter(([name]) => holder.get(name) === undefined)
           : values;
-      return wanted.length === 0 ? holder : holder.with(wanted);
+      return properties.length === 0 ? holder : holder.with(properties);
     };
     return (row) => (column === '*' ? set(row) : editColumn(row, column, set));
   },

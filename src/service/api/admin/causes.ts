@@ -125,9 +125,9 @@ export function causeRoutes(api: Api): void {
     async (request) => {
       const { search: text, turn = null } = request.query;
       const page = pageOf(request.query);
-      const asked = { search: text ?? null, turn, causeId: null };
-      const found = await listCauses(request.context.db, asked, page);
-      return offsetEnvelope(request, page, found, causeView);
+      const filters = { search: text ?? null, turn, causeId: null };
+      const causes = await listCauses(request.context.db, filters, page);
+      return offsetEnvelope(request, page, causes, causeView);
     },
   );
 
@@ -151,8 +151,8 @@ export function causeRoutes(api: Api): void {
       const { search: text, turn = null, cause_id: causeId = null, health = null } = request.query;
       const page = pageOf(request.query);
       const asked = { search: text ?? null, turn, causeId, healths: health };
-      const found = await listOperatorExports(request.context.db, asked, page);
-      return offsetEnvelope(request, page, found, ({ completeUpTo, teamId, ...one }) => ({
+      const exports = await listOperatorExports(request.context.db, asked, page);
+      return offsetEnvelope(request, page, exports, ({ completeUpTo, teamId, ...one }) => ({
         ...inSnakeCase(one),
         project_id: teamId,
         high_water_mark: completeUpTo,

@@ -116,8 +116,8 @@ export function tenantRoutes(api: Api, { findTenants }: Pick<ApiOptions, 'findTe
     async (request) => {
       const page = pageOf(request.query);
       const { search } = request.query;
-      const found = await listOrganizationPage(request.context.db, search ?? null, page);
-      return offsetEnvelope(request, page, found, inSnakeCase);
+      const organizationPage = await listOrganizationPage(request.context.db, search ?? null, page);
+      return offsetEnvelope(request, page, organizationPage, inSnakeCase);
     },
   );
 
@@ -198,9 +198,9 @@ export function tenantRoutes(api: Api, { findTenants }: Pick<ApiOptions, 'findTe
     async (request) => {
       const teamId = request.params.project_id;
       const { db } = request.context;
-      const found = await findProject(db, teamId);
-      if (!found) throw notFound();
-      const tenant = { organizationId: found.organizationId, teamId };
+      const project = await findProject(db, teamId);
+      if (!project) throw notFound();
+      const tenant = { organizationId: project.organizationId, teamId };
       await changeTenant(request, tenant, request.body);
       const changed = await findProject(db, teamId);
       if (!changed) throw notFound();
@@ -324,9 +324,9 @@ async function changeTenant(
 
 /** @throws Refusal 404 if there is no such organization */
 async function organizationOf({ context }: Request, id: string): Promise<string> {
-  const found = await findOrganization(context.db, id.toLowerCase());
-  if (!found) throw notFound();
-  return found.id;
+  const organization = await findOrganization(context.db, id.toLowerCase());
+  if (!organization) throw notFound();
+  return organization.id;
 }
 
 type NewKey = Static<typeof CreateKey> | Static<typeof CreateOperatorKey>;

@@ -44,9 +44,9 @@ export function usageRoutes(api: Api): void {
       const page = monthPageOf(request.query);
       const { search = null, format } = request.query;
       const first = firstDayOf(request.query);
-      const found = await listUsage(request.context.db, first, search, page);
-      if (format !== 'csv') return offsetEnvelope(request, page, found, inSnakeCase);
-      return sendCsv(reply, columns, found.results.map(inSnakeCase));
+      const usagePage = await listUsage(request.context.db, first, search, page);
+      if (format !== 'csv') return offsetEnvelope(request, page, usagePage, inSnakeCase);
+      return sendCsv(reply, columns, usagePage.results.map(inSnakeCase));
     },
   );
 }

@@ -55,8 +55,12 @@ export function verificationRoutes(api: Api): void {
     ),
     async (request) => {
       const page = pageOf(request.query);
-      const found = await listVerifications(request.context.db, request.query.result ?? null, page);
-      return offsetEnvelope(request, page, found, ({ teamId, ...one }) => ({
+      const verifications = await listVerifications(
+        request.context.db,
+        request.query.result ?? null,
+        page,
+      );
+      return offsetEnvelope(request, page, verifications, ({ teamId, ...one }) => ({
         ...inSnakeCase(one),
         project_id: teamId,
       }));

@@ -107,14 +107,14 @@ export async function authenticate(
   }
   const hash = hashApiKey(key);
   const attempt = await failures.begin(ip, hash);
-  const found = await findPresentedKey(db, hash, projectId);
-  if (!found || found.ended || !sameHash(found.hash, hash)) {
+  const key = await findPresentedKey(db, hash, projectId);
+  if (!key || key.ended || !sameHash(key.hash, hash)) {
     attempt.failed();
     throw authenticationFailed();
   }
   attempt.succeeded();
-  if (found.useIsStale) await touchApiKey(db, found.id);
-  return found;
+  if (key.useIsStale) await touchApiKey(db, key.id);
+  return key;
 }
 
 /** Null if the text cannot be the id of a project. */
@@ -134,8 +134,8 @@ async function reachOfOperator(db: Sql, { project_id: id }: PathOwner): Promise<
 async function decideReach(db: Sql, caller: TenantKey, path: PathOwner): Promise<Reach> {
   const { organizationId, projectIds } = caller;
   if (path.organization_id !== undefined) {
-    const asked = path.organization_id.toLowerCase();
-    const isOwn = asked === '@current' || asked === organizationId;
+    const organizationInPath = path.organization_id.toLowerCase();
+    const isOwn = organizationInPath === '@current' || organizationInPath === organizationId;
     if (!isOwn || projectIds !== null) {
       throw permissionDenied('This API key has no access to the organization.');
     }

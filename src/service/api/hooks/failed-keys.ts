@@ -118,8 +118,8 @@ export class FailedKeys {
     const asked = this.#waiting;
     this.#waiting = [];
     try {
-      const known = await this.#findKnown(asked.map(({ hash }) => hash));
-      for (const { hash, resolve } of asked) resolve(known.has(hash.toString('hex')));
+      const knownHashes = await this.#findKnown(asked.map(({ hash }) => hash));
+      for (const { hash, resolve } of asked) resolve(knownHashes.has(hash.toString('hex')));
     } catch (error) {
       for (const { reject } of asked) reject(error);
     }

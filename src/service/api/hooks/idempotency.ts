@@ -54,8 +54,8 @@ async function once(
     request.context = context;
     const response = String(reply.serialize(await handle()));
     const fresh = { status: reply.statusCode, response };
-    const kept = withoutSecret(response, request.routeOptions.config.shownOnce);
-    await keepResponse(db, asked, { ...fresh, response: kept });
+    const keptResponse = withoutSecret(response, request.routeOptions.config.shownOnce);
+    await keepResponse(db, asked, { ...fresh, response: keptResponse });
     return { ...fresh, replayed: false };
   });
   if (answer.replayed) reply.header('idempotency-replayed', 'true');

@@ -174,8 +174,8 @@ async function shareSerializers(
   const serializers = new Map<string, ReturnType<typeof compile>>();
   api.setSerializerCompiler((route) => {
     const text = JSON.stringify(route.schema);
-    const known = serializers.get(text);
-    if (known) return known;
+    const serializer = serializers.get(text);
+    if (serializer) return serializer;
     const { call, makeNow } = madeLate(() => compile(route));
     if (atOnce) makeNow();
     serializers.set(text, call);

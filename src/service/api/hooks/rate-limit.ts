@@ -77,8 +77,8 @@ export function createRequestLimit(db: Sql, limit: RateLimit): TakeRequest {
   const windows = { minute: limit.perMinute, hour: limit.perHour };
 
   const refill = async (keyId: string, cost: number): Promise<Budget> => {
-    const left = leftOf(budgets.get(keyId));
-    const needed = Math.max(1, cost - left);
+    const remaining = leftOf(budgets.get(keyId));
+    const needed = Math.max(1, cost - remaining);
     const reservation = await reserveFromBudget(db, keyId, windows, needed, share);
     const now = performance.now();
     const budget: Budget = {

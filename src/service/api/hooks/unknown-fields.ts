@@ -29,9 +29,9 @@ export function refuseUnknownFields(api: Api): void {
     const repeatable = new Set(
       answerFields(api, schema.response).filter((name) => !taken.has(name)),
     );
-    const known = propertiesOf(schema.querystring as Schema | undefined);
+    const parameterNames = propertiesOf(schema.querystring as Schema | undefined);
     const check = async (request: Request, reply: Reply) => {
-      warnOfParameters(request, reply, known);
+      warnOfParameters(request, reply, parameterNames);
       takeRepeated(request, repeatable);
       if (body === undefined) refuseFields(request);
     };

@@ -265,8 +265,8 @@ function readQuery(
   before: Parameters<typeof changeFilters>[1],
   body: Parameters<typeof queryOf>[0] & Pick<UpdateExportInput, 'filters'>,
 ): string | null {
-  const asked = { dslQuery: queryOf(body), filters: body.filters };
-  const { dslQuery, problems } = changeFilters(rules, before, asked);
+  const newQuery = { dslQuery: queryOf(body), filters: body.filters };
+  const { dslQuery, problems } = changeFilters(rules, before, newQuery);
   refuseIfAny(problems);
   return dslQuery;
 }

@@ -46,7 +46,7 @@ export function projectRoutes(api: Api, family: Family): void {
     async (request) => {
       const { search = '', ordering = 'id' } = request.query;
       const page = pageOf(request.query);
-      const found = await listProjectOverviews(
+      const overviews = await listProjectOverviews(
         request.context.db,
         reachOf(request).organizationId,
         {
@@ -56,7 +56,7 @@ export function projectRoutes(api: Api, family: Family): void {
         },
         page,
       );
-      return offsetEnvelope(request, page, found, ({ id, name, counts }) => ({
+      return offsetEnvelope(request, page, overviews, ({ id, name, counts }) => ({
         id,
         name,
         batch_exports: countsView(counts),

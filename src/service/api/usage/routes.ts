@@ -41,9 +41,15 @@ export function exportUsageRoutes(api: Api, family: Family): void {
     async (request, reply) => {
       const page = monthPageOf(request.query);
       const { db } = request.context;
-      const found = await listExportUsage(db, reachOf(request), firstDayOf(request.query), page);
-      if (request.query.format !== 'csv') return offsetEnvelope(request, page, found, inSnakeCase);
-      return sendCsv(reply, columns, found.results.map(inSnakeCase));
+      const usagePage = await listExportUsage(
+        db,
+        reachOf(request),
+        firstDayOf(request.query),
+        page,
+      );
+      if (request.query.format !== 'csv')
+        return offsetEnvelope(request, page, usagePage, inSnakeCase);
+      return sendCsv(reply, columns, usagePage.results.map(inSnakeCase));
     },
   );
 }

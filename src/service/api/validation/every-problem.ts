@@ -98,8 +98,8 @@ async function problemsOf(examine: () => Promise<readonly Problem[]>): Promise<r
 
 /** One problem per field. */
 function merged({ problems }: Refusal, others: readonly Problem[]): Refusal {
-  const known = new Set(problems.map(({ attr }) => attr));
-  return new Refusal(...problems, ...others.filter(({ attr }) => !known.has(attr)));
+  const named = new Set(problems.map(({ attr }) => attr));
+  return new Refusal(...problems, ...others.filter(({ attr }) => !named.has(attr)));
 }
 
 /** Says whether only the config of a destination has problems: the rules check it by themselves. */

@@ -19,7 +19,7 @@ const lettersPerMistake = 3;
  * model; it is refused if there is none.
  */
 export function knowModels(ajv: Ajv, models: readonly string[]): void {
-  const known = new Set(models);
+  const modelNames = new Set(models);
   const listed = models.slice(0, listedNames).join(', ');
   const others = models.length - listedNames;
   const choice =
@@ -30,7 +30,7 @@ export function knowModels(ajv: Ajv, models: readonly string[]): void {
       return { code: 'required', detail: `Name the model to export: ${choice}.` };
     }
     // The property has a type of its own.
-    if (typeof model !== 'string' || known.has(model)) return null;
+    if (typeof model !== 'string' || modelNames.has(model)) return null;
     const nearest = nearestName(model, models, lettersPerMistake);
     const hint = nearest === null ? '' : ` Did you mean ${nearest}?`;
     return { code: 'invalid_choice', detail: `Must be one of ${choice}.${hint}` };

@@ -70,8 +70,8 @@ function problemOf(error: ErrorObject, data: unknown): Problem {
 function unknownField({ parentSchema }: ErrorObject, name: string): string {
   const struck = remedyOfStruck(name);
   if (struck !== undefined) return struck;
-  const known = Object.keys(parentSchema?.properties ?? {});
-  const nearest = nearestName(name, known, lettersPerMistake);
+  const propertyNames = Object.keys(parentSchema?.properties ?? {});
+  const nearest = nearestName(name, propertyNames, lettersPerMistake);
   return `This field is unknown. ${nearest === null ? 'Remove it.' : `Did you mean ${nearest}? Otherwise remove it.`}`;
 }
 

@@ -31,7 +31,7 @@ interface Known {
 }
 
 /** By the database, so that a run sends no statement for its signature. */
-const known = new WeakMap<Transactor, Known>();
+const signers = new WeakMap<Transactor, Known>();
 
 /**
  * The newest key of the installation, as this process knew it at most half a minute ago.
@@ -39,12 +39,12 @@ const known = new WeakMap<Transactor, Known>();
  * @throws SluiceError `secrets.signing_key_lost` if its private part cannot be decrypted
  */
 export function readSigner(context: Keeper): Promise<Sign> {
-  const last = known.get(context.db);
+  const last = signers.get(context.db);
   if (last && performance.now() - last.readAt < freshMs) return last.signer;
   const signer = ensureSigningKey(context).then(() => openSigner(context.db, context.secrets));
-  known.set(context.db, { readAt: performance.now(), signer });
+  signers.set(context.db, { readAt: performance.now(), signer });
   // A failure is not remembered.
-  signer.catch(() => known.delete(context.db));
+  signer.catch(() => signers.delete(context.db));
   return signer;
 }
 

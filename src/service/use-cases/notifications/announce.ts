@@ -81,8 +81,8 @@ function factsOf(concerned: readonly Concerned[]): Readonly<Record<string, unkno
     intervals: sum(own),
   }));
   const code = first?.code ?? null;
-  const known = code !== null && isErrorCode(code) ? code : null;
-  const spec = known && errorCatalogue[known];
+  const errorCode = code !== null && isErrorCode(code) ? code : null;
+  const spec = errorCode && errorCatalogue[errorCode];
   return {
     cause: { code, means: spec?.means ?? null },
     fault: spec?.fault ?? null,
@@ -90,7 +90,7 @@ function factsOf(concerned: readonly Concerned[]): Readonly<Record<string, unkno
     since: concerned.map(({ since }) => since).toSorted()[0] ?? null,
     export_count: exports.length,
     interval_count: sum(concerned),
-    next_step: known ? nextStepOf(known) : nextSteps[first?.turn ?? 'ours'],
+    next_step: errorCode ? nextStepOf(errorCode) : nextSteps[first?.turn ?? 'ours'],
     exports: exports.slice(0, namedExports),
   };
 }

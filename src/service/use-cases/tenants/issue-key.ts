@@ -42,8 +42,8 @@ export async function issueKey(
 /** Everything that is wrong with a new key. */
 export async function checkKey(db: Sql, input: IssueKeyInput): Promise<Problem[]> {
   const { organizationId } = input;
-  const known = organizationId === null ? operatorScopes : scopes;
-  const problems = [...checkName(input.name), ...checkScopes(input.scopes, known)];
+  const allowedScopes = organizationId === null ? operatorScopes : scopes;
+  const problems = [...checkName(input.name), ...checkScopes(input.scopes, allowedScopes)];
   const organization = organizationId && (await findOrganization(db, organizationId));
   if (organizationId === null) {
     if (input.projectIds !== null)

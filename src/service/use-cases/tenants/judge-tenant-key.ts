@@ -15,10 +15,10 @@ export async function judgeTenantKey(
   tenantKey: string | null,
   findTenants: FindTenants,
 ): Promise<readonly string[]> {
-  const asked = await findTenants(tenantKey ?? '1');
-  const answers = asked.filter((answer) => answer !== null);
+  const allAnswers = await findTenants(tenantKey ?? '1');
+  const answers = allAnswers.filter((answer) => answer !== null);
   const possible = answers.filter(({ isPossible }) => isPossible);
-  if (answers.length > 0 && answers.length === asked.length && possible.length === 0) {
+  if (answers.length > 0 && answers.length === allAnswers.length && possible.length === 0) {
     const columns = answers.map(({ model, column, type }) => `${column} of ${model} is ${type}`);
     const what =
       tenantKey === null
@@ -30,10 +30,10 @@ export async function judgeTenantKey(
       attr: 'tenant_key',
     });
   }
-  const silent = asked.length - answers.length;
+  const silent = allAnswers.length - answers.length;
   if (silent > 0) {
     return [
-      `${silent} of ${asked.length} models did not answer, so whether they have this tenant_key is not known. sluice models check says why.`,
+      `${silent} of ${allAnswers.length} models did not answer, so whether they have this tenant_key is not known. sluice models check says why.`,
     ];
   }
   // Before it exists, the id of a project is not known.

@@ -38,12 +38,12 @@ export async function openChain(
   const recipe: RecipeStep[] = [];
   for (const pinned of chain) {
     const { config, version, source } = pinned;
-    const found = versions.find((step) => step.id === config && step.version === version);
+    const storedStep = versions.find((step) => step.id === config && step.version === version);
     try {
-      if (!found) throw new InvalidSetting('version', `version ${version} was deleted`);
+      if (!storedStep) throw new InvalidSetting('version', `version ${version} was deleted`);
       const text = source === undefined ? null : (sources.get(source) ?? missing(source));
-      steps.push(openStep(context, found, text));
-      recipe.push({ ...pinned, digest: digestOf(found, source) });
+      steps.push(openStep(context, storedStep, text));
+      recipe.push({ ...pinned, digest: digestOf(storedStep, source) });
     } catch (error) {
       throw new StepFault('transformation.invalid', config, `step ${config}: ${why(error)}`, error);
     }

@@ -25,13 +25,13 @@ export async function findPlugins(
   ids: readonly number[],
   withSource = true,
 ): Promise<Map<number, InstalledPlugin>> {
-  const found = new Map(builtIns.filter(({ id }) => ids.includes(id)).map((p) => [p.id, p]));
-  const others = ids.filter((id) => !found.has(id));
-  if (others.length === 0) return found;
+  const byId = new Map(builtIns.filter(({ id }) => ids.includes(id)).map((p) => [p.id, p]));
+  const others = ids.filter((id) => !byId.has(id));
+  if (others.length === 0) return byId;
   for (const own of await findOwnPlugins(sql, organizationId, others, withSource)) {
-    found.set(own.id, withStepFields(own));
+    byId.set(own.id, withStepFields(own));
   }
-  return found;
+  return byId;
 }
 
 /** An own plugin with the settings that every step has. */

@@ -150,9 +150,11 @@ async function trialSteps(
       problems.push({ code: 'does_not_exist', detail, attr: `configs__${index}__plugin` });
       return [];
     }
-    const found = configProblems(plugin, config);
-    if (found.length > 0) {
-      problems.push(...found.map((each) => ({ ...each, attr: `configs__${index}__${each.attr}` })));
+    const faults = configProblems(plugin, config);
+    if (faults.length > 0) {
+      problems.push(
+        ...faults.map((each) => ({ ...each, attr: `configs__${index}__${each.attr}` })),
+      );
       return [];
     }
     const texts = config as Readonly<Record<string, string>>;
