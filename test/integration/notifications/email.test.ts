@@ -139,7 +139,9 @@ describe('an e-mail', () => {
     expect(subjectOf(mail)).toBe('[Sluice] Export "An export" was paused automatically');
     expect(mail?.source).toContain('Auto-Submitted: auto-generated');
     expect(mail?.source).toContain('destination.access_denied: The destination refused access.');
-    const [event] = await side.db.query<{ id: string }>('select event_id as id from notification_deliveries');
+    const [event] = await side.db.query<{ id: string }>(
+      'select event_id as id from notification_deliveries',
+    );
     expect(mail?.source).toMatch(new RegExp(`Message-ID: <${event?.id}@example.com>`, 'i'));
   });
 

@@ -178,7 +178,9 @@ test('what a failure left behind keeps its fault, and is never ours once it is n
 });
 
 test('what is old is deleted with its retention', async () => {
-  await side.db.query(`update notification_deliveries set happened_at = now() - interval '40 days'`);
+  await side.db.query(
+    `update notification_deliveries set happened_at = now() - interval '40 days'`,
+  );
   await side.db.query(
     `insert into hourly_use (team_id, hour) values ($1, now() - interval '40 days'), ($1, now())`,
     [side.teamId],
