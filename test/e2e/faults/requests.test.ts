@@ -86,8 +86,14 @@ for (const queue of casesOf(testedQueues().slice(0, 1), testedQueues().slice(1))
   const tested: readonly State[] =
     queue === 'postgres'
       ? casesOf(
-          ['Starting', 'at its first part', 'about to commit', 'Completed'],
-          ['between its parts', 'about to complete its file', 'waiting for retry'],
+          ['at its first part', 'about to commit'],
+          [
+            'Starting',
+            'between its parts',
+            'about to complete its file',
+            'waiting for retry',
+            'Completed',
+          ],
         )
       : ['Starting', 'at its first part'];
 
