@@ -14,20 +14,27 @@ const pure = [
  * The nightly lane alone: they take long, and rarely fail. By day too:
  *
  * - `workers.test.ts` kills workers at the steps of a run, and `restored-database.test.ts` has what a copy of the database may do.
- * - The strict S3 server of the tests is a strange store. `test/sim/healing.test.ts` has what heals after an outage.
- * - `conformance` has every kind of table, standbys of sources, and the values of each format. Other readers of Parquet: DuckDB and Polars.
- * - `test/integration/embedded-postgres.test.ts` starts the embedded server, `test/integration/store/places.test.ts` has places, and
- *   `test/integration/api/generated-client.test.ts` the client and the calls of the README. `.ci/run` starts a quickstart.
- * - `test/security/sandbox` has hostile plugins. `test/e2e/own-models.test.ts` has models of a stranger's tables.
- * - `test/integration/pipeline/iceberg-table.test.ts` has what tables hold. A clean checkout builds without the types of the API.
+ * - The strict S3 server of the tests is a strange store. `store/healing.test.ts` has what heals after an outage.
+ * - `conformance` has every kind of table, standbys and poolers of sources, and the values of each format. Other readers of Parquet: DuckDB
+ *   and Polars. `own-models.test.ts` has the models of a stranger's database.
+ * - `store/{places,own-schema,few-connections,prepared}.test.ts` have places, schemas, a server with few connections, and a pooler.
+ * - `pipeline/erase-rows.test.ts` and `store/{erasures,offboarding}.test.ts` have what `pages.test.ts` does by the commands of the documentation.
+ * - `console-page`, `form-page`, `page-in-trouble` and `statements-page` have the page, and `test/unit/console` its rules.
+ * - `store/{statement-plans,burst-plans,hot-updates}.test.ts` have the plans of statements.
+ * - `.ci/run` starts a quickstart, which starts the embedded server. `pages.test.ts` has calls of the documentation.
+ * - `test/security/sandbox` has hostile plugins, and `pipeline/iceberg-table.test.ts` what tables hold. A clean checkout builds without the types of the API.
  */
-const atNight = [
-  'test/e2e/{healing,iceberg-table,kill-worker,own-plugins,production-page,quickstart,worker-memory}.test.ts',
-  'test/integration/{api-types,client-package,count-reporter}.test.ts',
+export const atNight = [
+  'test/e2e/{erase-and-offboard,erase-organization,healing,iceberg-table,kill-worker,notifications-page,operators-page}.test.ts',
+  'test/e2e/{own-plugins,production-page,quickstart,run-statements,transformations-page,verify-moved,worker-memory}.test.ts',
+  'test/integration/{api-types,client-package,count-reporter,embedded-postgres}.test.ts',
+  'test/integration/{api/generated-client,store/growth}.test.ts',
   'test/conformance/parquet-readers.test.ts',
   'test/security/{answer-weights,hostile-plugins,hostile-store-runs}.test.ts',
-  'test/e2e/faults/{attack,broken-starts,clocks,crashes,embedded-start,generations,migration,outages,places}.test.ts',
-  'test/e2e/faults/{promoted-copy,redis,redis-failover,restored-backup,settling,standby,strange-stores}.test.ts',
+  'test/sim/healing.test.ts',
+  'test/e2e/faults/{attack,backfill-requests,broken-starts,clocks,crashes,embedded-start,few-connections}.test.ts',
+  'test/e2e/faults/{generations,migration,outages,own-settings,places,pooler,promoted-copy,redis,redis-failover}.test.ts',
+  'test/e2e/faults/{restored-backup,settling,standby,strange-stores}.test.ts',
 ];
 
 /**
@@ -94,6 +101,7 @@ export default defineConfig({
         test: {
           name: 'database',
           include: withDatabase,
+          exclude: atNight,
           isolate: false,
           globalSetup,
           setupFiles: ['test/support/end-of-file.ts'],

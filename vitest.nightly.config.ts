@@ -1,78 +1,25 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
 import { defineConfig } from 'vitest/config';
-import common from './vitest.config.ts';
+import common, { atNight } from './vitest.config.ts';
 
 const { projects: _, ...everyday } = common.test ?? {};
+
+/** Modules by which a test has more cases at night, or a model more attempts. */
+const more = /support\/(nightly|compressions|page-checks|transforms\/purchases)\.ts'|env\.MODEL/;
+
+const folder = path.join(import.meta.dirname, 'test');
+const withMoreCases = readdirSync(folder, { recursive: true, encoding: 'utf8' })
+  .filter((name) => name.endsWith('.test.ts') && !name.includes('node_modules'))
+  .filter((name) => more.test(readFileSync(path.join(folder, name), 'utf8')))
+  .map((name) => `test/${name}`);
 
 /** The nightly lane, `npm run test:nightly`: the files that have more cases than `npm test` runs, or none there, with all of them. */
 export default defineConfig({
   test: {
     ...everyday,
     globalSetup: ['test/support/global-setup.ts'],
-    include: [
-      'test/clients/*.ts',
-      'test/conformance/parquet-readers.test.ts',
-      'test/conformance/source-standby.test.ts',
-      'test/e2e/bundle.test.ts',
-      'test/e2e/erase-and-offboard.test.ts',
-      'test/e2e/form-page.test.ts',
-      'test/e2e/healing.test.ts',
-      'test/e2e/iceberg-table.test.ts',
-      'test/e2e/kill-worker.test.ts',
-      'test/e2e/lifecycle.test.ts',
-      'test/e2e/notifications-page.test.ts',
-      'test/e2e/operators-page.test.ts',
-      'test/e2e/own-plugins.test.ts',
-      'test/e2e/transformations.test.ts',
-      'test/e2e/worker-memory.test.ts',
-      'test/e2e/production-page.test.ts',
-      'test/e2e/quickstart.test.ts',
-      'test/e2e/transformations-page.test.ts',
-      'test/e2e/verify-answers.test.ts',
-      'test/e2e/faults/attack.test.ts',
-      'test/e2e/faults/backfill-requests.test.ts',
-      'test/e2e/faults/broken-starts.test.ts',
-      'test/e2e/faults/clocks.test.ts',
-      'test/e2e/faults/crashes.test.ts',
-      'test/e2e/faults/embedded-start.test.ts',
-      'test/e2e/faults/generations.test.ts',
-      'test/e2e/faults/migration.test.ts',
-      'test/e2e/faults/outages.test.ts',
-      'test/e2e/faults/places.test.ts',
-      'test/e2e/faults/pooler.test.ts',
-      'test/e2e/faults/postgres.test.ts',
-      'test/e2e/faults/promoted-copy.test.ts',
-      'test/e2e/faults/redis-failover.test.ts',
-      'test/e2e/faults/redis.test.ts',
-      'test/e2e/faults/requests.test.ts',
-      'test/e2e/faults/restored-backup.test.ts',
-      'test/e2e/faults/settling.test.ts',
-      'test/e2e/faults/standby.test.ts',
-      'test/e2e/faults/start.test.ts',
-      'test/e2e/faults/strange-stores.test.ts',
-      'test/e2e/faults/workers.test.ts',
-      'test/integration/pipeline/partitions.test.ts',
-      'test/integration/api-types.test.ts',
-      'test/integration/client-package.test.ts',
-      'test/integration/count-reporter.test.ts',
-      'test/integration/embedded-postgres.test.ts',
-      'test/integration/pipeline/erase-rows.test.ts',
-      'test/integration/store/bloat.ts',
-      'test/integration/store/growth.test.ts',
-      'test/integration/worker/delivered-rows.test.ts',
-      'test/integration/worker/worker.test.ts',
-      'test/model/*.test.ts',
-      'test/unit/encoders/file-size.test.ts',
-      'test/unit/encoders/without-rows.test.ts',
-      'test/security/answer-weights.test.ts',
-      'test/security/hostile-plugins.test.ts',
-      'test/security/hostile-store-runs.test.ts',
-      'test/security/query-on-server.test.ts',
-      'test/security/row-memory.test.ts',
-      'test/security/slow-readers.test.ts',
-      'test/security/unread-answers.test.ts',
-      'test/sim/healing.test.ts',
-      'test/sim/scheduler.test.ts',
-    ],
+    include: [...atNight, ...withMoreCases, 'test/clients/*.ts', 'test/integration/store/bloat.ts'],
     env: { NIGHTLY_TESTS: 'nightly', MODEL: 'deep' },
     testTimeout: 20 * 60_000,
   },

@@ -142,7 +142,7 @@ atNight('a run that read the rows before is waited for, by two erasures at once'
   await installation.stopWorkers();
   const worker = await installation.startWorker({ FAILPOINTS: 'before_complete=hold@1' });
   await backfill(installation, id);
-  await until(() => worker.output().includes('=hold'), { timeoutMs: 30_000 });
+  await until(() => worker.output().includes('=hold'));
   await pool.query(`delete from events where team_id = $1 and distinct_id = 'user 7'`, [team]);
 
   const asked = ['rewrite', '--export', id, '--key', 'user 7', '--column', 'distinct_id'];
@@ -219,7 +219,7 @@ atNight('a manifest that waits to be adopted is waited for', async () => {
     RETRY_BASE_SECONDS: '600',
   });
   await backfill(installation, id);
-  await until(() => /"end":"failed"/.test(first.output()), { timeoutMs: 30_000 });
+  await until(() => /"end":"failed"/.test(first.output()));
   await installation.stopWorkers();
   await pool.query(`delete from events where team_id = $1 and distinct_id = 'user 7'`, [team]);
   const [run] = await readRuns(installation, id);
@@ -242,7 +242,7 @@ atNight('a manifest that waits to be adopted is waited for', async () => {
     FAILPOINTS: 'claim=hold@1',
     LEASE_SECONDS: '60',
   });
-  await until(() => second.output().includes('=hold'), { timeoutMs: 30_000 });
+  await until(() => second.output().includes('=hold'));
   // Longer than it takes the command to look at its runs again.
   expect((await sluice('erase', ...asked, '--timeout', '1')).code).toBe(1);
   expect(patient.hasExited()).toBe(false);
@@ -346,7 +346,7 @@ test('a deleted organization loses its runs in progress, its uploads, keys and r
   await insertEvents(pool, { team: projectIds[0], rows: 20_000, rowBytes: 2_000 });
   const busy = await createS3Export(installation);
   await backfill(installation, busy);
-  await until(async () => (await s3.uploads(bucket)).length > 0, { timeoutMs: 30_000 });
+  await until(async () => (await s3.uploads(bucket)).length > 0);
   const runs = (await readRuns(installation, busy)).map(({ id }) => id);
   expect(await jobsOf(runs)).toBeGreaterThan(0);
 

@@ -87,7 +87,6 @@ test('exports that a dead store left without data get it when the store works, a
     { timeoutMs: 90_000, message: 'no hole is left' },
   );
   await until(async () => (await count("runs where status in ('Starting', 'Running')")) === 0, {
-    timeoutMs: 30_000,
     message: 'all runs have ended',
   });
   for (const id of ids) {

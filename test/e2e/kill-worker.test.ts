@@ -48,7 +48,6 @@ describe.each(testedQueues())('with the queue in %s', (queue) => {
       await backfill(installation, exportId);
 
       await until(async () => (await countParts(installation, exportId)) >= 1, {
-        timeoutMs: 30_000,
         message: 'a part has arrived',
       });
       const [before] = await readRuns(installation, exportId);

@@ -56,7 +56,6 @@ async function untilMidUpload(): Promise<{ exportId: string; holder: TestProcess
   });
   await backfill(installation, exportId);
   await until(async () => (await countParts(installation, exportId)) >= 1, {
-    timeoutMs: 30_000,
     message: 'a part has arrived',
   });
   const [run] = await readRuns(installation, exportId);

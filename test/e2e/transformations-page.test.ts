@@ -287,7 +287,7 @@ describe.skipIf(!hasBrowser)('the page of transformations, over the whole servic
         const runs = (await client.get(`${exportsPath}/${body.id}/runs`)).body.results;
         return runs.length > 0 && runs.every(({ status }) => status === 'Completed');
       },
-      { timeoutMs: 30_000, message: 'the run has completed' },
+      { message: 'the run has completed' },
     );
   }
 

@@ -196,7 +196,6 @@ describe('an export with transformations', () => {
     const path = `${projectPath(installation)}/pipeline_transformation_configs/${steps[0]}/`;
     expect((await installation.client.post(`${path}job/`, {})).status).toBe(200);
     await until(async () => (await installation.client.get(path)).body.error !== null, {
-      timeoutMs: 30_000,
       message: 'the sample job has recorded its errors',
     });
     const { body } = await installation.client.get(path);

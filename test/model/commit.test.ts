@@ -34,6 +34,11 @@ const slowScenarios: ReadonlySet<string> = new Set<ScenarioName | keyof typeof w
   'a store without If-Match, requests at any time: true, but maybe of an earlier run',
   'a store without conditions, requests within the lease',
   'without If-Match, a second copy of a put names files that are removed since',
+  'without If-Match, a put that lands after its lease replaces a newer manifest',
+  'a store without If-Match, requests within the lease',
+  'a store without conditions, requests at any time: true, but maybe of an earlier run',
+  'looks for uploads beside attempts',
+  'small files at another prefix and back',
 ]);
 
 describe('no state breaks an invariant:', () => {
@@ -52,13 +57,17 @@ describe('the weaker promise of a store without conditions:', () => {
   });
 });
 
-/** The five that take most of the time. */
+/** Those that take most of the time. */
 const slow: readonly Mutant[] = [
   'unchanged_beside_a_sleeper',
   'fence_without_era',
   'tombstone_without_generation',
   'unchanged_at_a_former_prefix',
   'no_floor_from_manifest',
+  'delete_again_before_the_look',
+  'delete_what_was_noted',
+  'forget_the_place_at_once',
+  'remove_uncommitted_early',
 ];
 const byDay = (Object.keys(mutants) as Mutant[]).filter((mutant) => !slow.includes(mutant));
 

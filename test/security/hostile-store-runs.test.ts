@@ -65,7 +65,6 @@ it('runs at a store that never answers leave a slot to other tenants, and end wi
   for (const id of hostile) await backfill(installation, id);
   const hanging = () => store.requests.filter((each) => each.includes('_manifest.json')).length;
   await until(() => hanging() === 3, {
-    timeoutMs: 30_000,
     message: () => `three runs hang, not ${hanging()}: ${store.requests.join(', ')}`,
   });
   const other = await otherTenant();
@@ -120,7 +119,6 @@ it('runs at a store that drips end with their exports, whatever it drips', async
   );
   for (const id of exports) await backfill(installation, id);
   await until(() => store.openConnections() >= 2, {
-    timeoutMs: 30_000,
     message: () => 'runs are being dripped at',
   });
   for (const id of exports) {
@@ -153,7 +151,7 @@ it('a run whose parts are listed without an end fails, and its upload is given u
   };
   const exportId = await hostileExport();
   await backfill(installation, exportId);
-  const [run] = await untilEnded(installation, exportId, { timeoutMs: 30_000 });
+  const [run] = await untilEnded(installation, exportId);
   expect(run).toMatchObject({ status: 'Failed', errorCode: 'destination.access_denied' });
   expect(parts).toBeGreaterThan(0);
   const count = async () => {

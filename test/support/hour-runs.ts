@@ -61,7 +61,6 @@ export function hourRuns(installed: () => Installation) {
       });
       await order(exportId);
       await until(() => worker.output().includes(`=${action}`), {
-        timeoutMs: 30_000,
         message: () => `the worker breaks at ${step}:\n${worker.output().slice(-1_000)}`,
       });
       if (action === 'kill') await worker.waitForExit();
@@ -80,7 +79,6 @@ export function hourRuns(installed: () => Installation) {
         return /"end":"(lost|failed|completed)"/.test(worker.output());
       };
       await until(noticed, {
-        timeoutMs: 30_000,
         message: () => `it notices:\n${worker.output().slice(-2_000)}`,
       });
     },

@@ -9,8 +9,6 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 const longest = [
   'test/e2e/faults/workers.test.ts',
   'test/e2e/lifecycle.test.ts',
-  'test/e2e/operators-page.test.ts',
-  'test/e2e/erase-and-offboard.test.ts',
   'test/e2e/faults/requests.test.ts',
   'test/integration/worker/worker.test.ts',
   'test/e2e/faults/start.test.ts',
@@ -19,12 +17,8 @@ const longest = [
   'test/e2e/transformations.test.ts',
   'test/e2e/form-page.test.ts',
   'test/e2e/faults/postgres.test.ts',
-  'test/e2e/faults/pooler.test.ts',
   'test/sim/scheduler.test.ts',
-  'test/integration/store/growth.test.ts',
-  'test/e2e/faults/few-connections.test.ts',
   'test/integration/worker/delivered-rows.test.ts',
-  'test/sim/healing.test.ts',
   'test/model/commit.test.ts',
 ];
 

@@ -87,7 +87,7 @@ export async function startOwnPostgres(
     async restart(mode) {
       const pid = await readPid();
       process.kill(pid, mode === 'fast' ? 'SIGINT' : 'SIGQUIT');
-      await until(() => !isAlive(pid), { timeoutMs: 30_000, message: 'the server has stopped' });
+      await until(() => !isAlive(pid), { message: 'the server has stopped' });
       running = await startIn(bin, folder, settings, port);
       if (running.port !== port) throw new Error(`it came back at port ${running.port}`);
     },

@@ -37,7 +37,7 @@ export interface TestProcess {
   waitForLine(pattern: RegExp, timeoutMs?: number): Promise<string>;
   kill(signal?: NodeJS.Signals): void;
   hasExited(): boolean;
-  /** Fails, with the output, if the process does not end in time (default 30 s). */
+  /** Fails, with the output, if the process does not end in time (default 60 s). */
   waitForExit(timeoutMs?: number): Promise<ProcessExit>;
 }
 
@@ -154,7 +154,7 @@ function observe(child: ChildProcess, pid: number): TestProcess {
     output: () => output,
     kill: (signal = 'SIGTERM') => void child.kill(signal),
     hasExited: () => exit !== null,
-    async waitForLine(pattern, timeoutMs = 30_000) {
+    async waitForLine(pattern, timeoutMs = 60_000) {
       const findLine = () =>
         standardOutput
           .split('\n')
@@ -166,7 +166,7 @@ function observe(child: ChildProcess, pid: number): TestProcess {
       }).catch(describeOutput);
       return findLine() ?? describeOutput(new Error(`It ended before a line matched ${pattern}.`));
     },
-    waitForExit: (timeoutMs = 30_000) =>
+    waitForExit: (timeoutMs = 60_000) =>
       until(() => exit, { timeoutMs, message: `process ${pid} ends` }).catch(describeOutput),
   };
 }

@@ -40,7 +40,6 @@ export async function startRedisCluster(): Promise<RedisGroup> {
     ...['--cluster-replicas', '1', '--cluster-yes'],
   ]);
   await until(async () => (await Promise.all(servers.map(isWhole))).every(Boolean), {
-    timeoutMs: 30_000,
     message: 'every node knows all slots',
   });
   return {
@@ -154,7 +153,7 @@ async function untilFollowing(servers: readonly OwnRedisServer[], masters: numbe
         all.filter(isFollowing).length === servers.length - masters
       );
     },
-    { timeoutMs: 30_000, message: 'each replica follows its master' },
+    { message: 'each replica follows its master' },
   );
 }
 

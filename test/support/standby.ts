@@ -105,7 +105,7 @@ export async function startReplication(
       const position = await ask('select pg_current_wal_lsn()::text as value', primary.adminUrl);
       await until(
         async () => ask(`select pg_last_wal_replay_lsn() >= '${position}'::pg_lsn as value`),
-        { timeoutMs: 30_000, message: 'the standby has replayed' },
+        { message: 'the standby has replayed' },
       );
     },
     async stop() {

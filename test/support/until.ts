@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 export interface UntilOptions {
   /** Milliseconds before giving up; default 60,000: no test should fail because its machine is slow. */
   timeoutMs?: number;
-  /** Milliseconds between two looks; default 25. */
+  /** Milliseconds between two looks; by default a twentieth of the wait so far, from 10 to 100. */
   everyMs?: number;
   /** What was waited for; a function is asked at the end, so it can tell the last state. */
   message?: string | (() => string);
@@ -15,9 +15,9 @@ export interface UntilOptions {
  */
 export async function until<T>(
   predicate: () => T | Promise<T>,
-  { timeoutMs = 60_000, everyMs = 25, message = 'the condition' }: UntilOptions = {},
+  { timeoutMs = 60_000, everyMs, message = 'the condition' }: UntilOptions = {},
 ): Promise<NonNullable<T>> {
-  const deadline = performance.now() + timeoutMs;
+  const startedAt = performance.now();
   let cause: unknown;
   for (;;) {
     try {
@@ -27,8 +27,9 @@ export async function until<T>(
     } catch (error) {
       cause = error;
     }
-    if (performance.now() >= deadline) break;
-    await sleep(everyMs);
+    const waited = performance.now() - startedAt;
+    if (waited >= timeoutMs) break;
+    await sleep(everyMs ?? Math.min(100, Math.max(10, waited / 20)));
   }
   const what = typeof message === 'string' ? message : message();
   throw new Error(`Waited ${timeoutMs} ms in vain for: ${what}`, { cause });

@@ -96,7 +96,7 @@ describe.each(queues)('on the queue in %s', (queue) => {
       worker.kill('SIGKILL');
       await worker.waitForExit();
       await installation.startWorker();
-      expect(await untilEnded(installation, id, { timeoutMs: 30_000 })).toMatchObject([
+      expect(await untilEnded(installation, id)).toMatchObject([
         { status: 'Completed', rows, attempt: 2 },
       ]);
     });
@@ -154,7 +154,7 @@ async function untilTicked({ pool }: Installation, exportId: string): Promise<vo
       seen = found[0];
       return found[0]?.ticks === found[0]?.due && found[0]?.runs === found[0]?.due;
     },
-    { timeoutMs: 30_000, message: () => `the ticks are decided: ${JSON.stringify(seen)}` },
+    { message: () => `the ticks are decided: ${JSON.stringify(seen)}` },
   );
   const { rows: early } = await pool.query('select from ticks where tick_at > now()');
   expect(early).toEqual([]);
@@ -174,7 +174,7 @@ function untilClaimed(installation: Installation, ids: readonly string[]): Promi
       const runs = (await Promise.all(ids.map((id) => readRuns(installation, id)))).flat();
       return runs.every(({ attempt }) => attempt > 0);
     },
-    { timeoutMs: 30_000, message: 'the runs are claimed' },
+    { message: 'the runs are claimed' },
   );
 }
 

@@ -103,7 +103,7 @@ async function deadlyRun(range: { start: string; end: string } = quiet): Promise
 function childOf(worker: TestProcess): Promise<number> {
   return until(
     () => /"pid":(\d+)[^\n]*this process executes one run only/.exec(worker.output())?.[1],
-    { timeoutMs: 30_000, message: () => `a run has its process:\n${worker.output()}` },
+    { message: () => `a run has its process:\n${worker.output()}` },
   ).then(Number);
 }
 
@@ -189,9 +189,7 @@ test('a worker that is killed while the process of a run works: the process ends
     // Before the first part: progress would clear the run's deaths.
     const worker = await installation.startWorker({ FAILPOINTS: 'before_open=hold' });
     const child = await childOf(worker);
-    await until(() => worker.output().includes('failpoint before_open'), {
-      timeoutMs: 30_000,
-    });
+    await until(() => worker.output().includes('failpoint before_open'));
     worker.kill('SIGKILL');
     await worker.waitForExit();
     await until(() => !isAlive(child), { timeoutMs: 60_000, message: 'the process ends too' });
@@ -275,7 +273,7 @@ test('of runs that need a process of their own, a worker executes one at a time 
     [exports],
   );
   const worker = await installation.startWorker({ FAILPOINTS: 'before_open=hold' });
-  await until(() => worker.output().includes('failpoint before_open'), { timeoutMs: 30_000 });
+  await until(() => worker.output().includes('failpoint before_open'));
   // It was enqueued more than once, and not claimed.
   const enqueued = new Set<string>();
   await until(
@@ -305,7 +303,7 @@ test('a worker that ends while the process of a run starts: the process ends too
   // As the worker's death does it; nothing of the program is loaded yet.
   child.disconnect();
   try {
-    await until(() => !isAlive(pid), { timeoutMs: 30_000, message: 'the process ends too' });
+    await until(() => !isAlive(pid), { message: 'the process ends too' });
   } finally {
     child.kill('SIGKILL');
   }
@@ -321,7 +319,6 @@ test('SIGTERM while the process of a run works: the run is handed back, exit 0',
   const worker = await installation.startWorker();
   const child = await childOf(worker);
   await until(async () => (await installation.s3.uploads(bucket)).length > 0, {
-    timeoutMs: 30_000,
     message: 'the process uploads',
   });
   worker.kill('SIGTERM');

@@ -64,7 +64,7 @@ test('old and new build run together across a migration: no 5xx, every run ends,
         );
         return rows.length > 0;
       },
-      { timeoutMs: 30_000, message: 'the migration waits for the backup' },
+      { message: 'the migration waits for the backup' },
     );
     const asked = load.count();
     await until(() => load.count() > asked + 20, { message: 'others are served meanwhile' });

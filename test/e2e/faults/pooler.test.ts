@@ -91,9 +91,7 @@ describe.skipIf(!hasPgbouncer)('PgBouncer in transaction mode, before our own da
           effect: { delayMs: 700 },
         });
         await backfill(installation, exportId, later);
-        await until(async () => (await countParts(installation, exportId)) >= 1, {
-          timeoutMs: 30_000,
-        });
+        await until(async () => (await countParts(installation, exportId)) >= 1);
         await pooler.kill();
         await until(async () => (await client.get('/readyz')).status === 503);
         await pooler.restart();

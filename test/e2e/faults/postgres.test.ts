@@ -58,7 +58,7 @@ test.each(casesOf<'fast' | 'immediate'>(['immediate'], ['fast']))(
       effect: { delayMs: 700 },
     });
     await backfill(installation, exportId);
-    await until(async () => (await countParts(installation, exportId)) >= 1, { timeoutMs: 30_000 });
+    await until(async () => (await countParts(installation, exportId)) >= 1);
     const loudLines = openLoudLines(installation);
     await postgres.restart(mode);
     await until(

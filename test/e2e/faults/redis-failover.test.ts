@@ -50,18 +50,17 @@ describe.skipIf(!ownRedisAvailable()).each(groups)('Redis by $kind', ({ start })
       const countEnded = async () =>
         (await readRuns(installation, exportId)).filter(({ status }) => status === 'Completed')
           .length;
-      await until(async () => (await countEnded()) >= 2, { timeoutMs: 30_000 });
+      await until(async () => (await countEnded()) >= 2);
       const key = '{sluice-runs}';
       const master = await group.findMaster(key);
       process.kill(master.pid(), signal);
       await until(async () => (await group.findMaster(key)) !== master, {
-        timeoutMs: 30_000,
         message: 'another server is the master',
       });
       const runs = await untilEnded(installation, exportId, { count: hours, timeoutMs: 90_000 });
       expect(runs.map(({ status }) => status)).toEqual(runs.map(() => 'Completed'));
       expect(runs).toHaveLength(hours);
-      await until(isReady, { timeoutMs: 30_000, message: 'the service is ready again' });
+      await until(isReady, { message: 'the service is ready again' });
       expect(await expectInvariants(installation)).toMatchObject({ intervals: hours, rows });
       await retireExports(installation);
       if (signal === 'SIGSTOP') process.kill(master.pid(), 'SIGCONT');

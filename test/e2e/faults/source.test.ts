@@ -98,7 +98,7 @@ test('rows that are changed and deleted while an export reads them: one snapshot
     effect: { delayMs: 1_000 },
   });
   await backfill(installation, exportId, day(2));
-  await until(async () => (await countParts(installation, exportId)) >= 1, { timeoutMs: 30_000 });
+  await until(async () => (await countParts(installation, exportId)) >= 1);
   const range = `team_id = ${team} and inserted_at >= '${day(2).start}' and inserted_at < '${day(2).end}'`;
   await pool.query(`create table kept as select * from events where ${range}`);
   await pool.query(`update events set properties = '{"changed": true}' where ${range}`);

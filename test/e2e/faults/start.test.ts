@@ -65,7 +65,6 @@ const waits = /"level":"warn"[^\n]*The database at DATABASE_URL is unreachable[^
 
 const untilItWaits = (started: TestProcess) =>
   until(() => started.output().match(waits) !== null, {
-    timeoutMs: 30_000,
     message: () => `it waits:\n${started.output()}`,
   });
 
@@ -152,7 +151,7 @@ test('a process whose terminal is gone ends in order', async () => {
   const terminal = startProcess('script', ['-qec', shell, '/dev/null'], { env });
   const output = () => readFile(log, 'utf8');
   const isReady = async () => /^ready/m.test(await output().catch(() => ''));
-  await until(isReady, { timeoutMs: 30_000 });
+  await until(isReady);
   await writeFile(end, 'end\n');
   await terminal.waitForExit();
   const pid = Number(await readFile(pidFile, 'utf8'));
@@ -160,7 +159,7 @@ test('a process whose terminal is gone ends in order', async () => {
     if (isAlive(pid)) process.kill(pid, 'SIGKILL');
   });
   process.kill(pid, 'SIGTERM');
-  await until(() => !isAlive(pid), { timeoutMs: 30_000 });
+  await until(() => !isAlive(pid));
   expect(await output()).toContain('shutting down');
   expect(await output()).not.toContain('Assertion failed');
 });
@@ -199,7 +198,7 @@ describe('Postgres is restarted during a migration', () => {
         );
         return rows.length > 0;
       },
-      { timeoutMs: 30_000, message: 'the migration is in progress' },
+      { message: 'the migration is in progress' },
     );
     await postgres.restart(mode);
     await started.waitForLine(/^ready http/);

@@ -211,7 +211,7 @@ describe('uploads', () => {
         const [run] = await readRuns(installation, exportId);
         return begun.some(({ key }) => key.startsWith(exportId)) ? run : null;
       },
-      { timeoutMs: 30_000, message: 'the upload is begun' },
+      { message: 'the upload is begun' },
     );
     process.kill(held.holderPid ?? 0, 'SIGKILL');
     await installation.s3.faults.clear();

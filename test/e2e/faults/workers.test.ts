@@ -162,7 +162,6 @@ test('SIGSTOP past the lease, then SIGCONT: its fence fails, one manifest, no do
       return /"end":"(lost|failed)"/.test(worker.output());
     };
     await until(noticed, {
-      timeoutMs: 30_000,
       message: () => `it notices that it lost its lease:\n${worker.output().slice(-2_000)}`,
     });
   }

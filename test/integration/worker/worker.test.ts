@@ -173,13 +173,10 @@ for (const lane of queueBackends) {
         concurrency: 2,
       });
       expect(outcome).toMatchObject({ totalRuns: 9 });
-      await until(
-        async () => {
-          const rows = await side.db.query(`select 1 from backfills where status = 'Completed'`);
-          return rows.length === 1;
-        },
-        { timeoutMs: 30_000 },
-      );
+      await until(async () => {
+        const rows = await side.db.query(`select 1 from backfills where status = 'Completed'`);
+        return rows.length === 1;
+      });
       const runs = await listRuns(side.db, batchExport.id);
       expect(runs.map((run) => run.status)).toEqual(Array.from({ length: 9 }, () => 'Completed'));
     });
@@ -262,7 +259,6 @@ for (const lane of queueBackends) {
             return runs.length === 24 && runs.every((run) => run.status === 'Completed');
           },
           {
-            timeoutMs: 30_000,
             message: () =>
               `all runs are completed: ${JSON.stringify(runs.filter((run) => run.status !== 'Completed'))}`,
           },
@@ -286,7 +282,7 @@ for (const lane of queueBackends) {
           const runs = await listRuns(side.db, id);
           return runs.length === 6 && runs.every((run) => run.status === 'Completed');
         },
-        { timeoutMs: 30_000, message: 'all runs are completed' },
+        { message: 'all runs are completed' },
       );
       for (const run of await listRuns(side.db, id)) expect(run.attempt).toBe(1);
     });
