@@ -143,6 +143,7 @@ const rows: Readonly<Record<string, Row>> = {
   'exports preview': owner(['Kept']),
   'runs list': owner(['Kept']),
   'runs files': owner(['Kept', '{Failed}']),
+  'runs link': owner(['Kept', '{Failed}'], { code: 1 }),
   'runs cancel': owner(['Kept', '{Starting}']),
   'runs retry': owner(['Kept', '{Failed}']),
   'coverage list': owner(['Kept', ...past]),
