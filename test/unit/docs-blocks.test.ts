@@ -44,7 +44,7 @@ const runBy: Readonly<Record<string, readonly string[]>> = {
     ...Array<string>(4).fill('test/conformance/consumers-guide.test.ts'),
   ],
   'docs/first-table.md': Array<string>(4).fill(
-    'reason: needs a database and a bucket of your own; docs/production.md and docs/cli.md have the same commands, which are run',
+    'reason: needs a database and a bucket of your own; docs/operate.md and docs/cli.md have the same commands, which are run',
   ),
   'docs/late-rows.md': ['reason: docs/cli.md has the same commands, which are run'],
   'docs/models.md': [
@@ -57,7 +57,7 @@ const runBy: Readonly<Record<string, readonly string[]>> = {
     ...Array<string>(2).fill('test/integration/notifications/documentation.test.ts'),
   ],
   'docs/offboarding.md': Array<string>(2).fill('test/e2e/pages.test.ts'),
-  'docs/production.md': [
+  'docs/operate.md': [
     'reason: .ci/run is this block',
     ...Array<string>(14).fill('test/e2e/production-page.test.ts'),
   ],
