@@ -66,7 +66,7 @@ async function deliver(keys: readonly string[], destination: object = s3(configO
 }
 
 const changesOf = async (id: string) =>
-  ((await api.client.get(`${exports}/${id}/activity`)).body.results as { action: string }[]).filter(
+  (await api.client.get(`${exports}/${id}/activity`)).body.results.filter(
     ({ action }) => action === 'linked a file',
   );
 

@@ -3,6 +3,7 @@ import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import module from 'node:module';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
@@ -121,6 +122,22 @@ test.each([
   const loaders = ['load-program.js', 'compile-cache.js'];
   expect(ours.map((url) => path.basename(url))).toEqual(loaders);
 });
+
+test.skipIf(process.platform !== 'linux').each(['EMFILE', 'ERR_MODULE_NOT_FOUND'])(
+  'a start with too few files ends with one line, also if Node says %s',
+  (code) => {
+    const load = pathToFileURL(path.join(path.dirname(program), '../../main/load-program.js'));
+    const start = `const { loadProgram } = await import('${load}');
+      await loadProgram(() => Promise.reject(Object.assign(new Error('Cannot find package'), { code: '${code}' })));`;
+    const limited = `ulimit -n 200; exec "$0" --input-type=module -e "$1"`;
+    const args = ['-c', limited, process.execPath, start];
+    const { status, stderr } = spawnSync('sh', args, { encoding: 'utf8' });
+    expect([status, stderr.trim().split('\n')]).toEqual([
+      1,
+      [expect.stringMatching(/^sluice: this process may open too few files .* ulimit -n 1024/)],
+    ]);
+  },
+);
 
 describe.runIf('enableCompileCache' in module)('compiled code, on Node 22 and later', () => {
   let home: string;

@@ -7,7 +7,7 @@ import { openFile } from '../save-file.ts';
 import { useAction } from '../use-action.ts';
 import { useResource } from '../use-resource.ts';
 import { CopyText } from './copy-text.tsx';
-import { Pending } from './notice.tsx';
+import { Failure, Pending } from './notice.tsx';
 import { OffsetPager } from './pager.tsx';
 import { ScrolledTable } from './scrolled-table.tsx';
 
