@@ -22,7 +22,7 @@ const pure = [
  * - `test/integration/pipeline/iceberg-table.test.ts` has what tables hold. A clean checkout builds without the types of the API.
  */
 const atNight = [
-  'test/e2e/{any-table,api-on-processes,healing,iceberg-table,kill-worker,own-plugins,production-page,quickstart,worker-memory}.test.ts',
+  'test/e2e/{any-table,api-on-processes,healing,iceberg-table,kill-worker,operate-page,own-plugins,quickstart,worker-memory}.test.ts',
   'test/integration/{api-types,client-package,count-reporter}.test.ts',
   'test/conformance/parquet-readers.test.ts',
   'test/security/{answer-weights,hostile-plugins,hostile-store-runs}.test.ts',
