@@ -44,7 +44,10 @@ async function record() {
   show('kill -9 %1', 'command');
   first.kill('SIGKILL');
   await new Promise((resolve) => first.once('exit', resolve));
-  show(`Killed: ${before.completed} of 24 hours delivered, ${before.running} being written`, 'note');
+  show(
+    `Killed: ${before.completed} of 24 hours delivered, ${before.running} being written`,
+    'note',
+  );
   show('npm start &', 'command');
   const second = start('main/all-in-one.js', [], /^ready /);
   try {

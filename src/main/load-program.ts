@@ -22,7 +22,7 @@ export async function loadProgram(load: () => Promise<unknown>): Promise<void> {
   }
 }
 
-/** How many files this process may open; without end if the system does not say. */
+/** The number of files that this process may open; without end if the system does not say. */
 function fileLimit(): number {
   const { userLimits } = process.report.getReport() as {
     readonly userLimits?: { readonly open_files?: { readonly soft?: unknown } };

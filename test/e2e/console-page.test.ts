@@ -265,7 +265,12 @@ describe.skipIf(!hasBrowser)('the page, in a browser, over the whole service', (
       await page.getByRole('link', { name: 'Events to acme' }).click();
       await page.getByRole('link', { name: 'Runs', exact: true }).click();
       const row = page.getByRole('row').filter({ hasText: 'Completed' });
-      await row.filter({ hasText: String(rowsAnHour) }).first().getByRole('link').first().click();
+      await row
+        .filter({ hasText: String(rowsAnHour) })
+        .first()
+        .getByRole('link')
+        .first()
+        .click();
       await page.getByRole('region', { name: 'Files' }).getByText('.jsonl.gz').first().waitFor();
     };
     const change = async (next: string) => {

@@ -41,9 +41,7 @@ test.each(oddKeys)('a link reads the object, whatever its key: %s', async (key) 
 
 test('a link has the bucket in its host if the config says so, and names the owner of the bucket', async () => {
   const outbound = createOutboundAgents(['*.s3.localhost'], (_host, lookup, answer) =>
-    lookup.all
-      ? answer(null, [{ address: '127.0.0.1', family: 4 }])
-      : answer(null, '127.0.0.1', 4),
+    lookup.all ? answer(null, [{ address: '127.0.0.1', family: 4 }]) : answer(null, '127.0.0.1', 4),
   );
   const server = await startS3Server(serverDefaults);
   closers.push(() => server.close());
@@ -85,7 +83,8 @@ async function startWithSession(seconds: number) {
   const expiration = new Date(Date.now() + seconds * 1_000).toISOString();
   const sts = createServer((request, response) => {
     request.resume().on('end', () =>
-      response.writeHead(200, { 'content-type': 'text/xml' })
+      response
+        .writeHead(200, { 'content-type': 'text/xml' })
         .end(`<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleResult><Credentials>
           <AccessKeyId>${issued.accessKeyId}</AccessKeyId><SecretAccessKey>${issued.secretAccessKey}</SecretAccessKey>
           <SessionToken>${issued.sessionToken}</SessionToken><Expiration>${expiration}</Expiration>

@@ -4,7 +4,12 @@ import {
   type RedisAddress,
   redisAddressForms,
 } from '../domain/redis-address.ts';
-import { findAddressFault, findOwnFault, inClientWords, isPostgresAddress } from './postgres-address.ts';
+import {
+  findAddressFault,
+  findOwnFault,
+  inClientWords,
+  isPostgresAddress,
+} from './postgres-address.ts';
 
 /** An environment variable: how to read its text, and its documentation. */
 export interface Setting<T> {

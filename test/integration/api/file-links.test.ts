@@ -1,5 +1,10 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { contextWith, options, owner, recordingJournal } from '../../conformance/destination-suite.ts';
+import {
+  contextWith,
+  options,
+  owner,
+  recordingJournal,
+} from '../../conformance/destination-suite.ts';
 import { s3Definition } from '../../../src/rows/destinations/s3/definition.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody, s3 } from '../../support/batch-export-bodies.ts';

@@ -62,7 +62,10 @@ test('waves', async () => {
     destination: {
       type: 'S3',
       config: Object.fromEntries(
-        Object.entries(config).map(([n, [b, g]]) => [n, fixed.has(`destination__config__${n}`) ? g : b]),
+        Object.entries(config).map(([n, [b, g]]) => [
+          n,
+          fixed.has(`destination__config__${n}`) ? g : b,
+        ]),
       ),
     },
   });
@@ -77,9 +80,9 @@ test('waves', async () => {
     const fixed = new Set<string>();
     for (let wave = 1; wave < 8; wave += 1) {
       const answer = await send(body(fixed));
-      const errors = ((answer.body as never as { errors?: { attr: string; detail: string }[] }).errors ?? []).map(
-        ({ attr, detail }) => `${attr}: ${detail}`,
-      );
+      const errors = (
+        (answer.body as never as { errors?: { attr: string; detail: string }[] }).errors ?? []
+      ).map(({ attr, detail }) => `${attr}: ${detail}`);
       out.push({ what, wave, status: answer.status, n: errors.length, errors });
       if (answer.status < 400 || errors.length === 0) {
         out.push(answer.text.slice(0, 300));
@@ -87,7 +90,8 @@ test('waves', async () => {
       }
       for (const one of errors) {
         const attr = one.split(': ')[0] ?? '';
-        const m = /^destination__config__[a-z_]+?(?=__\d|$)/.exec(attr)?.[0] ?? attr.replace(/__\d.*$/, '');
+        const m =
+          /^destination__config__[a-z_]+?(?=__\d|$)/.exec(attr)?.[0] ?? attr.replace(/__\d.*$/, '');
         fixed.add(m);
         fixed.add(attr);
       }

@@ -1,6 +1,9 @@
 import { expect, test } from 'vitest';
 import { readConfig } from '../../../src/foundation/config/config.ts';
-import { findAddressFault, inClientWords } from '../../../src/foundation/config/postgres-address.ts';
+import {
+  findAddressFault,
+  inClientWords,
+} from '../../../src/foundation/config/postgres-address.ts';
 
 test.each([
   'postgres://u:p@host/db',
@@ -104,7 +107,10 @@ test.each(['DATABASE_URL', 'DATABASE_DIRECT_URL'])(
 
 test.each([
   ['postgres://u:p@host/db?sslmode=require', 'postgres://u:p@host/db?sslmode=verify-full'],
-  ['postgres://u:p@/db?host=h&sslmode=prefer&port=1', 'postgres://u:p@/db?host=h&sslmode=verify-full&port=1'],
+  [
+    'postgres://u:p@/db?host=h&sslmode=prefer&port=1',
+    'postgres://u:p@/db?host=h&sslmode=verify-full&port=1',
+  ],
   ['postgres://u:p@host/db?sslmode=verify-ca', 'postgres://u:p@host/db?sslmode=verify-full'],
   ['postgres://u:p@host/db?sslmode=no-verify', 'postgres://u:p@host/db?sslmode=no-verify'],
   ['postgres://u:sslmode=require@host/db', 'postgres://u:sslmode=require@host/db'],

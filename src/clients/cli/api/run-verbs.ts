@@ -69,14 +69,21 @@ export const runVerbs: Verbs = {
       key: ['--key <key>', 'key of the file or manifest (default: the only file of the run)'],
       expires_in_seconds: ['--expires <seconds>', 'how long, 10 to 3600 (default: 300)', readCount],
     },
-    prepare: async ({ api, given }) => ({ ...given, key: given.key ?? (await onlyKey(api, given)) }),
+    prepare: async ({ api, given }) => ({
+      ...given,
+      key: given.key ?? (await onlyKey(api, given)),
+    }),
     lines: ({ url }) => [url],
   }),
 };
 
 async function onlyKey(api: Called['api'], given: Json): Promise<string> {
   const { notFound } = ofRun;
-  const files = await api.call('get', `${oneRun}/files`, { path: given, query: { limit: 1 }, notFound });
+  const files = await api.call('get', `${oneRun}/files`, {
+    path: given,
+    query: { limit: 1 },
+    notFound,
+  });
   const [file] = files.results;
   if (file !== undefined && files.count === 1) return file.key;
   throw new CliError(

@@ -76,19 +76,20 @@ function FileTable({ results, manifest, exportId, runId }: TableProps) {
     openFile(url);
   });
   const mayDownload = may('file:read');
-  const downloadOf = (key: string) => mayDownload && (
-    <td>
-      <button
-        type="button"
-        className="quiet"
-        aria-label={`Download ${key}`}
-        aria-disabled={download.busy}
-        onClick={() => download.run(key)}
-      >
-        Download
-      </button>
-    </td>
-  );
+  const downloadOf = (key: string) =>
+    mayDownload && (
+      <td>
+        <button
+          type="button"
+          className="quiet"
+          aria-label={`Download ${key}`}
+          aria-disabled={download.busy}
+          onClick={() => download.run(key)}
+        >
+          Download
+        </button>
+      </td>
+    );
   const heads = ['Object', 'Rows', 'Size', 'SHA-256', ...(mayDownload ? ['Link'] : [])];
   return (
     <>

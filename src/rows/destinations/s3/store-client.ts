@@ -136,7 +136,7 @@ export function openStoreClient({
         ...(port === '' ? {} : { port: Number(port) }),
         headers: { host, ...Object.fromEntries(given.filter(isGiven)) },
       };
-      const signed = await signer.presign(unsigned, { signingDate: new Date(now), expiresIn });
+      const signed = await signer.presign(unsigned, { signingDate: now / 1_000, expiresIn });
       const address = `${protocol}//${host}${unsigned.path}?${queryString(signed.query ?? {})}`;
       return { url: address, expiresAt: ours + expiresIn * 1_000 };
     },

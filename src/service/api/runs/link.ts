@@ -23,7 +23,8 @@ export const LinkBody = Type.Object({
   key: Type.String({
     minLength: 1,
     maxLength: 2_048,
-    description: 'The key of a file of the run, or of its manifest, as the list of its files has it.',
+    description:
+      'The key of a file of the run, or of its manifest, as the list of its files has it.',
   }),
   expires_in_seconds: Type.Optional(
     Type.Integer({
@@ -130,17 +131,17 @@ async function openPlace(
   const { id, teamId, destination: present } = batchExportOf(request);
   const definition = destinations.find((one) => one.type === type);
   const project = await findProject(db, teamId);
-  const left =
+  const former =
     leftVersion === null
       ? null
       : (await listLeftDestinations(db, id)).find(({ version }) => version === leftVersion);
-  if (!definition || !project || left === undefined || left?.isLocked) {
+  if (!definition || !project || former === undefined || former?.isLocked) {
     throw refusal(
       'invalid_input',
       'The export has left the destination of this file, and its credentials for it are gone. Read the file with the tools of the store.',
     );
   }
-  const config = openDestinationConfig(secrets, id, left?.destination ?? present);
+  const config = openDestinationConfig(secrets, id, former?.destination ?? present);
   return definition.open(config, destinationContext, { externalId: project.externalId });
 }
 

@@ -78,10 +78,15 @@ export function runRoutes(api: Api, family: Family, deps: Deps): void {
   api.post(
     '/:id/link',
     {
-      ...write('linkBatchExportRunFile', 'Make a link to a file of a run', ['batch_export_id', 'id'], {
-        body: LinkBody,
-        response: { 200: FileLinkView, ...postErrors() },
-      }),
+      ...write(
+        'linkBatchExportRunFile',
+        'Make a link to a file of a run',
+        ['batch_export_id', 'id'],
+        {
+          body: LinkBody,
+          response: { 200: FileLinkView, ...postErrors() },
+        },
+      ),
       config: linkConfig,
     },
     async (request, reply) => linkFile(deps, request, reply, await runOf(request)),
