@@ -114,7 +114,7 @@ test.each([
   ['postgres://u:p@host/db?sslmode=verify-ca', 'postgres://u:p@host/db?sslmode=verify-full'],
   ['postgres://u:p@host/db?sslmode=no-verify', 'postgres://u:p@host/db?sslmode=no-verify'],
   ['postgres://u:sslmode=require@host/db', 'postgres://u:sslmode=require@host/db'],
-])('%s does not make the client warn of a mode that it takes for another', (address, told) => {
-  expect(inClientWords(address)).toBe(told);
-  expect(readConfig({ DATABASE_URL: address }).DATABASE_URL).toBe(told);
+])('%s does not make the client warn of a mode that it takes for another', (address, given) => {
+  expect(inClientWords(address)).toBe(given);
+  expect(readConfig({ DATABASE_URL: address }).DATABASE_URL).toBe(given);
 });

@@ -39,7 +39,7 @@ type LinkBody = Static<typeof LinkBody>;
 
 export const FileLinkView = Type.Object(
   {
-    url: Type.String({ description: 'Whoever has it can read the file until it expires.' }),
+    url: Type.String({ description: 'It reads the file without a key until it expires.' }),
     expires_at: {
       ...Time,
       description: 'Sooner than asked if the session of the role of the export ends sooner.',
