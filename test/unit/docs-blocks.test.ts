@@ -30,7 +30,7 @@ const runBy: Readonly<Record<string, readonly string[]>> = {
   'docs/aws.md': Array<string>(2).fill('test/unit/destinations/aws-policy.test.ts'),
   'docs/backups.md': Array<string>(5).fill('test/e2e/faults/restored-backup.test.ts'),
   'docs/cli.md': [
-    ...Array<string>(12).fill('test/integration/cli/docs.test.ts'),
+    ...Array<string>(10).fill('test/integration/cli/docs.test.ts'),
     'test/e2e/pages.test.ts',
   ],
   'docs/consumers.md': [
