@@ -26,7 +26,7 @@ const pure = [
  */
 export const atNight = [
   'test/e2e/{erase-and-offboard,erase-organization,healing,iceberg-table,kill-worker,notifications-page,operators-page}.test.ts',
-  'test/e2e/{own-plugins,production-page,quickstart,run-statements,transformations-page,verify-moved,worker-memory}.test.ts',
+  'test/e2e/{own-plugins,operate-page,quickstart,run-statements,transformations-page,verify-moved,worker-memory}.test.ts',
   'test/integration/{api-types,client-package,count-reporter,embedded-postgres}.test.ts',
   'test/integration/{api/generated-client,store/growth}.test.ts',
   'test/conformance/parquet-readers.test.ts',

@@ -33,7 +33,7 @@ bring_postgres() {
 bring_test_packages() {
   bring_postgres
   command -v redis-server >/dev/null || install_packages redis-server
-  # For the commands of README and docs/production.md; without it they are reported as skipped.
+  # For the commands of README and docs/operate.md; without it they are reported as skipped.
   command -v jq >/dev/null || install_packages jq || printf 'continuing without jq\n'
   # For the tests behind a pooler; without it they are reported as skipped.
   [ -x /usr/sbin/pgbouncer ] || install_packages pgbouncer || printf 'continuing without a pooler\n'

@@ -118,11 +118,11 @@ function check({ kind, label }: Way, taken: Taken, sunk: number): void {
   }
 }
 
+/** The page has the table of events; the others are only printed. */
 async function write({ name }: BenchTable, about: string, printed: string): Promise<void> {
-  const isFirst = name === 'events';
-  const command = `npm run bench:datapath --${isFirst ? '' : ` --table ${name}`} --write`;
+  if (name !== 'events') return;
   const intro = `This table measures the path from PostgreSQL to an S3 server that discards all data, on one machine, in one run of
-\`${command}\`: ${about}.
+\`npm run bench:datapath -- --write\`: ${about}.
 
 The ratio is the wall time divided by that of the first line, in which only the database works.
 
@@ -133,7 +133,5 @@ The ratio is the wall time divided by that of the first line, in which only the 
   Dockerfile and the systemd units, and only one run.
 - The figures leave out what a worker writes to its own database.
 - Our gzip is at level 5, the shell's at 6.`;
-  const short = `\`${command}\`: ${about}.`;
-  const section = isFirst ? 'datapath' : `datapath-${name}`;
-  await replaceSection(section, `${isFirst ? intro : short}\n\n${printed}`);
+  await replaceSection('datapath', `${intro}\n\n${printed}`);
 }

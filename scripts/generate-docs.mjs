@@ -1,6 +1,6 @@
 /**
- * Writes the documentation that is generated from code: docs/configuration.md, docs/destinations.md,
- * docs/errors.md, .env.example, and the table of a model's properties in docs/models.md. Works in the
+ * Writes the documentation that is generated from code: docs/destinations.md, docs/errors.md, .env.example,
+ * the table of settings in docs/operate.md and that of a model's properties in docs/models.md. Works in the
  * current folder, on what `npm run build` made.
  *
  *   node scripts/generate-docs.mjs           writes
@@ -31,79 +31,6 @@ function settingsTable() {
     ]),
   );
 }
-
-function configurationPage() {
-  return `# Configuration
-
-You configure Sluice only by environment variables. Each process reads them when it starts, and reports all invalid settings at once. A setting that is *secret* can be in a file instead: \`DATABASE_URL_FILE=/run/secrets/database-url\`, and so on, also for the addresses that models.yaml names. ${from} from \`src/foundation/config/settings.ts\`.
-
-${settingsTable()}
-
-## Memory of a worker
-
-A worker starts a run only if the memory of all its runs fits into \`WORKER_MEMORY_MB\`. Large runs wait in order of arrival, but a run that must leave memory to other organizations waits for its own. If a run needs more than the whole memory, the worker executes it alone. But if it needs that much because of an organization's own plugins, it fails.
-
-A worker reserves:
-
-${table(['For', 'MiB'], memory)}
-
-A run that adds late rows, erases rows, or makes an interval again reads delivered files through \`TMPDIR\`. It needs room for the largest of them, and for 48 bytes per row of the interval.
-
-A run with \`partition_by\` sorts its rows through \`TMPDIR\`. It keeps 16 MiB of rows in memory, and needs room for the others, at most 2 GiB. If \`TMPDIR\` is full, the attempt fails with \`internal.disk_full\`, and Sluice tries it again. A worker does not start if it can make no file there; \`sluice doctor\` and \`/readyz\` try it too (\`internal.temporary_folder\`). The file has no name, so nothing of it stays if the worker dies.
-
-If two workers crash on a run, the next attempt executes in a separate process. A worker has one such process at a time; another run that needs one waits, or executes at another worker. The process may use as much memory as \`WORKER_MEMORY_MB\` in addition, but at least 512 MiB.
-
-### Small runs
-
-Sluice expects a run to be small if the neighbouring intervals were small. It looks at the three intervals before the run and the one after it. Each must have had at most 128 KiB of files and 2,000 rows. If none of these intervals has completed yet, the run counts as small until its first look at the source shows more rows. A run with an organization's own plugins, a run that adds late rows or erases rows, and a run in a process of its own always count as large.
-
-Small runs do not use the slots of \`WORKER_CONCURRENCY\`:
-
-- Each worker executes up to \`WORKER_SMALL_RUNS\` small runs at a time, if they fit into its memory.
-- Large runs leave a sixth of the memory to small runs. So a small run does not wait for a large one.
-- If no large run waits for memory, small runs use the rest of the free memory too.
-- The rules that share slots among organizations also apply to small runs.
-
-A run can be larger than expected. Then it must get the memory of a large run before it reads more than 512 KiB, or makes files for more than about 60 partitions. If this memory is not free, the attempt ends. The run starts again when a slot and the memory are free. For one day, all runs of that export then count as large.
-
-## Costly requests
-
-\`RATE_LIMIT_PER_MINUTE\`, and ten times as much per hour, counts most requests as one. Some requests cost the service more, so they count as several:
-
-${table(['Request', 'Counts as'], costs)}
-
-A request never counts as more than the whole limit. If a request exceeds the limit, the API answers 429, and \`Retry-After\` says when to try again. The headers \`RateLimit-Remaining\` and \`RateLimit-Reset\` say how many requests are left, and when the limit is reset.
-
-\`MAX_STORED_MIB_PER_DAY\` limits how much data the changes of one organization may store per day. It counts deleted data too, because Sluice keeps this data for \`RETENTION_DAYS\`. Each POST, PUT, PATCH and DELETE counts as the size of its body plus 2 KiB for the record of who changed what. Refused requests, previews, tests and trials do not count. The day begins with the first change.
-
-## Prepared statements
-
-Each connection to \`DATABASE_URL\` prepares the statements that most API requests use. This needs no setting. Behind a pooler such as PgBouncer, Sluice prepares no statements, because the next statement may run in another session of the server. Sluice detects a pooler when it opens a connection: a pooler reports a process ID that differs from \`pg_backend_pid()\`.
-`;
-}
-
-/** What src/service/admission/memory-budget.ts and the encoders reserve. */
-const memory = [
-  ['The worker itself', '150'],
-  ['A small run, whatever its format is', '3'],
-  ['Each large run: rows from the source', '8'],
-  ['Each large run: encoder of JSONLines or CSV', '4'],
-  ['Each large run: encoder of Parquet', '56'],
-  ['Each large run: compression of JSONLines or CSV', '12 for gzip, 24 for zstd, 32 for brotli'],
-  ['A run with a row of more than 2 MiB in memory', '4 × the size of the row'],
-  ['A large run with transformations', '16'],
-  ["Each transformation step with an organization's own plugin", '224'],
-  ['A run that adds late rows or erases rows: files that it reads back', '80'],
-  ['A large run with `partition_by`', '96'],
-  ['Each large run: upload', '`UPLOAD_PART_MIB` × (`UPLOAD_PARTS_IN_FLIGHT` + 1)'],
-];
-
-/** What src/service/api/hooks/rate-limit.ts and the routes say. */
-const costs = [
-  ['Preview of rows, test of a destination or of a notification target, trial of a chain', '10'],
-  ['Each full 16 KiB of the body', '1 more'],
-  ['A page of more than 100 results', '1 more for each 250, so 5 for 1,000'],
-];
 
 const faults = {
   customer: 'Errors that the customer must fix',
@@ -250,6 +177,8 @@ function between(path, what, generated) {
   return `${text.slice(0, start + startMark.length)}\n\n${generated}\n\n${text.slice(end)}`;
 }
 
+const operatePage = () => between('docs/operate.md', 'settings', settingsTable());
+
 const modelsPage = () =>
   between(
     'docs/models.md',
@@ -258,10 +187,10 @@ const modelsPage = () =>
   );
 
 const pages = {
-  'docs/configuration.md': configurationPage,
   'docs/destinations.md': destinationsPage,
   'docs/errors.md': errorsPage,
   'docs/models.md': modelsPage,
+  'docs/operate.md': operatePage,
   '.env.example': environmentExample,
 };
 

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Config } from '../foundation/config/config.ts';
 import {
@@ -9,6 +9,7 @@ import {
   type SecretBox,
 } from '../foundation/security/secret-box.ts';
 import { StartError } from './wait-for-database.ts';
+import { makeFolder } from '../state/embedded-postgres/make-folder.ts';
 
 /**
  * The keys that encrypt destination secrets: those of ENCRYPTION_KEYS, else a random key that is made on
@@ -19,7 +20,7 @@ async function loadEncryptionKeys(config: Config): Promise<readonly EncryptionKe
     return parseKeys(config.ENCRYPTION_KEYS, 'ENCRYPTION_KEYS');
   }
   const path = join(config.SLUICE_DATA_DIR, 'encryption-key');
-  await mkdir(config.SLUICE_DATA_DIR, { recursive: true });
+  await makeFolder(config.SLUICE_DATA_DIR);
   const newKey = `local-${randomBytes(4).toString('hex')}:${randomBytes(32).toString('base64')}\n`;
   // The first process writes; the others read.
   await writeFile(path, newKey, { mode: 0o600, flag: 'wx' }).catch(

@@ -1,16 +1,29 @@
 /** This process, or all of the machine, may open no more files. */
 const outOfFiles = new Set(['EMFILE', 'ENFILE']);
 
+const neededFiles = 1_024;
+
 /** Loads the modules of a program. Node opens most of their files at the same moment. */
 export async function loadProgram(load: () => Promise<unknown>): Promise<void> {
   try {
     await load();
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-    if (!outOfFiles.has(code)) throw error;
+    // Node takes a package.json that it cannot open for one that is not there.
+    const isOut = outOfFiles.has(code) || (code.startsWith('ERR_') && fileLimit() < neededFiles);
+    if (!isOut) throw error;
     process.stderr.write(
-      `sluice: this process may open too few files (${code}). It needs 1024: set ulimit -n 1024, or LimitNOFILE=1024 of the unit.\n`,
+      `sluice: this process may open too few files (${code}). It needs ${neededFiles}: set ulimit -n ${neededFiles}, or LimitNOFILE=${neededFiles} of the unit.\n`,
     );
     process.exit(1);
   }
+}
+
+/** The number of files that this process may open; without end if the system does not say. */
+function fileLimit(): number {
+  const { userLimits } = process.report.getReport() as {
+    readonly userLimits?: { readonly open_files?: { readonly soft?: unknown } };
+  };
+  const limit = Number(userLimits?.open_files?.soft);
+  return Number.isFinite(limit) ? limit : Number.POSITIVE_INFINITY;
 }

@@ -50,7 +50,7 @@ export async function runProcess(
   };
   const logger = createLogger(config.LOG_LEVEL, { role });
   for (const { name, nearest } of findUnknownSettings()) {
-    const remedy = nearest === null ? 'docs/configuration.md has all' : `Did you mean ${nearest}?`;
+    const remedy = nearest === null ? 'docs/operate.md has all' : `Did you mean ${nearest}?`;
     logger.warn(`${name} is not a setting. ${remedy}`);
   }
   const giveUp = new AbortController();

@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
+import { gunzipSync } from 'node:zlib';
 import { Client } from 'pg';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -14,6 +15,7 @@ import {
   startPage,
   timezoneId,
 } from '../support/page-under-test.ts';
+import { signInTo } from '../support/page-checks.ts';
 import { projectRoot } from '../support/processes.ts';
 
 const hour = 3_600_000;
@@ -256,6 +258,38 @@ describe.skipIf(!hasBrowser)('the page, in a browser, over the whole service', (
       .first()
       .waitFor();
     await page.getByRole('link', { name: 'Exports' }).first().click();
+  });
+
+  test('downloads a file with a key that may, and offers it to no other', async () => {
+    const openRun = async () => {
+      await page.getByRole('link', { name: 'Events to acme' }).click();
+      await page.getByRole('link', { name: 'Runs', exact: true }).click();
+      const row = page.getByRole('row').filter({ hasText: 'Completed' });
+      await row
+        .filter({ hasText: String(rowsAnHour) })
+        .first()
+        .getByRole('link')
+        .first()
+        .click();
+      await page.getByRole('region', { name: 'Files' }).getByText('.jsonl.gz').first().waitFor();
+    };
+    const change = async (next: string) => {
+      await page.getByRole('button', { name: 'Sign out' }).click();
+      await signInTo(page, next);
+    };
+    await openRun();
+    const download = page.getByRole('button', { name: /^Download .*\.jsonl\.gz$/ });
+    expect(await download.count()).toBe(0);
+    await change(await site.issueKey('batch_export:read,file:read'));
+    await openRun();
+    const [saved] = await Promise.all([page.waitForEvent('download'), download.first().click()]);
+    expect(saved.suggestedFilename()).toMatch(/^[\w.-]+\.jsonl\.gz$/);
+    const text = gunzipSync(await readFile(await saved.path())).toString();
+    expect(text.trim().split('\n')).toHaveLength(rowsAnHour);
+    await page.getByRole('link', { name: 'Events to acme' }).click();
+    await page.getByRole('link', { name: 'Changes' }).click();
+    await page.getByRole('heading', { name: 'linked a file' }).waitFor();
+    await change(key);
   });
 
   test('says so if the key is refused later on', async () => {

@@ -71,7 +71,7 @@ test('notifications.md: a target is created with curl', async () => {
   });
 });
 
-test('models.md: a project has the key of the customer, and a role that dumps can write nothing', async () => {
+test('models.md and settling.md: a project has the key of the customer, and a role that dumps can write nothing', async () => {
   const { key } = await createKey(installation.db, { organizationId: null });
   const env = { SLUICE_KEY: key };
   const organization = await type('sluice organizations create --name Initech --json', env);
@@ -80,7 +80,7 @@ test('models.md: a project has the key of the customer, and a role that dumps ca
   expect(await type(block, { ORG, ...env })).toMatch(
     /^tenant_key +6f1d2c3b-5a7e-4c0d-9b1e-2f3a4b5c6d7e$/m,
   );
-  const [role = ''] = blocksOf('models.md', 'sql');
+  const [role = ''] = blocksOf('settling.md', 'sql');
   await asAdministrator(async (client) => {
     // Roles belong to the whole server.
     await client.query(`begin; ${role.replaceAll('dumper', 'dumper_of_pages')}`);

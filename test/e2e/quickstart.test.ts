@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
@@ -112,6 +112,15 @@ async function runReadmeCommands(address: string, key: string): Promise<string> 
 }
 
 describe('a quickstart, then the service, then the quickstart again, on one data folder', () => {
+  test('one that is killed within its backfill is continued by the next', async () => {
+    const killed = startBundled('clients/cli/sluice.js', quickstart, { env });
+    await killed.waitForLine(/^Backfilling 24 hours/, 90_000);
+    const files = () => readdir(dataDir, { recursive: true }).catch(() => []);
+    await until(async () => (await files()).some((name) => name.includes('_manifest.json')));
+    killed.kill('SIGKILL');
+    await killed.waitForExit();
+  });
+
   test.runIf(terminal)(
     'the first shows its progress on a terminal and proves its rows',
     async () => {

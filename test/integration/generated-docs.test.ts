@@ -8,7 +8,7 @@ const root = path.resolve(import.meta.dirname, '../..');
 const script = path.join(root, 'scripts/generate-docs.mjs');
 const generated = [
   '.env.example',
-  'docs/configuration.md',
+  'docs/operate.md',
   'docs/destinations.md',
   'docs/errors.md',
   'docs/models.md',

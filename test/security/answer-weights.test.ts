@@ -180,6 +180,7 @@ const writes: Readonly<Record<string, (() => object) | null>> = {
         'acceptCoverage',
       ],
       ...['cancelBatchExportRun', 'retryBatchExportRun', 'createNotificationTarget'],
+      'linkBatchExportRunFile',
       ...['updateNotificationTarget', 'deleteNotificationTarget', 'rotateNotificationSecret'],
       ...['testNotificationTarget', 'redeliverNotification', 'deleteTransformationConfig'],
       'startTransformationJob',

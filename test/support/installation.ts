@@ -161,7 +161,7 @@ export async function startInstallation(options: InstallationOptions = {}): Prom
     processes.push(worker);
     workersStarted.push(worker);
     await until(() => worker.output().includes('worker started') || worker.hasExited(), {
-      timeoutMs: 90_000,
+      timeoutMs: 120_000,
       message: () => `a worker starts:\n${worker.output()}`,
     });
     return worker;

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { type OwnRedisServer, startOwnRedis } from './redis.ts';
 
-const page = readFileSync(new URL('../../docs/production.md', import.meta.url), 'utf8');
+const page = readFileSync(new URL('../../docs/operate.md', import.meta.url), 'utf8');
 
-/** The ACL of docs/production.md, word for word. */
+/** The ACL of docs/operate.md, word for word. */
 export const documentedAcl: readonly string[] =
   /^user sluice .*$/m.exec(page)?.[0].split(' ').slice(1) ?? [];
 

@@ -30,13 +30,12 @@ const runBy: Readonly<Record<string, readonly string[]>> = {
   'docs/aws.md': Array<string>(2).fill('test/unit/destinations/aws-policy.test.ts'),
   'docs/backups.md': Array<string>(5).fill('test/e2e/faults/restored-backup.test.ts'),
   'docs/cli.md': [
-    ...Array<string>(18).fill('test/integration/cli/docs.test.ts'),
+    ...Array<string>(10).fill('test/integration/cli/docs.test.ts'),
     'test/e2e/pages.test.ts',
   ],
   'docs/consumers.md': [
     'reason: needs the extension httpfs, which DuckDB downloads',
-    ...Array<string>(13).fill('test/conformance/consumers-guide.test.ts'),
-    'reason: a package of Python; the page says that it is not tested',
+    ...Array<string>(11).fill('test/conformance/consumers-guide.test.ts'),
     ...Array<string>(4).fill(
       'reason: Snowflake, BigQuery, Athena and Redshift are services of others',
     ),
@@ -44,22 +43,18 @@ const runBy: Readonly<Record<string, readonly string[]>> = {
     ...Array<string>(4).fill('test/conformance/consumers-guide.test.ts'),
   ],
   'docs/first-table.md': Array<string>(4).fill(
-    'reason: needs a database and a bucket of your own; docs/production.md and docs/cli.md have the same commands, which are run',
+    'reason: needs a database and a bucket of your own; docs/operate.md and docs/cli.md have the same commands, which are run',
   ),
   'docs/late-rows.md': ['reason: docs/cli.md has the same commands, which are run'],
-  'docs/models.md': [
-    'test/unit/config/models-file.test.ts',
-    'test/e2e/pages.test.ts',
-    'test/e2e/pages.test.ts',
-  ],
+  'docs/models.md': ['test/unit/config/models-file.test.ts', 'test/e2e/pages.test.ts'],
   'docs/notifications.md': [
     'test/e2e/pages.test.ts',
     ...Array<string>(2).fill('test/integration/notifications/documentation.test.ts'),
   ],
   'docs/offboarding.md': Array<string>(2).fill('test/e2e/pages.test.ts'),
-  'docs/production.md': [
+  'docs/operate.md': [
     'reason: .ci/run is this block',
-    ...Array<string>(14).fill('test/e2e/production-page.test.ts'),
+    ...Array<string>(14).fill('test/e2e/operate-page.test.ts'),
   ],
   'docs/quickstart.md': Array<string>(4).fill('test/e2e/quickstart.test.ts'),
   'docs/receipts.md': [
@@ -67,11 +62,9 @@ const runBy: Readonly<Record<string, readonly string[]>> = {
     'reason: the names are examples; test/unit/receipts/hostile-buckets.test.ts runs both programs',
   ],
   'docs/security.md': ['test/e2e/pages.test.ts'],
+  'docs/settling.md': ['test/e2e/pages.test.ts'],
   'docs/traces.md': ['test/e2e/pages.test.ts'],
-  'docs/transformations.md': [
-    'test/e2e/pages.test.ts',
-    'reason: compares with packages of other authors, which a test does not install',
-  ],
+  'docs/transformations.md': ['test/e2e/pages.test.ts'],
   'docs/upgrade.md': Array<string>(3).fill('test/e2e/faults/restored-backup.test.ts'),
 };
 

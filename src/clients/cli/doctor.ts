@@ -38,7 +38,7 @@ async function doctor(deps: CliDeps, { json, installation = false }: Options): P
     ]);
     const lines = tableLines(['CHECK', 'RESULT', ''], rows, paintFor(deps.terminal));
     for (const line of lines) deps.print(line);
-    if (steps.length > 0) deps.print('Not done yet of docs/production.md:');
+    if (steps.length > 0) deps.print('Not done yet of docs/operate.md:');
     for (const { detail } of steps) deps.print(`- ${detail}`);
   }
   const faults = found.filter(({ result }) => result === 'failed').length;

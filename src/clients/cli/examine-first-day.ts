@@ -2,7 +2,7 @@ import type { Config } from '../../foundation/config/config.ts';
 import type { Sql } from '../../state/store/database/database.ts';
 import { readInstallationState } from '../../state/store/exports/first-day.ts';
 
-/** The steps of docs/production.md that are not done yet. `sluice doctor` prints them last. */
+/** The steps of docs/operate.md that are not done yet. `sluice doctor` prints them last. */
 export async function examineFirstDay(config: Config, db: Sql): Promise<readonly Examined[]> {
   const open = await findOpenSteps(config, db);
   return open.map(([step, remedy]) => ({
@@ -12,7 +12,7 @@ export async function examineFirstDay(config: Config, db: Sql): Promise<readonly
   }));
 }
 
-/** A step of docs/production.md, by its heading, and what to do. Null: it is done. */
+/** A step of docs/operate.md, by its heading, and what to do. Null: it is done. */
 type Step = readonly [step: string, remedy: string | null];
 type OpenStep = readonly [step: string, remedy: string];
 

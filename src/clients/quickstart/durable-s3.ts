@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto';
-import { mkdir, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { FastifyInstance, InjectOptions } from 'fastify';
 import { buildApp } from 'fauxqs';
+import { makeFolder } from '../../state/embedded-postgres/make-folder.ts';
 
 type App = FastifyInstance;
 type Headers = Readonly<Record<string, string>>;
@@ -31,7 +32,7 @@ const unfinished = '.unfinished';
  * Incomplete uploads are lost. It does not listen yet.
  */
 export async function openDurableS3(folder: string): Promise<DurableS3> {
-  await mkdir(folder, { recursive: true });
+  await makeFolder(folder);
   const app = buildApp({ logger: false });
   const saved = new Map<string, SavedHead>();
   /** Bytes of the parts of each open upload, by their numbers. */

@@ -1,8 +1,9 @@
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CreateBucketCommand, HeadBucketCommand, S3Client } from '@aws-sdk/client-s3';
 import { tryPort } from '../../state/embedded-postgres/server-process.ts';
 import { StartError } from '../../main/wait-for-database.ts';
+import { makeFolder } from '../../state/embedded-postgres/make-folder.ts';
 
 /** An S3 for the quickstart. */
 export interface QuickstartS3 {
@@ -33,7 +34,7 @@ export async function findLocalS3(folder: string): Promise<string | null> {
 /** Gives the local S3 of this folder a permanent address, because exports name it. */
 export async function placeLocalS3(folder: string): Promise<void> {
   if ((await findLocalS3(folder)) !== null) return;
-  await mkdir(folder, { recursive: true });
+  await makeFolder(folder);
   let port = ports.from + (process.pid % ports.count);
   while ((await tryPort(port)) === null) port += 1;
   await writeFile(portFileOf(folder), String(port));

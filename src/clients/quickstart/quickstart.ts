@@ -177,6 +177,12 @@ async function backfill(
   exportId: string,
   end: number,
 ): Promise<void> {
+  // If an earlier start was killed, its backfill goes on by itself, and there may be only one of a range.
+  const path = { batch_export_id: exportId };
+  const { results } = await api.call('get', 'batch_exports/{batch_export_id}/backfills', { path });
+  const running = results.filter(({ status }) => status === 'Running');
+  if (running.length > 0) print('Continuing the backfill of an earlier start …');
+  for (const { id } of running) await showProgress(terminal, api, exportId, id);
   print(`Backfilling ${hours} hours …`);
   const started = await api.call('post', 'batch_exports/{id}/backfill', {
     path: { id: exportId },
@@ -184,10 +190,20 @@ async function backfill(
       start_at: toTimestamp(end - hours * hourMs),
       end_at: toTimestamp(end),
       concurrency: 4,
+      // Others are there.
+      ...(running.length > 0 && { reprocess: 'failed' as const }),
     },
   });
   if ('dry_run' in started || !started.backfill_id) throw new Error('no backfill was started');
-  const id = started.backfill_id;
+  await showProgress(terminal, api, exportId, started.backfill_id);
+}
+
+async function showProgress(
+  terminal: Terminal,
+  api: Api,
+  exportId: string,
+  id: string,
+): Promise<void> {
   const progress = createProgress(terminal);
   for (;;) {
     const backfill = await api.call('get', 'batch_exports/{batch_export_id}/backfills/{id}', {

@@ -5,7 +5,7 @@ import type { Model, ModelColumn } from '../domain/model.ts';
 import { ConfigError, readSecret } from './config.ts';
 import { type ModelEntry, ModelsFile } from './models-schema.ts';
 import { describeSchemaFault, type SchemaFault } from './models-schema-faults.ts';
-import { findAddressFault, isPostgresAddress } from './postgres-address.ts';
+import { findAddressFault, inClientWords, isPostgresAddress } from './postgres-address.ts';
 
 /** A model and the database that its rows are in. */
 export interface SourcedModel {
@@ -149,7 +149,7 @@ function readAddress(
   try {
     const value = readSecret(env, variable);
     const fault = addressFault(value);
-    if (fault === null) return value ?? null;
+    if (fault === null) return inClientWords(value ?? '');
     report(path, `names ${variable}, which ${fault}. Correct it in the environment.`);
   } catch (error) {
     report(path, `names ${variable}: ${variable} ${(error as Error).message}.`);

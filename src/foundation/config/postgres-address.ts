@@ -84,6 +84,10 @@ export function findAddressFault(address: string): string | null {
   return findParameterFault(parameters);
 }
 
+/** The same address in the words of its client, which warns of three modes on each start because it takes them for verify-full. */
+export const inClientWords = (address: string): string =>
+  address.replace(/(\?[^#]*\bsslmode=)(?:prefer|require|verify-ca)(?=&|#|$)/, '$1verify-full');
+
 /** Describes the fault of the parts that only the addresses of sources can have; null if nothing is. */
 export function findOwnFault(address: string): string | null {
   const [, text = ''] = /\?([^#]*)/.exec(address) ?? [];

@@ -4,7 +4,12 @@ import {
   type RedisAddress,
   redisAddressForms,
 } from '../domain/redis-address.ts';
-import { findAddressFault, findOwnFault, isPostgresAddress } from './postgres-address.ts';
+import {
+  findAddressFault,
+  findOwnFault,
+  inClientWords,
+  isPostgresAddress,
+} from './postgres-address.ts';
 
 /** An environment variable: how to read its text, and its documentation. */
 export interface Setting<T> {
@@ -138,7 +143,7 @@ export function postgresUrl(
     if (!isPostgresAddress(value)) throw new Error(`must be ${accepts}`);
     const fault = findAddressFault(value) ?? (isOwn ? findOwnFault(value) : null);
     if (fault !== null) throw new Error(fault);
-    return value;
+    return inClientWords(value);
   });
 }
 

@@ -24,7 +24,7 @@ export const settings = {
     true,
   ),
   DATABASE_DIRECT_URL: postgresUrl(
-    'Address of the same database without the pooler. Set it if DATABASE_URL is a PgBouncer in transaction mode. Migrations, and queues in PostgreSQL, use it; see docs/scaling.md.',
+    'Address of the same database without the pooler. Set it if DATABASE_URL is a PgBouncer in transaction mode. Migrations, and queues in PostgreSQL, use it; see docs/operate.md.',
     'DATABASE_URL',
     true,
   ),
@@ -50,7 +50,7 @@ export const settings = {
     'Path of models.yaml. This file defines which tables and views can be exported. The table events needs no entry; see docs/models.md.',
   ),
   REDIS_URL: redisUrl(
-    'Redis for the queues: one server, a cluster, or sentinels; see docs/scaling.md. Set maxmemory-policy noeviction in Redis. Without REDIS_URL, the queues are in DATABASE_URL.',
+    'Redis for the queues: one server, a cluster, or sentinels; see docs/operate.md. Set maxmemory-policy noeviction in Redis. Without REDIS_URL, the queues are in DATABASE_URL.',
   ),
   SLUICE_DATA_DIR: text('Folder of the embedded database and of generated keys.', './.sluice'),
   ENCRYPTION_KEYS: list(
@@ -76,7 +76,7 @@ export const settings = {
     'Port of a worker for /livez, /readyz and /metrics. Without it, the worker opens no port. Each worker of a machine needs one of its own, and another one than METRICS_PORT.',
   ),
   RATE_LIMIT_PER_MINUTE: wholeNumber(
-    'Maximum requests of one API key per minute, and ten times as many per hour. Costly requests count as several; see docs/configuration.md.',
+    'Maximum requests of one API key per minute, and ten times as many per hour. Costly requests count as several; see docs/operate.md.',
     480,
     [1, 1_000_000],
   ),
@@ -131,12 +131,12 @@ export const settings = {
     [1, 100],
   ),
   WORKER_SMALL_RUNS: wholeNumber(
-    'Maximum number of small runs that one worker executes at a time, besides its slots; see docs/configuration.md. Up to three eighths as many have a connection to the source. 0 means that small runs use slots like other runs.',
+    'Maximum number of small runs that one worker executes at a time, besides its slots; see docs/operate.md. Up to three eighths as many have a connection to the source. 0 means that small runs use slots like other runs.',
     24,
     [0, 500],
   ),
   WORKER_MEMORY_MB: wholeNumber(
-    'Memory of one worker in MiB. The worker starts a run only if the run fits into it; see docs/configuration.md.',
+    'Memory of one worker in MiB. The worker starts a run only if the run fits into it; see docs/operate.md.',
     576,
     [192, 1_048_576],
   ),

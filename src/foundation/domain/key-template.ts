@@ -95,7 +95,7 @@ const foreignForms: readonly (readonly [form: RegExp, says: string])[] = [
   [/^\w+:\/\//, 'is taken for a folder, because a prefix begins within the bucket'],
   [/%-?[A-Za-z]/, 'is not filled in'],
   [/\$[{(]?\w*[)}]?/, 'is not filled in: a $ stays as it is'],
-  [/\b(?:yyyy|YYYY)\b/, 'is not filled in'],
+  [/(?<![A-Za-z])(?:yyyy|YYYY)/, 'is not filled in'],
 ];
 
 /** Finds what looks in a valid template as if another program had to fill it in, for the owner: silently, all intervals would share a folder. */

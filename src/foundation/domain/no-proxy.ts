@@ -52,7 +52,7 @@ function coversAddress(text: string): NoProxyEntry['covers'] | null {
 /** A domain covers itself and all names below it. */
 function coversDomain(text: string): NoProxyEntry['covers'] | null {
   const domain = text.replace(/^\*?\./, '').replace(/\.$/, '');
-  // Numbers alone are part of an IP address, such as 192.168.
-  if (!/^[^\s*/:[\]]+$/.test(domain) || /^[\d.]+$/.test(domain)) return null;
+  // Numbers alone are part of an IP address, such as 192.168. Words of other programs, such as <local>, name no host.
+  if (!/^[\p{L}\p{N}_.-]+$/u.test(domain) || /^[\d.]+$/.test(domain)) return null;
   return (host) => host === domain || host.endsWith(`.${domain}`);
 }

@@ -1,7 +1,8 @@
-/** The permissions of a key. `:write` implies `:read`; `*` is everything. */
+/** The permissions of a key. `:write` implies `:read`; `*` is everything. Only `file:read` and `*` show delivered rows. */
 export const scopes = [
   'batch_export:read',
   'batch_export:write',
+  'file:read',
   'plugin:read',
   'plugin:write',
 ] as const;

@@ -55,6 +55,13 @@ export interface FileFacts {
   readonly modifiedAt?: Instant | null;
 }
 
+/** An address that reads one object without credentials, for a short time. */
+export interface FileLink {
+  readonly url: string;
+  /** By our clock. Sooner than asked if the credentials of the destination end sooner. */
+  readonly expiresAt: Instant;
+}
+
 /** An object whose bytes are read. */
 export interface OpenObject {
   readonly body: AsyncIterable<Uint8Array>;
@@ -229,6 +236,11 @@ export interface Destination {
   readFile(key: string, options?: ReadOptions): Promise<OpenObject | null>;
   /** Size and tag of the object, and who made it; null if there is none. */
   statFile(key: string, signal?: AbortSignal): Promise<FileFacts | null>;
+  /** A link with which a browser saves the object as `name`. Absent: the destination has no links. */
+  readonly linkFile?: (
+    key: string,
+    options: { readonly seconds: number; readonly name: string; readonly signal: AbortSignal },
+  ) => Promise<FileLink>;
   /** Every readable object whose key starts with `prefix`, ascending by key. */
   listFiles(
     prefix: string,

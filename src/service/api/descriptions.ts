@@ -79,6 +79,8 @@ const descriptions: Readonly<Record<string, string>> = {
     'Returns the rows, bytes and files of the run. `latest_error` says what to do. `next_attempt_at` is the time of the next retry.',
   listBatchExportRunFiles:
     'Returns the manifest and the files, but only current ones. If another run has exported the interval since then, `current_run` names it.',
+  linkBatchExportRunFile:
+    'Makes a presigned link to a file or manifest that the list of files of the run names. It needs the scope `file:read`, which no other scope implies: the link alone reads the rows until it expires. The changes of the export record each link. The link has the ID, not the secret, of the access key. A destination that is no store has no links, and neither have credentials that cannot read.',
   cancelBatchExportRun:
     'The worker stops at its next heartbeat and leaves no files behind. A run that has begun to commit completes.',
   retryBatchExportRun:

@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { cp, lstat, mkdir, readFile, rename, rm, symlink } from 'node:fs/promises';
+import { cp, lstat, readFile, rename, rm, symlink } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { canEnter, runProgram, type ServerIdentity, spawnOptionsFor } from './identity.ts';
+import { makeFolder } from './make-folder.ts';
 
 /** PostgreSQL's programs; the server's user can run them. */
 export interface Binaries {
@@ -106,7 +107,7 @@ async function provideCopy(
   identity: ServerIdentity,
 ): Promise<boolean> {
   const folder = path.dirname(copy);
-  await mkdir(folder, { recursive: true, mode: 0o755 });
+  await makeFolder(folder, 0o755);
   if (!(await isOurs(folder)) || !(await canEnter(identity, folder))) return false;
   if ((await lstat(copy).catch(() => null)) === null) await makeCopy(native, copy);
   return isOurs(copy);

@@ -10,6 +10,7 @@ import {
   spawnOptionsFor,
 } from './identity.ts';
 import { isProcessAlive } from './pid-file.ts';
+import { makeFolder } from './make-folder.ts';
 
 /** The owner of the cluster and of everything in it. */
 export const databaseUser = 'sluice';
@@ -78,7 +79,7 @@ export async function ensureDataDirectory(
   identity: ServerIdentity,
   isDurable: boolean,
 ): Promise<ClusterSecrets> {
-  await mkdir(layout.folder, { recursive: true });
+  await makeFolder(layout.folder);
   await clearUnfinished(layout);
   const present = await readSecrets(layout);
   if (present === null) await makeDataDirectory(layout, binaries, identity, isDurable);

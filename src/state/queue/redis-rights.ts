@@ -27,7 +27,7 @@ end
 redis.pcall('del', KEYS[1])
 return ''`;
 
-const advice = 'docs/production.md has the line of an ACL with all that Sluice needs.';
+const advice = 'docs/operate.md has the line of an ACL with all that Sluice needs.';
 
 /**
  * Tries what the queue needs of the user of Redis, in each queue.

@@ -14,7 +14,7 @@ test.each([
     ['batch_export:write', 'plugin:read'],
     ['batch_export:read', 'batch_export:write', 'plugin:read'],
   ],
-  [['*'], ['batch_export:read', 'batch_export:write', 'plugin:read', 'plugin:write']],
+  [['*'], ['batch_export:read', 'batch_export:write', 'file:read', 'plugin:read', 'plugin:write']],
 ])('a key with %j grants %j', async (scopes, granted) => {
   const { organizationId } = api.tenant;
   const { key, apiKey } = await createKey(api.db, { organizationId, scopes });

@@ -25,7 +25,7 @@ let installation: Installation;
 let folder: string;
 let env: Record<string, string>;
 
-/** As docs/production.md recommends it for the role that reads the source. */
+/** As docs/operate.md recommends it for the role that reads the source. */
 const changeRole = (verb: string) => {
   const { adminUrl, owner } = testServer();
   return withClient(adminUrl, (admin) => admin.query(verb.replace('{role}', owner.name)));

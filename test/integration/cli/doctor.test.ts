@@ -224,8 +224,8 @@ test('an installation that is well', async () => {
   ]);
   expect(code).toBe(0);
   const { out } = await runCli(['doctor'], { env: { DATABASE_URL: api.databaseUrl } });
-  const page = await readFile(path.join(projectRoot, 'docs/production.md'), 'utf8');
-  const [, open = ''] = out.split('Not done yet of docs/production.md:\n');
+  const page = await readFile(path.join(projectRoot, 'docs/operate.md'), 'utf8');
+  const [, open = ''] = out.split('Not done yet of docs/operate.md:\n');
   const steps = open
     .trimEnd()
     .split('\n')

@@ -96,6 +96,8 @@ interface Row {
   readonly code?: number;
   /** Whether it says something on standard error; default: if it fails. */
   readonly says?: true;
+  /** It fails before it has an answer, so it prints no document. */
+  readonly none?: true;
   /** One document per line, any number of lines. */
   readonly lines?: true;
 }
@@ -143,6 +145,7 @@ const rows: Readonly<Record<string, Row>> = {
   'exports preview': owner(['Kept']),
   'runs list': owner(['Kept']),
   'runs files': owner(['Kept', '{Failed}']),
+  'runs link': owner(['Kept', '{Failed}'], { code: 1, none: true }),
   'runs cancel': owner(['Kept', '{Starting}']),
   'runs retry': owner(['Kept', '{Failed}']),
   'coverage list': owner(['Kept', ...past]),
@@ -329,6 +332,10 @@ describe.each(Object.entries(rows))('%s', (verb, row) => {
     const { code, out, err } = await sluice(row.who, [...argsOf(verb, row), '--json']);
     const says = row.says || row.code ? expect.stringMatching(/^[^\n]+\n$/) : '';
     expect([code, err]).toEqual([row.code ?? 0, says]);
+    if (row.none) {
+      expect(out).toBe('');
+      return;
+    }
     expect(out).toMatch(row.lines ? /^([^\n]+\n)*$/ : /^[^\n]+\n$/);
     const documents = out
       .split('\n')

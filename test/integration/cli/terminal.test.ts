@@ -1,5 +1,6 @@
 import { execFile, spawnSync } from 'node:child_process';
 import path from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
@@ -117,6 +118,22 @@ test.each([
   const ours = modules.filter((url) => /\/dist\/(store|main|use-cases)\//.test(url));
   expect(ours.map((url) => path.basename(url))).toEqual(['load-program.js']);
 });
+
+test.skipIf(process.platform !== 'linux').each(['EMFILE', 'ERR_MODULE_NOT_FOUND'])(
+  'a start with too few files ends with one line, also if Node says %s',
+  (code) => {
+    const load = pathToFileURL(path.join(path.dirname(program), '../../main/load-program.js'));
+    const start = `const { loadProgram } = await import('${load}');
+      await loadProgram(() => Promise.reject(Object.assign(new Error('Cannot find package'), { code: '${code}' })));`;
+    const limited = `ulimit -n 200; exec "$0" --input-type=module -e "$1"`;
+    const args = ['-c', limited, process.execPath, start];
+    const { status, stderr } = spawnSync('sh', args, { encoding: 'utf8' });
+    expect([status, stderr.trim().split('\n')]).toEqual([
+      1,
+      [expect.stringMatching(/^sluice: this process may open too few files .* ulimit -n 1024/)],
+    ]);
+  },
+);
 
 test('the program itself calls the API, and prints what it finds', async () => {
   const { stdout } = await run(process.execPath, [program, 'exports', 'list', '--json'], {

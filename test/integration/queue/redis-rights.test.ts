@@ -36,7 +36,7 @@ describe.skipIf(!ownRedisAvailable())('the rights of the user of Redis', () => {
   const give = (...rules: readonly string[]) =>
     admin.acl('SETUSER', 'sluice', 'reset', ...documentedAcl.slice(1), ...rules);
 
-  test('are those of docs/production.md', async () => {
+  test('are those of docs/operate.md', async () => {
     await give();
     expect(await connection.inspect()).toEqual([]);
   });

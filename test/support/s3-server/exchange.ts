@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { authenticate } from './authentication.ts';
 import { readBody } from './body.ts';
-import type { Context, S3Response } from './context.ts';
+import { type Context, httpTime, type S3Response } from './context.ts';
 import { errorDocument, messageOf, S3Error } from './errors.ts';
 import type { FaultEffect, ForeignAnswer } from './faults.ts';
 import { handlers } from './handlers.ts';
@@ -286,6 +286,8 @@ export async function serveRequest(
     receivedAt: state.now(),
     hostSuffixes: state.hostSuffixes,
   });
+  // By the clock that judges signatures.
+  response.setHeader('date', httpTime(state.now()));
   const gone = new AbortController();
   response.on('close', () => gone.abort());
   const entry: RequestLogEntry = {

@@ -1,6 +1,9 @@
 import { expect, test } from 'vitest';
 import { readConfig } from '../../../src/foundation/config/config.ts';
-import { findAddressFault } from '../../../src/foundation/config/postgres-address.ts';
+import {
+  findAddressFault,
+  inClientWords,
+} from '../../../src/foundation/config/postgres-address.ts';
 
 test.each([
   'postgres://u:p@host/db',
@@ -101,3 +104,17 @@ test.each(['DATABASE_URL', 'DATABASE_DIRECT_URL'])(
     expect(() => readConfig({ DATABASE_URL: prefers })).not.toThrow();
   },
 );
+
+test.each([
+  ['postgres://u:p@host/db?sslmode=require', 'postgres://u:p@host/db?sslmode=verify-full'],
+  [
+    'postgres://u:p@/db?host=h&sslmode=prefer&port=1',
+    'postgres://u:p@/db?host=h&sslmode=verify-full&port=1',
+  ],
+  ['postgres://u:p@host/db?sslmode=verify-ca', 'postgres://u:p@host/db?sslmode=verify-full'],
+  ['postgres://u:p@host/db?sslmode=no-verify', 'postgres://u:p@host/db?sslmode=no-verify'],
+  ['postgres://u:sslmode=require@host/db', 'postgres://u:sslmode=require@host/db'],
+])('%s does not make the client warn of a mode that it takes for another', (address, given) => {
+  expect(inClientWords(address)).toBe(given);
+  expect(readConfig({ DATABASE_URL: address }).DATABASE_URL).toBe(given);
+});

@@ -122,7 +122,7 @@ describe('the service manager that stops a process', () => {
 
 // The settings of a file come before those of the unit: with its port, only one worker of a machine would start.
 test('each worker of a machine has a port of its own, which is not METRICS_PORT, whatever port the settings of all have', () => {
-  const [, metricsPort] = /^METRICS_PORT=(\d+)$/m.exec(read('docs/production.md')) ?? [];
+  const [, metricsPort] = /^METRICS_PORT=(\d+)$/m.exec(read('docs/operate.md')) ?? [];
   const unit = read('deploy/systemd/sluice-worker@.service');
   expect(unit).not.toMatch(/^Environment=.*WORKER_PORT/m);
   const [, command = ''] = /^ExecStart=\/bin\/sh -c '(.*)'$/m.exec(unit) ?? [];
@@ -140,7 +140,7 @@ test('each worker of a machine has a port of its own, which is not METRICS_PORT,
 });
 
 // With NODE_ENV=production, which the settings have, npm leaves out what the build needs.
-test.each(['docs/production.md', 'docs/upgrade.md', 'deploy/README.md'])(
+test.each(['docs/operate.md', 'docs/upgrade.md', 'deploy/README.md'])(
   '%s brings the packages of the build, whatever the settings in the shell are',
   (page) => {
     expect(read(page)).toContain('npm ci --include=dev && npm run build');

@@ -60,6 +60,14 @@ describe('a config of S3', () => {
     ['acme/daily', 'a path. Set bucket_name to acme and prefix to daily/.'],
     ['/acme', 'a path. Set bucket_name to acme.'],
     ['acme.s3.eu-central-1.amazonaws.com', 'Set bucket_name to acme.'],
+    [
+      'https://eu-central-1.console.aws.amazon.com/s3/buckets/acme?region=eu-central-1',
+      'an address of the console of AWS. Set bucket_name to acme.',
+    ],
+    [
+      'https://acme.s3.amazonaws.com/daily/?list-type=2',
+      'Set bucket_name to acme and prefix to daily/.',
+    ],
     ['https://acme.s3.amazonaws.com/a', 'Set bucket_name to acme and prefix to a/.'],
     ['https://s3.eu-central-1.amazonaws.com/acme', 'Set bucket_name to acme.'],
     ['https://minio.acme.com/exports', 'a URL.*endpoint_url'],

@@ -127,6 +127,7 @@ describe('what another program would fill in', () => {
     ['a/\u0024{year}', '\u0024{year} is not filled in'],
     ['a/$(date)/', '$(date) is not filled in'],
     ['a/yyyy/MM', 'yyyy is not filled in'],
+    ['a/dt=YYYYMMDD/', 'YYYY is not filled in'],
   ])('in %s is named', (template, says) => {
     const form = new RegExp(says.replace(/[$(){}]/g, '\\$&'));
     expect(describeForeignForms(template).join()).toMatch(form);

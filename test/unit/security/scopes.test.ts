@@ -15,6 +15,8 @@ test.each<[string[], Scope, boolean]>([
   [['plugin:read', 'batch_export:write'], 'plugin:write', false],
   [['*'], 'plugin:write', true],
   [[], 'plugin:read', false],
+  [['batch_export:write', 'plugin:write'], 'file:read', false],
+  [['file:read'], 'batch_export:read', false],
 ])('a key of %j that needs %s: %s', (granted, needed, allowed) => {
   expect(allows(granted, needed)).toBe(allowed);
 });

@@ -113,7 +113,7 @@ function previewLines(preview: Preview, { terminal }: CliDeps): readonly string[
   const columns = ['INTERVAL FROM', 'TO', ...(hasRows ? ['DELIVERED', 'NOW', 'WOULD GO'] : [])];
   const more = total - shown.length;
   const about =
-    rows === null ? '' : `, about ${plural(rows, 'row')} and ${count(bytes ?? 0)} bytes`;
+    rows === null ? '' : `, about ${plural(rows, 'row')} and ${plural(bytes ?? 0, 'byte')}`;
   return [
     `${plural(total, 'run')} from ${shortTime(preview.start_at)} to ${shortTime(preview.end_at)}${about}; ${preview.skipped} skipped.`,
     ...(shown.length > 0 ? tableLines(columns, table, paintFor(terminal)) : []),

@@ -1,4 +1,5 @@
 import { readCount, readList } from '../arguments.ts';
+import { CliError } from '../deps.ts';
 import { count, shortTime, tableLines } from '../text.ts';
 import { runLines } from './export-text.ts';
 import type { Json } from './json.ts';
@@ -61,7 +62,36 @@ export const runVerbs: Verbs = {
     json: ({ results: files, manifest, current_run }) => ({ files, manifest, current_run }),
     lines: fileLines,
   }),
+  'runs link': post(`${oneRun}/link`, {
+    about: 'print a link that reads a file of a run for a few minutes',
+    ...ofRun,
+    options: {
+      key: ['--key <key>', 'key of the file or manifest (default: the only file of the run)'],
+      expires_in_seconds: ['--expires <seconds>', 'how long, 10 to 3600 (default: 300)', readCount],
+    },
+    prepare: async ({ api, given }) => ({
+      ...given,
+      key: given.key ?? (await onlyKey(api, given)),
+    }),
+    lines: ({ url }) => [url],
+  }),
 };
+
+async function onlyKey(api: Called['api'], given: Json): Promise<string> {
+  const { notFound } = ofRun;
+  const files = await api.call('get', `${oneRun}/files`, {
+    path: given,
+    query: { limit: 1 },
+    notFound,
+  });
+  const [file] = files.results;
+  if (file !== undefined && files.count === 1) return file.key;
+  throw new CliError(
+    file === undefined
+      ? 'The run has no current files. `sluice runs files` says why.'
+      : `The run has ${files.count} files: choose one with --key. \`sluice runs files\` lists them.`,
+  );
+}
 
 /** Shows how many delivered rows would go. */
 async function confirmDrop({ api, deps, given, batchExport }: Called): Promise<void> {

@@ -152,7 +152,7 @@ export const tenantVerbs: Verbs = {
       ],
       scopes: [
         '--scopes <list>',
-        'such as batch_export:read,plugin:write, of an operator operator:read,operator:write, or *',
+        'such as batch_export:read,plugin:write,file:read, of an operator operator:read,operator:write, or *',
         { read: readList, isRequired: true },
       ],
       expires_at: ['--expires-at <time>', 'time of expiry, ISO 8601', readTime],

@@ -174,6 +174,7 @@ const rights = [
   ['*', 'Everything'],
   ['batch_export:write,plugin:write', 'Exports and transformations, to change'],
   ['batch_export:read,plugin:read', 'Exports and transformations, to read'],
+  ['batch_export:read,plugin:read,file:read', 'The same, and to download delivered files'],
 ] as const;
 
 interface KeyProps extends DialogProps {

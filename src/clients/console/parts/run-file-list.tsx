@@ -3,9 +3,11 @@ import { useConsole } from '../console-context.ts';
 import { formatBytes, formatCount } from '../numbers.ts';
 import { hrefOf } from '../route.ts';
 import { offsetOf, useQuery } from '../use-query.ts';
+import { openFile } from '../save-file.ts';
+import { useAction } from '../use-action.ts';
 import { useResource } from '../use-resource.ts';
 import { CopyText } from './copy-text.tsx';
-import { Pending } from './notice.tsx';
+import { Failure, Pending } from './notice.tsx';
 import { OffsetPager } from './pager.tsx';
 import { ScrolledTable } from './scrolled-table.tsx';
 
@@ -59,38 +61,67 @@ function Current({ files, exportId, runId }: Props & { readonly files: RunFiles 
   return (
     <>
       {later}
-      <FileTable results={results} manifest={manifest} />
+      <FileTable {...{ results, manifest, exportId, runId }} />
     </>
   );
 }
 
-function FileTable({ results, manifest }: Pick<RunFiles, 'results' | 'manifest'>) {
+type TableProps = Props & Pick<RunFiles, 'results' | 'manifest'>;
+
+function FileTable({ results, manifest, exportId, runId }: TableProps) {
+  const { api, may } = useConsole();
+  const download = useAction(async (key: string) => {
+    const path = 'batch_exports/{batch_export_id}/runs/{id}/link';
+    const { url } = await api.post(path, { batch_export_id: exportId, id: runId }, { key });
+    openFile(url);
+  });
+  const mayDownload = may('file:read');
+  const downloadOf = (key: string) =>
+    mayDownload && (
+      <td>
+        <button
+          type="button"
+          className="quiet"
+          aria-label={`Download ${key}`}
+          aria-disabled={download.busy}
+          onClick={() => download.run(key)}
+        >
+          Download
+        </button>
+      </td>
+    );
+  const heads = ['Object', 'Rows', 'Size', 'SHA-256', ...(mayDownload ? ['Link'] : [])];
   return (
-    <ScrolledTable label="Objects" heads={['Object', 'Rows', 'Size', 'SHA-256']}>
-      {results.map(({ key, uri, rows, bytes, sha256, rejected }) => (
-        <tr key={key}>
-          <th scope="row">
-            <CopyText what="path" text={uri ?? key} />
-            {rejected && <small className="muted"> rejected rows</small>}
-          </th>
-          <td>{formatCount(rows)}</td>
-          <td>{formatBytes(bytes)}</td>
-          <td>
-            <code>{sha256}</code>
-          </td>
-        </tr>
-      ))}
-      {manifest && (
-        <tr>
-          <th scope="row">
-            <CopyText what="path" text={manifest.uri ?? manifest.key} />
-            <small className="muted"> manifest</small>
-          </th>
-          <td />
-          <td />
-          <td />
-        </tr>
-      )}
-    </ScrolledTable>
+    <>
+      <ScrolledTable label="Objects" heads={heads}>
+        {results.map(({ key, uri, rows, bytes, sha256, rejected }) => (
+          <tr key={key}>
+            <th scope="row">
+              <CopyText what="path" text={uri ?? key} />
+              {rejected && <small className="muted"> rejected rows</small>}
+            </th>
+            <td>{formatCount(rows)}</td>
+            <td>{formatBytes(bytes)}</td>
+            <td>
+              <code>{sha256}</code>
+            </td>
+            {downloadOf(key)}
+          </tr>
+        ))}
+        {manifest && (
+          <tr>
+            <th scope="row">
+              <CopyText what="path" text={manifest.uri ?? manifest.key} />
+              <small className="muted"> manifest</small>
+            </th>
+            <td />
+            <td />
+            <td />
+            {downloadOf(manifest.key)}
+          </tr>
+        )}
+      </ScrolledTable>
+      {download.failure && <Failure failure={download.failure} />}
+    </>
   );
 }

@@ -11,7 +11,7 @@ interface OtherForm {
 }
 
 const write = (bucket: string, prefix: string) => {
-  const folder = prefix.replace(/^\/+|\/+$/g, '');
+  const folder = prefix.replace(/[?#].*$/, '').replace(/^\/+|\/+$/g, '');
   return `Set bucket_name to ${bucket}${folder === '' ? '' : ` and prefix to ${folder}/`}.`;
 };
 
@@ -42,6 +42,10 @@ const otherForms: readonly OtherForm[] = [
   {
     form: /^https?:\/\/s3[\w.-]*\.amazonaws\.com(?:\.cn)?\/([^/\s]+)(\/\S*)?$/i,
     says: (bucket, prefix) => `This is the address of a bucket. ${write(bucket, prefix)}`,
+  },
+  {
+    form: /^https?:\/\/[\w.-]*console\.(?:aws\.amazon\.com|amazonaws\.cn)\/s3\/(?:buckets|object)\/([^/?#\s]+)/i,
+    says: (bucket) => `This is an address of the console of AWS. ${write(bucket, '')}`,
   },
   {
     form: /^https?:\/\//i,

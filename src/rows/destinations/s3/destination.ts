@@ -83,6 +83,14 @@ export function openS3Destination(
       const { modifiedAt = null } = head;
       return { bytes, etag, owner: ownerOf(metadata), run: runOf(metadata), modifiedAt };
     },
+    linkFile: (key, { seconds, name, signal }) =>
+      connection.request(
+        (client) =>
+          client.link(key, seconds, {
+            'response-content-disposition': `attachment; filename="${name}"`,
+          }),
+        signal,
+      ),
     listFiles: (prefix, signal) => listObjects(connection, prefix, signal),
     deleteFiles: (keys, signal) => deleteObjects(connection, keys, signal),
     test: (signal) => checkDestination(connection, folder, context, signal),

@@ -3,9 +3,11 @@ import type { IncomingMessage } from 'node:http';
 import { S3Client, type S3ClientConfig } from '@aws-sdk/client-s3';
 import { SignatureV4 } from '@smithy/signature-v4';
 import { systemClock } from '../../../foundation/domain/clock.ts';
+import { SluiceError } from '../../../foundation/domain/errors.ts';
+import type { FileLink } from '../destination.ts';
 import { nameOf } from './answer.ts';
 import { AnsweredError } from './error-answer.ts';
-import { encode } from './query-string.ts';
+import { encode, queryString } from './query-string.ts';
 import type { SdkRequest, SendOptions, SentAnswer } from './request-handler.ts';
 import { readShortXml, textsBelow } from './xml.ts';
 
@@ -14,6 +16,8 @@ interface AccessKeys {
   readonly accessKeyId: string;
   readonly secretAccessKey: string;
   readonly sessionToken?: string;
+  /** When the store's clock ends the session of a role. */
+  readonly expiration?: Date;
 }
 
 /** A request for one object, or for an upload of it. */
@@ -42,6 +46,8 @@ export interface StoreAnswer {
 export interface StoreClient {
   /** @throws the errors that `toDestinationError` knows */
   send(request: StoreRequest, options: SendOptions): Promise<StoreAnswer>;
+  /** An address that reads the object for `seconds`, or until the session of the keys ends. Sends nothing to the store. */
+  link(key: string, seconds: number, query: Readonly<Record<string, string>>): Promise<FileLink>;
   readonly sdk: S3Client;
 }
 
@@ -75,18 +81,24 @@ export function openStoreClient({
     return client;
   };
   let place: Place | null = null;
+  const credentials = keys ?? ((): Promise<AccessKeys> => getSdk().config.credentials());
+  const placeOfBucket = () => {
+    place ??= placeOf(bucket, sdk, credentials);
+    return place;
+  };
   /** The lead of the store's clock over ours. */
   let aheadMs = 0;
+  /** The same by its newest answer, also if it is small: a link may end within seconds. */
+  let newestLeadMs = 0;
   return {
     get sdk() {
       return getSdk();
     },
     async send(request, options) {
-      place ??= placeOf(bucket, sdk, keys ?? (() => getSdk().config.credentials()));
-      const { url, signer } = place;
+      const { url, signer, pathOf } = placeOfBucket();
       const given = Object.entries({ ...always, ...request.headers });
       const { method, query = {}, body } = request;
-      const path = `${place.path}/${request.key.split('/').map(encode).join('/')}`;
+      const path = pathOf(request.key);
       const { protocol, hostname, port } = url;
       const unsigned = {
         ...{ protocol, hostname, method, path, query },
@@ -104,8 +116,29 @@ export function openStoreClient({
       if (body !== undefined) headers['content-length'] = String(body.length);
       const sent: SdkRequest = { ...unsigned, headers, ...(body === undefined ? {} : { body }) };
       const answer = await send(sent, options);
-      aheadMs = correctClock(aheadMs, answer.headers.date);
+      const lead = leadOf(answer.headers.date);
+      newestLeadMs = lead ?? newestLeadMs;
+      if (lead !== null && Math.abs(lead - aheadMs) >= maxSkewMs) aheadMs = lead;
       return judge(answer, nameOf(sent));
+    },
+    async link(key, seconds, query) {
+      const { url, signer, pathOf } = placeOfBucket();
+      const { expiration } = typeof credentials === 'function' ? await credentials() : credentials;
+      const ours = systemClock.now();
+      const now = ours + newestLeadMs;
+      const lasts = expiration === undefined ? seconds : (expiration.getTime() - now) / 1_000;
+      const expiresIn = Math.floor(Math.min(seconds, lasts));
+      if (!(expiresIn > 0)) throw new SluiceError('destination.expired_credentials');
+      const { protocol, hostname, host, port } = url;
+      const given = Object.entries({ ...always, 'X-Amz-Content-Sha256': 'UNSIGNED-PAYLOAD' });
+      const unsigned = {
+        ...{ method: 'GET', protocol, hostname, path: pathOf(key), query },
+        ...(port === '' ? {} : { port: Number(port) }),
+        headers: { host, ...Object.fromEntries(given.filter(isGiven)) },
+      };
+      const signed = await signer.presign(unsigned, { signingDate: now / 1_000, expiresIn });
+      const address = `${protocol}//${host}${unsigned.path}?${queryString(signed.query ?? {})}`;
+      return { url: address, expiresAt: ours + expiresIn * 1_000 };
     },
     close: () => client?.destroy(),
   };
@@ -124,11 +157,9 @@ const maxSkewMs = 5 * 60_000;
 const lastSignedMs = Date.parse('9999-12-31T00:00:00Z');
 
 /** @param date the store's time, of an answer */
-function correctClock(aheadMs: number, date: string | undefined): number {
+function leadOf(date: string | undefined): number | null {
   const theirs = Date.parse(date ?? '');
-  if (theirs < 0 || theirs > lastSignedMs) return aheadMs;
-  const now = systemClock.now();
-  return Math.abs(theirs - (now + aheadMs)) >= maxSkewMs ? theirs - now : aheadMs;
+  return theirs >= 0 && theirs <= lastSignedMs ? theirs - systemClock.now() : null;
 }
 
 /** @throws AnsweredError if the store refused the request, or failed after it began to answer with 200 */
@@ -151,8 +182,8 @@ export function textsOf(answer: StoreAnswer): ReadonlyMap<string, string> {
 /** Where the objects of a bucket are. */
 interface Place {
   readonly url: URL;
-  /** The path of the bucket, without a slash at its end. */
-  readonly path: string;
+  /** The path of an object, as it is sent and signed. */
+  readonly pathOf: (key: string) => string;
   readonly signer: SignatureV4;
 }
 
@@ -183,5 +214,6 @@ function placeOf(
     // A path is signed as it is sent.
     ...{ uriEscapePath: false, applyChecksum: false },
   });
-  return { url, path: url.pathname.replace(/\/$/, ''), signer };
+  const folder = url.pathname.replace(/\/$/, '');
+  return { url, signer, pathOf: (key) => `${folder}/${key.split('/').map(encode).join('/')}` };
 }

@@ -14,6 +14,9 @@ const texts: ReadonlySet<string> = new Set([
   'why',
 ]);
 
+/** Fields of a change with such words, or with the key of a file: a partition has values of rows. */
+const hasValues: ReadonlySet<unknown> = new Set(['paused_reason', 'file']);
+
 /** An operator's key sees how exports are, but no value of a row and no part of a secret. */
 export function hideFromOperators(api: Api): void {
   api.addHook('preSerialization', async (request, reply, answer) =>
@@ -27,7 +30,7 @@ function hide(value: unknown): unknown {
   const { field } = value as { readonly field?: unknown };
   return Object.fromEntries(
     Object.entries(value).map(([name, inner]) => {
-      const isText = texts.has(name) || (field === 'paused_reason' && name !== 'field');
+      const isText = texts.has(name) || (hasValues.has(field) && name !== 'field');
       if (typeof inner === 'string' && isText) return [name, hideValues(inner)];
       // The end of a secret; the object that a run has sent last.
       const isHidden = name === 'ends_with' || (name === 'cursor' && 'records_completed' in value);

@@ -60,8 +60,7 @@ export async function runFilesPage(
   page: PageRequest,
   destinations: readonly DestinationDefinition[],
 ) {
-  const found = await findFilesOf(request.context.db, run);
-  const own = found && ownFiles(found, run);
+  const { found, own } = await currentFilesOf(request, run);
   const views = own === null ? [] : viewsOf(own, destinations);
   const results = views.slice(page.offset, page.offset + page.limit);
   return {
@@ -76,6 +75,12 @@ export async function runFilesPage(
           },
     current_run: found?.runId ?? null,
   };
+}
+
+/** The current files of the interval of a run, and those of the run itself. */
+export async function currentFilesOf(request: Request, run: Run) {
+  const found = await findFilesOf(request.context.db, run);
+  return { found, own: found && ownFiles(found, run) };
 }
 
 /** The newest run of an interval has all its files, an earlier one those that it wrote and that no run has replaced. */

@@ -10,13 +10,14 @@ import type { Deps } from '../options.ts';
 import { errors, postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/shapes.ts';
 import { RunFilePage, runFilesPage } from './files.ts';
+import { FileLinkView, LinkBody, linkConfig, linkFile } from './link.ts';
 import { loadRun } from './load.ts';
 import { BatchExportRun, RetryBody, RunListQuery } from './schema.ts';
 import { runView } from './view.ts';
 
 /** The runs of an export: list, retrieve, list files, cancel, retry. */
 // biome-ignore lint/complexity/noExcessiveLinesPerFunction: a list of routes
-export function runRoutes(api: Api, family: Family, { destinations }: Deps): void {
+export function runRoutes(api: Api, family: Family, deps: Deps): void {
   const { read, write } = exportOperations(family);
   const runOf = (request: Request) => loadRun(request, (request.params as { id: string }).id);
 
@@ -71,7 +72,24 @@ export function runRoutes(api: Api, family: Family, { destinations }: Deps): voi
       { querystring: Type.Object(PageQuery), response: { 200: RunFilePage, ...errors() } },
     ),
     async (request) =>
-      runFilesPage(request, await runOf(request), pageOf(request.query), destinations),
+      runFilesPage(request, await runOf(request), pageOf(request.query), deps.destinations),
+  );
+
+  api.post(
+    '/:id/link',
+    {
+      ...write(
+        'linkBatchExportRunFile',
+        'Make a link to a file of a run',
+        ['batch_export_id', 'id'],
+        {
+          body: LinkBody,
+          response: { 200: FileLinkView, ...postErrors() },
+        },
+      ),
+      config: linkConfig,
+    },
+    async (request, reply) => linkFile(deps, request, reply, await runOf(request)),
   );
 
   api.post(

@@ -16,6 +16,8 @@ export interface IntervalFiles {
   readonly runGeneration: number | null;
   readonly destination: {
     readonly type: string;
+    /** The version of a destination that the export has left; null: the files are at its present one. */
+    readonly leftVersion: number | null;
     /** The config of the place at which the files are, also if the export has left it; without secrets. */
     readonly config: DestinationConfig;
   };
@@ -30,6 +32,7 @@ export async function findFilesOf(
     `select c.run_id as "runId", c.generation, c.manifest_key as "manifestKey", c.files,
             c.rejected_files as "rejectedFiles",
             (select r.committing_generation from runs r where r.id = $4 and r.status = 'Completed') as "runGeneration", json_build_object('type', e.destination_type,
+              'leftVersion', nullif(c.destination_version, e.destination_version),
               'config', case when c.destination_version = e.destination_version then e.destination_config
                              else coalesce(f.destination_config, e.destination_config) end) as destination
        from receipts c join batch_exports e on e.id = c.export_id

@@ -23,10 +23,10 @@ const has = (...programs: readonly string[]): boolean =>
     }
   });
 const canRun = has('jq', 'openssl', 'curl', 'redis-cli') && ownRedisAvailable();
-if (!canRun) console.log('docs/production.md is not run: no jq, openssl, curl or redis.');
+if (!canRun) console.log('docs/operate.md is not run: no jq, openssl, curl or redis.');
 
 /** The blocks of the page by their step, in their order. */
-const page = readFileSync(path.join(projectRoot, 'docs/production.md'), 'utf8');
+const page = readFileSync(path.join(projectRoot, 'docs/operate.md'), 'utf8');
 const blocks = page.split(/^## /m).flatMap((section) =>
   [...section.matchAll(/^```(sh|sql|yaml)\n([\s\S]*?)^```$/gm)].map(([, language, text = '']) => ({
     step: /^(?:\d+\. )?(.*)/.exec(section)?.[1] ?? '',
@@ -36,7 +36,7 @@ const blocks = page.split(/^## /m).flatMap((section) =>
 );
 const blocksOf = (...steps: readonly string[]) => blocks.filter(({ step }) => steps.includes(step));
 
-describe.skipIf(!canRun)('docs/production.md, on a fresh installation', () => {
+describe.skipIf(!canRun)('docs/operate.md, on a fresh installation', () => {
   let postgres: OwnPostgres;
   let redis: OwnRedisServer;
   let receiver: Receiver;
