@@ -144,7 +144,6 @@ const bounded = [
   'listBackfills',
   'retrieveBackfill',
   'listBatchExportRunFiles',
-  'retrieveDelivery',
   // An operator's; a row of a cause or an export has one error of at most 1,100 characters.
   ...['listOrganizations', 'listKeys', 'listOperatorKeys'],
   ...['listCauses', 'listAllExports', 'listVerifications'],

@@ -121,7 +121,6 @@ const looks = [
   'retrieveBatchExport',
   'retrieveBatchExportRun',
   'retrieveCoverage',
-  'retrieveDelivery',
   'retrieveStatement',
   'retrieveStatementHead',
   'retrieveThroughput',

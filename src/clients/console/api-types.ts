@@ -55,7 +55,6 @@ export type Plugin = Schemas['Plugin'];
 /** Who is notified of changes. */
 export type NotificationTarget = Schemas['NotificationTarget'];
 /** What became of the deadlines of an export. */
-export type DeliveryRecord = Schemas['DeliveryRecord'];
 /** An event for one target. */
 export type Delivery = Schemas['NotificationDelivery'];
 export type PluginField = Plugin['config_schema'][number];

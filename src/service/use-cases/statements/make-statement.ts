@@ -10,8 +10,10 @@ import { notFound } from '../../../foundation/domain/problem.ts';
 import { withReceipt } from '../../../foundation/domain/signature.ts';
 import {
   balanceOf,
+  cannotReconcile,
   nameOfPlace,
   noSum,
+  type Reconciliation,
   type StatementPlace,
 } from '../../../foundation/domain/statement.ts';
 import { type Timestamp, toTimestamp } from '../../../foundation/domain/time.ts';
@@ -52,21 +54,6 @@ export interface StatementSources {
   };
 }
 
-/** What a look at the destination found. */
-export interface Reconciliation {
-  readonly state: 'listed' | 'not_listed';
-  readonly reason: string | null;
-  readonly missing: readonly string[];
-  readonly stray: readonly string[];
-  /** How many keys were left out. */
-  readonly more: number;
-}
-
-const notListed: Reconciliation = {
-  ...{ state: 'not_listed', reason: 'the objects were not listed' },
-  ...{ missing: [], stray: [], more: 0 },
-};
-
 /** A statement is held in memory whole, and put in one request. What does not fit is in the next one. */
 const maxIntervals = 4_000;
 
@@ -102,7 +89,7 @@ export async function makeStatement(
   { db, secrets }: Pick<Context, 'db' | 'secrets'>,
   sources: StatementSources,
   exportId: string,
-  reconciliation: Reconciliation = notListed,
+  reconciliation = cannotReconcile('only statements of the schedule are reconciled'),
 ): Promise<MadeStatement> {
   await ensureSigningKey({ db, secrets });
   return db.transaction(async (tx) => {
@@ -110,6 +97,7 @@ export async function makeStatement(
     const batchExport = await lockExport(tx, exportId);
     if (!batchExport) throw notFound();
     const chain = await lockChain(tx, exportId);
+    if (!chain) throw notFound();
     const sign = await openSigner(tx, secrets);
     const now = await readNow(tx);
     const isFirst = chain.chain === null || chain.begins !== null;
@@ -151,12 +139,10 @@ export async function makeStatement(
     };
     const body = canonicalBytes(withReceipt(statement, sign));
     const sha256 = createHash('sha256').update(body).digest('hex');
-    const period = { start, end };
     const begins = statement.begins?.reason ?? null;
-    await insertStatement(tx, exportId, { number, body, sha256, period, begins });
+    await insertStatement(tx, exportId, { number, body, sha256, begins });
     const isCut = unbooked.length === maxIntervals;
-    const { closing } = balance;
-    const after = { chain: chainId, number, sha256, beganAt: began, periodEnd: end, closing };
+    const after = { number, sha256, beganAt: began };
     await advanceChain(tx, exportId, after, isCut ? toTimestamp(now) : nextAfter(batchExport, now));
     return { number, sha256, isCut };
   });

@@ -19,8 +19,7 @@ const exportTables: readonly TenantTable[] = [
       'former_destinations',
     ],
     ...['holes', 'late_intervals', 'leftover_files', 'notification_events', 'receipts', 'runs'],
-    ...['stated_intervals', 'statement_chains', 'statements', 'superseded_receipts'],
-    ...['ticks', 'upload_places', 'verifications'],
+    ...['stated_intervals', 'statements', 'ticks', 'upload_places', 'verifications'],
   ].map((table) => [table, ofExports] as const),
   [
     'notification_deliveries',
