@@ -9,7 +9,8 @@ const later = { supplement: ['delivered'], remade: full, removed: full, erased: 
 const statesAfter = { ...later };
 for (const kind of [...full, 'open', 'not_due', 'accepted']) statesAfter[kind] = [kind];
 const notes = { accepted: 'by:any reason:any', supplement: 'rows:count', removed: 'by:any request:any shown:count?',
-  erased: 'request:any asked_at:instant rows:count files:list', moved: 'from:text to:text', open: 'reason:any', not_due: 'reason:any' };
+  erased: 'request:any asked_at:instant rows:count files:list', moved: 'from:text to:text', open: 'reason:any',
+  not_due: 'reason:any' };
 const isHex = (value, digits) => kinds.text(value) && value.length === digits && /^[0-9a-f]*$/.test(value);
 const kinds = { text: (value) => typeof value === 'string', flag: (value) => typeof value === 'boolean',
   object: (value) => typeof value === 'object' && value !== null && !Array.isArray(value), list: Array.isArray,

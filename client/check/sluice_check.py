@@ -273,8 +273,9 @@ class Check:
             f"the newest statement is signed by {self.signer.fingerprint}, which follows from no given key")
         found = self.newest["reconciliation"]
         total = found["more"] + sum(len(found[name]) for name in ("missing", "changed", "stray"))
-        self.lines.append(f"Statement {number - 1} is " + (f"not reconciled: {found['reason']}." if found["at"] is None else
-            f"reconciled, and {total} objects were missing, changed or in no manifest." if total else "reconciled."))
+        what = f", and {total} objects were missing, changed or in no manifest" if total else ""
+        self.lines.append(f"Statement {number - 1} is " + (f"reconciled{what}." if found["at"] else
+            f"not reconciled: {found['reason']}."))
         self.lines.append(f"Key {self.signer.id} is given, or follows from a given key." if self.given else
             f"Key {self.signer.fingerprint} is from the bucket. Who can write there could have put it there: "
             "compare it, or use --key.")
@@ -469,7 +470,7 @@ class Check:
         listed = document.get("intervals" if kind == "sluice.erasure.v1" else "exports")
         must(type(listed) is list and all(type(one) is dict for one in listed), f"{path} has no list")
         if kind == "sluice.delivery.v1":
-            listed = [one for one in listed if one.get("batch_export_id") == export and one.get("statement") is not None]
+            listed = [one for one in listed if one.get("batch_export_id") == export and one.get("statement")]
             must(len(listed) == 1, f"{path} does not have this export")
         else: must(document.get("batch_export_id") == export, f"{path} is about another export")
         for one in listed:

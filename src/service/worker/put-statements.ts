@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { SluiceError, toSluiceError } from '../../foundation/domain/errors.ts';
+import { failpoint } from '../../foundation/failpoints/failpoint.ts';
 import { parseForeignJson } from '../../foundation/domain/foreign-json.ts';
 import { canonicalBytes } from '../../foundation/domain/canonical-json.ts';
 import { type ChainBeginning, nameOfPlace } from '../../foundation/domain/statement.ts';
@@ -122,6 +123,7 @@ async function putAll(
     const body = await findStatement(db, exportId, number);
     if (body !== null) {
       const key = `${place.folder}statements/${number}.json`;
+      await failpoint('before_put_statement');
       try {
         await destination.commitManifest(key, body, null, { signal });
       } catch (error) {
@@ -130,6 +132,7 @@ async function putAll(
       }
     }
     if (number === chain.putNumber + 1) await putBeside(options, place);
+    await failpoint('after_put_statement');
     const isOurs = await db.transaction((tx) => advance(tx, exportId, name, number, body));
     // Another process has put it, the export has moved, or a chain has begun.
     if (!isOurs) return;
@@ -180,10 +183,7 @@ interface FoundObject {
   readonly etag: string | null;
 }
 
-async function readWhole(
-  { destination, signal }: Place,
-  key: string,
-): Promise<FoundObject | null> {
+async function readWhole({ destination, signal }: Place, key: string): Promise<FoundObject | null> {
   const found = await destination.readFile(key, { maxBytes, signal });
   if (found === null) return null;
   const hash = createHash('sha256');
@@ -241,6 +241,7 @@ async function beginAnew(
     const detail = `the store says that there is a statement ${number}, and gives none`;
     throw new SluiceError('destination.invalid_answer', detail);
   }
+  await failpoint('before_chain');
   const reason = isOurs ? ('restored' as const) : ('replaced' as const);
   const beginning: ChainBeginning = { reason, last_number: last, last_sha256: lastDigest };
   await db.transaction(async (tx) => {

@@ -19,7 +19,7 @@ import {
 } from '../../state/store/intervals/statements.ts';
 import { readNow } from '../../state/store/intervals/ticks.ts';
 import { findKnownKeys, listWriters } from '../../state/store/intervals/verify-queries.ts';
-import { findBatchExport } from '../../state/store/exports/exports.ts';
+import { lockExport } from '../../state/store/exports/exports.ts';
 import { placeOfExport } from '../use-cases/statements/make-statement.ts';
 import type { StatementOptions } from './put-statements.ts';
 
@@ -28,6 +28,9 @@ const mostObjects = 10_000;
 
 /** Keys that a statement names of each kind. */
 const mostNamed = 100;
+
+/** They have no canonical bytes. */
+const halfCharacters = /\p{Cs}/gu;
 
 /** The list has not ended in time. */
 class TooSlow extends Error {}
@@ -45,13 +48,16 @@ export async function reconcile(
   if (patienceMs <= 0) return cannotReconcile('the lists of this project took too long');
   const limit = AbortSignal.timeout(patienceMs);
   const signal = AbortSignal.any([stopping, limit]);
-  const late = Promise.withResolvers<never>();
-  signal.addEventListener('abort', () => late.reject(new TooSlow()), { once: true });
+  const late = new Promise<never>((_, reject) => {
+    signal.addEventListener('abort', () => reject(new TooSlow()), { once: true });
+  });
   try {
-    return await Promise.race([look(options, exportId, signal), late.promise]);
+    // The store may keep the list from noticing the signal.
+    return await Promise.race([look(options, exportId, signal), late]);
   } catch (error) {
     if (signal.aborted) return cannotReconcile('the list took too long');
-    return cannotReconcile(toSluiceError(error).message.slice(0, 500).toWellFormed());
+    const { message } = toSluiceError(error);
+    return cannotReconcile(message.slice(0, 500).replace(halfCharacters, '?'));
   }
 }
 
@@ -62,7 +68,7 @@ async function look(
 ): Promise<Reconciliation> {
   const { context, connectors, statements: sources } = options;
   const { db } = context;
-  const batchExport = await findBatchExport(db, exportId);
+  const batchExport = await db.transaction((tx) => lockExport(tx, exportId));
   const stored = await findPlaceOfStatements(db, exportId);
   if (batchExport === null || stored === null) return cannotReconcile('the export was deleted');
   if (!connectors.keepsFiles(batchExport.destination.type)) {
@@ -167,7 +173,7 @@ async function findStrays(
   if (keys.length === 0) return [];
   const owners = Array.from({ length: version + 1 }, (_, at) => ({ exportId, version: at }));
   // PostgreSQL stores no NUL.
-  const asked = keys.filter((key) => !key.includes('\0') && key.isWellFormed());
+  const asked = keys.filter((key) => !/[\0\p{Cs}]/u.test(key));
   const known = await findKnownKeys(db, owners, asked, [...new Set(asked.map(startOf))]);
   const unknown = keys.filter(
     (key) => !known.current.has(key) && !known.uncommitted.has(key) && !known.replaced.has(key),
@@ -217,9 +223,8 @@ function describe(at: Timestamp, found: Found, isOwn: boolean): Reconciliation {
   return { state: 'listed', at, reason: null, missing, changed, stray, more };
 }
 
-/** A key is what the store says: half a character has no canonical bytes. */
 const namedOf = (keys: readonly string[]): readonly string[] =>
   keys
-    .filter((key) => key.isWellFormed() && key.length <= 1_024)
+    .filter((key) => !/\p{Cs}/u.test(key) && key.length <= 1_024)
     .slice(0, mostNamed)
     .toSorted();

@@ -3,6 +3,7 @@ import {
   findTeamsWithStatements,
   putOffStatement,
 } from '../../state/store/intervals/statements.ts';
+import { failpoint } from '../../foundation/failpoints/failpoint.ts';
 import { makeStatement } from '../use-cases/statements/make-statement.ts';
 import { collectByTeam, teamPatienceMs } from './collect-uploads.ts';
 import { putStatements, type StatementOptions } from './put-statements.ts';
@@ -33,6 +34,7 @@ export async function stateExports(options: StatementOptions): Promise<void> {
           const spent = listedMs.get(teamId) ?? 0;
           const found = await reconcile(options, exportId, listPatienceMs - spent, signal);
           listedMs.set(teamId, spent + performance.now() - begin);
+          await failpoint('before_statement');
           await makeStatement(context, options.statements, exportId, found).catch(
             async (error: unknown) => {
               await putOffStatement(db, exportId);

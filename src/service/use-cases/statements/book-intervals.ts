@@ -134,7 +134,10 @@ async function reasonOf(
   const isRemade = !isDeepStrictEqual(filesOf(before), filesOf(after));
   if (isRemade && made?.purpose === 'erase') {
     const files = pairsOf(digestsBefore ?? [], digests ?? []);
-    return ['erased', { request: made.run, asked_at: made.asked_at ?? made.at, rows: -rows, files }];
+    return [
+      'erased',
+      { request: made.run, asked_at: made.asked_at ?? made.at, rows: -rows, files },
+    ];
   }
   if (isRemade && made?.purpose === 'supplement') return ['supplement', { rows }];
   if (isRemade && made?.drops) return ['removed', await facts.removal(made.run)];

@@ -63,7 +63,10 @@ export async function makeCertificate(
     name: batchExport.name,
     request,
     asked_at: intervals.map(({ asked_at: at }) => String(at)).toSorted()[0],
-    erased_at: intervals.map(({ erased_at: at }) => at).toSorted().at(-1),
+    erased_at: intervals
+      .map(({ erased_at: at }) => at)
+      .toSorted()
+      .at(-1),
     rows: intervals.reduce((sum, { rows }) => sum + rows, 0),
     intervals,
     left: {

@@ -6,7 +6,7 @@ import {
   readFileSettings,
 } from '../../../foundation/domain/file-settings.ts';
 import { commonFolder } from '../../../foundation/domain/key-template.ts';
-import { notFound } from '../../../foundation/domain/problem.ts';
+import { notFound, Throttled } from '../../../foundation/domain/problem.ts';
 import { withReceipt } from '../../../foundation/domain/signature.ts';
 import {
   balanceOf,
@@ -31,6 +31,7 @@ import {
 import {
   advanceChain,
   findFirstPeriod,
+  findWaitMs,
   insertStatement,
   listEnabledSteps,
   lockChain,
@@ -83,13 +84,14 @@ export function placeOfExport(
  * Makes the next statement of an export: it is stored, and put later. Its number and its bytes are decided here, under a lock,
  * so every process puts the same.
  *
- * @throws Refusal (404) if the export was deleted; SluiceError `secrets.signing_key_lost`
+ * @param reconciliation null: a person asks for the statement
+ * @throws Refusal (404) if the export was deleted, (429) if people ask too often; SluiceError `secrets.signing_key_lost`
  */
 export async function makeStatement(
   { db, secrets }: Pick<Context, 'db' | 'secrets'>,
   sources: StatementSources,
   exportId: string,
-  reconciliation = cannotReconcile('only statements of the schedule are reconciled'),
+  reconciliation: Reconciliation | null = null,
 ): Promise<MadeStatement> {
   await ensureSigningKey({ db, secrets });
   return db.transaction(async (tx) => {
@@ -98,6 +100,7 @@ export async function makeStatement(
     if (!batchExport) throw notFound();
     const chain = await lockChain(tx, exportId);
     if (!chain) throw notFound();
+    if (reconciliation === null) await refuseTooMany(tx, exportId);
     const sign = await openSigner(tx, secrets);
     const now = await readNow(tx);
     const isFirst = chain.chain === null || chain.begins !== null;
@@ -134,7 +137,7 @@ export async function makeStatement(
       ...(await definitionOf(tx, sources, batchExport)),
       bookings,
       balance,
-      reconciliation,
+      reconciliation: reconciliation ?? cannotReconcile(onDemand),
       acknowledged: chain.acknowledged,
     };
     const body = canonicalBytes(withReceipt(statement, sign));
@@ -146,6 +149,18 @@ export async function makeStatement(
     await advanceChain(tx, exportId, after, isCut ? toTimestamp(now) : nextAfter(batchExport, now));
     return { number, sha256, isCut };
   });
+}
+
+const onDemand = 'only statements of the schedule are reconciled';
+
+/** Statements stay for ever. */
+const mostPerHour = 10;
+
+async function refuseTooMany(tx: Sql, exportId: string): Promise<void> {
+  const waitMs = await findWaitMs(tx, exportId, mostPerHour);
+  if (waitMs === null) return;
+  const detail = `An export makes at most ${mostPerHour} statements an hour. The newest one is at statements/head.`;
+  throw new Throttled(detail, Math.max(1_000, waitMs));
 }
 
 function beginningOf({ begins }: StatementChain) {

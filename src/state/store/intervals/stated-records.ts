@@ -51,7 +51,9 @@ const inMonth = (column: string) =>
   `${column} >= e.first at time zone 'UTC' and ${column} < (e.first + interval '1 month') at time zone 'UTC'`;
 
 const statedMonth = byReach(
-  (reach) => `select e.id, e.name, e.team_id as "projectId", e.count, nullif(e.statement_number, 0) as number, e.statement_sha256 as sha256,
+  (
+    reach,
+  ) => `select e.id, e.name, e.team_id as "projectId", e.count, nullif(e.statement_number, 0) as number, e.statement_sha256 as sha256,
             api_time(s.period_end) as "statedTo", i.states, i.rows, i.bytes, i.files, b.removed, b.erased,
             case when e.deadline_minutes is not null or e.deadline_at is not null then (
               select count(*) from late_intervals l where l.export_id = e.id and l.missed_at is not null and ${inMonth('l.data_interval_start')})

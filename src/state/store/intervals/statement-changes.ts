@@ -169,5 +169,9 @@ export async function findRemovalRequest(
       where r.id = $2`,
     [exportId, runId],
   );
-  return { by: row?.keyId ?? 'operator', request: row?.request ?? runId, shown: row?.shown ?? null };
+  return {
+    by: row?.keyId ?? 'operator',
+    request: row?.request ?? runId,
+    shown: row?.shown ?? null,
+  };
 }

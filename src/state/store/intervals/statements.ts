@@ -201,6 +201,17 @@ export async function advanceChain(
   );
 }
 
+/** When the statement before the newest `most - 1` was made less than an hour ago: how long until it is an hour old; null: it is. */
+export async function findWaitMs(sql: Sql, exportId: string, most: number): Promise<number | null> {
+  const [row] = await sql.query<{ ms: number }>(
+    `select ceil(extract(epoch from made_at + interval '1 hour' - clock_timestamp()) * 1000)::bigint as ms
+       from statements where export_id = $1 and made_at > clock_timestamp() - interval '1 hour'
+      order by number desc limit 1 offset $2`,
+    [exportId, most - 1],
+  );
+  return row?.ms ?? null;
+}
+
 /** The statement cannot be made now. It is due again later. */
 export async function putOffStatement(sql: Sql, exportId: string): Promise<void> {
   await sql.query(
@@ -223,18 +234,25 @@ export async function notePut(
   );
 }
 
+/** SQL: later and later, up to an hour; nothing before the first failure. */
+const delayAfter = (tries: string): string =>
+  `case when ${tries} = 0 then 0 else least(3600, 2.5 * power(2, least(${tries}, 11))) end * (0.5 + random() / 2) * interval '1 s'`;
+
 /** The next try comes later and later, up to an hour. @returns whether it is the first that failed */
 export async function notePutFault(sql: Sql, exportId: string, fault: string): Promise<boolean> {
   const [row] = await sql.query<{ tries: number }>(
     `update batch_exports set statement_fault = $2, statement_tries = statement_tries + 1,
-            statement_after = now() + least(3600, 5 * power(2, least(statement_tries, 10))) * (0.5 + random() / 2) * interval '1 s'
+            statement_after = now() + ${delayAfter('statement_tries + 1')}
       where id = $1 returning statement_tries as tries`,
     [exportId, fault],
   );
   return row?.tries === 1;
 }
 
-/** Other statements have numbers of ours: ours from there on are not put, and a chain begins. */
+/**
+ * Other statements have numbers of ours: ours from there on are not put, and a chain begins. Its first statement comes later and
+ * later if a store does so again and again.
+ */
 export async function beginChain(
   tx: Sql,
   exportId: string,
@@ -248,8 +266,8 @@ export async function beginChain(
   ]);
   for (const statement of foreign) await insertStatement(tx, exportId, statement);
   await tx.query(
-    `update batch_exports set statement_begins = $2, statement_number = $3, statement_sha256 = $4, statement_put = $3,
-            statement_fault = null, statement_tries = 0, statement_after = now(), statement_at = now() where id = $1`,
+    `update batch_exports set statement_begins = $2, statement_number = $3, statement_sha256 = $4, statement_put = $3, statement_fault = null,
+            statement_at = now() + ${delayAfter('statement_tries')}, statement_tries = statement_tries + 1 where id = $1`,
     [exportId, JSON.stringify(beginning), beginning.last_number, beginning.last_sha256],
   );
 }
