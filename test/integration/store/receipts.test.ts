@@ -7,6 +7,14 @@ import {
   readPublicKeys,
   rotateSigning,
 } from '../../../src/service/use-cases/installation/signing.ts';
+import {
+  startBackfill,
+  wholeRange,
+} from '../../../src/service/use-cases/backfills/start-backfill.ts';
+import { retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
+import { lockExport } from '../../../src/state/store/exports/exports.ts';
+import { findRemovalRequest } from '../../../src/state/store/intervals/statement-changes.ts';
+import { findRun, insertRuns } from '../../../src/state/store/runs/runs.ts';
 import { findHead } from '../../../src/state/store/intervals/statements.ts';
 import { readNow } from '../../../src/state/store/intervals/ticks.ts';
 import { checkers, runChecker } from '../../support/run-checker.ts';
@@ -158,6 +166,47 @@ describe('statements of an export', () => {
     await make(id);
     await sweep();
     expect((await readStatement(2)).statement.bookings).toEqual([]);
+  });
+
+  it('say how many rows a person was shown before delivered rows were removed', async () => {
+    const { context, db, teamId } = side();
+    const id = await exportOfHours(2);
+    await runAll(id);
+    const lockOf = () => db.transaction((tx) => lockExport(tx, id));
+    const batchExport = await lockOf();
+    const [{ organizationId } = { organizationId: '' }] = await db.query<{
+      organizationId: string;
+    }>('select organization_id as "organizationId" from projects where id = $1', [teamId]);
+    const actor = { organizationId, keyId: null };
+    const interval = { start: 0, end: hourMs };
+    if (!batchExport) throw new Error('no export');
+    for (const shownRows of [5, null]) {
+      const request = { ...wholeRange(interval), dropsMissing: true, shownRows, actor };
+      const { backfillId } = await startBackfill(context, batchExport, request);
+      const [runId = ''] = await insertRuns(db, [{ exportId: id, teamId, interval, backfillId }]);
+      expect(await findRemovalRequest(db, id, runId)).toEqual({
+        ...{ by: 'operator', request: backfillId, shown: shownRows },
+      });
+      await db.query(`delete from outbox where run_id = $1`, [runId]);
+      await db.query(`update runs set status = 'Cancelled', finished_at = now() where id = $1`, [
+        runId,
+      ]);
+      await db.query(
+        `update backfills set status = 'Cancelled', finished_at = now() where id = $1`,
+        [backfillId],
+      );
+    }
+    const [failed] = await listRuns(db, id);
+    const error =
+      'source.rows_missing: 9 rows are delivered, 2 rows are in the new files, and 7 delivered rows are missing there.';
+    await db.query(
+      `update runs set status = 'Failed', latest_error = $2, error_code = 'source.rows_missing' where id = $1`,
+      [failed?.id, error],
+    );
+    const run = await findRun(db, id, failed?.id ?? '');
+    if (!run) throw new Error('no run');
+    const retry = await retryRun(context, run, 'drop', actor);
+    expect(await findRemovalRequest(db, id, retry)).toMatchObject({ request: retry, shown: 7 });
   });
 
   it('name intervals before the first period if a backfill delivers them', async () => {

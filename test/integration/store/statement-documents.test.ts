@@ -14,7 +14,7 @@ import {
 import { lockExport } from '../../../src/state/store/exports/exports.ts';
 import { readNow } from '../../../src/state/store/intervals/ticks.ts';
 import { checkers, runChecker } from '../../support/run-checker.ts';
-import { hourMs, listRuns } from '../../support/run-side.ts';
+import { hourMs } from '../../support/run-side.ts';
 import { insertEvents } from '../../support/source-tables.ts';
 import { useStatementBench } from '../../support/statement-bench.ts';
 
@@ -68,7 +68,11 @@ describe('the certificate of an erasure', () => {
     const certify = () =>
       makeCertificate(context, bench.options().statements, batchExport, request);
     await expect(certify()).rejects.toThrow();
-    const intervals = (await listRuns(db, id)).map(({ interval }) => interval);
+    const intervals = await db.query<{ start: number; end: number }>(
+      `select extract(epoch from data_interval_start)::bigint * 1000 as start, extract(epoch from data_interval_end)::bigint * 1000 as end
+         from receipts where export_id = $1`,
+      [id],
+    );
     const value = 'user 3';
     await eraseIntervals(context, id, intervals, { column: 'distinct_id', value }, request);
     await runAll(id);
