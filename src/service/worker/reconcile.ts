@@ -11,6 +11,7 @@ import { type Timestamp, toTimestamp } from '../../foundation/domain/time.ts';
 import type { Destination } from '../../rows/destinations/destination.ts';
 import { isTombstone, readManifestAt } from '../../rows/pipeline/manifest.ts';
 import type { Sql } from '../../state/store/database/database.ts';
+import { findLeftovers } from '../../state/store/files/leftover-files.ts';
 import {
   findPlaceOfStatements,
   listNamedObjects,
@@ -18,7 +19,7 @@ import {
   putStatementsAgain,
 } from '../../state/store/intervals/statements.ts';
 import { readNow } from '../../state/store/intervals/ticks.ts';
-import { findKnownKeys, listWriters } from '../../state/store/intervals/verify-queries.ts';
+import { listWriters } from '../../state/store/intervals/verify-queries.ts';
 import { lockExport } from '../../state/store/exports/exports.ts';
 import { placeOfExport } from '../use-cases/statements/make-statement.ts';
 import type { StatementOptions } from './put-statements.ts';
@@ -86,8 +87,7 @@ async function look(
     const objects = await listObjects(destination, place, signal);
     if (objects === null) return cannotReconcile(tooMany);
     const now = await listNamedObjects(db, exportId, statements, mostObjects + 1);
-    const { destinationVersion: version } = stored;
-    const search = { db, exportId, destination, version, signal };
+    const search = { db, exportId, destination, signal };
     const found = {
       ...differencesOf(objects, before, now, place),
       strays: await findStrays(search, place, objects, [...before, ...now]),
@@ -152,18 +152,17 @@ interface Search {
   readonly db: Sql;
   readonly exportId: string;
   readonly destination: Destination;
-  /** Of the export's destination now. */
-  readonly version: number;
   readonly signal: AbortSignal;
 }
 
 /** Objects that no record of ours explains. */
 async function findStrays(
-  { db, exportId, destination, version, signal }: Search,
+  search: Search,
   place: StatementPlace,
   objects: ReadonlyMap<string, number>,
   named: readonly NamedObject[],
 ): Promise<readonly string[]> {
+  const { db, exportId } = search;
   const ours = new Set(named.map(({ key }) => key));
   const start = inside(place);
   const keys = [...objects.keys()].filter((key) => {
@@ -171,18 +170,15 @@ async function findStrays(
     return !ours.has(key) && !/^(_sluice|metadata)\//.test(path) && !isOurNote(path);
   });
   if (keys.length === 0) return [];
-  const owners = Array.from({ length: version + 1 }, (_, at) => ({ exportId, version: at }));
   // PostgreSQL stores no NUL.
   const asked = keys.filter((key) => !/[\0\p{Cs}]/u.test(key));
-  const known = await findKnownKeys(db, owners, asked, [...new Set(asked.map(startOf))]);
-  const unknown = keys.filter(
-    (key) => !known.current.has(key) && !known.uncommitted.has(key) && !known.replaced.has(key),
-  );
+  const known = await findLeftovers(db, exportId, asked);
+  const unknown = keys.filter((key) => !known.has(key));
   const strays: string[] = [];
   for (const [index, key] of unknown.entries()) {
     // The others are counted.
     const isLooked = index < mostNamed;
-    if (isLooked && (await isExplained({ db, exportId, destination, signal }, key))) continue;
+    if (isLooked && (await isExplained(search, key))) continue;
     strays.push(key);
   }
   return strays;
@@ -190,7 +186,7 @@ async function findStrays(
 
 /** A run writes the interval of the key, or a manifest is left there by a move. */
 async function isExplained(
-  { db, exportId, destination, signal }: Omit<Search, 'version'>,
+  { db, exportId, destination, signal }: Search,
   key: string,
 ): Promise<boolean> {
   const writers = await listWriters(db, [{ exportId, version: 0 }], startOf(key));

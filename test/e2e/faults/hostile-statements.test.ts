@@ -30,7 +30,7 @@ afterAll(async () => {
 
 const statementsOf = (id: string) => `${projectPath(installation)}/batch_exports/${id}/statements`;
 const headOf = async (id: string) =>
-  (await installation.client.get(`${statementsOf(id)}/head/`)).body as {
+  (await installation.client.get(`${statementsOf(id)}/head/`)).body as unknown as {
     readonly number: number;
     readonly put_number: number;
     readonly put_fault: string | null;

@@ -45,7 +45,7 @@ export function DeliveryRecord() {
   const { api } = useConsole();
   const [month, setMonth] = useState(() => new Date().toISOString().slice(0, 7));
   return (
-    <div className="row" role="group" aria-label="Delivery record">
+    <section className="row" aria-label="Delivery record">
       <label>
         Delivery record of all exports, month{' '}
         <input type="month" value={month} onChange={({ target }) => setMonth(target.value)} />
@@ -57,7 +57,7 @@ export function DeliveryRecord() {
           saveFile(`delivery ${month}.${format}`, text, type);
         }}
       />
-    </div>
+    </section>
   );
 }
 

@@ -37,7 +37,7 @@ async function sign(
 const mostFiles = 1_000;
 
 /**
- * The certificate that the rows of a request to erase are gone: of which files, by which statements, and what was left.
+ * The certificate of an erasure: its files, the statements that have it, and what was left.
  *
  * @throws Refusal (404) if no statement has the request
  */

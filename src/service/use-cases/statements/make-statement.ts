@@ -159,7 +159,7 @@ const mostPerHour = 10;
 async function refuseTooMany(tx: Sql, exportId: string): Promise<void> {
   const waitMs = await findWaitMs(tx, exportId, mostPerHour);
   if (waitMs === null) return;
-  const detail = `An export makes at most ${mostPerHour} statements an hour. The newest one is at statements/head.`;
+  const detail = `An export makes at most ${mostPerHour} statements per hour. The newest one is at statements/head.`;
   throw new Throttled(detail, Math.max(1_000, waitMs));
 }
 

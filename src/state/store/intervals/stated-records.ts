@@ -10,7 +10,7 @@ export interface StoredStatement {
 }
 
 /** An erasure has one or two. */
-const mostStatements = 50;
+const mostStatements = 10;
 
 /** Statements with the bookings of a request, the oldest first. @param request a UUID */
 export async function listStatementsOf(
