@@ -328,7 +328,7 @@ delete from encryption_keys where id <> $1 returning id;
 -- tenants/tenant-rows.ts countRows
 -- takes $1 uuid[]
 -- gives table text, rows bigint
-select 'accepted_intervals' as table, count(*) as rows from accepted_intervals t where t.export_id = any ($1::uuid[]) union all select 'automatic_pauses' as table, count(*) as rows from automatic_pauses t where t.export_id = any ($1::uuid[]) union all select 'backfills' as table, count(*) as rows from backfills t where t.export_id = any ($1::uuid[]) union all select 'deadline_checks' as table, count(*) as rows from deadline_checks t where t.export_id = any ($1::uuid[]) union all select 'former_destinations' as table, count(*) as rows from former_destinations t where t.export_id = any ($1::uuid[]) union all select 'holes' as table, count(*) as rows from holes t where t.export_id = any ($1::uuid[]) union all select 'late_intervals' as table, count(*) as rows from late_intervals t where t.export_id = any ($1::uuid[]) union all select 'leftover_files' as table, count(*) as rows from leftover_files t where t.export_id = any ($1::uuid[]) union all select 'notification_events' as table, count(*) as rows from notification_events t where t.export_id = any ($1::uuid[]) union all select 'receipts' as table, count(*) as rows from receipts t where t.export_id = any ($1::uuid[]) union all select 'runs' as table, count(*) as rows from runs t where t.export_id = any ($1::uuid[]) union all select 'stated_intervals' as table, count(*) as rows from stated_intervals t where t.export_id = any ($1::uuid[]) union all select 'statement_chains' as table, count(*) as rows from statement_chains t where t.export_id = any ($1::uuid[]) union all select 'statements' as table, count(*) as rows from statements t where t.export_id = any ($1::uuid[]) union all select 'superseded_receipts' as table, count(*) as rows from superseded_receipts t where t.export_id = any ($1::uuid[]) union all select 'ticks' as table, count(*) as rows from ticks t where t.export_id = any ($1::uuid[]) union all select 'upload_places' as table, count(*) as rows from upload_places t where t.export_id = any ($1::uuid[]) union all select 'verifications' as table, count(*) as rows from verifications t where t.export_id = any ($1::uuid[]) union all select 'notification_deliveries' as table, count(*) as rows from notification_deliveries t where t.event_id in (select id from notification_events where export_id = any ($1::uuid[])) union all select 'batch_exports' as table, count(*) as rows from batch_exports t where t.id = any ($1::uuid[]) union all select 'guarded_work' as table, count(*) as rows from guarded_work t where t.id = any ($1::text[]) union all select 'log_entries' as table, count(*) as rows from log_entries t where t.export_id = any ($1::uuid[]) union all select 'log_counts' as table, count(*) as rows from log_counts t where t.export_id = any ($1::uuid[]);
+select 'accepted_intervals' as table, count(*) as rows from accepted_intervals t where t.export_id = any ($1::uuid[]) union all select 'automatic_pauses' as table, count(*) as rows from automatic_pauses t where t.export_id = any ($1::uuid[]) union all select 'backfills' as table, count(*) as rows from backfills t where t.export_id = any ($1::uuid[]) union all select 'deadline_checks' as table, count(*) as rows from deadline_checks t where t.export_id = any ($1::uuid[]) union all select 'former_destinations' as table, count(*) as rows from former_destinations t where t.export_id = any ($1::uuid[]) union all select 'holes' as table, count(*) as rows from holes t where t.export_id = any ($1::uuid[]) union all select 'late_intervals' as table, count(*) as rows from late_intervals t where t.export_id = any ($1::uuid[]) union all select 'leftover_files' as table, count(*) as rows from leftover_files t where t.export_id = any ($1::uuid[]) union all select 'notification_events' as table, count(*) as rows from notification_events t where t.export_id = any ($1::uuid[]) union all select 'receipts' as table, count(*) as rows from receipts t where t.export_id = any ($1::uuid[]) union all select 'runs' as table, count(*) as rows from runs t where t.export_id = any ($1::uuid[]) union all select 'stated_intervals' as table, count(*) as rows from stated_intervals t where t.export_id = any ($1::uuid[]) union all select 'statements' as table, count(*) as rows from statements t where t.export_id = any ($1::uuid[]) union all select 'ticks' as table, count(*) as rows from ticks t where t.export_id = any ($1::uuid[]) union all select 'upload_places' as table, count(*) as rows from upload_places t where t.export_id = any ($1::uuid[]) union all select 'verifications' as table, count(*) as rows from verifications t where t.export_id = any ($1::uuid[]) union all select 'notification_deliveries' as table, count(*) as rows from notification_deliveries t where t.event_id in (select id from notification_events where export_id = any ($1::uuid[])) union all select 'batch_exports' as table, count(*) as rows from batch_exports t where t.id = any ($1::uuid[]) union all select 'guarded_work' as table, count(*) as rows from guarded_work t where t.id = any ($1::text[]) union all select 'log_entries' as table, count(*) as rows from log_entries t where t.export_id = any ($1::uuid[]) union all select 'log_counts' as table, count(*) as rows from log_counts t where t.export_id = any ($1::uuid[]);
 
 -- tenants/tenant-rows.ts countRows
 -- takes $1 uuid, $2 integer
@@ -530,6 +530,33 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
     ) as weighed where before < 1048576) e
       order by e.created_at desc, e.id desc;
 
+-- tenants/tenants.ts byReach
+-- takes $1 integer, $2 timestamp without time zone, $3 bigint
+-- gives id uuid, name text, projectId integer, count bigint, number integer, sha256 text, statedTo text, states jsonb, rows bigint, bytes bigint, files bigint, removed bigint, erased bigint, missedDeadlines bigint
+select e.id, e.name, e.team_id as "projectId", e.count, nullif(e.statement_number, 0) as number, e.statement_sha256 as sha256,
+            api_time(s.period_end) as "statedTo", i.states, i.rows, i.bytes, i.files, b.removed, b.erased,
+            case when e.deadline_minutes is not null or e.deadline_at is not null then (
+              select count(*) from late_intervals l where l.export_id = e.id and l.missed_at is not null and l.data_interval_start >= e.first at time zone 'UTC' and l.data_interval_start < (e.first + interval '1 month') at time zone 'UTC')
+            end as "missedDeadlines"
+       from (select e.id, e.name, e.team_id, e.statement_number, e.statement_sha256, e.deadline_minutes, e.deadline_at, m.first,
+                    count(*) over () as count
+               from (select $2::timestamp as first) m join batch_exports e on e.team_id = $1
+              where e.deleted_at is null or e.statement_number > 0
+              order by e.team_id, lower(e.name), e.id limit $3) e
+       left join statements s on s.export_id = e.id and s.number = e.statement_number
+       cross join lateral (
+         select coalesce(jsonb_object_agg(state, intervals), '{}') as states, coalesce(sum(rows), 0)::bigint as rows,
+                coalesce(sum(bytes), 0)::bigint as bytes, coalesce(sum(files), 0)::bigint as files
+           from (select i.state->>'state' as state, count(*) as intervals, sum((i.state->>'rows')::bigint) as rows,
+                        sum((i.state->>'bytes')::bigint) as bytes, sum((i.state->>'files')::bigint) as files
+                   from stated_intervals i where i.export_id = e.id and i.data_interval_start >= e.first at time zone 'UTC' and i.data_interval_start < (e.first + interval '1 month') at time zone 'UTC' and i.state <> 'null'
+                  group by 1) of_state) i
+       cross join lateral (
+         select coalesce(sum((s.balance->'removed'->>'rows')::bigint), 0)::bigint as removed,
+                coalesce(sum((s.balance->'erased'->>'rows')::bigint), 0)::bigint as erased
+           from statements s where s.export_id = e.id and s.made_at >= e.first at time zone 'UTC' and s.made_at < (e.first + interval '1 month') at time zone 'UTC') b
+      order by e.team_id, lower(e.name), e.id;
+
 -- tenants/tenants.ts byReach, tenants/usage.ts listExportUsage
 -- takes $1 integer, $2 timestamp without time zone, $3 bigint, $4 bigint
 -- gives month text, projectId integer, id uuid, name text, deletedAt text, count bigint, intervals bigint, rows bigint, bytes bigint
@@ -582,6 +609,33 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
         from batch_exports e where e.deleted_at is null and e.team_id in (select id from projects where organization_id = $1) order by e.created_at desc, e.id desc limit $2 offset $3) as page
     ) as weighed where before < 1048576) e
       order by e.created_at desc, e.id desc;
+
+-- tenants/tenants.ts byReach
+-- takes $1 uuid, $2 timestamp without time zone, $3 bigint
+-- gives id uuid, name text, projectId integer, count bigint, number integer, sha256 text, statedTo text, states jsonb, rows bigint, bytes bigint, files bigint, removed bigint, erased bigint, missedDeadlines bigint
+select e.id, e.name, e.team_id as "projectId", e.count, nullif(e.statement_number, 0) as number, e.statement_sha256 as sha256,
+            api_time(s.period_end) as "statedTo", i.states, i.rows, i.bytes, i.files, b.removed, b.erased,
+            case when e.deadline_minutes is not null or e.deadline_at is not null then (
+              select count(*) from late_intervals l where l.export_id = e.id and l.missed_at is not null and l.data_interval_start >= e.first at time zone 'UTC' and l.data_interval_start < (e.first + interval '1 month') at time zone 'UTC')
+            end as "missedDeadlines"
+       from (select e.id, e.name, e.team_id, e.statement_number, e.statement_sha256, e.deadline_minutes, e.deadline_at, m.first,
+                    count(*) over () as count
+               from (select $2::timestamp as first) m join batch_exports e on e.team_id in (select id from projects where organization_id = $1)
+              where e.deleted_at is null or e.statement_number > 0
+              order by e.team_id, lower(e.name), e.id limit $3) e
+       left join statements s on s.export_id = e.id and s.number = e.statement_number
+       cross join lateral (
+         select coalesce(jsonb_object_agg(state, intervals), '{}') as states, coalesce(sum(rows), 0)::bigint as rows,
+                coalesce(sum(bytes), 0)::bigint as bytes, coalesce(sum(files), 0)::bigint as files
+           from (select i.state->>'state' as state, count(*) as intervals, sum((i.state->>'rows')::bigint) as rows,
+                        sum((i.state->>'bytes')::bigint) as bytes, sum((i.state->>'files')::bigint) as files
+                   from stated_intervals i where i.export_id = e.id and i.data_interval_start >= e.first at time zone 'UTC' and i.data_interval_start < (e.first + interval '1 month') at time zone 'UTC' and i.state <> 'null'
+                  group by 1) of_state) i
+       cross join lateral (
+         select coalesce(sum((s.balance->'removed'->>'rows')::bigint), 0)::bigint as removed,
+                coalesce(sum((s.balance->'erased'->>'rows')::bigint), 0)::bigint as erased
+           from statements s where s.export_id = e.id and s.made_at >= e.first at time zone 'UTC' and s.made_at < (e.first + interval '1 month') at time zone 'UTC') b
+      order by e.team_id, lower(e.name), e.id;
 
 -- tenants/tenants.ts byReach, tenants/usage.ts listExportUsage
 -- takes $1 uuid, $2 timestamp without time zone, $3 bigint, $4 bigint

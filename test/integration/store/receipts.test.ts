@@ -49,6 +49,7 @@ describe('statements of an export', () => {
     await make(id);
     await backfill(id, 0);
     await runAll(id);
+    const { keys } = JSON.parse(String(await readPublicKeys(side().db)));
     await rotateSigning(side().context, false);
     await make(id);
     await sweep();
@@ -57,6 +58,9 @@ describe('statements of an export', () => {
     const copy = join(root(), 'copy');
     await cp(join(root(), 'acme/events'), copy, { recursive: true });
     expect(await runChecker(checker, copy)).toContain(`${number}:${digest}`);
+    // Who trusts the key before the rotation trusts what it signed.
+    const trusted = ['--key', keys[0].public_key, '--head', `${number}:${digest}`];
+    expect(await runChecker(checker, copy, ...trusted)).toMatch(/^0: Right/);
     await writeFile(join(copy, 'stray.jsonl'), 'stray');
     expect(await runChecker(checker, copy)).toContain('stray.jsonl');
     await receipts
@@ -296,6 +300,9 @@ describe('statements of an export', () => {
     await make(id);
     await sweep();
     expect((await readStatement(5)).statement.previous).toMatchObject({ number: 4 });
+    for (const checker of checkers) {
+      expect(await runChecker(checker, join(root(), 'acme/events'))).toMatch(/^0: Right/);
+    }
   });
 
   it('begin a chain if another object is at a number', async () => {
