@@ -260,7 +260,8 @@ function addBooking({ intervals, owed, chainStart, backfilled, erased }, booking
 }
 
 /** A certificate or a delivery record is signed, and names statements that are here. */
-async function checkDocument(state, bytes) {
+async function checkDocument(state, given) {
+  const bytes = given.at(-1) === 0x0a ? given.subarray(0, -1) : given;
   const where = 'the document', document = parse(bytes, where, canonical), newest = state.newest.statement;
   must(/^sluice\.(erasure|delivery)\.v1$/.test(document.type), `${where} is neither a certificate nor a record`);
   must((await signerOf(state, document))?.isTrusted, `${where} has no right signature`);

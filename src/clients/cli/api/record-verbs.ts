@@ -37,10 +37,10 @@ const asPage: Readonly<Record<string, Field>> = {
   html: ['--html', 'print it as a page, to read and to print'],
 };
 
-/** Prints the bytes as they are signed. */
+/** Prints the bytes as they are signed, and a line feed. */
 async function printDocument({ deps, given, send }: Called): Promise<null> {
   const text = await send({ format: given.html === true ? 'html' : 'json' }, { isText: true });
-  deps.terminal.out(String(text));
+  deps.terminal.out(`${String(text).trimEnd()}\n`);
   return null;
 }
 
