@@ -1,9 +1,11 @@
 import { useState } from 'react';
 import type { Api } from '../api.ts';
 import { useConsole } from '../console-context.ts';
+import { Choice } from '../form/choice.tsx';
 import { isRecord, parseJson } from '../json.ts';
 import { saveFile } from '../save-file.ts';
 import { useAction } from '../use-action.ts';
+import { lastMonths, useNow } from '../now.ts';
 import { Failure } from './notice.tsx';
 
 /** What a document is saved as: a page for people, or what is signed. */
@@ -43,13 +45,18 @@ function SaveButtons({ what, save }: SaveProps) {
 /** The record of what all exports of the project have delivered in a month. */
 export function DeliveryRecord() {
   const { api } = useConsole();
-  const [month, setMonth] = useState(() => new Date().toISOString().slice(0, 7));
+  const months = lastMonths(useNow());
+  const [chosen, setMonth] = useState<string | null>(null);
+  const month = chosen ?? months[0] ?? '';
   return (
     <section className="row" aria-label="Delivery record">
-      <label>
-        Delivery record of all exports, month{' '}
-        <input type="month" value={month} onChange={({ target }) => setMonth(target.value)} />
-      </label>
+      <Choice
+        attr="month"
+        label="Delivery record of all exports"
+        value={month}
+        choices={months.map((one) => [one, one] as const)}
+        onChange={setMonth}
+      />
       <SaveButtons
         what="the delivery record"
         save={async (format, type) => {

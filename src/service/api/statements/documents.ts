@@ -64,9 +64,8 @@ export function deliveryRecordRoutes(api: Api, family: Family): void {
     }),
     async (request, reply) => {
       const { context, query } = request;
-      const month = query.month ?? new Date().toISOString().slice(0, 7);
-      const made = await makeDeliveryRecord(context, reachOf(request), month);
-      return send(reply, `delivery-${month}`, made, query.format);
+      const made = await makeDeliveryRecord(context, reachOf(request), query.month ?? null);
+      return send(reply, `delivery-${made.month}`, made, query.format);
     },
   );
 }

@@ -90,12 +90,17 @@ function erasedIn({ number, sha256, body }: StoredStatement, request: string) {
 /** Exports of a record; the others are counted. */
 const mostExports = 1_000;
 
-/** The record of what a customer's exports have delivered of one month, by their newest statements. @param month such as `2024-03` */
+/**
+ * The record of what a customer's exports have delivered of one month, by their newest statements.
+ *
+ * @param wanted such as `2024-03`; null: the present one
+ */
 export async function makeDeliveryRecord(
   context: Keeper,
   reach: Reach,
-  month: string,
+  wanted: string | null,
 ): Promise<SignedDocument> {
+  const month = wanted ?? toTimestamp(await readNow(context.db)).slice(0, 7);
   const exports = await listStatedMonth(context.db, reach, `${month}-01`, mostExports);
   const totals = exports.reduce((sum, one) => addSum(sum, one), noSum);
   return sign(context, 'sluice.delivery.v1', {

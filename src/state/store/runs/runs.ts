@@ -177,11 +177,8 @@ export async function sealErased(
   sealed: Buffer,
   request: string,
 ): Promise<void> {
-  await tx.query(`update runs set erases = $2, erasure = $3 where id = $1`, [
-    runId,
-    sealed,
-    request,
-  ]);
+  const values = [runId, sealed, request];
+  await tx.query('update runs set erases = $2, erasure = $3 where id = $1', values);
 }
 
 export interface RunProgress {
