@@ -61,7 +61,7 @@ export interface ChainBeginning {
   readonly last_sha256: string | null;
 }
 
-/** What a look at the place found. */
+/** The result of a look at the place. */
 export interface Reconciliation {
   readonly state: 'listed' | 'not_listed';
   /** When the list began; null: it was not listed. */

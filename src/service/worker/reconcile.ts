@@ -88,14 +88,14 @@ async function look(
     if (objects === null) return cannotReconcile(tooMany);
     const now = await listNamedObjects(db, exportId, statements, mostObjects + 1);
     const search = { db, exportId, destination, signal };
-    const found = {
+    const differences = {
       ...differencesOf(objects, before, now, place),
       strays: await findStrays(search, place, objects, [...before, ...now]),
     };
-    await putStatementsAgain(db, exportId, statements, found.missing);
+    await putStatementsAgain(db, exportId, statements, differences.missing);
     const { secrets, config } = batchExport.destination;
     const isOwn = secrets !== null || (config.role_arn ?? null) !== null || place.type !== 'S3';
-    return describe(at, found, isOwn);
+    return describe(at, differences, isOwn);
   } finally {
     await destination.close();
   }
@@ -171,9 +171,9 @@ async function findStrays(
   });
   if (keys.length === 0) return [];
   // PostgreSQL stores no NUL.
-  const asked = keys.filter((key) => !/[\0\p{Cs}]/u.test(key));
-  const known = await findLeftovers(db, exportId, asked);
-  const unknown = keys.filter((key) => !known.has(key));
+  const storable = keys.filter((key) => !/[\0\p{Cs}]/u.test(key));
+  const leftovers = await findLeftovers(db, exportId, storable);
+  const unknown = keys.filter((key) => !leftovers.has(key));
   const strays: string[] = [];
   for (const [index, key] of unknown.entries()) {
     // The others are counted.
@@ -192,8 +192,8 @@ async function isExplained(
   const writers = await listWriters(db, [{ exportId, version: 0 }], startOf(key));
   if (writers.length > 0) return true;
   if (!key.endsWith('_manifest.json')) return false;
-  const found = await readManifestAt(destination, key, signal);
-  const manifest = found !== null && found !== 'denied' ? found.manifest : null;
+  const object = await readManifestAt(destination, key, signal);
+  const manifest = object !== null && object !== 'denied' ? object.manifest : null;
   return manifest?.batch_export_id === exportId && isTombstone(manifest);
 }
 

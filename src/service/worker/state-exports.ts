@@ -32,10 +32,10 @@ export async function stateExports(options: StatementOptions): Promise<void> {
         if (isToMake) {
           const begin = performance.now();
           const spent = listedMs.get(teamId) ?? 0;
-          const found = await reconcile(options, exportId, listPatienceMs - spent, signal);
+          const reconciliation = await reconcile(options, exportId, listPatienceMs - spent, signal);
           listedMs.set(teamId, spent + performance.now() - begin);
           await failpoint('before_statement');
-          await makeStatement(context, options.statements, exportId, found).catch(
+          await makeStatement(context, options.statements, exportId, reconciliation).catch(
             async (error: unknown) => {
               await putOffStatement(db, exportId);
               onSweepError(error);

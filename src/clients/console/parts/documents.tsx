@@ -8,7 +8,7 @@ import { useAction } from '../use-action.ts';
 import { lastMonths, useNow } from '../now.ts';
 import { Failure } from './notice.tsx';
 
-/** What a document is saved as: a page for people, or what is signed. */
+/** A page for people, or the bytes that are signed. */
 const formats = [
   ['html', 'page', 'text/html'],
   ['json', 'signed JSON', 'application/json'],

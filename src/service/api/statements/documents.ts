@@ -47,13 +47,13 @@ export function certificateRoutes(
     async (request, reply) => {
       const { request: asked } = request.params as unknown as { readonly request: string };
       const batchExport = batchExportOf(request);
-      const made = await makeCertificate(request.context, statements, batchExport, asked);
-      return send(reply, `erasure-${asked}`, made, request.query.format);
+      const certificate = await makeCertificate(request.context, statements, batchExport, asked);
+      return send(reply, `erasure-${asked}`, certificate, request.query.format);
     },
   );
 }
 
-/** What was delivered in a month, for the customer. */
+/** The record of a month, for the customer. */
 export function deliveryRecordRoutes(api: Api, family: Family): void {
   const { read } = exportOperations(family);
   api.get(
@@ -64,8 +64,8 @@ export function deliveryRecordRoutes(api: Api, family: Family): void {
     }),
     async (request, reply) => {
       const { context, query } = request;
-      const made = await makeDeliveryRecord(context, reachOf(request), query.month ?? null);
-      return send(reply, `delivery-${made.month}`, made, query.format);
+      const record = await makeDeliveryRecord(context, reachOf(request), query.month ?? null);
+      return send(reply, `delivery-${record.month}`, record, query.format);
     },
   );
 }

@@ -99,7 +99,7 @@ export async function cancelLiveWork(tx: Sql, exportId: string): Promise<void> {
   await cancelRuns(tx, { exportId });
 }
 
-/** How many delivered rows the error of a run has said to be missing. */
+/** The number of missing rows in the error of a run. */
 function shownBy({ latestError }: Pick<FoundRun, 'latestError'>): number | null {
   const [, rows] = /(\d+) delivered rows are missing there/.exec(latestError ?? '') ?? [];
   return rows === undefined ? null : Number(rows);

@@ -29,8 +29,8 @@ async function sign(
   facts: Readonly<Record<string, unknown>>,
 ): Promise<SignedDocument> {
   const { db } = context;
-  const made = { made_at: toTimestamp(await readNow(db)), era: (await currentEra(db)).id };
-  return withReceipt({ type, ...made, ...facts }, await readSigner(context));
+  const origin = { made_at: toTimestamp(await readNow(db)), era: (await currentEra(db)).id };
+  return withReceipt({ type, ...origin, ...facts }, await readSigner(context));
 }
 
 /** Files that a certificate counts. */

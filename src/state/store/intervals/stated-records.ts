@@ -24,7 +24,7 @@ export async function listStatementsOf(
   );
 }
 
-/** What the newest statement of an export says of the intervals of one month. */
+/** The intervals of one month, by the newest statement of an export. */
 export interface StatedMonth {
   readonly id: string;
   readonly name: string;

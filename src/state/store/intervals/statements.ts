@@ -163,7 +163,7 @@ export interface NewStatement {
   readonly begins: string | null;
 }
 
-/** What is listed of a statement besides its bytes. */
+/** Members of a statement that lists show. */
 interface Listed {
   readonly chain: string;
   readonly period: { readonly start: Timestamp; readonly end: Timestamp };
@@ -307,7 +307,7 @@ export interface StatementFolder {
   readonly folder: string;
 }
 
-/** What must be at the place of an export: manifests, files, and the statements that were put. */
+/** Lists all that must be at the place of an export: manifests, files, and the statements that were put. */
 export async function listNamedObjects(
   sql: Sql,
   exportId: string,
