@@ -168,12 +168,35 @@ create table batch_exports (
   -- When a run that was expected to be small was not. Its runs count as large for a day.
   outgrew_at timestamptz,
 
+  -- How far its statements are.
+  -- The newest one that was made; 0 before the first.
+  statement_number integer not null default 0,
+  statement_sha256 text,
+  -- The start of the first period of the chain.
+  statements_began_at timestamptz,
+  -- The reason for the next statement to begin a chain: {reason, last_number, last_sha256}. Null: it continues the chain.
+  statement_begins jsonb,
+  -- When the next statement of the schedule is due.
+  statement_at timestamptz not null default now() + interval '1 day',
+  -- Where statements are put, and the newest one there.
+  statement_place text,
+  statement_put integer not null default 0,
+  -- Why the last one could not be put; null if it could. How often that has failed in a row, and until when none is tried.
+  statement_fault text,
+  statement_tries integer not null default 0,
+  statement_after timestamptz not null default now(),
+  -- The newest acknowledgement of the receiver, as the next statement has it: {number, sha256, rows, at}.
+  acknowledged jsonb,
+
   check (end_at is null or start_at is null or end_at > start_at),
   constraint batch_exports_one_deadline check (deadline_minutes is null or deadline_at is null)
 );
 comment on column batch_exports.destination_secrets is 'sealed: {id}';
 create index batch_exports_looking_back on batch_exports (id) where look_back_hours > 0 and deleted_at is null;
 create index batch_exports_due on batch_exports (next_tick_at) where deleted_at is null;
+create index batch_exports_statement_due on batch_exports (statement_at) where deleted_at is null;
+create index batch_exports_statement_waiting on batch_exports (statement_after)
+  where statement_put < statement_number and deleted_at is null;
 create index batch_exports_deleted on batch_exports (deleted_at) where deleted_at is not null;
 create index batch_exports_by_team on batch_exports (team_id, created_at desc, id desc) where deleted_at is null;
 create index batch_exports_incomplete on batch_exports (id) where incomplete_since is not null;
@@ -267,6 +290,8 @@ create table runs (
   -- The column and the value of the rows that a run erases, sealed. A run that has ended has none: it forgets them with its
   -- last change of status.
   erases bytea,
+  -- The request to erase that it belongs to.
+  erasure uuid,
   status text not null default 'Starting'
     check (status in ('Starting', 'Running', 'Completed', 'Failed', 'FailedRetryable', 'Cancelled')),
   created_at timestamptz not null default clock_timestamp(),
@@ -456,7 +481,7 @@ create table receipts (
   manifest_etag text,
   -- The digest of its bytes.
   manifest_sha256 text,
-  -- The run that made it, and why: {run, purpose, drops, at}. Runs with the same rows leave it.
+  -- The run that made it, and why: {run, purpose, drops, at, asked_at}; `run` is the request, if it erases. Runs with the same rows leave it.
   made_by jsonb,
   -- [{key, generation, rows, bytes, sha256, etag}]
   files jsonb not null,
@@ -505,24 +530,17 @@ create index receipts_unsettled on receipts (export_id, data_interval_start) whe
 create index receipts_look_owed on receipts (export_id, data_interval_start) where look_owed;
 create index receipts_late_rows on receipts (export_id, data_interval_start) where late_rows_wait is not null;
 
--- What a later commit has replaced, until a statement has booked it: a row of `receipts`.
-create table superseded_receipts (
-  export_id uuid not null references batch_exports (id) on delete cascade,
-  data_interval_start timestamptz not null,
-  data_interval_end timestamptz not null,
-  seq bigint generated always as identity,
-  receipt jsonb not null,
-  primary key (export_id, data_interval_start, seq)
-);
-
 -- What the newest statement says of each interval, as its bookings have it.
 create table stated_intervals (
   export_id uuid not null references batch_exports (id) on delete cascade,
   data_interval_start timestamptz not null,
   data_interval_end timestamptz not null,
-  state jsonb not null,
+  -- 'null': nothing yet.
+  state jsonb not null default 'null',
   -- A digest of the rows that it was made from: as long as it is the same, there is nothing to book.
-  mark text not null,
+  mark text not null default '',
+  -- Rows of `receipts` that a later commit has replaced, until a statement has booked them, the oldest first.
+  superseded jsonb[] not null default '{}',
   primary key (export_id, data_interval_start, data_interval_end)
 );
 
@@ -535,6 +553,8 @@ create table statements (
   made_at timestamptz not null default clock_timestamp(),
   period_start timestamptz not null,
   period_end timestamptz not null,
+  -- All statements since the chain began have it.
+  chain text not null,
   -- Why a chain begins with it; null: none does.
   begins text,
   -- The sums that it has, for lists.
@@ -542,35 +562,6 @@ create table statements (
   primary key (export_id, number)
 );
 comment on column statements.body is 'open: public bytes, signed';
-
--- How far the statements of an export are.
-create table statement_chains (
-  export_id uuid primary key references batch_exports (id) on delete cascade,
-  -- Null before the first statement.
-  chain uuid,
-  -- The newest statement that was made; 0 before the first.
-  number integer not null default 0,
-  sha256 text,
-  -- The start of the first period of the chain, and the end of the newest one.
-  began_at timestamptz,
-  period_end timestamptz,
-  closing jsonb,
-  -- The newest acknowledgement of the receiver, as the next statement has it: {number, sha256, rows, at}.
-  acknowledged jsonb,
-  -- The reason for the next statement to begin a chain: {reason, last_number, last_sha256}. Null: it continues the chain.
-  begins jsonb,
-  -- When the next statement of the schedule is due.
-  next_at timestamptz not null default now() + interval '1 day',
-  -- Where statements are put, and the newest one there.
-  place text,
-  put_number integer not null default 0,
-  -- Why the last one could not be put; null if it could, and how often that has failed in a row.
-  put_fault text,
-  tries integer not null default 0,
-  try_after timestamptz not null default now()
-);
-create index statement_chains_due on statement_chains (next_at);
-create index statement_chains_waiting on statement_chains (try_after) where put_number < number;
 
 -- Intervals whose runs ended without success and that have no receipt. A row goes when a receipt comes, or when an operator
 -- accepts the interval; it stays when retention deletes the runs. While a run of the interval is live, that run is its state.
@@ -1129,14 +1120,6 @@ begin
 end $$;
 create trigger receipts_fill_holes after insert on receipts for each row execute function fill_hole();
 
--- Each export has statements. The row is beside the export, so that a statement never locks what runs need.
-create function begin_statements() returns trigger language plpgsql as $$
-begin
-  insert into statement_chains (export_id) values (new.id);
-  return null;
-end $$;
-create trigger batch_exports_have_statements after insert on batch_exports for each row execute function begin_statements();
-
 -- 4. The current intervals of an export never overlap. An exclusion constraint over (export_id, range) needs btree_gist, which
 --    not every server has. The lock makes insertions of an export wait for each other, so the neighbours are enough; whatever
 --    completes a run has it already.
@@ -1256,7 +1239,7 @@ begin
              'export', jsonb_build_object('id', e.id, 'name', e.name),
              'code', e.failing_code, 'since', api_time(coalesce(e.failing_since, e.late_since, e.incomplete_since)),
              'missing_intervals', (select count(*) from (select from missing_intervals h where h.export_id = e.id limit 10000) as counted),
-             'statement', (select jsonb_build_object('number', s.number, 'sha256', s.sha256) from statement_chains s where s.export_id = e.id and s.number > 0))
+             'statement', case when e.statement_number > 0 then jsonb_build_object('number', e.statement_number, 'sha256', e.statement_sha256) end)
              || event_facts as facts
       from batch_exports e join projects p on p.id = e.team_id join organizations o on o.id = p.organization_id
      where e.id = about and exists (select from wanted)

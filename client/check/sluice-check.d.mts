@@ -6,6 +6,8 @@ export interface CheckOptions {
   readonly head?: { readonly number: number; readonly digest: string };
   /** Reads each file: its SHA-256, and its rows where the format allows it. */
   readonly deep?: boolean;
+  /** The bytes of a certificate of erasure or of a delivery record. */
+  readonly document?: Uint8Array;
   /** Without it, a file is held in memory. */
   readonly hasher?: () => { update(bytes: Uint8Array): void; digest(encoding: 'hex'): string };
 }

@@ -1,5 +1,6 @@
 // Checks the receipts and statements of a Sluice export, without the service: docs/receipts.md describes the bytes.
 // node sluice-check.mjs FOLDER-OR-URL [--since DATE] [--key KEY]… [--head NUMBER:DIGEST] [--deep] [--urls FILE]
+// [--document FILE]
 // It needs Node 20, or a browser with Ed25519 in WebCrypto. It exits with 0: right, 1: wrong, 2: could not be checked.
 class Wrong extends Error {}
 const must = (isRight, what) => { if (!isRight) throw new Wrong(what); };
@@ -8,7 +9,8 @@ const later = { supplement: ['delivered'], remade: full, removed: full, erased: 
 const statesAfter = { ...later };
 for (const kind of [...full, 'open', 'not_due', 'accepted']) statesAfter[kind] = [kind];
 const notes = { accepted: 'by:any reason:any', supplement: 'rows:count', removed: 'by:any request:any shown:count?',
-  erased: 'request:any rows:count files:list', moved: 'from:text to:text', open: 'reason:any', not_due: 'reason:any' };
+  erased: 'request:any asked_at:instant rows:count files:list', moved: 'from:text to:text', open: 'reason:any',
+  not_due: 'reason:any' };
 const isHex = (value, digits) => kinds.text(value) && value.length === digits && /^[0-9a-f]*$/.test(value);
 const kinds = { text: (value) => typeof value === 'string', flag: (value) => typeof value === 'boolean',
   object: (value) => typeof value === 'object' && value !== null && !Array.isArray(value), list: Array.isArray,
@@ -61,11 +63,12 @@ async function isSigned(value, signature, publicKey) {
 /**
  * `readObject(path, { bytes, onlySize })` gives null or `{ size, body }`, a ReadableStream. At most `bytes` of it are
  * read. `listObjects()` gives all paths, or null. Options: `since`, `keys`, `head` (`{ number, digest }`), `deep`,
- * `hasher` (makes `{ update(bytes), digest('hex') }`; without it a file is held in memory). It gives `{ exit, lines }`.
+ * `hasher` (makes `{ update(bytes), digest('hex') }`; without it a file is held in memory), `document` (bytes of a
+ * certificate or a delivery record). It gives `{ exit, lines }`.
  */
 export async function check(readObject, listObjects, options = {}) {
   const notices = [], state = { options, given: options.keys ?? [], keys: [], intervals: new Map(), chains: new Set(),
-    owed: new Set(), named: new Set(), changed: 0, notices };
+    owed: new Set(), named: new Set(), changed: 0, digests: [], erased: new Map(), notices };
   let exit = 0;
   try {
     const paths = await listObjects(), folder = /^(.*?\/)??_sluice\//;
@@ -77,6 +80,7 @@ export async function check(readObject, listObjects, options = {}) {
     state.paths = paths?.filter((path) => path.startsWith(place)).map((path) => path.slice(place.length));
     await readStatements(state);
     await checkObjects(state);
+    if (options.document) await checkDocument(state, options.document);
     notices.push(`Right. The head is ${state.newest.statement.number}:${state.newest.digest}`);
   } catch (error) {
     exit = error instanceof Wrong ? 1 : 2;
@@ -154,6 +158,7 @@ async function readStatements(state) {
     addStatement(state, statement, path);
     must(head?.number !== number || head.digest === digest, `${path} is not the given head`);
     state.newest = { statement, signer, digest };
+    state.digests[number] = digest;
   }
   const numbers = state.paths?.map((path) => /^_sluice\/statements\/([1-9]\d*)\.json$/.exec(path)?.[1] ?? 0) ?? [];
   for (let next = number + 1; !state.paths && next <= number + 16; next += 1)
@@ -162,6 +167,7 @@ async function readStatements(state) {
   if (number === 1) throw new Error('there is no statement');
   must(!head || head.number < number, `${pathOf(number)} is missing: the given head is ${head?.number}`);
   must(state.owed.size === 0, `${[...state.owed][0]} was delivered in an earlier chain, and is not in the newest`);
+  state.notices.push(`Statement ${number - 1} is ${state.looked}.`);
   const { isTrusted, fingerprint } = state.newest.signer;
   must(isTrusted, `${pathOf(number - 1)} is signed by ${fingerprint}, which does not follow from a given key`);
   state.notices.push(state.given.length ? `Key ${fingerprint} is given, or follows from a given key.`
@@ -191,6 +197,14 @@ function addStatement(state, statement, path) {
     state.chains.add(chain);
     Object.assign(state, { chainStart: period.start, backfilled: [] });
   }
+  const looked = statement.reconciliation;
+  mustHave(looked, 'state:text at:instant? reason:text? missing:list changed:list stray:list more:count',
+    `${path}: reconciliation`);
+  const found = ['missing', 'changed', 'stray'].reduce((sum, name) => sum + looked[name].length, looked.more);
+  must(looked.state === 'listed' ? looked.reason === null && looked.at : looked.state === 'not_listed'
+    && looked.reason !== null && looked.at === null && found === 0, `${path} has a wrong reconciliation`);
+  state.looked = looked.state !== 'listed' ? `not reconciled: ${looked.reason}`
+    : found ? `reconciled, and ${found} objects were missing, changed or in no manifest` : 'reconciled';
   const run = { due: period.start, at: '', parts: {} };
   for (const part of ['delivered', 'removed', 'erased']) run.parts[part] = { rows: 0n, bytes: 0n, files: 0n };
   for (const [index, booking] of statement.bookings.entries())
@@ -211,7 +225,7 @@ function addStatement(state, statement, path) {
       must(BigInt(balance[part][sum]) === right[part], `${path}: ${sum} ${part} are ${right[part]}`);
   }
 }
-function addBooking({ intervals, owed, chainStart, backfilled }, booking, run, where) {
+function addBooking({ intervals, owed, chainStart, backfilled, erased }, booking, run, where) {
   mustHave(booking, 'kind:text start:instant end:instant at:instant before:object? after:object note:object?', where);
   const { kind, start, end, at, before, after, note } = booking, held = intervals.get(start);
   const isBackfilled = before === null && end <= chainStart;
@@ -239,11 +253,33 @@ function addBooking({ intervals, owed, chainStart, backfilled }, booking, run, w
   must(kind !== 'supplement' || BigInt(note.rows) === change('rows'), `${where} adds other rows than its note says`);
   must(kind !== 'erased' || BigInt(note.rows) === -change('rows'), `${where} erases other rows than its note says`);
   must(kind !== 'moved' || (note.from === before.place && note.to === after.place), `${where} moves elsewhere`);
+  if (kind === 'erased') erased.set(note.request, (erased.get(note.request) ?? 0) + note.rows);
   for (const sum of sums) run.parts[isCut ? kind : 'delivered'][sum] += isCut ? -change(sum) : change(sum);
   intervals.set(start, { end, after, text: canonical(after) });
   if (after.state === 'delivered') owed.delete(`${start} to ${end}`);
 }
 
+/** A certificate or a delivery record is signed, and names statements that are here. */
+async function checkDocument(state, given) {
+  const bytes = given.at(-1) === 0x0a ? given.subarray(0, -1) : given;
+  const where = 'the document', document = parse(bytes, where, canonical), newest = state.newest.statement;
+  must(/^sluice\.(erasure|delivery)\.v1$/.test(document.type), `${where} is neither a certificate nor a record`);
+  must((await signerOf(state, document))?.isTrusted, `${where} has no right signature`);
+  const isErasure = document.type === 'sluice.erasure.v1', id = newest.batch_export_id;
+  const parts = isErasure ? document.intervals : document.exports;
+  must(kinds.list(parts) && parts.every(kinds.object), `${where} has no list`);
+  const own = isErasure ? parts : parts.filter((part) => part.batch_export_id === id && part.statement !== null);
+  must((isErasure ? document.batch_export_id === id : own.length === 1), `${where} is of another export`);
+  for (const { statement } of own)
+    must(kinds.object(statement) && kinds.count(statement.number) && kinds.digest(statement.sha256)
+      && state.digests[statement.number] === statement.sha256,
+      `${where} names a statement that is not here`);
+  if (isErasure) must(kinds.text(document.request) && state.erased.has(document.request)
+    && state.erased.get(document.request) === document.rows,
+    `${where} has other rows than the statements have erased`);
+  const what = isErasure ? `${document.rows} rows were erased` : `the record of ${document.month}`;
+  state.notices.push(`The document is right: ${what}.`);
+}
 async function checkObjects(state) {
   const { type, bucket, prefix } = state.newest.statement.place, { since = '' } = state.options;
   const elsewhere = {}, open = [], jobs = [];
@@ -380,7 +416,7 @@ async function main(args) {
       import('node:stream'), import('node:crypto'), import('node:util')]);
   const text = { type: 'string' }, { values, positionals } = parseArgs({ args, allowPositionals: true, options: {
     since: text, key: { ...text, multiple: true }, head: text, deep: { type: 'boolean' }, urls: text,
-    timeout: text } });
+    timeout: text, document: text } });
   const { since = '', key = [], head, deep = false, urls, timeout = '60' } = values;
   const [, number, digest] = /^([1-9]\d{0,14}):([0-9a-f]{64})$/.exec(head ?? '') ?? [];
   const refuse = (isWrong, what) => { if (isWrong) throw new Error(what); };
@@ -391,6 +427,7 @@ async function main(args) {
   refuse(!/^[1-9]\d{0,5}$/.test(timeout), '--timeout is not a number of seconds');
   const options = { since, keys: key, deep, hasher: () => createHash('sha256') };
   if (number) options.head = { number: Number(number), digest };
+  if (values.document) options.document = await readFile(values.document);
   if (urls) {
     const map = new Map(Object.entries(JSON.parse(await readFile(urls, 'utf8'))));
     return check(overHttp((path) => map.get(path), Number(timeout)), () => [...map.keys()], options);

@@ -1,6 +1,7 @@
 """Checks the receipts and statements of a Sluice export, without the service: docs/receipts.md describes the bytes.
 
 python3 sluice_check.py FOLDER-OR-URL [--since DATE] [--key KEY]... [--head NUMBER:DIGEST] [--deep] [--urls FILE]
+    [--document FILE]
 
 It needs Python 3.9 and nothing else. It exits with 0: right, 1: wrong, 2: could not be checked.
 """
@@ -172,10 +173,11 @@ CHANGES = {"supplement": ("delivered",), "remade": FULL, "removed": FULL, "erase
 NOTES = {"accepted": {"by": "any", "reason": "any"}, "supplement": {"rows": "count"},
     "moved": {"from": "text", "to": "text"},
     "removed": {"by": "any", "request": "any", "shown": "count_"},
-    "erased": {"request": "any", "rows": "count", "files": "list"}}
+    "erased": {"request": "any", "asked_at": "instant", "rows": "count", "files": "list"}}
 Key = collections.namedtuple("Key", "id fingerprint public point trusted")
 class Check:
-    def __init__(self, store, since="", keys=(), head=None, deep=False):
+    def __init__(self, store, since="", keys=(), head=None, deep=False, document=None):
+        self.document, self.digests, self.erased = document, {}, collections.Counter()
         self.store, self.since, self.given, self.head, self.deep = store, since, keys, head, deep
         self.keys, self.intervals, self.chains, self.owed, self.named, self.lines = [], {}, set(), set(), set(), []
         self.newest = self.digest = self.signer = None
@@ -193,6 +195,7 @@ class Check:
             self.names = [name[len(self.base):] for name in self.names if name.startswith(self.base)]
         self.read_statements()
         self.read_objects()
+        if self.document is not None: self.read_document()
         self.lines.append(f"Right. The head is {self.newest['number']}:{self.digest}")
     def open(self, path, *more): return self.store.open(self.base + path, *more)
     def read(self, path, most):
@@ -255,6 +258,7 @@ class Check:
                 f"{path} is signed by an earlier key")
             self.read_statement(statement, number, path)
             must(not self.head or self.head[0] != number or self.head[1] == digest, f"{path} is not the given head")
+            self.digests[number] = digest
             self.newest, self.digest, self.signer, number = statement, digest, signer, number + 1
         if self.names is None:
             later = any(self.open(f"_sluice/statements/{number + more}.json", 0, True) for more in range(1, 17))
@@ -267,6 +271,11 @@ class Check:
         must(not self.owed, f"{min(self.owed, default='')} was delivered in an earlier chain, and is not in the newest")
         must(self.signer.trusted,
             f"the newest statement is signed by {self.signer.fingerprint}, which follows from no given key")
+        found = self.newest["reconciliation"]
+        total = found["more"] + sum(len(found[name]) for name in ("missing", "changed", "stray"))
+        what = f", and {total} objects were missing, changed or in no manifest" if total else ""
+        self.lines.append(f"Statement {number - 1} is " + (f"reconciled{what}." if found["at"] else
+            f"not reconciled: {found['reason']}."))
         self.lines.append(f"Key {self.signer.id} is given, or follows from a given key." if self.given else
             f"Key {self.signer.fingerprint} is from the bucket. Who can write there could have put it there: "
             "compare it, or use --key.")
@@ -279,6 +288,15 @@ class Check:
         must(now["type"] == "sluice.statement.v1" and now["number"] == number, f"{path} has another type or number")
         expect(now["place"], f"{path}: place", type="text", bucket="text_", prefix="text")
         expect(now["period"], f"{path}: period", start="instant", end="instant")
+        expect(now["reconciliation"], f"{path}: reconciliation", state="text", at="instant_", reason="text_",
+            missing="list", changed="list", stray="list", more="count")
+        found = now["reconciliation"]
+        if found["state"] == "listed":
+            must(found["at"] and found["reason"] is None, f"{path}: reconciliation needs its time, and no reason")
+        else:
+            must(found["state"] == "not_listed" and found["reason"] is not None and found["at"] is None
+                and not (found["missing"] or found["changed"] or found["stray"] or found["more"]),
+                f"{path}: what was not listed needs a reason, and has found nothing")
         last, begins, previous, closing = self.newest, now["begins"], now["previous"], dict.fromkeys(SUMS, 0)
         must(not last or last["batch_export_id"] == now["batch_export_id"], f"{path} is of another export")
         if begins is None:
@@ -355,6 +373,7 @@ class Check:
         must(kind != "erased" or note["rows"] == -grown["rows"], f"{where} erases other rows than its note says")
         must(kind != "moved" or (note["from"], note["to"]) == (before["place"], after["place"]),
             f"{where} moves elsewhere")
+        if kind == "erased" and is_text(note["request"]): self.erased[note["request"]] += note["rows"]
         for name in SUMS: parts[part][name] += grown[name] if part == "delivered" else -grown[name]
         self.intervals[start] = end, after
         if after["state"] == "delivered": self.owed.discard((start, end))
@@ -440,6 +459,32 @@ class Check:
                 if quotes % 2 == 0: lines += part.count(b"\n")
         must(lines == file["rows"] or (kind == "CSV" and lines == file["rows"] + 1),
             f"{path} has {lines} rows instead of {file['rows']}")
+    def read_document(self):
+        """A certificate of erasure or a delivery record: signed, about this export, by statements that are here."""
+        path, export = "the document", self.newest["batch_export_id"]
+        data = self.document
+        document = parse(data[:-1] if data.endswith(b"\n") else data, path)
+        kind = document.get("type")
+        must(kind in ("sluice.erasure.v1", "sluice.delivery.v1"), f"{path} has an unknown type")
+        signer = self.signer_of(document)
+        must(signer and signer.trusted, f"{path} has no right signature")
+        listed = document.get("intervals" if kind == "sluice.erasure.v1" else "exports")
+        must(type(listed) is list and all(type(one) is dict for one in listed), f"{path} has no list")
+        if kind == "sluice.delivery.v1":
+            listed = [one for one in listed if one.get("batch_export_id") == export and one.get("statement")]
+            must(len(listed) == 1, f"{path} does not have this export")
+        else: must(document.get("batch_export_id") == export, f"{path} is about another export")
+        for one in listed:
+            named = one.get("statement")
+            must(type(named) is dict and is_count(named.get("number"))
+                and self.digests.get(named["number"]) == named.get("sha256"),
+                f"{path} names a statement that is not in the folder")
+        if kind == "sluice.erasure.v1":
+            request = document.get("request")
+            must(is_text(request) and request in self.erased and self.erased[request] == document.get("rows"),
+                f"{path} has other rows than statements say")
+            self.lines.append(f"The document is right: {document['rows']} rows were erased.")
+        else: self.lines.append(f"The document is right: the record of {document.get('month')}.")
     def read_strays(self):
         def is_ours(name):
             is_note = name.split("/")[-1].startswith((".sluice-test-", ".sluice-owner-"))
@@ -477,7 +522,7 @@ def check(store, **options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("place", nargs="?")
-    for name in ("--since", "--head", "--urls"): parser.add_argument(name)
+    for name in ("--since", "--head", "--urls", "--document"): parser.add_argument(name)
     parser.add_argument("--key", action="append", default=[])
     parser.add_argument("--deep", action="store_true")
     parser.add_argument("--timeout", default="60")
@@ -498,7 +543,11 @@ def main():
         base, mark, query = given.place.partition("?")
         store = Http(lambda path: base.rstrip("/") + "/" + urllib.parse.quote(path, safe="/") + mark + query, seconds)
     else: store = Folder(given.place)
-    return check(store, since=given.since or "", keys=given.key, head=head and (int(head[1]), head[2]), deep=given.deep)
+    document = None
+    if given.document:
+        with open(given.document, "rb") as file: document = file.read()
+    return check(store, since=given.since or "", keys=given.key, head=head and (int(head[1]), head[2]), deep=given.deep,
+        document=document)
 if __name__ == "__main__":
     try: CODE, LINES = main()
     except Exception as error: CODE, LINES = 2, [f"NOT CHECKED: {error}"]

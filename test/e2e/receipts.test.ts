@@ -161,7 +161,11 @@ test('while the signing key is lost, runs wait, and are delivered with the next 
   await makeStatement(id);
   const copy = await copyBucket(id);
   for (const answer of await checkAll(copy)) expect(answer).toMatch(/^0: Right/);
-  // Who trusts the former key must compare the new one.
+  // Who trusts the former key must compare the new one, and gives it from then on.
+  const next = JSON.parse((await client.get('/api/signing_keys/')).text).keys.at(-1);
+  for (const answer of await checkAll(copy, '--key', next.public_key)) {
+    expect(answer).toMatch(/^0: Right/);
+  }
   for (const answer of await checkAll(copy, '--key', former.public_key)) {
     expect(answer).toMatch(/^1: WRONG: .* is signed by /);
   }

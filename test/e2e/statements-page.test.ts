@@ -86,6 +86,20 @@ describe.skipIf(!hasBrowser)('the statements of an export, on the page', () => {
     expect(await readFile(file, 'utf8')).toBe(sent.text);
   });
 
+  test('saves the delivery record of the project, to read and as it is signed', async () => {
+    const saved = async (name: string) => {
+      const download = page.waitForEvent('download');
+      await button(`Save the delivery record as ${name}`).click();
+      return readFile(await (await download).path(), 'utf8');
+    };
+    expect(JSON.parse(await saved('signed JSON'))).toMatchObject({
+      type: 'sluice.delivery.v1',
+      exports: [{ batch_export_id: id, statement: { number: 1 } }],
+    });
+    expect(await saved('page')).toContain('<h1>Delivery record</h1>');
+    await expectToBeAccessible(page);
+  });
+
   test('says what the receiver has loaded, and that it is another number of rows', async () => {
     const client = createApiClient(site.address, key);
     const { sha256 } = (await client.get(`${exportsPath}/${id}/statements/head`)).body;

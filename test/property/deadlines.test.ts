@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import type { CadenceHistory } from '../../src/foundation/domain/schedule.ts';
 import type { Instant } from '../../src/foundation/domain/time.ts';
 import { nextBoundary } from '../../src/service/scheduling/boundary.ts';
-import { budgetOf, dueBy, outcomeOf } from '../../src/service/scheduling/deadline.ts';
+import { dueBy, outcomeOf } from '../../src/service/scheduling/deadline.ts';
 import { zones } from './zones.ts';
 
 const minuteMs = 60_000;
@@ -119,10 +119,4 @@ test('P22 met and missed are final, and what is open becomes one of them at its 
       },
     ),
   );
-});
-
-test('the budget is what may be missed of what was judged', () => {
-  expect(budgetOf(0, 0, 99)).toEqual({ shareMet: null, allowed: 0, left: 0 });
-  expect(budgetOf(990, 10, 99)).toEqual({ shareMet: 0.99, allowed: 10, left: 0 });
-  expect(budgetOf(998, 2, 99.9)).toEqual({ shareMet: 0.998, allowed: 1, left: -1 });
 });

@@ -143,7 +143,8 @@ const bounded = [
   'listBackfills',
   'retrieveBackfill',
   'listBatchExportRunFiles',
-  'retrieveDelivery',
+  // At most 10 statements or 1,000 exports.
+  ...['retrieveErasure', 'retrieveDeliveryRecord'],
   // An operator's; a row of a cause or an export has one error of at most 1,100 characters.
   ...['listOrganizations', 'listKeys', 'listOperatorKeys'],
   ...['listCauses', 'listAllExports', 'listVerifications'],

@@ -24,7 +24,7 @@ const readers: Readonly<Record<string, string>> = {
   'rows/destinations/s3/xml.ts': 'XML of stores: tested below',
   'foundation/domain/foreign-json.ts': 'JSON of others: tested below',
   'rows/pipeline/manifest.ts': 'manifests in buckets: tested below',
-  'service/worker/put-statements.ts': 'statements in buckets: 64 MiB, foreign-json.ts',
+  'service/worker/put-statements.ts': 'statements in buckets: 16 MiB, foreign-json.ts',
   'extensions/iceberg/avro-read.ts': 'manifests and lists of Iceberg tables: tested below',
   'extensions/iceberg/metadata.ts': 'metadata of Iceberg tables: tested below',
   // Rows: MAX_ROW_MIB bounds their bytes.
@@ -44,6 +44,7 @@ const readers: Readonly<Record<string, string>> = {
   'rows/encoders/parquet/without-rows.ts': 'a row group of a file whose SHA-256 is ours',
   'rows/encoders/parquet/read.ts': 'a row group of a file',
   'state/store/intervals/statements.ts': 'statements of our own',
+  'service/use-cases/statements/make-documents.ts': 'statements of our own',
   // Requests: 1 MiB.
   'service/api/capabilities/routes.ts': 'names compressions only',
   'service/api/hooks/idempotency.ts': 'answers of our own',

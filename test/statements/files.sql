@@ -224,6 +224,11 @@ select l.key from leftover_files l
         and l.key is distinct from l.manifest_key and l.key not in (select f->>'key' from jsonb_array_elements(c.files || c.rejected_files) f)
       order by l.key limit $3;
 
+-- files/leftover-files.ts findLeftovers
+-- takes $1 uuid, $2 text[]
+-- gives key text
+select key from leftover_files where export_id = $1 and key = any ($2::text[]);
+
 -- files/leftover-files.ts listFormerManifests
 -- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone, $4 integer
 -- gives key text

@@ -98,25 +98,6 @@ with arrived as (
        from arrived a join batch_exports e on e.id = a.export_id join projects p on p.id = e.team_id
       where a.missed_at is not null and e.deleted_at is null;
 
--- healing/deadlines.ts listOwed
--- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone, $4 bigint
--- gives exportId uuid, tickAt bigint, interval json, deliveredAt bigint, code text, waitsForSource boolean, lateCode text, turn text
-select t.export_id as "exportId", floor(extract(epoch from t.tick_at) * 1000)::bigint as "tickAt", json_build_object('start', floor(extract(epoch from t.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from t.data_interval_end) * 1000)::bigint) as interval,
-  floor(extract(epoch from c.delivered_at) * 1000)::bigint as "deliveredAt", failed.code, coalesce(waiting.waits, false) as "waitsForSource", l.code as "lateCode", l.turn
-       from (select * from ticks t where t.export_id = $1 and t.tick_at > $2 and t.tick_at <= $3 and (t.fate = 'ran' or t.fate = 'paused' and exists (select from batch_exports b where b.id = t.export_id and b.automatic_pauses @> t.tick_at))
-  and not exists (select from accepted_intervals x where x.export_id = t.export_id and x.data_interval_start = t.data_interval_start
-      and x.data_interval_end = t.data_interval_end) order by t.tick_at desc limit $4) t
-       left join receipts c on c.export_id = t.export_id and c.data_interval_start = t.data_interval_start
-      and c.data_interval_end = t.data_interval_end left join late_intervals l on l.export_id = t.export_id and l.data_interval_start = t.data_interval_start
-      and l.data_interval_end = t.data_interval_end left join lateral (select coalesce(r.error_code, 'source.slow') as code from runs r where r.export_id = t.export_id and r.data_interval_start = t.data_interval_start
-      and r.data_interval_end = t.data_interval_end
-       and (r.error_code is not null or r.status = 'Running' and r.step in ('first_row', 'read') and r.lease_expires_at > now()
-  and r.step_since < now() - interval '1 minute') order by r.generation desc limit 1) as failed on c.export_id is null
-  left join lateral (select o.waits_for is not null as waits from runs r join outbox o on o.run_id = r.id
-      where r.export_id = t.export_id and r.data_interval_start = t.data_interval_start
-      and r.data_interval_end = t.data_interval_end and r.status in ('Starting', 'Running') limit 1) as waiting on c.export_id is null
-      order by t.tick_at;
-
 -- healing/healing.ts healFailed
 -- takes $1 uuid, $2 double precision
 update holes h set heals_since = h.noted_at

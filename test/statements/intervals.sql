@@ -363,6 +363,65 @@ select floor(extract(epoch from c.data_interval_start) * 1000)::bigint as start,
       where c.export_id = $1 and c.data_interval_start >= $2 and c.data_interval_start < $3
       order by c.data_interval_start;
 
+-- intervals/stated-records.ts listStatementsOf
+-- takes $1 uuid, $2 bytea, $3 bigint
+-- gives number integer, sha256 text, body bytea
+select number, sha256, body from statements where export_id = $1 and position($2::bytea in body) > 0 order by number limit $3;
+
+-- intervals/stated-records.ts listStatedMonth
+-- takes $1 integer, $2 timestamp without time zone, $3 bigint
+-- gives id uuid, name text, projectId integer, count bigint, number integer, sha256 text, statedTo text, states jsonb, rows bigint, bytes bigint, files bigint, removed bigint, erased bigint, missedDeadlines bigint
+select e.id, e.name, e.team_id as "projectId", e.count, nullif(e.statement_number, 0) as number, e.statement_sha256 as sha256,
+            api_time(s.period_end) as "statedTo", i.states, i.rows, i.bytes, i.files, b.removed, b.erased,
+            case when e.deadline_minutes is not null or e.deadline_at is not null then (
+              select count(*) from late_intervals l where l.export_id = e.id and l.missed_at is not null and l.data_interval_start >= e.first at time zone 'UTC' and l.data_interval_start < (e.first + interval '1 month') at time zone 'UTC')
+            end as "missedDeadlines"
+       from (select e.id, e.name, e.team_id, e.statement_number, e.statement_sha256, e.deadline_minutes, e.deadline_at, m.first,
+                    count(*) over () as count
+               from (select $2::timestamp as first) m join batch_exports e on e.team_id = $1
+              where e.deleted_at is null or e.statement_number > 0
+              order by e.team_id, lower(e.name), e.id limit $3) e
+       left join statements s on s.export_id = e.id and s.number = e.statement_number
+       cross join lateral (
+         select coalesce(jsonb_object_agg(state, intervals), '{}') as states, coalesce(sum(rows), 0)::bigint as rows,
+                coalesce(sum(bytes), 0)::bigint as bytes, coalesce(sum(files), 0)::bigint as files
+           from (select i.state->>'state' as state, count(*) as intervals, sum((i.state->>'rows')::bigint) as rows,
+                        sum((i.state->>'bytes')::bigint) as bytes, sum((i.state->>'files')::bigint) as files
+                   from stated_intervals i where i.export_id = e.id and i.data_interval_start >= e.first at time zone 'UTC' and i.data_interval_start < (e.first + interval '1 month') at time zone 'UTC' and i.state <> 'null'
+                  group by 1) of_state) i
+       cross join lateral (
+         select coalesce(sum((s.balance->'removed'->>'rows')::bigint), 0)::bigint as removed,
+                coalesce(sum((s.balance->'erased'->>'rows')::bigint), 0)::bigint as erased
+           from statements s where s.export_id = e.id and s.made_at >= e.first at time zone 'UTC' and s.made_at < (e.first + interval '1 month') at time zone 'UTC') b
+      order by e.team_id, lower(e.name), e.id;
+
+-- intervals/stated-records.ts listStatedMonth
+-- takes $1 uuid, $2 timestamp without time zone, $3 bigint
+-- gives id uuid, name text, projectId integer, count bigint, number integer, sha256 text, statedTo text, states jsonb, rows bigint, bytes bigint, files bigint, removed bigint, erased bigint, missedDeadlines bigint
+select e.id, e.name, e.team_id as "projectId", e.count, nullif(e.statement_number, 0) as number, e.statement_sha256 as sha256,
+            api_time(s.period_end) as "statedTo", i.states, i.rows, i.bytes, i.files, b.removed, b.erased,
+            case when e.deadline_minutes is not null or e.deadline_at is not null then (
+              select count(*) from late_intervals l where l.export_id = e.id and l.missed_at is not null and l.data_interval_start >= e.first at time zone 'UTC' and l.data_interval_start < (e.first + interval '1 month') at time zone 'UTC')
+            end as "missedDeadlines"
+       from (select e.id, e.name, e.team_id, e.statement_number, e.statement_sha256, e.deadline_minutes, e.deadline_at, m.first,
+                    count(*) over () as count
+               from (select $2::timestamp as first) m join batch_exports e on e.team_id in (select id from projects where organization_id = $1)
+              where e.deleted_at is null or e.statement_number > 0
+              order by e.team_id, lower(e.name), e.id limit $3) e
+       left join statements s on s.export_id = e.id and s.number = e.statement_number
+       cross join lateral (
+         select coalesce(jsonb_object_agg(state, intervals), '{}') as states, coalesce(sum(rows), 0)::bigint as rows,
+                coalesce(sum(bytes), 0)::bigint as bytes, coalesce(sum(files), 0)::bigint as files
+           from (select i.state->>'state' as state, count(*) as intervals, sum((i.state->>'rows')::bigint) as rows,
+                        sum((i.state->>'bytes')::bigint) as bytes, sum((i.state->>'files')::bigint) as files
+                   from stated_intervals i where i.export_id = e.id and i.data_interval_start >= e.first at time zone 'UTC' and i.data_interval_start < (e.first + interval '1 month') at time zone 'UTC' and i.state <> 'null'
+                  group by 1) of_state) i
+       cross join lateral (
+         select coalesce(sum((s.balance->'removed'->>'rows')::bigint), 0)::bigint as removed,
+                coalesce(sum((s.balance->'erased'->>'rows')::bigint), 0)::bigint as erased
+           from statements s where s.export_id = e.id and s.made_at >= e.first at time zone 'UTC' and s.made_at < (e.first + interval '1 month') at time zone 'UTC') b
+      order by e.team_id, lower(e.name), e.id;
+
 -- intervals/statement-changes.ts listUnbooked
 -- takes $1 uuid, $2 timestamp with time zone, $3 bigint
 -- gives start text, end text, before jsonb, mark text, fate text, isOpen boolean, acceptedAt text, receipt jsonb, superseded jsonb
@@ -370,7 +429,7 @@ with known as materialized (
        select export_id, data_interval_start, data_interval_end from stated_intervals where export_id = $1 union select export_id, data_interval_start, data_interval_end from receipts where export_id = $1 union select export_id, data_interval_start, data_interval_end from holes where export_id = $1 union select export_id, data_interval_start, data_interval_end from accepted_intervals where export_id = $1
        union select export_id, data_interval_start, data_interval_end from ticks where export_id = $1 and data_interval_start >= coalesce($2::timestamptz, '-infinity')
      ), seen as (
-       select k.*, s.state as before, s.mark as stated, t.fate, a.accepted_at, c as receipt, c.export_id is not null as is_received,
+       select k.*, s.state as before, s.mark as stated, s.superseded, t.fate, a.accepted_at, c as receipt, c.export_id is not null as is_received,
               case when c.export_id is not null then md5(concat_ws('|', c.destination_version, c.generation, c.rows, c.bytes, c.settled, c.pending_transactions::text,
     c.delivered_digest, coalesce(c.manifest_sha256, md5(c.files::text))))
                    when a.export_id is not null then 'accepted'
@@ -396,30 +455,22 @@ with known as materialized (
     'digest', (k.receipt).delivered_digest, 'settled', (k.receipt).settled, 'pending', (k.receipt).pending_transactions, 'made', (k.receipt).made_by,
     'at', api_time((k.receipt).committed_at), 'digests', case when (k.receipt).made_by->>'purpose' = 'erase' then
       (select coalesce(jsonb_agg(f->>'sha256'), '[]') from jsonb_array_elements((k.receipt).files || (k.receipt).rejected_files) f) end) end as receipt,
-            coalesce((select jsonb_agg(jsonb_build_object('seq', p.seq, 'receipt', jsonb_build_object('version', o.destination_version, 'generation', o.generation, 'rows', o.rows, 'bytes', o.bytes,
+            coalesce((select jsonb_agg(jsonb_build_object('version', o.destination_version, 'generation', o.generation, 'rows', o.rows, 'bytes', o.bytes,
     'files', jsonb_array_length(o.files), 'key', o.files->0->>'key', 'manifest', o.manifest_key, 'sha256', o.manifest_sha256,
     'digest', o.delivered_digest, 'settled', o.settled, 'pending', o.pending_transactions, 'made', o.made_by,
     'at', api_time(o.committed_at), 'digests', case when true then
-      (select coalesce(jsonb_agg(f->>'sha256'), '[]') from jsonb_array_elements(o.files || o.rejected_files) f) end)) order by p.seq)
-                        from superseded_receipts p, lateral jsonb_populate_record(null::receipts, p.receipt) o
-                       where p.export_id = k.export_id and p.data_interval_start = k.data_interval_start
-      and p.data_interval_end = k.data_interval_end), '[]') as superseded
-       from seen k
-      where k.mark is distinct from k.stated or exists (select from superseded_receipts p where p.export_id = k.export_id and p.data_interval_start = k.data_interval_start
-      and p.data_interval_end = k.data_interval_end)
+      (select coalesce(jsonb_agg(f->>'sha256'), '[]') from jsonb_array_elements(o.files || o.rejected_files) f) end) order by place)
+                        from unnest(k.superseded) with ordinality as p (receipt, place), jsonb_populate_record(null::receipts, p.receipt) o),
+                     '[]') as superseded
+       from seen k where k.mark is distinct from k.stated or k.superseded <> '{}'
       order by k.data_interval_start, k.data_interval_end limit $3;
 
 -- intervals/statement-changes.ts storeBooked
 -- takes $1 uuid, $2 jsonb
-with booked as (
-       select * from jsonb_to_recordset($2::jsonb) as b (start timestamptz, "end" timestamptz, state jsonb, mark text, seqs bigint[])
-     ), gone as (
-       delete from superseded_receipts p using booked b
-        where p.export_id = $1 and p.data_interval_start = b.start and p.seq = any (b.seqs)
-     )
-     insert into stated_intervals (export_id, data_interval_start, data_interval_end, state, mark)
-     select $1, start, "end", state, mark from booked
-     on conflict (export_id, data_interval_start, data_interval_end) do update set state = excluded.state, mark = excluded.mark;
+insert into stated_intervals (export_id, data_interval_start, data_interval_end, state, mark)
+     select $1, start, "end", state, mark from jsonb_to_recordset($2::jsonb) as b (start timestamptz, "end" timestamptz, state jsonb, mark text)
+     on conflict (export_id, data_interval_start, data_interval_end) do update
+        set state = excluded.state, mark = excluded.mark, superseded = '{}';
 
 -- intervals/statement-changes.ts forgetStated
 -- takes $1 uuid
@@ -436,37 +487,45 @@ select a.key_id as "keyId", c->'after'->>'reason' as reason
 
 -- intervals/statement-changes.ts findRemovalRequest
 -- takes $1 text, $2 uuid
--- gives request uuid, keyId uuid
-select coalesce(r.backfill_id, r.id) as request, a.key_id as "keyId"
+-- gives request uuid, keyId uuid, shown bigint
+select coalesce(r.backfill_id, r.id) as request, a.key_id as "keyId", (a.changes->0->'after'->>'shown')::bigint as shown
        from runs r left join activity a on a.subject_type = 'batch_export' and a.subject_id = $1 and a.action = 'missing_rows_dropped'
         and a.changes->0->'after'->>'request' = coalesce(r.backfill_id, r.id)::text
       where r.id = $2;
 
 -- intervals/statements.ts lockChain
 -- takes $1 uuid
--- gives chain uuid, number integer, sha256 text, beganAt text, periodEnd text, closing jsonb, acknowledged jsonb, begins jsonb, place text, putNumber integer, tries integer
-select chain, number, sha256, api_time(began_at) as "beganAt", api_time(period_end) as "periodEnd", closing, acknowledged,
-  begins, place, put_number as "putNumber", tries from statement_chains where export_id = $1 for update;
+-- gives chain text, number integer, sha256 text, beganAt text, periodEnd text, closing jsonb, acknowledged jsonb, begins jsonb, place text, putNumber integer
+select s.chain, e.statement_number as number, e.statement_sha256 as sha256, api_time(e.statements_began_at) as "beganAt",
+            api_time(s.period_end) as "periodEnd", s.balance->'closing' as closing, e.acknowledged, e.statement_begins as begins,
+            e.statement_place as place, e.statement_put as "putNumber"
+       from (select * from batch_exports where id = $1 for no key update) e
+       left join statements s on s.export_id = e.id and s.number = e.statement_number;
 
 -- intervals/statements.ts findHead
 -- takes $1 uuid
 -- gives number integer, sha256 text, madeAt text, putNumber integer, putFault text, acknowledged jsonb, owedRows bigint
-select c.number, c.sha256, api_time(s.made_at) as "madeAt", c.put_number as "putNumber", c.put_fault as "putFault",
-            c.acknowledged, (a.balance->'closing'->>'rows')::bigint as "owedRows"
-       from statement_chains c left join statements s on s.export_id = c.export_id and s.number = c.number
-       left join statements a on a.export_id = c.export_id and a.number = (c.acknowledged->>'number')::integer
-        and a.sha256 = c.acknowledged->>'sha256'
-      where c.export_id = $1;
+select e.statement_number as number, e.statement_sha256 as sha256, api_time(s.made_at) as "madeAt", e.statement_put as "putNumber",
+            e.statement_fault as "putFault", e.acknowledged, (a.balance->'closing'->>'rows')::bigint as "owedRows"
+       from batch_exports e left join statements s on s.export_id = e.id and s.number = e.statement_number
+       left join statements a on a.export_id = e.id and a.number = (e.acknowledged->>'number')::integer
+        and a.sha256 = e.acknowledged->>'sha256'
+      where e.id = $1;
 
--- intervals/statements.ts acknowledgeStatement
--- takes $1 uuid, $2 integer
--- gives sha256 text
-select sha256 from statements where export_id = $1 and number = $2;
-
--- intervals/statements.ts acknowledgeStatement
+-- intervals/statements.ts storeAcknowledgement
 -- takes $1 uuid, $2 integer, $3 text, $4 bigint
-update statement_chains set acknowledged = jsonb_build_object('number', $2::integer, 'sha256', $3::text, 'rows', $4::bigint,
-            'at', api_time(clock_timestamp())) where export_id = $1;
+update batch_exports set acknowledged = jsonb_build_object('number', $2::integer, 'sha256', $3::text, 'rows', $4::bigint,
+            'at', api_time(clock_timestamp())) where id = $1;
+
+-- intervals/statements.ts notifyOfLoad
+-- takes $1 uuid, $2 text, $3 jsonb
+-- gives notify_targets void
+select notify_targets($1, $2, jsonb_build_object('acknowledged', $3::jsonb));
+
+-- intervals/statements.ts findBalance
+-- takes $1 uuid, $2 integer
+-- gives sha256 text, rows bigint
+select sha256, (balance->'closing'->>'rows')::bigint as rows from statements where export_id = $1 and number = $2;
 
 -- intervals/statements.ts listStatements
 -- takes $1 uuid
@@ -486,31 +545,37 @@ select number, sha256, api_time(made_at) as "madeAt", octet_length(body) as byte
 select body from statements where export_id = $1 and number = $2;
 
 -- intervals/statements.ts insertStatement
--- takes $1 uuid, $2 integer, $3 bytea, $4 text, $5 timestamp with time zone, $6 timestamp with time zone, $7 text, $8 jsonb
-insert into statements (export_id, number, body, sha256, period_start, period_end, begins, balance)
-     values ($1, $2, $3, $4, $5, $6, $7, $8)
-     on conflict (export_id, number) do update set body = excluded.body, sha256 = excluded.sha256, period_start = excluded.period_start,
-            period_end = excluded.period_end, begins = excluded.begins, balance = excluded.balance;
+-- takes $1 uuid, $2 integer, $3 bytea, $4 text, $5 timestamp with time zone, $6 timestamp with time zone, $7 text, $8 jsonb, $9 text
+insert into statements (export_id, number, body, sha256, period_start, period_end, begins, balance, chain)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9);
 
 -- intervals/statements.ts advanceChain
--- takes $1 uuid, $2 uuid, $3 integer, $4 text, $5 timestamp with time zone, $6 timestamp with time zone, $7 jsonb, $8 timestamp with time zone
-update statement_chains set chain = $2, number = $3, sha256 = $4, began_at = $5, period_end = $6, closing = $7, begins = null,
-            next_at = $8 where export_id = $1;
+-- takes $1 uuid, $2 integer, $3 text, $4 timestamp with time zone, $5 timestamp with time zone
+update batch_exports set statement_number = $2, statement_sha256 = $3, statements_began_at = $4, statement_begins = null,
+            statement_at = $5 where id = $1;
+
+-- intervals/statements.ts findWaitMs
+-- takes $1 uuid, $2 bigint
+-- gives ms bigint
+select ceil(extract(epoch from made_at + interval '1 hour' - clock_timestamp()) * 1000)::bigint as ms
+       from statements where export_id = $1 and made_at > clock_timestamp() - interval '1 hour'
+      order by number desc limit 1 offset $2;
 
 -- intervals/statements.ts putOffStatement
 -- takes $1 uuid
-update statement_chains set next_at = now() + interval '10 minutes' where export_id = $1 and next_at <= now();
+update batch_exports set statement_at = now() + interval '10 minutes' where id = $1 and statement_at <= now();
 
 -- intervals/statements.ts notePut
 -- takes $1 uuid, $2 text, $3 integer
-update statement_chains set place = $2, put_number = $3, put_fault = null, tries = 0, try_after = now() where export_id = $1;
+update batch_exports set statement_place = $2, statement_put = $3, statement_fault = null, statement_tries = 0, statement_after = now()
+      where id = $1;
 
 -- intervals/statements.ts notePutFault
 -- takes $1 uuid, $2 text
 -- gives tries integer
-update statement_chains set put_fault = $2, tries = tries + 1,
-            try_after = now() + least(3600, 5 * power(2, least(tries, 10))) * (0.5 + random() / 2) * interval '1 s'
-      where export_id = $1 returning tries;
+update batch_exports set statement_fault = $2, statement_tries = statement_tries + 1,
+            statement_after = now() + case when statement_tries + 1 = 0 then 0 else least(3600, 2.5 * power(2, least(statement_tries + 1, 11))) end * (0.5 + random() / 2) * interval '1 s'
+      where id = $1 returning statement_tries as tries;
 
 -- intervals/statements.ts beginChain
 -- takes $1 uuid, $2 integer
@@ -518,8 +583,8 @@ delete from statements where export_id = $1 and number >= $2;
 
 -- intervals/statements.ts beginChain
 -- takes $1 uuid, $2 jsonb, $3 integer, $4 text
-update statement_chains set begins = $2, number = $3, sha256 = $4, put_number = $3, put_fault = null, tries = 0,
-            try_after = now(), next_at = now() where export_id = $1;
+update batch_exports set statement_begins = $2, statement_number = $3, statement_sha256 = $4, statement_put = $3, statement_fault = null,
+            statement_at = now() + case when statement_tries = 0 then 0 else least(3600, 2.5 * power(2, least(statement_tries, 11))) end * (0.5 + random() / 2) * interval '1 s', statement_tries = statement_tries + 1 where id = $1;
 
 -- intervals/statements.ts findPlaceOfStatements
 -- takes $1 uuid
@@ -527,20 +592,37 @@ update statement_chains set begins = $2, number = $3, sha256 = $4, put_number = 
 select p.external_id as "externalId", e.destination_version as "destinationVersion"
        from batch_exports e join projects p on p.id = e.team_id where e.id = $1;
 
+-- intervals/statements.ts listNamedObjects
+-- takes $1 uuid, $2 text, $3 text, $4 bigint
+-- gives key text, bytes bigint, isHere boolean
+select k.key, k.bytes, c.destination_version = e.destination_version as "isHere"
+       from batch_exports e join receipts c on c.export_id = e.id
+       cross join lateral (
+         select c.manifest_key as key, null::bigint as bytes where c.manifest_key is not null
+         union all select f->>'key', (f->>'bytes')::bigint from jsonb_array_elements(c.files || c.rejected_files) f) k
+      where e.id = $1
+      union all
+     select $3 || s.number || '.json', octet_length(s.body)::bigint, true
+       from batch_exports e join statements s on s.export_id = e.id and s.number <= e.statement_put
+      where e.id = $1 and e.statement_place = $2
+      limit $4;
+
+-- intervals/statements.ts putStatementsAgain
+-- takes $1 uuid, $2 text, $3 integer
+update batch_exports set statement_put = $3 where id = $1 and statement_place = $2 and statement_put > $3;
+
 -- intervals/statements.ts findTeamsWithStatements
 -- takes $1 bigint
 -- gives teamId integer
-select e.team_id as "teamId" from statement_chains c join batch_exports e on e.id = c.export_id
-      where (c.next_at <= now() or c.put_number < c.number) and e.deleted_at is null and (c.next_at <= now() or (c.put_number < c.number and c.try_after <= now()))
-  and not exists (select from guarded_work g where g.kind = 'statement' and g.id = c.export_id::text and g.set_aside_at is not null) group by 1 order by random() limit $1;
+select e.team_id as "teamId" from batch_exports e where e.deleted_at is null and (e.statement_at <= now() or (e.statement_put < e.statement_number and e.statement_after <= now()))
+  and not exists (select from guarded_work g where g.kind = 'statement' and g.id = e.id::text and g.set_aside_at is not null) group by 1 order by random() limit $1;
 
 -- intervals/statements.ts findDueStatement
 -- takes $1 integer, $2 uuid[]
 -- gives exportId uuid, isToMake boolean
-select c.export_id as "exportId", c.next_at <= now() as "isToMake"
-       from statement_chains c join batch_exports e on e.id = c.export_id
-      where e.team_id = $1 and e.deleted_at is null and (c.next_at <= now() or (c.put_number < c.number and c.try_after <= now()))
-  and not exists (select from guarded_work g where g.kind = 'statement' and g.id = c.export_id::text and g.set_aside_at is not null) and c.export_id <> all ($2::uuid[]) order by c.next_at limit 1;
+select e.id as "exportId", e.statement_at <= now() as "isToMake" from batch_exports e
+      where e.team_id = $1 and e.deleted_at is null and (e.statement_at <= now() or (e.statement_put < e.statement_number and e.statement_after <= now()))
+  and not exists (select from guarded_work g where g.kind = 'statement' and g.id = e.id::text and g.set_aside_at is not null) and e.id <> all ($2::uuid[]) order by e.statement_at limit 1;
 
 -- intervals/statements.ts findFirstPeriod
 -- takes $1 uuid

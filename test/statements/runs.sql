@@ -99,19 +99,21 @@ with recursive asked as materialized (
          finished_at = now(), last_updated_at = now()
     from free
    where runs.id = free.run_id and runs.fence = free.fence and runs.status not in ('Starting', 'Completed', 'Failed', 'FailedRetryable', 'Cancelled')
-  returning free.*, runs.purpose, runs.drops_missing
+  returning free.*, runs.purpose, runs.drops_missing, runs.erasure, runs.created_at
 ), superseded as (
-  insert into superseded_receipts (export_id, data_interval_start, data_interval_end, receipt)
-  select old.export_id, old.data_interval_start, old.data_interval_end, to_jsonb(old) - 'recipe' - 'snapshot'
+  insert into stated_intervals as s (export_id, data_interval_start, data_interval_end, superseded)
+  select old.export_id, old.data_interval_start, old.data_interval_end, array[to_jsonb(old) - 'recipe' - 'snapshot']
     from completed c join receipts old on old.export_id = c.export_id and old.data_interval_start = c.data_interval_start
       and old.data_interval_end = c.data_interval_end and not ((old.destination_version, old.generation, old.rows, old.bytes, old.manifest_sha256) is not distinct from (c.destination_version, c.generation, c.rows, c.bytes, c.manifest_sha256)
    and (old.manifest_sha256 is not null or old.files = c.files))
+  on conflict (export_id, data_interval_start, data_interval_end) do update set superseded = s.superseded || excluded.superseded
 ), received as (
   insert into receipts (export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag, manifest_sha256, made_by,
          files, rejected_files, rows, bytes, destination_version, recipe, generation, era,
          snapshot, settled, pending_transactions, key_digest, key_count, delivered_digest, pending_checked_at, looked_back_at)
   select export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag, manifest_sha256,
-         jsonb_build_object('run', run_id, 'purpose', purpose, 'drops', drops_missing, 'at', api_time(clock_timestamp())),
+         jsonb_build_object('run', coalesce(erasure, run_id), 'purpose', purpose, 'drops', drops_missing, 'at', api_time(clock_timestamp()),
+           'asked_at', api_time(created_at)),
          files, rejected_files, rows, bytes, destination_version, recipe, generation, era,
          snapshot, settled, pending, key_digest, key_count, delivered_digest, clock_timestamp(), clock_timestamp() from completed
   on conflict (export_id, data_interval_start, data_interval_end) do update
@@ -487,8 +489,8 @@ with wanted as (
      ) select id from made;
 
 -- runs/runs.ts sealErased
--- takes $1 uuid, $2 bytea
-update runs set erases = $2 where id = $1;
+-- takes $1 uuid, $2 bytea, $3 uuid
+update runs set erases = $2, erasure = $3 where id = $1;
 
 -- runs/runs.ts recordProgress
 -- takes $1 uuid, $2 bigint, $3 bigint, $4 bigint, $5 bigint, $6 integer, $7 jsonb

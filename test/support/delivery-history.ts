@@ -184,7 +184,9 @@ export class DeliveryHistory {
       return rows.length === 0 ? [] : this.putFiles(interval, [rows]);
     });
     const count = rowsOf(interval).length - without.flatMap(({ rows }) => rows).length;
-    this.commit(interval, 'erased', without, { request: 'e-1', rows: count, files: [] });
+    this.commit(interval, 'erased', without, {
+      ...{ request: 'e-1', asked_at: interval.end, rows: count, files: [] },
+    });
   }
   /** The export delivers to another prefix from here on. Its statements and keys are there too. */
   move(prefix: string): void {
@@ -249,7 +251,10 @@ export class DeliveryHistory {
       },
       bookings: this.bookings,
       balance: { opening: { ...opening }, delivered, removed, erased, closing },
-      reconciliation: { state: 'not_listed', reason: 'no rights', missing: [], stray: [], more: 0 },
+      reconciliation: {
+        ...{ state: 'not_listed', at: null, reason: 'no rights' },
+        ...{ missing: [], changed: [], stray: [], more: 0 },
+      },
       acknowledged: null,
     };
     const bytes = canonical(withReceipt(change(statement), this.newestKey()));

@@ -77,14 +77,6 @@ export function readSeconds(text: string): number {
   return seconds;
 }
 
-export function readPercent(text: string): number {
-  const percent = Number(text);
-  if (!/^\d+(\.\d+)?$/.test(text) || percent > 100) {
-    throw new InvalidArgumentError('It must be a number from 0 to 100.');
-  }
-  return percent;
-}
-
 export function readWebhook(text: string): string {
   if (!/^https?:\/\//.test(text) || !URL.canParse(text)) {
     throw new InvalidArgumentError('It must be a URL, such as https://example.com/hooks/sluice.');

@@ -21,6 +21,8 @@ export interface Rewrite extends Pick<OpenSearch, 'destination' | 'secrets'> {
   readonly deps: CliDeps;
   readonly db: Database;
   readonly exportId: string;
+  /** The id that statements and the certificate have. */
+  readonly request: string;
   readonly erased: ErasedValue;
   /** The number of such rows that the source has for an interval now; a text says why that is not known. */
   countInSource(interval: DataInterval): Promise<number | string>;
@@ -134,12 +136,12 @@ async function checkSource(
 }
 
 async function makeRuns(
-  { deps, db, secrets, exportId, erased, isQuiet }: Rewrite,
+  { deps, db, secrets, exportId, request, erased, isQuiet }: Rewrite,
   intervals: readonly DataInterval[],
 ): Promise<readonly string[]> {
   if (intervals.length === 0) return [];
   const { eraseIntervals } = await import('../../service/use-cases/runs/erase-intervals.ts');
-  const runs = await eraseIntervals({ db, secrets }, exportId, intervals, erased);
+  const runs = await eraseIntervals({ db, secrets }, exportId, intervals, erased, request);
   const live = intervals.length - runs.length;
   if (!isQuiet) {
     const others = live === 0 ? '' : ` ${plural(live, 'interval')} had a live run already.`;

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import type { Command } from 'commander';
 import { describeError } from '../../foundation/domain/describe-error.ts';
 import type { ErasedValue } from '../../foundation/domain/erased-value.ts';
@@ -280,6 +281,7 @@ async function rewrite(
   db: Database,
 ): Promise<void> {
   const { json = false, timeout, after = null } = options;
+  const request = randomUUID();
   let first: Pick<Searched, 'keyOnlyRows' | 'namedAfter'> = { keyOnlyRows: 0, namedAfter: [] };
   const rewritten = await rewriteFound({
     destination: search.destination,
@@ -288,6 +290,7 @@ async function rewrite(
     deps,
     db,
     exportId: options.export,
+    request,
     erased: wanted,
     isQuiet: json,
     timeoutMs: timeout * 1_000,
@@ -318,6 +321,11 @@ async function rewrite(
   const { doubtful, unrecorded, intervals } = rewritten;
   if (!json) {
     for (const interval of intervals) deps.print(`Rewritten: ${describeInterval(interval)}`);
+    if (intervals.length > 0) {
+      deps.print(
+        `Request ${request}. Once a statement has it, \`sluice certificate ${options.export} ${request}\` prints a signed certificate.`,
+      );
+    }
   }
   if (doubtful.length === 0 && unrecorded.length === 0) {
     if (!json) deps.print(proof);

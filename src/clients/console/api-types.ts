@@ -53,8 +53,6 @@ export type Step = Schemas['PipelineTransformationConfig'];
 export type Plugin = Schemas['Plugin'];
 /** Who is notified of changes. */
 export type NotificationTarget = Schemas['NotificationTarget'];
-/** The record of the deadlines of an export. */
-export type DeliveryRecord = Schemas['DeliveryRecord'];
 /** An event for one target. */
 export type Delivery = Schemas['NotificationDelivery'];
 export type PluginField = Plugin['config_schema'][number];

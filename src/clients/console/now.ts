@@ -11,3 +11,11 @@ export function useNow(everyMs = 15_000): number {
   }, [everyMs]);
   return now;
 }
+
+/** The present month and the eleven before it, in UTC, newest first. */
+export function lastMonths(now: number): readonly string[] {
+  const at = new Date(now);
+  return Array.from({ length: 12 }, (_, back) =>
+    new Date(Date.UTC(at.getUTCFullYear(), at.getUTCMonth() - back)).toISOString().slice(0, 7),
+  );
+}

@@ -15,6 +15,8 @@ export const eventTexts: Readonly<Record<TargetEvent, string>> = {
   'interval.at_risk': 'intervals are about to miss their deadline',
   'interval.missed': 'intervals missed their deadline',
   'interval.delivered_late': 'they have arrived',
+  'load.differs': 'the receiver says it has loaded another number of rows than were delivered',
+  'load.agrees': 'it has loaded what was delivered',
   'verify.failed': 'the nightly verification did not prove an export',
   'verify.passed': 'it proves the export again',
   'backfill.completed': 'all runs of a backfill have ended',

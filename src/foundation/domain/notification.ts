@@ -18,6 +18,8 @@ export const notificationTypes = [
   'interval.at_risk',
   'interval.missed',
   'interval.delivered_late',
+  'load.differs',
+  'load.agrees',
   'verify.failed',
   'verify.passed',
 ] as const;

@@ -61,6 +61,27 @@ export interface ChainBeginning {
   readonly last_sha256: string | null;
 }
 
+/** The result of a look at the place. */
+export interface Reconciliation {
+  readonly state: 'listed' | 'not_listed';
+  /** When the list began; null: it was not listed. */
+  readonly at: string | null;
+  /** Why it was not listed. */
+  readonly reason: string | null;
+  /** Named objects that are not there. */
+  readonly missing: readonly string[];
+  /** Named objects of another size. */
+  readonly changed: readonly string[];
+  /** Objects that nothing names. */
+  readonly stray: readonly string[];
+  /** How many keys were left out. */
+  readonly more: number;
+}
+
+export const cannotReconcile = (reason: string): Reconciliation => ({
+  ...{ state: 'not_listed', at: null, reason, missing: [], changed: [], stray: [], more: 0 },
+});
+
 /** Where an export delivers. */
 export interface StatementPlace {
   readonly type: string;

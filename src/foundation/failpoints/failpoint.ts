@@ -14,6 +14,10 @@ export const failpointNames = [
   'before_record',
   'before_removal',
   'before_enqueue',
+  'before_statement',
+  'before_put_statement',
+  'after_put_statement',
+  'before_chain',
 ] as const;
 
 export type FailpointName = (typeof failpointNames)[number];

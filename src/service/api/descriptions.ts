@@ -64,11 +64,13 @@ const descriptions: Readonly<Record<string, string>> = {
     'Keep number and digest elsewhere: with them the checker finds statements that were taken away.',
   createAcknowledgement:
     'Says which statement the receiver has loaded, and how many rows of the export it holds then. The newest acknowledgement is in the next statement. The answer is the head: `acknowledged.difference` compares the rows with the balance.',
+  retrieveErasure:
+    'Says, with a signature, which files an erasure has replaced, by which statements, and what was left. The command `sluice erase rewrite` prints the request; a booking `erased` of a statement has it. 404 until a statement has it.',
+  retrieveDeliveryRecord:
+    'Says, with a signature, what the newest statements have of the intervals that begin in the month, for each export. At most 1,000 exports; `more` counts the others.',
   retrieveStatement: 'Returns the bytes as they are signed, and as they are at the destination.',
   listExportUsage:
     'Counts what the current files of the intervals of the month have: the sums of the rows and bytes of their manifests. An export that was deleted counts as long as its history is kept. With `format=csv`, the answer is a file.',
-  retrieveDelivery:
-    'Judges each interval that was due in the window by the current deadline of the export: met, missed, at risk or pending. An interval counts with its first delivery: a later commit of it changes nothing. Intervals that an operator accepted, and those of a pause by a person, are not owed. `budget` says how many deadlines may still be missed by `target`. With `format=csv`, the answer is a file with one line per interval.',
   retrieveThroughput:
     'Returns the newest 200 exported intervals, for charts. Use `limit` and `before` to select others.',
   acceptCoverage:

@@ -58,7 +58,7 @@ const operatorReads: ReadonlySet<string> = new Set([
   'retrieveBatchExport',
   'retrieveBatchExportRun',
   'retrieveCoverage',
-  'retrieveDelivery',
+  'retrieveErasure',
   'retrieveStatement',
   'retrieveStatementHead',
   'retrieveThroughput',
@@ -111,6 +111,7 @@ const exportIds = {
   id: uuid('Identifier of the record.'),
   batch_export_id: uuid('Identifier of the batch export.'),
   run_id: uuid('Identifier of the run.'),
+  request: uuid('Identifier of the request to erase.'),
   number: Type.Integer({
     minimum: 1,
     maximum: 2_147_483_647,

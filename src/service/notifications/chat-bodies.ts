@@ -49,7 +49,7 @@ function escapeMarkdown(text: string): string {
   return text.replace(/[\\*_~`|<>[\]#]/g, '\\$&');
 }
 
-type Cause = 'failing' | 'late' | 'incomplete' | 'no_workers' | 'verify';
+type Cause = 'failing' | 'late' | 'incomplete' | 'no_workers' | 'load' | 'verify';
 
 /** The meaning of each type for an export: a cause begins or ends. The others open an alert of their own. */
 const causes: Partial<Record<Notification['type'], readonly [Cause, 'trigger' | 'resolve']>> = {
@@ -61,6 +61,8 @@ const causes: Partial<Record<Notification['type'], readonly [Cause, 'trigger' | 
   'export.on_time': ['late', 'resolve'],
   'export.incomplete': ['incomplete', 'trigger'],
   'export.complete': ['incomplete', 'resolve'],
+  'load.differs': ['load', 'trigger'],
+  'load.agrees': ['load', 'resolve'],
   'verify.failed': ['verify', 'trigger'],
   'verify.passed': ['verify', 'resolve'],
   'installation.no_workers': ['no_workers', 'trigger'],

@@ -66,7 +66,13 @@ export function contextOf(
 
 /** An event that says that a fault is over: no action is needed. */
 const isOver = (type: Notification['type']): boolean =>
-  ['export.recovered', 'export.on_time', 'export.complete', 'verify.passed'].includes(type);
+  [
+    'export.recovered',
+    'export.on_time',
+    'export.complete',
+    'verify.passed',
+    'load.agrees',
+  ].includes(type);
 
 /** Who must act; null: no action is needed. */
 function turnOfEvent(type: Notification['type'], code: string | null): Turn | null {

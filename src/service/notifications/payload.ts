@@ -91,6 +91,12 @@ interface Facts {
   readonly detail?: string;
   readonly high_water_mark?: Timestamp | null;
   readonly late_since?: Timestamp;
+  /** It is there for an acknowledgement. */
+  readonly acknowledged?: {
+    readonly number: number;
+    readonly rows: number;
+    readonly rows_of_balance: number;
+  };
   readonly backfill?: {
     readonly start_at: Timestamp;
     readonly end_at: Timestamp;
@@ -180,6 +186,17 @@ function words(
       ];
     case 'export.complete':
       return [`Export ${name} is complete again`, []];
+    case 'load.differs': {
+      const { number, rows, rows_of_balance: owed } = facts.acknowledged ?? {};
+      return [
+        `The receiver of export ${name} holds another number of rows`,
+        [
+          `It says ${rows} rows after statement ${number}, whose balance is ${owed}. It has lost or doubled rows: check what it loads, for example with sluice-reader.`,
+        ],
+      ];
+    }
+    case 'load.agrees':
+      return [`The receiver of export ${name} holds the rows of its statement again`, []];
     case 'verify.failed':
       return [
         `The files of export ${name} are not proven`,

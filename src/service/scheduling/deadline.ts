@@ -1,6 +1,5 @@
 /** By when an interval is due at the destination, and what became of that. */
 
-import type { DeliveryOutcome } from '../../foundation/domain/delivery.ts';
 import type { CadenceHistory } from '../../foundation/domain/schedule.ts';
 import type { DataInterval, Instant } from '../../foundation/domain/time.ts';
 import { eraAt } from './cadence-history.ts';
@@ -39,32 +38,19 @@ export function dueBy(
   throw new RangeError(`no ${deadline.at} after ${interval.end} in ${timezone}`);
 }
 
+/**
+ * The state of a deadline. `pending`: it is in the future. `at_risk`: it is in the future, and its warning time has begun.
+ */
+type DeadlineState = 'met' | 'missed' | 'at_risk' | 'pending';
+
 /** @param warnMs how long before its deadline an interval counts as at risk */
 export function outcomeOf(
   due: Instant,
   deliveredAt: Instant | null,
   now: Instant,
   warnMs: number,
-): DeliveryOutcome {
+): DeadlineState {
   if (deliveredAt !== null) return deliveredAt <= due ? 'met' : 'missed';
   if (now > due) return 'missed';
   return warnMs > 0 && now >= due - warnMs ? 'at_risk' : 'pending';
-}
-
-/** Deadlines met and missed, against an objective. */
-export interface Budget {
-  /** Null: no deadline has passed. */
-  readonly shareMet: number | null;
-  /** Deadlines that may be missed. */
-  readonly allowed: number;
-  /** The number of these that are left; negative if more were missed. */
-  readonly left: number;
-}
-
-/** @param targetPercent share that should be met, in percent */
-export function budgetOf(met: number, missed: number, targetPercent: number): Budget {
-  const judged = met + missed;
-  // Without the rounding, 100 - 99.9 is a little less than 0.1.
-  const allowed = Math.floor(Math.round(judged * (100 - targetPercent) * 1_000) / 100_000);
-  return { shareMet: judged === 0 ? null : met / judged, allowed, left: allowed - missed };
 }

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { SluiceError, toSluiceError } from '../../foundation/domain/errors.ts';
+import { failpoint } from '../../foundation/failpoints/failpoint.ts';
 import { parseForeignJson } from '../../foundation/domain/foreign-json.ts';
 import { canonicalBytes } from '../../foundation/domain/canonical-json.ts';
 import { type ChainBeginning, nameOfPlace } from '../../foundation/domain/statement.ts';
@@ -14,8 +15,8 @@ import {
   beginChain,
   findPlaceOfStatements,
   findStatement,
-  type ForeignStatement,
   lockChain,
+  type NewStatement,
   notePut,
   notePutFault,
   type StatementChain,
@@ -34,7 +35,9 @@ const maxPuts = 100;
 /** Statements that a restored database lacks. */
 const maxForeign = 10_000;
 
+/** The largest object that is read, and how much of what others may have written is held in memory. */
 const maxBytes = 64 * 1024 ** 2;
+const heldBytes = 16 * 1024 ** 2;
 
 /** An open place of an export's statements. */
 interface Place {
@@ -61,6 +64,7 @@ export async function putStatements(
     const batchExport = await lockExport(tx, exportId);
     if (!batchExport) return null;
     const chain = await lockChain(tx, exportId);
+    if (!chain) return null;
     const place = placeOfExport(sources, batchExport);
     const name = nameOfPlace(place);
     const isHere = chain.place === name;
@@ -119,6 +123,7 @@ async function putAll(
     const body = await findStatement(db, exportId, number);
     if (body !== null) {
       const key = `${place.folder}statements/${number}.json`;
+      await failpoint('before_put_statement');
       try {
         await destination.commitManifest(key, body, null, { signal });
       } catch (error) {
@@ -127,6 +132,7 @@ async function putAll(
       }
     }
     if (number === chain.putNumber + 1) await putBeside(options, place);
+    await failpoint('after_put_statement');
     const isOurs = await db.transaction((tx) => advance(tx, exportId, name, number, body));
     // Another process has put it, the export has moved, or a chain has begun.
     if (!isOurs) return;
@@ -142,6 +148,7 @@ async function advance(
   body: Buffer | null,
 ): Promise<boolean> {
   const now = await lockChain(tx, exportId);
+  if (!now) return false;
   const ours = await findStatement(tx, exportId, number);
   const isSame = body === null ? ours === null : ours?.equals(body) === true;
   if (now.place !== place || now.putNumber !== number - 1 || now.number < number || !isSame) {
@@ -159,7 +166,7 @@ async function putBeside({ context, checkers }: StatementOptions, place: Place):
     const { signal } = place;
     try {
       const there = await readWhole(place, key);
-      if (there?.bytes.equals(bytes)) continue;
+      if (there?.bytes?.equals(bytes)) continue;
       await place.destination.commitManifest(key, bytes, there?.etag ?? null, { signal });
     } catch (error) {
       // Credentials that cannot read put the first ones, and do not replace them.
@@ -169,12 +176,27 @@ async function putBeside({ context, checkers }: StatementOptions, place: Place):
   }
 }
 
-async function readWhole({ destination, signal }: Place, key: string) {
+interface FoundObject {
+  /** Null: there are too many. */
+  readonly bytes: Buffer | null;
+  readonly sha256: string;
+  readonly etag: string | null;
+}
+
+async function readWhole({ destination, signal }: Place, key: string): Promise<FoundObject | null> {
   const found = await destination.readFile(key, { maxBytes, signal });
   if (found === null) return null;
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of found.body) chunks.push(chunk);
-  return { bytes: Buffer.concat(chunks), etag: found.etag };
+  const hash = createHash('sha256');
+  let chunks: Uint8Array[] = [];
+  let length = 0;
+  for await (const chunk of found.body) {
+    hash.update(chunk);
+    length += chunk.length;
+    if (length <= heldBytes) chunks.push(chunk);
+    else chunks = [];
+  }
+  const bytes = length <= heldBytes ? Buffer.concat(chunks) : null;
+  return { bytes, sha256: hash.digest('hex'), etag: found.etag };
 }
 
 /**
@@ -192,45 +214,48 @@ async function beginAnew(
   const { db } = context;
   const { exportId } = place;
   const keys = new Map((await listSigningKeys(db)).map((key) => [key.key_id, key.public_key]));
-  const foreign: ForeignStatement[] = [];
-  let [last, isOurs, lastDigest] = [number - 1, true, ''];
+  const foreign: NewStatement[] = [];
+  let [last, isOurs, lastDigest, held] = [number - 1, true, '', 0];
   for (; last < number - 1 + maxForeign; last += 1) {
     const there = await readWhole(place, `${place.folder}statements/${last + 1}.json`);
     if (there === null) break;
-    const statement = await readStatement(there.bytes);
+    const statement = there.bytes && (await readStatement(there.bytes));
     if (statement !== null && statement.batch_export_id !== exportId) {
       throw new SluiceError(
         'destination.key_taken',
         `the statements of the export ${statement.batch_export_id} are in ${place.folder}. Give one of them another prefix`,
       );
     }
-    const isSigned = statement !== null && isSignedByUs(statement, keys);
+    // A store may give one statement for all numbers.
+    const isNext = statement?.number === last + 1;
+    const isSigned = statement !== null && isNext && isSignedByUs(statement, keys);
     isOurs &&= isSigned;
-    lastDigest = createHash('sha256').update(there.bytes).digest('hex');
-    if (isSigned)
-      foreign.push({
-        number: last + 1,
-        sha256: lastDigest,
-        body: there.bytes,
-        period: statement.period,
-      });
+    lastDigest = there.sha256;
+    held += there.bytes?.length ?? 0;
+    // The others are in the bucket only.
+    if (isSigned && there.bytes && held <= maxBytes) {
+      foreign.push({ number: last + 1, sha256: lastDigest, body: there.bytes, begins: null });
+    }
   }
-  // It is gone again: the next try puts ours.
-  if (last < number) return;
+  if (last < number) {
+    const detail = `the store says that there is a statement ${number}, and gives none`;
+    throw new SluiceError('destination.invalid_answer', detail);
+  }
+  await failpoint('before_chain');
   const reason = isOurs ? ('restored' as const) : ('replaced' as const);
   const beginning: ChainBeginning = { reason, last_number: last, last_sha256: lastDigest };
   await db.transaction(async (tx) => {
     const now = await lockChain(tx, exportId);
     const still = await findStatement(tx, exportId, number);
     // Another process has done this already.
-    if (now.place !== place.name || !still?.equals(ours)) return;
+    if (now?.place !== place.name || !still?.equals(ours)) return;
     await beginChain(tx, exportId, beginning, number, foreign);
   });
 }
 
 interface FoundStatement {
   readonly batch_export_id: string;
-  readonly period: { readonly start: string; readonly end: string };
+  readonly number: number;
   readonly receipt: { readonly key_id: string; readonly signature: string };
 }
 

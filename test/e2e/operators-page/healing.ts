@@ -1,4 +1,3 @@
-import { readFile } from 'node:fs/promises';
 import type { Page } from 'playwright-core';
 import { beforeAll, expect, test } from 'vitest';
 import { type ApiClient, createApiClient } from '../../support/api-client.ts';
@@ -77,24 +76,12 @@ export function testHealing(open: () => PageUnderTest): void {
     await setStatus('FailedRetryable');
   });
 
-  test('shows the intervals that heal, and the record of deadlines, which is saved as CSV', async () => {
+  test('shows the intervals that heal', async () => {
     await show('coverage');
     const healing = page.getByRole('gridcell', { name: /: healing$/ });
     await healing.first().waitFor();
     expect(await healing.count()).toBe(2);
-    const record = page.getByRole('region', { name: 'Deadlines of the last 30 days' });
-    await record.getByText('Met: 0.00%').waitFor();
-    const late = record.getByRole('row', {
-      name: /destination\.unavailable the owner of the export/,
-    });
-    expect(await late.count()).toBe(2);
     await expectToBeAccessible(page);
-    const saving = page.waitForEvent('download');
-    await record.getByRole('button', { name: 'Save as CSV' }).click();
-    const saved = await saving;
-    expect(saved.suggestedFilename()).toBe('delivery of Heals.csv');
-    const csv = await readFile(await saved.path(), 'utf8');
-    expect(csv.match(/,missed,destination\.unavailable,customer\r\n/g)).toHaveLength(2);
   });
 
   test('offers the seam between what was asked for, which was never asked for itself', async () => {

@@ -205,28 +205,3 @@ test.each([
   const refused = await api.client.post(exports, { ...exportBody(), ...body });
   expect([refused.status, refused.body.attr]).toEqual([400, attr]);
 });
-
-test('the record of deliveries names each miss with its error and turn, as JSON and as CSV', async () => {
-  const made = await create({ interval: 'hour', deadline_minutes: 30 });
-  await breakInterval(made.id);
-  const { body } = await api.client.get(`${made.path}/delivery?window=7d&target=99.5`);
-  expect(body).toMatchObject({ met: 0, missed: 1, pending: 0, share_met: 0, target: 99.5 });
-  expect(body.budget).toEqual({ allowed: 0, left: -1 });
-  expect(body.late).toEqual([
-    expect.objectContaining({ outcome: 'missed', delivered_at: null, turn: 'ours' }),
-  ]);
-  const csv = await api.client.get(`${made.path}/delivery?format=csv`);
-  const [header, line, end] = csv.text.split('\r\n');
-  expect(header).toBe(
-    'data_interval_start,data_interval_end,due_by,delivered_at,outcome,code,turn',
-  );
-  expect(line).toMatch(/^\d{4}-.*Z,.*Z,.*Z,,missed,,ours$/);
-  expect(end).toBe('');
-  for (const window of ['0d', '30', '367d', 'x']) {
-    const refused = await api.client.get(`${made.path}/delivery?window=${window}`);
-    expect([refused.status, refused.body.attr]).toEqual([400, 'window']);
-  }
-  const without = await create();
-  const refused = await api.client.get(`${without.path}/delivery`);
-  expect([refused.status, refused.body.attr]).toEqual([400, 'deadline_minutes']);
-});

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { canonicalBytes } from '../../../src/foundation/domain/canonical-json.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
@@ -119,4 +119,68 @@ test('an acknowledgement is checked, and is in the next statement', async () => 
   expect((await api.client.get(`${path}/2/`)).body.acknowledged).toEqual({
     ...{ number: 1, sha256, rows: 3, at },
   });
+});
+
+test('a difference of what was loaded is an event for both sides, once, and so is its end', async () => {
+  const path = await createExport();
+  const { sha256 } = (await api.client.post(`${path}/`)).body;
+  const events = ['load.differs', 'load.agrees'];
+  const target = { kind: 'webhook', url: 'https://example.com/hook', events };
+  const made = await api.client.post(`${api.project}/notification_targets/`, target);
+  expect(made.status, made.text).toBe(201);
+  const ofOperator = await api.db.query<{ id: string }>(
+    `insert into notification_targets (organization_id, kind, description, format, events)
+     values ('00000000-0000-0000-0000-000000000000', 'webhook', '', 'json', $1) returning id`,
+    [events],
+  );
+  const acknowledge = async (rows: number) => {
+    const body = { number: 1, sha256, rows };
+    const answer = await api.client.post(path.replace('/statements', '/acknowledgements/'), body);
+    expect(answer.status).toBe(201);
+    const found = await api.db.query<{ type: string; target: string }>(
+      `select type, target_id as target from notification_deliveries where type like 'load.%' order by seq, target_id`,
+    );
+    return found.map(({ type, target: to }) => `${type} ${to}`);
+  };
+  const both = [String(made.body.id), ofOperator[0]?.id ?? ''].toSorted();
+  expect(await acknowledge(0)).toEqual([]);
+  const differs = both.map((id) => `load.differs ${id}`);
+  expect(await acknowledge(3)).toEqual(differs);
+  expect(await acknowledge(4)).toEqual(differs);
+  expect(await acknowledge(0)).toEqual([...differs, ...both.map((id) => `load.agrees ${id}`)]);
+  const [event] = await api.db.query<{ facts: unknown }>(
+    `select facts from notification_deliveries where type = 'load.differs'`,
+  );
+  expect(event?.facts).toMatchObject({
+    acknowledged: { number: 1, sha256, rows: 3, rows_of_balance: 0 },
+  });
+});
+
+test('documents are files, as they are signed or as a page', async () => {
+  const path = await createExport();
+  await api.client.post(`${path}/`);
+  const record = `${api.project}/delivery_record/?month=2024-03`;
+  const json = await api.client.get(record);
+  expect(json.status, json.text).toBe(200);
+  expect(json.headers.get('content-disposition')).toBe(
+    'attachment; filename="delivery-2024-03.json"',
+  );
+  expect(String(canonicalBytes(JSON.parse(json.text)))).toBe(json.text);
+  const page = await api.client.get(`${record}&format=html`);
+  expect(page.headers.get('content-type')).toContain('text/html');
+  expect(page.headers.get('content-disposition')).toMatch(/^attachment/);
+  expect(page.text).toContain('<h1>Delivery record</h1>');
+  expect((await api.client.get(`${api.project}/delivery_record/?month=2024-13`)).status).toBe(400);
+  const erasure = path.replace('/statements', `/erasures/${randomUUID()}/`);
+  expect((await api.client.get(erasure)).status).toBe(404);
+});
+
+test('an eleventh statement within an hour waits', async () => {
+  const path = await createExport();
+  for (let made = 0; made < 10; made += 1) {
+    expect((await api.client.post(`${path}/`)).status).toBe(201);
+  }
+  const refused = await api.client.post(`${path}/`);
+  expect([refused.status, refused.body.code]).toEqual([429, 'throttled']);
+  expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(3_000);
 });

@@ -74,6 +74,21 @@ beforeAll(async () => {
   const causes = await sluice('operator', ['causes', '--json']);
   made.set('cause', (JSON.parse(causes.out) as { id: string }[])[0]?.id ?? '');
   made.set('organization', tenant.organizationId);
+  const at = '2024-03-01T00:00:00.000000Z';
+  const note = { request: unknownOrder, asked_at: at, rows: 1, files: [] };
+  const booking = {
+    kind: 'erased',
+    start: at,
+    end: at,
+    at,
+    before: { rows: 2 },
+    after: { rows: 1 },
+    note,
+  };
+  await db.query(
+    `insert into statements (export_id, number, body, sha256, period_start, period_end, balance, chain) values ($1, 99, $2, '', now(), now(), '{}', '')`,
+    [made.get('Kept'), Buffer.from(JSON.stringify({ bookings: [booking] }))],
+  );
   await writeFile(path.join(folder, 'none.yaml'), 'exports: []\n');
 });
 afterAll(async () => {
@@ -151,8 +166,9 @@ const rows: Readonly<Record<string, Row>> = {
   'coverage list': owner(['Kept', ...past]),
   'coverage accept': owner(['Kept', ...past, '--yes']),
   changes: owner(['Kept']),
-  delivery: owner(['Kept']),
   statement: owner(['Kept']),
+  certificate: owner(['Kept', unknownOrder]),
+  'delivery-record': owner(['--month', '2024-03']),
   logs: owner(['Kept'], { lines: true }),
   status: owner([]),
   backfill: owner(['Kept', '--from', '2024-04-01', '--to', '2024-04-01T02:00', '--no-wait']),

@@ -5,9 +5,9 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { stringify } from 'yaml';
+import { canonicalBytes } from '../../../src/foundation/domain/canonical-json.ts';
 import { senderTo } from '../../support/notified.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
-import { allowBriefReceipts } from '../../support/brief-receipts.ts';
 import { cliEnv, runCli } from '../../support/cli.ts';
 import { type Receiver, startReceiver } from '../../support/receiver.ts';
 import { exportOfThePast } from '../../support/run-side.ts';
@@ -284,43 +284,15 @@ test('creates, lists, disables and enables organizations, projects and keys', as
   ]);
 });
 
-test('delivery shows a record that a customer can be sent, as text, JSON and CSV', async () => {
-  const side = { db: api.db, teamId: api.tenant.projectIds[0] };
-  const stored = await storeExport(api.db, {
-    ...(await exportOfThePast(side)),
-    deadlineMinutes: 30,
-  });
-  const id = stored?.id ?? '';
-  await allowBriefReceipts(api.db);
-  await api.db.query(
-    `with at as (select date_trunc('hour', now(), 'UTC') - n * interval '1 hour' as hour, n from generate_series(2, 3) n), due as (
-       insert into ticks (export_id, tick_at, data_interval_start, data_interval_end, fate)
-       select $1, hour, hour - interval '1 hour', hour, 'ran' from at
-     ), run as (
-       insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, finished_at)
-       select $1, $2, 'Completed', hour - interval '1 hour', hour, now() from at where n = 2 returning *
-     )
-     insert into receipts (export_id, data_interval_start, data_interval_end, run_id, files, rows, bytes, delivered_at)
-     select $1, data_interval_start, data_interval_end, id, '[]', 1, 1, data_interval_end + interval '1 minute' from run`,
-    [id, side.teamId],
-  );
-  const text = await owner(['delivery', id]);
-  expect([text.code, text.err]).toEqual([0, '']);
-  expect(text.out).toMatch(
-    /: 1 met, 1 missed, 0 at risk, 0 open\.\nMet: 50\.00 %\. The target is 99 %/,
-  );
-  expect(text.out).toMatch(/missed +20\S+Z +20\S+Z +- +ours +-\n/);
-  const record = JSON.parse((await owner(['delivery', id, '--target', '50', '--json'])).out);
-  expect(record).toMatchObject({ met: 1, missed: 1, target: 50, budget: { left: 0 } });
-  expect((await owner(['delivery', id, '--csv', '--json'])).code).toBe(2);
-  const csv = await owner(['delivery', id, '--window', '2d', '--csv']);
-  expect(csv.out.split('\r\n').map((line) => line.split(',')[4])).toEqual([
-    'outcome',
-    'missed',
-    'met',
-    undefined,
-  ]);
-  expect((await owner(['delivery', id, '--window', 'long'])).err).toContain('--window');
+test('delivery-record prints what is signed, or a page', async () => {
+  const signed = await owner(['delivery-record', '--month', '2024-03']);
+  expect([signed.code, signed.err]).toEqual([0, '']);
+  const record = JSON.parse(signed.out);
+  expect(record).toMatchObject({ type: 'sluice.delivery.v1', month: '2024-03' });
+  expect(`${canonicalBytes(record)}\n`).toBe(signed.out);
+  const page = await owner(['delivery-record', '--html']);
+  expect(page.out).toContain('<h1>Delivery record</h1>');
+  expect((await owner(['delivery-record', '--month', 'long'])).err).toContain('month');
 });
 
 test('status --all --check counts causes that the screen does not have', async () => {

@@ -28,7 +28,7 @@ const erased = { column: 'distinct_id', value: 'user 42, the person' };
 /** A run of an hour, recorded. @returns the id of its export */
 async function exported(): Promise<string> {
   const { id } = await createExportOfThePast(side);
-  const [made] = await eraseIntervals(side.context, id, [interval], erased);
+  const [made] = await eraseIntervals(side.context, id, [interval], erased, randomUUID());
   await side.db.query(`update runs set purpose = 'whole', erases = null where id = $1`, [made]);
   const run = await claim(side, made ?? '');
   await recordManifest(side.context, run, { manifestKey: 'm.json', manifestEtag: '"1"', rows: 9 });
@@ -37,7 +37,13 @@ async function exported(): Promise<string> {
 
 async function erasing(): Promise<{ exportId: string; run: ClaimedRun }> {
   const exportId = await exported();
-  const [runId = ''] = await eraseIntervals(side.context, exportId, [interval], erased);
+  const [runId = ''] = await eraseIntervals(
+    side.context,
+    exportId,
+    [interval],
+    erased,
+    randomUUID(),
+  );
   return { exportId, run: await claim(side, runId) };
 }
 
@@ -113,7 +119,13 @@ it('an erasure says nothing of the schedule: its failures do not pause, its succ
     )[0];
   await recordFault(side.context, run, failure, 0);
   expect(await facts()).toEqual({ streak: 3, isOld: true });
-  const [next = ''] = await eraseIntervals(side.context, exportId, [interval], erased);
+  const [next = ''] = await eraseIntervals(
+    side.context,
+    exportId,
+    [interval],
+    erased,
+    randomUUID(),
+  );
   const again = await claim(side, next);
   await recordManifest(side.context, again, {
     manifestKey: 'm.json',
@@ -125,7 +137,7 @@ it('an erasure says nothing of the schedule: its failures do not pause, its succ
 
 it('never counts as a small run: it reads files', async () => {
   const exportId = await exported();
-  const [runId] = await eraseIntervals(side.context, exportId, [interval], erased);
+  const [runId] = await eraseIntervals(side.context, exportId, [interval], erased, randomUUID());
   const small = () =>
     side.db.query<{ small: boolean }>('select small from outbox where run_id = $1', [runId]);
   expect(await small()).toEqual([{ small: false }]);
@@ -172,7 +184,13 @@ it('an interval is unfinished if a run began to commit and ended unrecorded, unt
   await recordFault(side.context, run, failure, 0);
   expect(await unfinished()).toEqual([{ interval, hasReceipt: true }]);
   expect(await listUnfinishedCommits(side.db, exportId, hourMs)).toEqual([]);
-  const [next = ''] = await eraseIntervals(side.context, exportId, [interval], erased);
+  const [next = ''] = await eraseIntervals(
+    side.context,
+    exportId,
+    [interval],
+    erased,
+    randomUUID(),
+  );
   const again = await claim(side, next);
   expect(again.mayBeOvertaken).toBe(true);
   await recordManifest(side.context, again, {
@@ -183,7 +201,7 @@ it('an interval is unfinished if a run began to commit and ended unrecorded, unt
   expect(await unfinished()).toEqual([]);
 
   const { id: other } = await createExportOfThePast(side);
-  const [first = ''] = await eraseIntervals(side.context, other, [interval], erased);
+  const [first = ''] = await eraseIntervals(side.context, other, [interval], erased, randomUUID());
   const lost = await claim(side, first);
   await commitBegun(lost);
   await recordFault(side.context, lost, failure, 0);

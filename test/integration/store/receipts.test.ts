@@ -1,151 +1,47 @@
-import { createHash } from 'node:crypto';
-import { cp, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { cp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { canonicalBytes } from '../../../src/foundation/domain/canonical-json.ts';
-import type { Booking } from '../../../src/foundation/domain/statement.ts';
 import { toTimestamp } from '../../../src/foundation/domain/time.ts';
-import { isSignedBy } from '../../../src/foundation/security/signing-keys.ts';
-import { joinConnectors } from '../../../src/main/connectors.ts';
-import { statementSourcesOf } from '../../../src/main/statement-sources.ts';
 import {
   readPublicKeys,
   rotateSigning,
 } from '../../../src/service/use-cases/installation/signing.ts';
-import { makeStatement } from '../../../src/service/use-cases/statements/make-statement.ts';
-import { WorkGuard } from '../../../src/service/use-cases/work-guard.ts';
-import { Attempt } from '../../../src/service/worker/attempt.ts';
-import type { StatementOptions } from '../../../src/service/worker/put-statements.ts';
-import { stateExports } from '../../../src/service/worker/state-exports.ts';
+import {
+  startBackfill,
+  wholeRange,
+} from '../../../src/service/use-cases/backfills/start-backfill.ts';
+import { retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
+import { lockExport } from '../../../src/state/store/exports/exports.ts';
+import { findRemovalRequest } from '../../../src/state/store/intervals/statement-changes.ts';
+import { findRun, insertRuns } from '../../../src/state/store/runs/runs.ts';
 import { findHead } from '../../../src/state/store/intervals/statements.ts';
 import { readNow } from '../../../src/state/store/intervals/ticks.ts';
-import { RunStatements } from '../../../src/state/store/runs/run-statements.ts';
-import { insertRuns } from '../../../src/state/store/runs/runs.ts';
-import { contextWith } from '../../conformance/destination-suite.ts';
-import { type IntervalBench, openIntervalBench } from '../../support/interval-bench.ts';
 import { checkers, runChecker } from '../../support/run-checker.ts';
-import {
-  claim,
-  createExportOfThePast,
-  decide,
-  hourMs,
-  listRuns,
-  openRunSide,
-  type RunSide,
-} from '../../support/run-side.ts';
+import { hourMs, listRuns } from '../../support/run-side.ts';
 import { insertEvents } from '../../support/source-tables.ts';
+import { sha256, useStatementBench } from '../../support/statement-bench.ts';
 
-let bench: IntervalBench;
-let side: RunSide;
-let root: string;
-let options: StatementOptions;
-
-beforeAll(async () => {
-  bench = await openIntervalBench(20);
-});
-afterAll(() => bench?.drop());
-
-beforeEach(async () => {
-  side = await openRunSide();
-  root = await mkdtemp(join(tmpdir(), 'sluice-receipts-'));
-  const { context, db } = side;
-  options = {
-    context,
-    connectors: joinConnectors(
-      () => bench.source,
-      contextWith({ fileDestinationRoot: root }),
-      context.secrets,
-    ),
-    onSweepError: (error) => {
-      throw error;
-    },
-    stopping: new AbortController().signal,
-    guard: new WorkGuard(db, () => {}),
-    statements: statementSourcesOf([], 'postgres://host/rows'),
-    checkers: [],
-  };
-});
-afterEach(async () => {
-  await side?.stop();
-  await rm(root, { recursive: true, force: true });
-});
-
-const destination = (config = {}) => ({
-  type: 'File',
-  config: { directory: 'acme', prefix: 'events/{year}', ...config },
-  secrets: null,
-});
-
-/** Executes all runs that wait. */
-async function runAll(exportId: string): Promise<void> {
-  const { context, db } = side;
-  const statements = new RunStatements(db, context.policy.leaseMs);
-  for (const { id, status } of await listRuns(db, exportId)) {
-    if (status !== 'Starting') continue;
-    const run = await claim(side, id);
-    const attempt = new Attempt(
-      { context, statements, connectors: options.connectors, memoryBytes: 2 ** 30, onError() {} },
-      run,
-      new AbortController().signal,
-      null,
-    );
-    expect(await attempt.execute()).toMatchObject({ end: 'completed' });
-  }
-}
-
-async function exportOfHours(hours: number, config = {}) {
-  const made = await createExportOfThePast(side, {
-    createdMsAgo: hours * hourMs,
-    destination: destination(config),
-  });
-  await decide(side.context);
-  return made.id;
-}
-
-/** A run of an interval before the first tick. */
-const backfill = (exportId: string, start: number) =>
-  insertRuns(side.db, [
-    { exportId, teamId: side.teamId, interval: { start, end: start + hourMs }, backfillId: null },
-  ]);
-
-const make = (exportId: string) => makeStatement(side.context, options.statements, exportId);
-
-interface Statement {
-  readonly number: number;
-  readonly chain: string;
-  readonly previous: { readonly number: number; readonly sha256: string } | null;
-  readonly begins: { readonly reason: string; readonly last_number: number } | null;
-  readonly period: { readonly start: string; readonly end: string };
-  readonly bookings: readonly Booking[];
-  readonly balance: Readonly<Record<string, { readonly rows: number }>>;
-}
-
-const folder = () => join(root, 'acme/events/_sluice');
-async function readStatement(number: number, at = folder()) {
-  const bytes = await readFile(join(at, `statements/${number}.json`));
-  return { bytes, statement: JSON.parse(String(bytes)) as Statement };
-}
-const sha256 = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex');
-
-async function isSigned(document: Record<string, unknown>): Promise<boolean> {
-  const { keys } = JSON.parse(String(await readPublicKeys(side.db)));
-  const { receipt, ...rest } = document as { receipt: { key_id: string; signature: string } };
-  const key = keys.find((one: { key_id: string }) => one.key_id === receipt.key_id);
-  return isSignedBy(key.public_key, canonicalBytes(rest), receipt.signature);
-}
-
-async function sweep(): Promise<void> {
-  await side.db.query(`update statement_chains set try_after = now()`);
-  await stateExports(options);
-}
+const receipts = useStatementBench();
+const {
+  backfill,
+  exportOfHours,
+  folder,
+  isSigned,
+  make,
+  readStatement,
+  root,
+  runAll,
+  side,
+  sweep,
+} = receipts;
 
 describe('statements of an export', () => {
   it.each(checkers)('pass the checker of %s', async (...checker) => {
     const id = await exportOfHours(3);
-    await insertEvents(bench.database.pool, {
-      team: side.teamId,
-      start: toTimestamp((await readNow(side.db)) - 2 * hourMs),
+    await insertEvents(receipts.bench().database.pool, {
+      team: side().teamId,
+      start: toTimestamp((await readNow(side().db)) - 2 * hourMs),
       count: 500,
       everyMs: 1_000,
     });
@@ -153,17 +49,23 @@ describe('statements of an export', () => {
     await make(id);
     await backfill(id, 0);
     await runAll(id);
-    await rotateSigning(side.context, false);
+    const { keys } = JSON.parse(String(await readPublicKeys(side().db)));
+    await rotateSigning(side().context, false);
     await make(id);
     await sweep();
     expect((await readStatement(1)).statement.balance.closing?.rows).toBeGreaterThan(0);
-    const { number, sha256: digest } = await findHead(side.db, id);
-    const copy = join(root, 'copy');
-    await cp(join(root, 'acme/events'), copy, { recursive: true });
+    const { number, sha256: digest } = await findHead(side().db, id);
+    const copy = join(root(), 'copy');
+    await cp(join(root(), 'acme/events'), copy, { recursive: true });
     expect(await runChecker(checker, copy)).toContain(`${number}:${digest}`);
+    // Who trusts the key before the rotation trusts what it signed.
+    const trusted = ['--key', keys[0].public_key, '--head', `${number}:${digest}`];
+    expect(await runChecker(checker, copy, ...trusted)).toMatch(/^0: Right/);
     await writeFile(join(copy, 'stray.jsonl'), 'stray');
     expect(await runChecker(checker, copy)).toContain('stray.jsonl');
-    await bench.database.pool.query('delete from events where team_id = $1', [side.teamId]);
+    await receipts
+      .bench()
+      .database.pool.query('delete from events where team_id = $1', [side().teamId]);
   });
 
   it('are put with the receipts of manifests, in a chain without a gap', async () => {
@@ -179,7 +81,7 @@ describe('statements of an export', () => {
       bookings: [],
       period: { start: first.statement.period.end, end: first.statement.period.end },
     });
-    expect(await findHead(side.db, id)).toMatchObject({
+    expect(await findHead(side().db, id)).toMatchObject({
       number: 2,
       sha256: sha256(second.bytes),
       putNumber: 2,
@@ -188,14 +90,14 @@ describe('statements of an export', () => {
       expect(bytes.equals(canonicalBytes(statement))).toBe(true);
       expect(await isSigned(statement as never)).toBe(true);
     }
-    expect(await readFile(join(folder(), 'keys.json'))).toEqual(await readPublicKeys(side.db));
+    expect(await readFile(join(folder(), 'keys.json'))).toEqual(await readPublicKeys(side().db));
     const { bookings, period } = first.statement;
     expect(bookings.length).toBeGreaterThanOrEqual(3);
     expect(bookings[0]?.start).toBe(period.start);
     expect(bookings.at(-1)?.end).toBe(period.end);
     for (const { after } of bookings) {
       const { manifest } = after as unknown as { manifest: { key: string; sha256: string } };
-      const bytes = await readFile(join(root, 'acme', manifest.key));
+      const bytes = await readFile(join(root(), 'acme', manifest.key));
       expect(sha256(bytes)).toBe(manifest.sha256);
       expect(await isSigned(JSON.parse(String(bytes)))).toBe(true);
     }
@@ -205,9 +107,9 @@ describe('statements of an export', () => {
     const id = await exportOfHours(2);
     await make(id);
     await runAll(id);
-    const [run] = await listRuns(side.db, id);
+    const [run] = await listRuns(side().db, id);
     await make(id);
-    await side.db.query(
+    await side().db.query(
       `update receipts set settled = false, pending_transactions = '{7}' where run_id = $1`,
       [run?.id],
     );
@@ -228,15 +130,16 @@ describe('statements of an export', () => {
   it('book each commit between two statements, also one that was replaced', async () => {
     const id = await exportOfHours(1);
     await runAll(id);
-    const [run] = await listRuns(side.db, id);
+    const [run] = await listRuns(side().db, id);
     const replace = async (purpose: string, rows: number, drops = false) => {
       // As a completion does.
-      await side.db.query(
-        `insert into superseded_receipts (export_id, data_interval_start, data_interval_end, receipt)
-         select export_id, data_interval_start, data_interval_end, to_jsonb(c) - 'recipe' from receipts c where run_id = $1`,
+      await side().db.query(
+        `insert into stated_intervals as s (export_id, data_interval_start, data_interval_end, superseded)
+         select export_id, data_interval_start, data_interval_end, array[to_jsonb(c) - 'recipe'] from receipts c where run_id = $1
+         on conflict (export_id, data_interval_start, data_interval_end) do update set superseded = s.superseded || excluded.superseded`,
         [run?.id],
       );
-      await side.db.query(
+      await side().db.query(
         `update receipts set rows = $2, generation = generation + 1,
                 made_by = made_by || jsonb_build_object('purpose', $3::text, 'drops', $4::boolean, 'at', api_time(clock_timestamp())) where run_id = $1`,
         [run?.id, rows, purpose, drops],
@@ -269,6 +172,47 @@ describe('statements of an export', () => {
     expect((await readStatement(2)).statement.bookings).toEqual([]);
   });
 
+  it('say how many rows a person was shown before delivered rows were removed', async () => {
+    const { context, db, teamId } = side();
+    const id = await exportOfHours(2);
+    await runAll(id);
+    const lockOf = () => db.transaction((tx) => lockExport(tx, id));
+    const batchExport = await lockOf();
+    const [{ organizationId } = { organizationId: '' }] = await db.query<{
+      organizationId: string;
+    }>('select organization_id as "organizationId" from projects where id = $1', [teamId]);
+    const actor = { organizationId, keyId: null };
+    const interval = { start: 0, end: hourMs };
+    if (!batchExport) throw new Error('no export');
+    for (const shownRows of [5, null]) {
+      const request = { ...wholeRange(interval), dropsMissing: true, shownRows, actor };
+      const { backfillId } = await startBackfill(context, batchExport, request);
+      const [runId = ''] = await insertRuns(db, [{ exportId: id, teamId, interval, backfillId }]);
+      expect(await findRemovalRequest(db, id, runId)).toEqual({
+        ...{ by: 'operator', request: backfillId, shown: shownRows },
+      });
+      await db.query(`delete from outbox where run_id = $1`, [runId]);
+      await db.query(`update runs set status = 'Cancelled', finished_at = now() where id = $1`, [
+        runId,
+      ]);
+      await db.query(
+        `update backfills set status = 'Cancelled', finished_at = now() where id = $1`,
+        [backfillId],
+      );
+    }
+    const [failed] = await listRuns(db, id);
+    const error =
+      'source.rows_missing: 9 rows are delivered, 2 rows are in the new files, and 7 delivered rows are missing there.';
+    await db.query(
+      `update runs set status = 'Failed', latest_error = $2, error_code = 'source.rows_missing' where id = $1`,
+      [failed?.id, error],
+    );
+    const run = await findRun(db, id, failed?.id ?? '');
+    if (!run) throw new Error('no run');
+    const retry = await retryRun(context, run, 'drop', actor);
+    expect(await findRemovalRequest(db, id, retry)).toMatchObject({ request: retry, shown: 7 });
+  });
+
   it('name intervals before the first period if a backfill delivers them', async () => {
     const id = await exportOfHours(1);
     await runAll(id);
@@ -286,15 +230,15 @@ describe('statements of an export', () => {
   it('wait in order while the place refuses them', async () => {
     const id = await exportOfHours(1);
     // A file is where the folder would be.
-    await writeFile(join(root, 'acme'), '');
+    await writeFile(join(root(), 'acme'), '');
     await make(id);
     await make(id);
     await sweep();
-    expect(await findHead(side.db, id)).toMatchObject({ number: 2, putNumber: 0 });
-    expect((await findHead(side.db, id)).putFault).not.toBeNull();
-    await rm(join(root, 'acme'));
+    expect(await findHead(side().db, id)).toMatchObject({ number: 2, putNumber: 0 });
+    expect((await findHead(side().db, id)).putFault).not.toBeNull();
+    await rm(join(root(), 'acme'));
     await sweep();
-    expect(await findHead(side.db, id)).toMatchObject({ putNumber: 2, putFault: null });
+    expect(await findHead(side().db, id)).toMatchObject({ putNumber: 2, putFault: null });
     expect(await readdir(join(folder(), 'statements'))).toEqual(['1.json', '2.json']);
   });
 
@@ -303,13 +247,13 @@ describe('statements of an export', () => {
     await make(id);
     await sweep();
     const { bytes } = await readStatement(1);
-    await side.db.query(
+    await side().db.query(
       `update batch_exports set destination_config = destination_config || '{"prefix": "new"}' where id = $1`,
       [id],
     );
     await make(id);
     await sweep();
-    const at = join(root, 'acme/new/_sluice');
+    const at = join(root(), 'acme/new/_sluice');
     expect((await readStatement(1, at)).bytes).toEqual(bytes);
     expect((await readStatement(2, at)).statement.previous).toMatchObject({ number: 1 });
     expect(await readdir(join(folder(), 'statements'))).toEqual(['1.json']);
@@ -319,17 +263,26 @@ describe('statements of an export', () => {
     const id = await exportOfHours(2);
     await runAll(id);
     await make(id);
-    const keep = ['statement_chains', 'statements', 'stated_intervals'];
+    const keep = ['statements', 'stated_intervals'];
     for (const table of keep)
-      await side.db.query(`create table kept_${table} as select * from ${table}`);
+      await side().db.query(`create table kept_${table} as select * from ${table}`);
+    const [kept] = await side().db.query<Record<string, unknown>>(
+      'select statement_number, statement_sha256, statements_began_at, statement_place, statement_put from batch_exports where id = $1',
+      [id],
+    );
     await make(id);
     await make(id);
     await sweep();
     const before = await readStatement(3);
     for (const table of keep) {
-      await side.db.query(`delete from ${table}`);
-      await side.db.query(`insert into ${table} select * from kept_${table}`);
+      await side().db.query(`delete from ${table}`);
+      await side().db.query(`insert into ${table} select * from kept_${table}`);
     }
+    await side().db.query(
+      `update batch_exports set (statement_number, statement_sha256, statements_began_at, statement_place, statement_put) = ($2, $3, $4, $5, $6)
+        where id = $1`,
+      [id, ...Object.values(kept ?? {})],
+    );
     // It makes a statement of its own at the number of another.
     await make(id);
     await sweep();
@@ -347,6 +300,9 @@ describe('statements of an export', () => {
     await make(id);
     await sweep();
     expect((await readStatement(5)).statement.previous).toMatchObject({ number: 4 });
+    for (const checker of checkers) {
+      expect(await runChecker(checker, join(root(), 'acme/events'))).toMatch(/^0: Right/);
+    }
   });
 
   it('begin a chain if another object is at a number', async () => {
@@ -369,26 +325,26 @@ describe('statements of an export', () => {
     await sweep();
     await make(other);
     await sweep();
-    expect((await findHead(side.db, other)).putFault).toContain(one);
-    expect(await findHead(side.db, one)).toMatchObject({ putNumber: 1, putFault: null });
+    expect((await findHead(side().db, other)).putFault).toContain(one);
+    expect(await findHead(side().db, one)).toMatchObject({ putNumber: 1, putFault: null });
   });
 
   it('are signed by the newest key, and are not made if it is lost', async () => {
     const id = await exportOfHours(1);
     await make(id);
-    const next = await rotateSigning(side.context, false);
+    const next = await rotateSigning(side().context, false);
     await make(id);
     await sweep();
     const { statement } = await readStatement(2);
     expect(statement).toMatchObject({ receipt: { key_id: next.key_id } });
     expect(await isSigned(statement as never)).toBe(true);
-    await expect(rotateSigning(side.context, true)).rejects.toThrow('not lost');
-    await side.db.query(
+    await expect(rotateSigning(side().context, true)).rejects.toThrow('not lost');
+    await side().db.query(
       `update signing_keys set private_key = '\\x00' where private_key is not null`,
     );
     await expect(make(id)).rejects.toMatchObject({ code: 'secrets.signing_key_lost' });
-    await expect(rotateSigning(side.context, false)).rejects.toThrow('--lost');
-    const last = await rotateSigning(side.context, true);
+    await expect(rotateSigning(side().context, false)).rejects.toThrow('--lost');
+    const last = await rotateSigning(side().context, true);
     expect(last.signed_by).toBe(last.key_id);
     await make(id);
     await sweep();

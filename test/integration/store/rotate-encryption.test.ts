@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createSecretBox } from '../../../src/foundation/security/secret-box.ts';
 import { registerEncryptionKeys } from '../../../src/state/store/tenants/sealed-secrets.ts';
@@ -56,7 +56,13 @@ async function fillTables(): Promise<void> {
     [id],
   );
   const erased = { column: 'distinct_id', value: 'user 42' };
-  const [runId = ''] = await eraseIntervals(side.context, id, [{ start: 0, end: hourMs }], erased);
+  const [runId = ''] = await eraseIntervals(
+    side.context,
+    id,
+    [{ start: 0, end: hourMs }],
+    erased,
+    randomUUID(),
+  );
   // Sealed for the identity that the schema says.
   expect(openErased(side.context, await claim(side, runId))).toEqual(erased);
   const actor = { organizationId: side.tenant.organizationId, keyId: null };

@@ -10,6 +10,7 @@ interface Modules {
   'exports/log-entries.ts': typeof import('../../../src/state/store/exports/log-entries.ts');
   'files/upload-places.ts': typeof import('../../../src/state/store/files/upload-places.ts');
   'healing/operator-causes.ts': typeof import('../../../src/state/store/healing/operator-causes.ts');
+  'intervals/stated-records.ts': typeof import('../../../src/state/store/intervals/stated-records.ts');
   'notifications/notification-deliveries.ts': typeof import('../../../src/state/store/notifications/notification-deliveries.ts');
   'runs/runs.ts': typeof import('../../../src/state/store/runs/runs.ts');
   'tenants/sealed-secrets.ts': typeof import('../../../src/state/store/tenants/sealed-secrets.ts');
@@ -146,6 +147,8 @@ async function composeTenants(load: Load, sql: Sql, database: Sql): Promise<void
   const rows = await load('tenants/tenant-rows.ts');
   const { listExportUsage } = await load('tenants/usage.ts');
   for (const reach of reaches) await listExportUsage(sql, reach, null, page);
+  const { listStatedMonth } = await load('intervals/stated-records.ts');
+  for (const reach of reaches) await listStatedMonth(sql, reach, '2024-03-01', 1);
   const tenant = { organizationId: id, teamId: null };
   await rows.deleteExports(sql, tenant as never, [id]);
   await rows.deleteTenant(sql, tenant as never);

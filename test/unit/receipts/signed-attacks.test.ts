@@ -98,6 +98,27 @@ const byValue: Readonly<Record<string, (made: Any) => void>> = {
   'an instant with a line feed': (made) => {
     made.made_at += '\n';
   },
+  'a reconciliation without its time': (made) => {
+    made.reconciliation = { ...made.reconciliation, state: 'listed', reason: null };
+  },
+  'a reconciliation with a reason': (made) => {
+    made.reconciliation = { ...made.reconciliation, state: 'listed', at: made.made_at };
+  },
+  'a reconciliation in another state': (made) => {
+    made.reconciliation.state = 'looked';
+  },
+  'findings without a list': (made) => {
+    made.reconciliation.missing = ['events/a.jsonl'];
+  },
+  'left-out findings without a list': (made) => {
+    made.reconciliation.more = 1;
+  },
+  'no reason without a list': (made) => {
+    made.reconciliation.reason = null;
+  },
+  'a reconciliation without changes': (made) => {
+    delete made.reconciliation.changed;
+  },
   'a gap of a microsecond': (made) => {
     made.bookings[1].start = made.bookings[1].start.replace('00.000000', '00.000001');
   },

@@ -20,22 +20,25 @@ export async function backfill(called: Called<Begun>): Promise<null> {
   const { deps, api, given, isJson } = called;
   const { isNewestFirst, isDryRun = false } = given;
   const range = readRange(api, given);
-  const send = (isPreview: boolean) =>
+  const send = (isPreview: boolean, shownRows: number | null = null) =>
     called.send({
       ...range,
       ...(isNewestFirst ? { order: 'newest_first' } : {}),
       ...(isPreview ? { dry_run: true } : {}),
+      ...(shownRows === null ? {} : { shown_rows: shownRows }),
     });
   const show = (answer: unknown, lines: () => readonly string[]) => {
     print(deps, { json: isJson }, answer, lines);
     return null;
   };
+  let shownRows: number | null = null;
   if (given.missing_rows === 'drop' && !isDryRun) {
     const preview = await send(true);
     if (!('dry_run' in preview)) throw new CliError(`${api.url} did not preview the backfill.`);
     await confirmRemoval(deps, preview, given.yes === true);
+    shownRows = preview.totals.would_go;
   }
-  const begun = await send(isDryRun === true);
+  const begun = await send(isDryRun === true, shownRows);
   if ('dry_run' in begun) return show(begun, () => previewLines(begun, deps));
   const { backfill_id: backfillId, backfill_total_runs: total = 0 } = begun;
   if (backfillId === undefined) throw new CliError(`${api.url} did not name the backfill.`);

@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { readPercent, readWholeNumber } from '../arguments.ts';
-import { misused } from '../deps.ts';
+import { readWholeNumber } from '../arguments.ts';
 import { type Colour, count, cut, plural, shortTime, tableLines } from '../text.ts';
 import { quoted } from './api.ts';
 import { isRecord, type Json, textOf } from './json.ts';
@@ -34,7 +33,18 @@ const stateColours: Partial<Record<Ranges[number]['state'], Colour>> = {
   paused: 'dim',
 };
 
-/** The record of an export: its intervals, changes and deadlines. */
+const asPage: Readonly<Record<string, Field>> = {
+  html: ['--html', 'print it as a page, to read and to print'],
+};
+
+/** Prints the bytes as they are signed, and a line feed. */
+async function printDocument({ deps, given, send }: Called): Promise<null> {
+  const text = await send({ format: given.html === true ? 'html' : 'json' }, { isText: true });
+  deps.terminal.out(`${String(text).trimEnd()}\n`);
+  return null;
+}
+
+/** The record of an export: its intervals, changes and statements. */
 export const recordVerbs: Verbs = {
   'coverage list': get('batch_exports/{id}/coverage', {
     about: 'list the stretches of intervals by state; default: all',
@@ -90,28 +100,21 @@ export const recordVerbs: Verbs = {
     args: { id: theExport },
     lines: ({ number, sha256 }) => [`${number}:${sha256}`],
   }),
-  delivery: get('batch_exports/{id}/delivery', {
-    about: 'show which deadlines were met, and why not',
-    args: { id: theExport },
-    options: {
-      window: ['--window <span>', 'how far back, such as 24h, 30d or 4w (default: 30d)'],
-      target: [
-        '--target <percent>',
-        'share of deadlines that should be met (default: 99)',
-        readPercent,
-      ],
-    },
-    flags: { csv: ['--csv', 'print CSV with a line per interval'] },
-    prepare({ given, isJson }) {
-      if (given.csv && isJson) throw misused('Use --csv or --json, not both.');
-      return given;
-    },
-    async run({ deps, given, send }) {
-      if (!given.csv) return send();
-      deps.terminal.out(String(await send({ format: 'csv' }, { isText: true })));
-      return null;
-    },
-    lines: deliveryLines,
+  certificate: get('batch_exports/{id}/erasures/{request}', {
+    about: 'print the signed certificate of an erasure',
+    args: { id: theExport, request: ['<request>', 'as sluice erase rewrite has printed it'] },
+    flags: asPage,
+    notFound:
+      'No statement has this request yet. `sluice statement` makes one, once the erasure has ended.',
+    run: printDocument,
+    lines: () => [],
+  }),
+  'delivery-record': get('delivery_record', {
+    about: 'print the signed record of what was delivered in a month',
+    options: { month: ['--month <month>', 'such as 2024-03; default: the present one'] },
+    flags: asPage,
+    run: printDocument,
+    lines: () => [],
   }),
 };
 
@@ -153,31 +156,4 @@ function settingsThatDiffer(
     .flatMap((name) =>
       settingsThatDiffer(`${field}.${name}`, before[name] ?? null, after[name] ?? null),
     );
-}
-
-type Delivery = AnswerOf<'get', 'batch_exports/{id}/delivery'>;
-
-const outcomeColours: Partial<Record<Delivery['late'][number]['outcome'], Colour>> = {
-  missed: 'red',
-  at_risk: 'yellow',
-};
-
-function deliveryLines(record: Delivery, { paint }: Pick<Called, 'paint'>): readonly string[] {
-  const { met, missed, at_risk: atRisk, pending, share_met: share, budget, late } = record;
-  const percent = share === null ? '-' : `${(share * 100).toFixed(2)} %`;
-  const rows = late.map((one) => [
-    { text: one.outcome.replaceAll('_', ' '), colour: outcomeColours[one.outcome] },
-    shortTime(one.data_interval_start),
-    shortTime(one.due_by),
-    shortTime(one.delivered_at),
-    one.turn ?? '-',
-    one.code ?? '-',
-  ]);
-  const head = ['OUTCOME', 'INTERVAL', 'DUE', 'DELIVERED', 'TURN', 'CODE'];
-  return [
-    `From ${shortTime(record.from)} to ${shortTime(record.to)}: ${met} met, ${missed} missed, ${atRisk} at risk, ${pending} open.`,
-    `Met: ${percent}. The target is ${record.target} %: ${plural(budget.allowed, 'deadline')} may be missed, ${budget.left} left.`,
-    ...(rows.length > 0 ? tableLines(head, rows, paint) : []),
-    ...(record.is_cut ? ['Older intervals are left out: a record has at most 20,000.'] : []),
-  ];
 }

@@ -3,7 +3,7 @@ import type { Api } from '../api.ts';
 import type { Usage } from '../api-types.ts';
 import { Choice } from '../form/choice.tsx';
 import { TextField } from '../form/text-field.tsx';
-import { useNow } from '../now.ts';
+import { lastMonths, useNow } from '../now.ts';
 import { formatBytes, formatCount, plural } from '../numbers.ts';
 import { Empty, Pending } from '../parts/notice.tsx';
 import { OffsetPager } from '../parts/pager.tsx';
@@ -125,13 +125,5 @@ function CustomerRow({ one, api, mayWrite, month }: RowProps) {
       </div>
       {isOpen && <CustomerParts {...{ api, mayWrite, id, name }} />}
     </li>
-  );
-}
-
-/** The present month and the eleven before it, in UTC, newest first. */
-function lastMonths(now: number): readonly string[] {
-  const at = new Date(now);
-  return Array.from({ length: 12 }, (_, back) =>
-    new Date(Date.UTC(at.getUTCFullYear(), at.getUTCMonth() - back)).toISOString().slice(0, 7),
   );
 }

@@ -78,11 +78,12 @@ export function BackfillForm({ batchExport, initial }: Props) {
       )) as BackfillPreview,
     );
   });
+  const isDrop = draft.missingRows === 'drop';
   const start = useAction(async () => {
     const { backfill_id: id, backfill_total_runs: runs } = await startBackfill(
       api,
       batchExport.id,
-      requestOf(draft),
+      { ...requestOf(draft), ...(isDrop && { shown_rows: preview?.totals.would_go ?? null }) },
     );
     if (runs === 0 || id === undefined) say('There was nothing to export.');
     else {

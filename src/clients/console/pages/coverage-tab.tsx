@@ -13,7 +13,6 @@ import { describeMissing } from '../export-health.ts';
 import { useNow } from '../now.ts';
 import { plural } from '../numbers.ts';
 import { CoverageTable, type Span } from '../parts/coverage-table.tsx';
-import { DeliveryOfMonth } from '../parts/delivery-record.tsx';
 import { ExportAgainButton } from '../parts/export-again.tsx';
 import { Pending } from '../parts/notice.tsx';
 import { Pager } from '../parts/pager.tsx';
@@ -83,7 +82,6 @@ export function CoverageTab({ batchExport }: { batchExport: BatchExport }) {
       )}
       <Seams exportId={id} />
       <Legend />
-      <DeliveryOfMonth batchExport={batchExport} />
       <Pager
         onNewer={page === 0 ? null : turnTo(page - 1)}
         onOlder={bounds.start === 0 ? null : turnTo(page + 1)}

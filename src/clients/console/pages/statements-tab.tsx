@@ -9,6 +9,7 @@ import {
 import { useConsole } from '../console-context.ts';
 import { formatCount, plural } from '../numbers.ts';
 import { CopyText } from '../parts/copy-text.tsx';
+import { Certificates, DeliveryRecord } from '../parts/documents.tsx';
 import { Fact, Facts } from '../parts/facts.tsx';
 import { Empty, Failure, Pending } from '../parts/notice.tsx';
 import { OffsetPager } from '../parts/pager.tsx';
@@ -77,6 +78,7 @@ export function StatementsTab({ exportId: id }: { readonly exportId: string }) {
         </ScrolledTable>
       )}
       {data && <OffsetPager page={data} pageSize={pageSize} offset={offset} />}
+      {head.data && head.data.number > 0 && <DeliveryRecord />}
     </section>
   );
 }
@@ -116,6 +118,7 @@ function StatementRow({ id, statement }: { readonly id: string; readonly stateme
         >
           Download
         </button>
+        {erased.rows > 0 && <Certificates exportId={id} number={number} />}
         <Failure failure={save.failure} />
       </td>
     </tr>

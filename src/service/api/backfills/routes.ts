@@ -179,6 +179,7 @@ function backfillRequest(body: BackfillBody): BackfillRequest {
     order: body.order ?? 'oldest_first',
     reprocess: body.reprocess ?? 'all',
     dropsMissing: body.missing_rows === 'drop',
+    shownRows: body.shown_rows ?? null,
     concurrency: body.concurrency ?? null,
   };
 }

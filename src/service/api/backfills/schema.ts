@@ -82,6 +82,16 @@ export const BackfillBody = Type.Object({
     }),
   ),
   missing_rows: Type.Optional(MissingRows),
+  shown_rows: Type.Optional(
+    Nullable(
+      Type.Integer({
+        minimum: 0,
+        maximum: Number.MAX_SAFE_INTEGER,
+        description:
+          'With `missing_rows: drop`: `totals.would_go` of the dry run that the person has seen. The statement of the removal has it. Null, or missing: they have seen none.',
+      }),
+    ),
+  ),
   concurrency: Type.Optional(
     Type.Integer({ minimum: 1, maximum: 100, description: 'Maximum runs at a time.' }),
   ),

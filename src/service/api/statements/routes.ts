@@ -170,8 +170,9 @@ export function statementRoutes(
       response: { 201: Ref(StatementHead), ...postErrors() },
     }),
     async (request, reply) => {
-      const { id } = batchExportOf(request);
-      await acknowledge(request.context, id, request.body);
+      const batchExport = batchExportOf(request);
+      const { id } = batchExport;
+      await acknowledge(request.context, batchExport, request.body);
       reply.code(201);
       return headView(await findHead(request.context.db, id));
     },

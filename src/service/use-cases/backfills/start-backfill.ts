@@ -42,6 +42,8 @@ export interface BackfillRequest {
   readonly reprocess: Reprocess;
   /** Whether delivered rows may go that the source no longer has: a person asked for it. Default: false. */
   readonly dropsMissing?: boolean;
+  /** How many rows they were shown to go; null or missing: they did not say. A statement has it. */
+  readonly shownRows?: number | null;
   /** Who asks: a statement names them if rows go. Missing: an operator. */
   readonly actor?: Actor;
   /** Null: the installation's default. */
@@ -128,7 +130,9 @@ export async function recordBackfill(
     totalRuns: totalRuns === 0 ? 0 : intervals,
     traceparent: traces?.current() ?? null,
   });
-  if (request.dropsMissing) await noteRemoval(tx, request.actor, row, backfillId);
+  if (request.dropsMissing) {
+    await noteRemoval(tx, request.actor, row, backfillId, request.shownRows ?? null);
+  }
   if (totalRuns === 0) await finishBackfill(tx, backfillId, 'Completed');
   const what = `Backfill ${backfillId} (${describeInterval(range)})`;
   await appendLogEntries(tx, [

@@ -127,14 +127,20 @@ export async function changeExport(
   return updateBatchExport(tx, before.id, settings, exportActivity(actor, action, before, changes));
 }
 
-/** A person lets delivered rows go: a statement says who it was. @param request the id of the backfill or of the run */
+/**
+ * A person lets delivered rows go: a statement says who it was.
+ *
+ * @param request the id of the backfill or of the run
+ * @param shown how many rows they were shown; null: none, or it is not known
+ */
 export async function noteRemoval(
   tx: Sql,
   actor: Actor | undefined,
   batchExport: Pick<BatchExport, 'id' | 'teamId'>,
   request: string,
+  shown: number | null,
 ): Promise<void> {
   if (actor === undefined) return;
-  const change = { field: 'missing_rows', before: null, after: { request } };
+  const change = { field: 'missing_rows', before: null, after: { request, shown } };
   await recordExportActivity(tx, actor, 'missing_rows_dropped', batchExport, [change]);
 }

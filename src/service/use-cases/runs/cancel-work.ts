@@ -66,7 +66,7 @@ export async function retryRun(
       { exportId, teamId, interval, backfillId: null, purpose, dropsMissing },
     ]);
     if (made === undefined) throw isLive();
-    if (dropsMissing) await noteRemoval(tx, actor, batchExport, made);
+    if (dropsMissing) await noteRemoval(tx, actor, batchExport, made, shownBy(run));
     const traceparent = context.traces?.current() ?? null;
     if (traceparent !== null) await noteTraceparent(tx, made, traceparent);
     return made;
@@ -97,6 +97,12 @@ export async function cancelBackfill(
 export async function cancelLiveWork(tx: Sql, exportId: string): Promise<void> {
   await cancelBackfillsOf(tx, exportId);
   await cancelRuns(tx, { exportId });
+}
+
+/** The number of missing rows in the error of a run. */
+function shownBy({ latestError }: Pick<FoundRun, 'latestError'>): number | null {
+  const [, rows] = /(\d+) delivered rows are missing there/.exec(latestError ?? '') ?? [];
+  return rows === undefined ? null : Number(rows);
 }
 
 const invalid = (detail: string) => new Refusal({ code: 'invalid_input', detail, attr: null });

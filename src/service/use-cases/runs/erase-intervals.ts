@@ -14,6 +14,7 @@ const identityOf = (runId: string): string => `erasure:${runId}`;
  * Makes runs that erase rows from the files of intervals. An interval with a live run gets none. Each run has the value
  * sealed, until it ends: it is in no log entry and in no job.
  *
+ * @param request a UUID: the certificate of the erasure has it
  * @returns the ids of the new runs
  */
 export async function eraseIntervals(
@@ -21,6 +22,7 @@ export async function eraseIntervals(
   exportId: string,
   intervals: readonly DataInterval[],
   { column, value }: ErasedValue,
+  request: string,
 ): Promise<readonly string[]> {
   return db.transaction(async (tx) => {
     const batchExport = await lockExport(tx, exportId);
@@ -34,7 +36,7 @@ export async function eraseIntervals(
       })),
     );
     for (const runId of made) {
-      await sealErased(tx, runId, secrets.seal({ column, value }, identityOf(runId)));
+      await sealErased(tx, runId, secrets.seal({ column, value }, identityOf(runId)), request);
     }
     const message = `The files of ${made.length} intervals are made again without the rows of one value, as an operator asked.`;
     const entry = { teamId, exportId, runId: null, level: 'INFO', message } as const;

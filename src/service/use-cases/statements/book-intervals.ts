@@ -57,10 +57,9 @@ export async function bookIntervals(
   const book = async (interval: UnbookedInterval) => {
     const bookings = await bookingsOf(interval, facts);
     for (const booking of bookings) (booking.before === null ? news : later).push(booking);
-    const { start, before, mark, superseded } = interval;
+    const { start, before, mark } = interval;
     const state = bookings.at(-1)?.after ?? before;
-    const seqs = superseded.map(({ seq }) => seq);
-    if (state) intervals.push({ start, end: interval.end, state, mark, seqs });
+    if (state) intervals.push({ start, end: interval.end, state, mark });
   };
   for (const interval of unbooked) {
     const isOfPeriod = interval.before === null && interval.start >= period.began;
@@ -88,7 +87,7 @@ async function bookingsOf(interval: UnbookedInterval, facts: BookingFacts): Prom
     bookings.push({ kind, start, end, at, before, after, note });
     before = after;
   };
-  const commits = [...superseded.map((one) => one.receipt), ...(receipt ? [receipt] : [])];
+  const commits = [...superseded, ...(receipt ? [receipt] : [])];
   for (const commit of commits) {
     const after = stateOf(commit, before, facts);
     if (!isDeepStrictEqual(after, before)) {
@@ -135,7 +134,10 @@ async function reasonOf(
   const isRemade = !isDeepStrictEqual(filesOf(before), filesOf(after));
   if (isRemade && made?.purpose === 'erase') {
     const files = pairsOf(digestsBefore ?? [], digests ?? []);
-    return ['erased', { request: made.run, rows: -rows, files }];
+    return [
+      'erased',
+      { request: made.run, asked_at: made.asked_at ?? made.at, rows: -rows, files },
+    ];
   }
   if (isRemade && made?.purpose === 'supplement') return ['supplement', { rows }];
   if (isRemade && made?.drops) return ['removed', await facts.removal(made.run)];

@@ -6,12 +6,14 @@ import {
   readFileSettings,
 } from '../../../foundation/domain/file-settings.ts';
 import { commonFolder } from '../../../foundation/domain/key-template.ts';
-import { notFound } from '../../../foundation/domain/problem.ts';
+import { notFound, Throttled } from '../../../foundation/domain/problem.ts';
 import { withReceipt } from '../../../foundation/domain/signature.ts';
 import {
   balanceOf,
+  cannotReconcile,
   nameOfPlace,
   noSum,
+  type Reconciliation,
   type StatementPlace,
 } from '../../../foundation/domain/statement.ts';
 import { type Timestamp, toTimestamp } from '../../../foundation/domain/time.ts';
@@ -29,6 +31,7 @@ import {
 import {
   advanceChain,
   findFirstPeriod,
+  findWaitMs,
   insertStatement,
   listEnabledSteps,
   lockChain,
@@ -51,21 +54,6 @@ export interface StatementSources {
     readonly source: { readonly server: string | null; readonly database: string | null };
   };
 }
-
-/** What a look at the destination found. */
-export interface Reconciliation {
-  readonly state: 'listed' | 'not_listed';
-  readonly reason: string | null;
-  readonly missing: readonly string[];
-  readonly stray: readonly string[];
-  /** How many keys were left out. */
-  readonly more: number;
-}
-
-const notListed: Reconciliation = {
-  ...{ state: 'not_listed', reason: 'the objects were not listed' },
-  ...{ missing: [], stray: [], more: 0 },
-};
 
 /** A statement is held in memory whole, and put in one request. What does not fit is in the next one. */
 const maxIntervals = 4_000;
@@ -96,13 +84,14 @@ export function placeOfExport(
  * Makes the next statement of an export: it is stored, and put later. Its number and its bytes are decided here, under a lock,
  * so every process puts the same.
  *
- * @throws Refusal (404) if the export was deleted; SluiceError `secrets.signing_key_lost`
+ * @param reconciliation null: a person asks for the statement
+ * @throws Refusal (404) if the export was deleted, (429) if people ask too often; SluiceError `secrets.signing_key_lost`
  */
 export async function makeStatement(
   { db, secrets }: Pick<Context, 'db' | 'secrets'>,
   sources: StatementSources,
   exportId: string,
-  reconciliation: Reconciliation = notListed,
+  reconciliation: Reconciliation | null = null,
 ): Promise<MadeStatement> {
   await ensureSigningKey({ db, secrets });
   return db.transaction(async (tx) => {
@@ -110,6 +99,8 @@ export async function makeStatement(
     const batchExport = await lockExport(tx, exportId);
     if (!batchExport) throw notFound();
     const chain = await lockChain(tx, exportId);
+    if (!chain) throw notFound();
+    if (reconciliation === null) await refuseTooMany(tx, exportId);
     const sign = await openSigner(tx, secrets);
     const now = await readNow(tx);
     const isFirst = chain.chain === null || chain.begins !== null;
@@ -146,20 +137,30 @@ export async function makeStatement(
       ...(await definitionOf(tx, sources, batchExport)),
       bookings,
       balance,
-      reconciliation,
+      reconciliation: reconciliation ?? cannotReconcile(onDemand),
       acknowledged: chain.acknowledged,
     };
     const body = canonicalBytes(withReceipt(statement, sign));
     const sha256 = createHash('sha256').update(body).digest('hex');
-    const period = { start, end };
     const begins = statement.begins?.reason ?? null;
-    await insertStatement(tx, exportId, { number, body, sha256, period, begins });
+    await insertStatement(tx, exportId, { number, body, sha256, begins });
     const isCut = unbooked.length === maxIntervals;
-    const { closing } = balance;
-    const after = { chain: chainId, number, sha256, beganAt: began, periodEnd: end, closing };
+    const after = { number, sha256, beganAt: began };
     await advanceChain(tx, exportId, after, isCut ? toTimestamp(now) : nextAfter(batchExport, now));
     return { number, sha256, isCut };
   });
+}
+
+const onDemand = 'only statements of the schedule are reconciled';
+
+/** Statements stay for ever. */
+const mostPerHour = 10;
+
+async function refuseTooMany(tx: Sql, exportId: string): Promise<void> {
+  const waitMs = await findWaitMs(tx, exportId, mostPerHour);
+  if (waitMs === null) return;
+  const detail = `An export makes at most ${mostPerHour} statements per hour. The newest one is at statements/head.`;
+  throw new Throttled(detail, Math.max(1_000, waitMs));
 }
 
 function beginningOf({ begins }: StatementChain) {

@@ -139,6 +139,19 @@ export async function listReplacedFiles(
   return rows.map(({ key }) => key);
 }
 
+/** Those of the keys that are leftovers of the export, at any version of its destination. */
+export async function findLeftovers(
+  sql: Sql,
+  exportId: string,
+  keys: readonly string[],
+): Promise<ReadonlySet<string>> {
+  const rows = await sql.query<{ key: string }>(
+    'select key from leftover_files where export_id = $1 and key = any ($2::text[])',
+    [exportId, keys],
+  );
+  return new Set(rows.map(({ key }) => key));
+}
+
 /** Manifests of an interval that are no longer those of its receipt, at this version of the destination. */
 export async function listFormerManifests(
   sql: Sql,

@@ -169,26 +169,3 @@ export async function noteArrivals(tx: Sql): Promise<DeliveredLate[]> {
       where a.missed_at is not null and e.deleted_at is null`,
   );
 }
-
-/** A row of the record of deliveries. */
-export interface DeliveryRow extends OwedInterval {
-  /** The code that was noted when it was late or at risk. */
-  readonly lateCode: string | null;
-  readonly turn: Turn | null;
-}
-
-/** Intervals that are owed and end in a range, oldest first. */
-export async function listOwed(
-  sql: Sql,
-  exportId: string,
-  { start, end }: DataInterval,
-  limit: number,
-): Promise<DeliveryRow[]> {
-  return sql.query<DeliveryRow>(
-    `select ${owedColumns}, l.code as "lateCode", l.turn
-       from (select * from ticks t where t.export_id = $1 and t.tick_at > $2 and t.tick_at <= $3 and ${isOwed} order by t.tick_at desc limit $4) t
-       left join receipts c on ${isSameInterval('c', 't')} left join late_intervals l on ${isSameInterval('l', 't')} ${whyOf}
-      order by t.tick_at`,
-    [exportId, toTimestamp(start), toTimestamp(end), limit],
-  );
-}

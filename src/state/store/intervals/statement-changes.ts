@@ -23,6 +23,8 @@ export interface BookedReceipt {
     readonly purpose: 'whole' | 'supplement' | 'erase';
     readonly drops: boolean;
     readonly at: Timestamp;
+    /** When a person asked for it; null: of runs before this was noted. */
+    readonly asked_at?: Timestamp;
   } | null;
   readonly at: Timestamp;
   /** Digests of its files; null if no booking names them. */
@@ -36,7 +38,7 @@ export interface UnbookedInterval {
   /** What the newest statement says; null: nothing. */
   readonly before: IntervalState | DeliveredState | null;
   /** What was made and replaced since, the oldest first. */
-  readonly superseded: readonly { readonly seq: number; readonly receipt: BookedReceipt }[];
+  readonly superseded: readonly BookedReceipt[];
   /** Null: there is none. */
   readonly receipt: BookedReceipt | null;
   readonly acceptedAt: Timestamp | null;
@@ -80,7 +82,7 @@ export async function listUnbooked(
        ${['stated_intervals', 'receipts', 'holes', 'accepted_intervals'].map((table) => `select ${bounds} from ${table} where export_id = $1`).join(' union ')}
        union select ${bounds} from ticks where export_id = $1 and data_interval_start >= coalesce($2::timestamptz, '-infinity')
      ), seen as (
-       select k.*, s.state as before, s.mark as stated, t.fate, a.accepted_at, c as receipt, c.export_id is not null as is_received,
+       select k.*, s.state as before, s.mark as stated, s.superseded, t.fate, a.accepted_at, c as receipt, c.export_id is not null as is_received,
               case when c.export_id is not null then ${markOf('c')}
                    when a.export_id is not null then 'accepted'
                    when h.export_id is not null or t.fate = 'ran' or ${isOwed} then 'open'
@@ -96,11 +98,10 @@ export async function listUnbooked(
      select api_time(k.data_interval_start) as start, api_time(k.data_interval_end) as "end", nullif(k.before, 'null') as before, k.mark,
             k.fate, k.mark = 'open' as "isOpen", api_time(k.accepted_at) as "acceptedAt",
             case when k.is_received then ${receiptOf('(k.receipt)', `(k.receipt).made_by->>'purpose' = 'erase'`)} end as receipt,
-            coalesce((select jsonb_agg(jsonb_build_object('seq', p.seq, 'receipt', ${receiptOf('o', 'true')}) order by p.seq)
-                        from superseded_receipts p, lateral jsonb_populate_record(null::receipts, p.receipt) o
-                       where ${isSameInterval('p', 'k')}), '[]') as superseded
-       from seen k
-      where k.mark is distinct from k.stated or exists (select from superseded_receipts p where ${isSameInterval('p', 'k')})
+            coalesce((select jsonb_agg(${receiptOf('o', 'true')} order by place)
+                        from unnest(k.superseded) with ordinality as p (receipt, place), jsonb_populate_record(null::receipts, p.receipt) o),
+                     '[]') as superseded
+       from seen k where k.mark is distinct from k.stated or k.superseded <> '{}'
       order by k.data_interval_start, k.data_interval_end limit $3`,
     [exportId, periodEnd, limit],
   );
@@ -112,25 +113,19 @@ export interface BookedInterval {
   readonly end: Timestamp;
   readonly state: IntervalState | DeliveredState;
   readonly mark: string;
-  /** The superseded receipts that are booked. */
-  readonly seqs: readonly number[];
 }
 
+/** Stores what is booked. The caller has locked the export, so no commit has replaced a receipt since it was read. */
 export async function storeBooked(
   tx: Sql,
   exportId: string,
   booked: readonly BookedInterval[],
 ): Promise<void> {
   await tx.query(
-    `with booked as (
-       select * from jsonb_to_recordset($2::jsonb) as b (start timestamptz, "end" timestamptz, state jsonb, mark text, seqs bigint[])
-     ), gone as (
-       delete from superseded_receipts p using booked b
-        where p.export_id = $1 and p.data_interval_start = b.start and p.seq = any (b.seqs)
-     )
-     insert into stated_intervals (export_id, data_interval_start, data_interval_end, state, mark)
-     select $1, start, "end", state, mark from booked
-     on conflict (export_id, data_interval_start, data_interval_end) do update set state = excluded.state, mark = excluded.mark`,
+    `insert into stated_intervals (export_id, data_interval_start, data_interval_end, state, mark)
+     select $1, start, "end", state, mark from jsonb_to_recordset($2::jsonb) as b (start timestamptz, "end" timestamptz, state jsonb, mark text)
+     on conflict (export_id, data_interval_start, data_interval_end) do update
+        set state = excluded.state, mark = excluded.mark, superseded = '{}'`,
     [exportId, JSON.stringify(booked)],
   );
 }
@@ -160,18 +155,22 @@ export async function findAcceptance(
   return { by: row?.keyId ?? 'operator', reason: row?.reason ?? null };
 }
 
-/** The request to which a run belongs, and who made it. */
+/** The request to which a run belongs, who made it, and how many rows they were shown. */
 export async function findRemovalRequest(
   sql: Sql,
   exportId: string,
   runId: string,
-): Promise<{ readonly by: string; readonly request: string; readonly shown: null }> {
-  const [row] = await sql.query<{ request: string; keyId: string | null }>(
-    `select coalesce(r.backfill_id, r.id) as request, a.key_id as "keyId"
+): Promise<{ readonly by: string; readonly request: string; readonly shown: number | null }> {
+  const [row] = await sql.query<{ request: string; keyId: string | null; shown: number | null }>(
+    `select coalesce(r.backfill_id, r.id) as request, a.key_id as "keyId", (a.changes->0->'after'->>'shown')::bigint as shown
        from runs r left join activity a on a.subject_type = 'batch_export' and a.subject_id = $1 and a.action = 'missing_rows_dropped'
         and a.changes->0->'after'->>'request' = coalesce(r.backfill_id, r.id)::text
       where r.id = $2`,
     [exportId, runId],
   );
-  return { by: row?.keyId ?? 'operator', request: row?.request ?? runId, shown: null };
+  return {
+    by: row?.keyId ?? 'operator',
+    request: row?.request ?? runId,
+    shown: row?.shown ?? null,
+  };
 }

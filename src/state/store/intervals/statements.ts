@@ -27,20 +27,19 @@ export interface StatementChain {
   readonly place: string | null;
   /** The newest statement at that place. */
   readonly putNumber: number;
-  readonly tries: number;
 }
 
-const chainColumns = `chain, number, sha256, api_time(began_at) as "beganAt", api_time(period_end) as "periodEnd", closing, acknowledged,
-  begins, place, put_number as "putNumber", tries`;
-
-/** Locks the chain of an export: one statement is made, or noted as put, after the other. */
-export async function lockChain(tx: Sql, exportId: string): Promise<StatementChain> {
+/** Locks the export: one statement is made, or noted as put, after the other. Null: there is none. */
+export async function lockChain(tx: Sql, exportId: string): Promise<StatementChain | null> {
   const [row] = await tx.query<StatementChain>(
-    `select ${chainColumns} from statement_chains where export_id = $1 for update`,
+    `select s.chain, e.statement_number as number, e.statement_sha256 as sha256, api_time(e.statements_began_at) as "beganAt",
+            api_time(s.period_end) as "periodEnd", s.balance->'closing' as closing, e.acknowledged, e.statement_begins as begins,
+            e.statement_place as place, e.statement_put as "putNumber"
+       from (select * from batch_exports where id = $1 for no key update) e
+       left join statements s on s.export_id = e.id and s.number = e.statement_number`,
     [exportId],
   );
-  if (!row) throw new Error('the export has no row of statements');
-  return row;
+  return row ?? null;
 }
 
 /** The newest statement, as customers compare it. */
@@ -59,39 +58,56 @@ export interface StatementHead {
 
 export async function findHead(sql: Sql, exportId: string): Promise<StatementHead> {
   const [row] = await sql.query<StatementHead>(
-    `select c.number, c.sha256, api_time(s.made_at) as "madeAt", c.put_number as "putNumber", c.put_fault as "putFault",
-            c.acknowledged, (a.balance->'closing'->>'rows')::bigint as "owedRows"
-       from statement_chains c left join statements s on s.export_id = c.export_id and s.number = c.number
-       left join statements a on a.export_id = c.export_id and a.number = (c.acknowledged->>'number')::integer
-        and a.sha256 = c.acknowledged->>'sha256'
-      where c.export_id = $1`,
+    `select e.statement_number as number, e.statement_sha256 as sha256, api_time(s.made_at) as "madeAt", e.statement_put as "putNumber",
+            e.statement_fault as "putFault", e.acknowledged, (a.balance->'closing'->>'rows')::bigint as "owedRows"
+       from batch_exports e left join statements s on s.export_id = e.id and s.number = e.statement_number
+       left join statements a on a.export_id = e.id and a.number = (e.acknowledged->>'number')::integer
+        and a.sha256 = e.acknowledged->>'sha256'
+      where e.id = $1`,
     [exportId],
   );
   const none = { number: 0, sha256: null, madeAt: null, putNumber: 0, putFault: null };
   return row ?? { ...none, acknowledged: null, owedRows: null };
 }
 
-/**
- * Stores what a receiver has loaded, if the statement has this digest.
- *
- * @returns the digest of the statement; null if there is none
- */
-export async function acknowledgeStatement(
+/** Stores what a receiver has loaded. */
+export async function storeAcknowledgement(
   tx: Sql,
   exportId: string,
   { number, sha256, rows }: Omit<Acknowledgement, 'at'>,
-): Promise<string | null> {
-  const [statement] = await tx.query<{ sha256: string }>(
-    'select sha256 from statements where export_id = $1 and number = $2',
-    [exportId, number],
-  );
-  if (statement?.sha256 !== sha256) return statement?.sha256 ?? null;
+): Promise<void> {
   await tx.query(
-    `update statement_chains set acknowledged = jsonb_build_object('number', $2::integer, 'sha256', $3::text, 'rows', $4::bigint,
-            'at', api_time(clock_timestamp())) where export_id = $1`,
+    `update batch_exports set acknowledged = jsonb_build_object('number', $2::integer, 'sha256', $3::text, 'rows', $4::bigint,
+            'at', api_time(clock_timestamp())) where id = $1`,
     [exportId, number, sha256, rows],
   );
-  return sha256;
+}
+
+/** Records an event for the targets of the customer and of the installation. */
+export async function notifyOfLoad(
+  tx: Sql,
+  exportId: string,
+  type: 'load.differs' | 'load.agrees',
+  acknowledged: Readonly<Record<string, unknown>>,
+): Promise<void> {
+  await tx.query(`select notify_targets($1, $2, jsonb_build_object('acknowledged', $3::jsonb))`, [
+    exportId,
+    type,
+    JSON.stringify(acknowledged),
+  ]);
+}
+
+/** The digest of a statement, and the rows of its balance; null if there is none. */
+export async function findBalance(
+  sql: Sql,
+  exportId: string,
+  number: number,
+): Promise<{ readonly sha256: string; readonly rows: number } | null> {
+  const [row] = await sql.query<{ sha256: string; rows: number }>(
+    `select sha256, (balance->'closing'->>'rows')::bigint as rows from statements where export_id = $1 and number = $2`,
+    [exportId, number],
+  );
+  return row ?? null;
 }
 
 export interface ListedStatement {
@@ -143,51 +159,63 @@ export interface NewStatement {
   readonly number: number;
   readonly body: Buffer;
   readonly sha256: string;
-  readonly period: { readonly start: Timestamp; readonly end: Timestamp };
   /** Why a chain begins with it; null: none does. */
   readonly begins: string | null;
+}
+
+/** Members of a statement that lists show. */
+interface Listed {
+  readonly chain: string;
+  readonly period: { readonly start: Timestamp; readonly end: Timestamp };
+  readonly balance: Balance;
 }
 
 /** Stores a statement that is in the bucket, or will be. */
 export async function insertStatement(
   tx: Sql,
   exportId: string,
-  { number, body, sha256, period, begins }: NewStatement,
+  { number, body, sha256, begins }: NewStatement,
 ): Promise<void> {
-  const { balance } = JSON.parse(String(body)) as { readonly balance: Balance };
+  const { chain, period, balance } = JSON.parse(String(body)) as Listed;
   await tx.query(
-    `insert into statements (export_id, number, body, sha256, period_start, period_end, begins, balance)
-     values ($1, $2, $3, $4, $5, $6, $7, $8)
-     on conflict (export_id, number) do update set body = excluded.body, sha256 = excluded.sha256, period_start = excluded.period_start,
-            period_end = excluded.period_end, begins = excluded.begins, balance = excluded.balance`,
+    `insert into statements (export_id, number, body, sha256, period_start, period_end, begins, balance, chain)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
     [
       ...[exportId, number, body, sha256, period.start, period.end, begins],
-      JSON.stringify(balance),
+      ...[JSON.stringify(balance), chain],
     ],
   );
 }
 
-/** Where the chain is after a statement. @param nextAt when the next one is due */
+/** The newest statement is another one. @param nextAt when the next one is due */
 export async function advanceChain(
   tx: Sql,
   exportId: string,
-  after: Pick<StatementChain, 'chain' | 'number' | 'sha256' | 'beganAt' | 'periodEnd' | 'closing'>,
+  { number, sha256, beganAt }: Pick<StatementChain, 'number' | 'sha256' | 'beganAt'>,
   nextAt: Timestamp,
 ): Promise<void> {
   await tx.query(
-    `update statement_chains set chain = $2, number = $3, sha256 = $4, began_at = $5, period_end = $6, closing = $7, begins = null,
-            next_at = $8 where export_id = $1`,
-    [
-      ...[exportId, after.chain, after.number, after.sha256, after.beganAt, after.periodEnd],
-      ...[JSON.stringify(after.closing), nextAt],
-    ],
+    `update batch_exports set statement_number = $2, statement_sha256 = $3, statements_began_at = $4, statement_begins = null,
+            statement_at = $5 where id = $1`,
+    [exportId, number, sha256, beganAt, nextAt],
   );
+}
+
+/** When the statement before the newest `most - 1` was made less than an hour ago: how long until it is an hour old; null: it is. */
+export async function findWaitMs(sql: Sql, exportId: string, most: number): Promise<number | null> {
+  const [row] = await sql.query<{ ms: number }>(
+    `select ceil(extract(epoch from made_at + interval '1 hour' - clock_timestamp()) * 1000)::bigint as ms
+       from statements where export_id = $1 and made_at > clock_timestamp() - interval '1 hour'
+      order by number desc limit 1 offset $2`,
+    [exportId, most - 1],
+  );
+  return row?.ms ?? null;
 }
 
 /** The statement cannot be made now. It is due again later. */
 export async function putOffStatement(sql: Sql, exportId: string): Promise<void> {
   await sql.query(
-    `update statement_chains set next_at = now() + interval '10 minutes' where export_id = $1 and next_at <= now()`,
+    `update batch_exports set statement_at = now() + interval '10 minutes' where id = $1 and statement_at <= now()`,
     [exportId],
   );
 }
@@ -200,43 +228,46 @@ export async function notePut(
   putNumber: number,
 ): Promise<void> {
   await tx.query(
-    `update statement_chains set place = $2, put_number = $3, put_fault = null, tries = 0, try_after = now() where export_id = $1`,
+    `update batch_exports set statement_place = $2, statement_put = $3, statement_fault = null, statement_tries = 0, statement_after = now()
+      where id = $1`,
     [exportId, place, putNumber],
   );
 }
 
+/** SQL: later and later, up to an hour; nothing before the first failure. */
+const delayAfter = (tries: string): string =>
+  `case when ${tries} = 0 then 0 else least(3600, 2.5 * power(2, least(${tries}, 11))) end * (0.5 + random() / 2) * interval '1 s'`;
+
 /** The next try comes later and later, up to an hour. @returns whether it is the first that failed */
 export async function notePutFault(sql: Sql, exportId: string, fault: string): Promise<boolean> {
   const [row] = await sql.query<{ tries: number }>(
-    `update statement_chains set put_fault = $2, tries = tries + 1,
-            try_after = now() + least(3600, 5 * power(2, least(tries, 10))) * (0.5 + random() / 2) * interval '1 s'
-      where export_id = $1 returning tries`,
+    `update batch_exports set statement_fault = $2, statement_tries = statement_tries + 1,
+            statement_after = now() + ${delayAfter('statement_tries + 1')}
+      where id = $1 returning statement_tries as tries`,
     [exportId, fault],
   );
   return row?.tries === 1;
 }
 
-/** A statement of this export that our database lacks. */
-export type ForeignStatement = Omit<NewStatement, 'begins'>;
-
-/** Other statements have numbers of ours: ours from there on are not put, and a chain begins. */
+/**
+ * Other statements have numbers of ours: ours from there on are not put, and a chain begins. Its first statement comes later and
+ * later if a store does so again and again.
+ */
 export async function beginChain(
   tx: Sql,
   exportId: string,
   beginning: ChainBeginning,
   firstReplaced: number,
-  foreign: readonly ForeignStatement[],
+  foreign: readonly NewStatement[],
 ): Promise<void> {
   await tx.query('delete from statements where export_id = $1 and number >= $2', [
     exportId,
     firstReplaced,
   ]);
-  for (const statement of foreign) {
-    await insertStatement(tx, exportId, { ...statement, begins: null });
-  }
+  for (const statement of foreign) await insertStatement(tx, exportId, statement);
   await tx.query(
-    `update statement_chains set begins = $2, number = $3, sha256 = $4, put_number = $3, put_fault = null, tries = 0,
-            try_after = now(), next_at = now() where export_id = $1`,
+    `update batch_exports set statement_begins = $2, statement_number = $3, statement_sha256 = $4, statement_put = $3, statement_fault = null,
+            statement_at = now() + ${delayAfter('statement_tries')}, statement_tries = statement_tries + 1 where id = $1`,
     [exportId, JSON.stringify(beginning), beginning.last_number, beginning.last_sha256],
   );
 }
@@ -259,14 +290,69 @@ export async function findPlaceOfStatements(
   return { ...row, traits: await findStoreTraits(sql, { exportId, ...row }) };
 }
 
-const isDue = `e.deleted_at is null and (c.next_at <= now() or (c.put_number < c.number and c.try_after <= now()))
-  and not exists (select from guarded_work g where g.kind = 'statement' and g.id = c.export_id::text and g.set_aside_at is not null)`;
+/** An object that a current receipt names, or a statement that was put. */
+export interface NamedObject {
+  readonly key: string;
+  /** Null: it is not known. */
+  readonly bytes: number | null;
+  /** Whether it is at the place of now. */
+  readonly isHere: boolean;
+}
+
+/** Where the statements of an export are. */
+export interface StatementFolder {
+  /** The name of the place. */
+  readonly name: string;
+  /** Of their keys: `a/_sluice/statements/`. */
+  readonly folder: string;
+}
+
+/** Lists all that must be at the place of an export: manifests, files, and the statements that were put. */
+export async function listNamedObjects(
+  sql: Sql,
+  exportId: string,
+  { name, folder }: StatementFolder,
+  limit: number,
+): Promise<NamedObject[]> {
+  return sql.query<NamedObject>(
+    `select k.key, k.bytes, c.destination_version = e.destination_version as "isHere"
+       from batch_exports e join receipts c on c.export_id = e.id
+       cross join lateral (
+         select c.manifest_key as key, null::bigint as bytes where c.manifest_key is not null
+         union all select f->>'key', (f->>'bytes')::bigint from jsonb_array_elements(c.files || c.rejected_files) f) k
+      where e.id = $1
+      union all
+     select $3 || s.number || '.json', octet_length(s.body)::bigint, true
+       from batch_exports e join statements s on s.export_id = e.id and s.number <= e.statement_put
+      where e.id = $1 and e.statement_place = $2
+      limit $4`,
+    [exportId, name, folder, limit],
+  );
+}
+
+/** Statements that were put and are not there are put again. @param missing keys of the place */
+export async function putStatementsAgain(
+  sql: Sql,
+  exportId: string,
+  { name, folder }: StatementFolder,
+  missing: readonly string[],
+): Promise<void> {
+  const gone = missing.filter((key) => key.startsWith(folder));
+  if (gone.length === 0) return;
+  const numbers = gone.map((key) => Number.parseInt(key.slice(folder.length), 10));
+  await sql.query(
+    `update batch_exports set statement_put = $3 where id = $1 and statement_place = $2 and statement_put > $3`,
+    [exportId, name, Math.min(...numbers) - 1],
+  );
+}
+
+const isDue = `e.deleted_at is null and (e.statement_at <= now() or (e.statement_put < e.statement_number and e.statement_after <= now()))
+  and not exists (select from guarded_work g where g.kind = 'statement' and g.id = e.id::text and g.set_aside_at is not null)`;
 
 /** Teams with statements to make or to put, in random order. */
 export async function findTeamsWithStatements(sql: Sql, limit: number): Promise<number[]> {
   const rows = await sql.query<{ teamId: number }>(
-    `select e.team_id as "teamId" from statement_chains c join batch_exports e on e.id = c.export_id
-      where (c.next_at <= now() or c.put_number < c.number) and ${isDue} group by 1 order by random() limit $1`,
+    `select e.team_id as "teamId" from batch_exports e where ${isDue} group by 1 order by random() limit $1`,
     [limit],
   );
   return rows.map(({ teamId }) => teamId);
@@ -285,9 +371,8 @@ export async function findDueStatement(
   done: readonly string[],
 ): Promise<DueStatement | null> {
   const [row] = await sql.query<DueStatement>(
-    `select c.export_id as "exportId", c.next_at <= now() as "isToMake"
-       from statement_chains c join batch_exports e on e.id = c.export_id
-      where e.team_id = $1 and ${isDue} and c.export_id <> all ($2::uuid[]) order by c.next_at limit 1`,
+    `select e.id as "exportId", e.statement_at <= now() as "isToMake" from batch_exports e
+      where e.team_id = $1 and ${isDue} and e.id <> all ($2::uuid[]) order by e.statement_at limit 1`,
     [teamId, done],
   );
   return row ?? null;

@@ -91,7 +91,7 @@ const completed = `completed as (
          finished_at = now(), last_updated_at = now()
     from free
    where runs.id = free.run_id and runs.fence = free.fence and ${canMove('completed')}
-  returning free.*, runs.purpose, runs.drops_missing
+  returning free.*, runs.purpose, runs.drops_missing, runs.erasure, runs.created_at
 )`;
 
 /** SQL: whether two receipts have the same files and the same manifest. */
@@ -101,9 +101,10 @@ const isSameContent = (a: string, b: string): string =>
 
 /** What an earlier commit had made, until a statement has booked it. */
 const superseded = `superseded as (
-  insert into superseded_receipts (export_id, data_interval_start, data_interval_end, receipt)
-  select old.export_id, old.data_interval_start, old.data_interval_end, to_jsonb(old) - 'recipe' - 'snapshot'
+  insert into stated_intervals as s (export_id, data_interval_start, data_interval_end, superseded)
+  select old.export_id, old.data_interval_start, old.data_interval_end, array[to_jsonb(old) - 'recipe' - 'snapshot']
     from completed c join receipts old on ${isSameInterval('old', 'c')} and not (${isSameContent('old', 'c')})
+  on conflict (export_id, data_interval_start, data_interval_end) do update set superseded = s.superseded || excluded.superseded
 )`;
 
 /** The receipt of the interval, with its proof. */
@@ -112,7 +113,8 @@ const received = `received as (
          files, rejected_files, rows, bytes, destination_version, recipe, generation, era,
          snapshot, settled, pending_transactions, key_digest, key_count, delivered_digest, pending_checked_at, looked_back_at)
   select export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag, manifest_sha256,
-         jsonb_build_object('run', run_id, 'purpose', purpose, 'drops', drops_missing, 'at', api_time(clock_timestamp())),
+         jsonb_build_object('run', coalesce(erasure, run_id), 'purpose', purpose, 'drops', drops_missing, 'at', api_time(clock_timestamp()),
+           'asked_at', api_time(created_at)),
          files, rejected_files, rows, bytes, destination_version, recipe, generation, era,
          snapshot, settled, pending, key_digest, key_count, delivered_digest, clock_timestamp(), clock_timestamp() from completed
   on conflict (export_id, data_interval_start, data_interval_end) do update

@@ -166,9 +166,19 @@ export async function insertRuns(tx: Sql, runs: readonly NewRun[]): Promise<stri
   return rows.map((row) => row.id);
 }
 
-/** Gives a live run the rows that it erases. They leave the run when it ends (`run-moves.ts`). */
-export async function sealErased(tx: Sql, runId: string, sealed: Buffer): Promise<void> {
-  await tx.query(`update runs set erases = $2 where id = $1`, [runId, sealed]);
+/**
+ * Gives a live run the rows that it erases. They leave the run when it ends (`run-moves.ts`).
+ *
+ * @param request to erase that the run belongs to
+ */
+export async function sealErased(
+  tx: Sql,
+  runId: string,
+  sealed: Buffer,
+  request: string,
+): Promise<void> {
+  const values = [runId, sealed, request];
+  await tx.query('update runs set erases = $2, erasure = $3 where id = $1', values);
 }
 
 export interface RunProgress {

@@ -13,8 +13,7 @@ const exportTables: readonly TenantTable[] = [
   ...[
     ...['accepted_intervals', 'backfills', 'export_checks', 'former_destinations', 'holes'],
     ...['late_intervals', 'leftover_files', 'notification_deliveries', 'receipts', 'runs'],
-    ...['stated_intervals', 'statement_chains', 'statements', 'superseded_receipts'],
-    ...['ticks', 'upload_places'],
+    ...['stated_intervals', 'statements', 'ticks', 'upload_places'],
   ].map((table) => [table, ofExports] as const),
   ['batch_exports', 't.id = any ($1::uuid[])'],
   ['guarded_work', 't.id = any ($1::text[])'],

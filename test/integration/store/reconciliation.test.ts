@@ -1,0 +1,217 @@
+import { chmod, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterEach, describe, expect, it } from 'vitest';
+import { armFailpoints, type FailpointName } from '../../../src/foundation/failpoints/failpoint.ts';
+import { findHead } from '../../../src/state/store/intervals/statements.ts';
+import { stateExports } from '../../../src/service/worker/state-exports.ts';
+import { checkers, runChecker } from '../../support/run-checker.ts';
+import { useStatementBench } from '../../support/statement-bench.ts';
+import { until } from '../../support/until.ts';
+
+const bench = useStatementBench();
+const { due, exportOfHours, folder, make, readStatement, root, runAll, side, sweep } = bench;
+
+const place = (...parts: readonly string[]) => join(root(), 'acme/events', ...parts);
+
+/** Makes the statement of the schedule. @returns what it says of the list */
+async function reconciled(exportId: string) {
+  await due(exportId);
+  await sweep();
+  const { number, putNumber } = await findHead(side().db, exportId);
+  expect(putNumber).toBe(number);
+  return (await readStatement(number)).statement.reconciliation;
+}
+
+const nothing = { missing: [], changed: [], stray: [], more: 0 };
+
+describe('a statement of the schedule', () => {
+  it('says what the list of its place found, and the checkers say so too', async () => {
+    const id = await exportOfHours(3);
+    await runAll(id);
+    await make(id);
+    expect(await reconciled(id)).toEqual({
+      ...{ state: 'listed', at: expect.stringMatching(/^\d{4}-.*Z$/), reason: null },
+      ...nothing,
+    });
+    const names = (await readdir(place(), { recursive: true })).filter((name) =>
+      name.endsWith('_manifest.json'),
+    );
+    const [lost = '', other = ''] = names.map((name) => `events/${name}`);
+    const kept = await readFile(place(lost.slice('events/'.length)));
+    await rm(place(lost.slice('events/'.length)));
+    await writeFile(place('mine.csv'), 'a stray');
+    const found = await reconciled(id);
+    expect(found).toMatchObject({ ...nothing, missing: [lost], stray: ['events/mine.csv'] });
+    expect(other).not.toBe(lost);
+    for (const checker of checkers) expect(await runChecker(checker, place())).toMatch(/^1: WRONG/);
+    await writeFile(place(lost.slice('events/'.length)), kept);
+    await rm(place('mine.csv'));
+    for (const checker of checkers) expect(await runChecker(checker, place())).toMatch(/^0: Right/);
+  });
+
+  it('names what has another size', async () => {
+    const id = await exportOfHours(1);
+    await runAll(id);
+    await make(id);
+    await sweep();
+    const [name = ''] = await readdir(join(folder(), 'statements'));
+    await writeFile(join(folder(), 'statements', name), 'cut');
+    expect(await reconciled(id)).toMatchObject({
+      changed: ['events/_sluice/statements/1.json'],
+      missing: [],
+    });
+  });
+
+  it('puts statements again that were put and are gone', async () => {
+    const id = await exportOfHours(1);
+    await runAll(id);
+    await make(id);
+    await make(id);
+    await sweep();
+    const first = await readStatement(1);
+    await rm(join(folder(), 'statements/1.json'));
+    const { missing } = await reconciled(id);
+    expect(missing).toEqual(['events/_sluice/statements/1.json']);
+    expect((await readStatement(1)).bytes).toEqual(first.bytes);
+    for (const checker of checkers) expect(await runChecker(checker, place())).toMatch(/^0: Right/);
+  });
+
+  it('is made all the same if the place cannot be listed, and says why', async () => {
+    const id = await exportOfHours(1);
+    await runAll(id);
+    await make(id);
+    await sweep();
+    // Its objects can be read, but not be listed.
+    await chmod(place(), 0o300);
+    const isRoot = process.getuid?.() === 0;
+    const found = await reconciled(id);
+    await chmod(place(), 0o700);
+    if (!isRoot) expect(found).toMatchObject({ state: 'not_listed', at: null, ...nothing });
+    const noPlace = await exportOfHours(1, { type: 'NoOp', config: {}, secrets: null });
+    await due(noPlace);
+    await sweep();
+    const { body } = await side()
+      .db.query<{ body: Buffer }>('select body from statements where export_id = $1', [noPlace])
+      .then(([row]) => ({ body: JSON.parse(String(row?.body)) }));
+    expect(body.reconciliation).toEqual({
+      ...{ state: 'not_listed', at: null, reason: 'the destination keeps no objects' },
+      ...nothing,
+    });
+  });
+
+  it('on demand is not reconciled, and an export gives ten an hour', async () => {
+    const id = await exportOfHours(1);
+    for (let number = 1; number <= 10; number += 1)
+      expect(await make(id)).toMatchObject({ number });
+    await expect(make(id)).rejects.toMatchObject({ retryAfterMs: expect.any(Number) });
+    await side().db.query(
+      `update statements set made_at = made_at - interval '1 hour' where export_id = $1 and number = 1`,
+      [id],
+    );
+    await make(id);
+    await sweep();
+    expect((await readStatement(11)).statement.reconciliation).toMatchObject({
+      state: 'not_listed',
+      reason: 'only statements of the schedule are reconciled',
+    });
+  });
+});
+
+describe('a worker that is frozen for an hour, and goes on', () => {
+  afterEach(() => armFailpoints(async () => {}));
+
+  /** The first process that reaches the step waits there. */
+  function freezeAt(step: FailpointName) {
+    let reached = () => {};
+    let thaw = () => {};
+    const frozen = new Promise<void>((resolve) => {
+      reached = resolve;
+    });
+    const thawed = new Promise<void>((resolve) => {
+      thaw = resolve;
+    });
+    let isFirst = true;
+    armFailpoints(async (name) => {
+      if (name !== step || !isFirst) return;
+      isFirst = false;
+      reached();
+      await thawed;
+    });
+    return { frozen, thaw };
+  }
+
+  it.each(['before_statement', 'before_put_statement', 'after_put_statement'] as const)(
+    'at %s, changes nothing that others have done since',
+    async (step) => {
+      const id = await exportOfHours(2);
+      await runAll(id);
+      await make(id);
+      await due(id);
+      const { frozen, thaw } = freezeAt(step);
+      const late = stateExports(bench.options());
+      await frozen;
+      await sweep();
+      await due(id);
+      await sweep();
+      // The export moves, and all statements go to the new place.
+      await side().db.query(
+        `update batch_exports set destination_config = destination_config || '{"prefix": "new"}' where id = $1`,
+        [id],
+      );
+      await due(id);
+      await sweep();
+      thaw();
+      await late;
+      for (let more = 0; more < 3; more += 1) await sweep();
+      const { number, putNumber, putFault } = await findHead(side().db, id);
+      expect([putNumber, putFault]).toEqual([number, null]);
+      const statements = await readdir(join(root(), 'acme/new/_sluice/statements'));
+      expect(statements).toHaveLength(number);
+      for (const checker of checkers) {
+        expect(await runChecker(checker, join(root(), 'acme/new'))).toContain(
+          `Right. The head is ${number}:`,
+        );
+      }
+    },
+  );
+
+  it('before it begins a chain, begins none if another has', async () => {
+    const id = await exportOfHours(1);
+    await runAll(id);
+    await make(id);
+    await sweep();
+    await writeFile(join(folder(), 'statements/2.json'), 'mine');
+    await make(id);
+    const { frozen, thaw } = freezeAt('before_chain');
+    const late = stateExports(bench.options());
+    await frozen;
+    await sweep();
+    await sweep();
+    await make(id);
+    await sweep();
+    thaw();
+    await late;
+    await sweep();
+    const { number } = await findHead(side().db, id);
+    const begun = [];
+    for (let one = 3; one <= number; one += 1) {
+      begun.push((await readStatement(one)).statement.begins?.reason ?? null);
+    }
+    expect(begun).toEqual(['replaced', ...begun.slice(1).map(() => null)]);
+  });
+
+  it('keeps no other team from its statements', async () => {
+    const id = await exportOfHours(1);
+    await runAll(id);
+    await make(id);
+    const { frozen, thaw } = freezeAt('before_put_statement');
+    const late = stateExports(bench.options());
+    await frozen;
+    const other = await exportOfHours(1, bench.usual({ prefix: 'other' }));
+    await make(other);
+    await sweep();
+    await until(async () => (await findHead(side().db, other)).putNumber === 1);
+    thaw();
+    await late;
+  });
+});

@@ -1,0 +1,158 @@
+import { createHash } from 'node:crypto';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, expect } from 'vitest';
+import { canonicalBytes } from '../../src/foundation/domain/canonical-json.ts';
+import type { StoredDestination } from '../../src/foundation/domain/batch-export.ts';
+import type { Booking, Reconciliation } from '../../src/foundation/domain/statement.ts';
+import { isSignedBy } from '../../src/foundation/security/signing-keys.ts';
+import { joinConnectors } from '../../src/main/connectors.ts';
+import { statementSourcesOf } from '../../src/main/statement-sources.ts';
+import { readPublicKeys } from '../../src/service/use-cases/installation/signing.ts';
+import { makeStatement } from '../../src/service/use-cases/statements/make-statement.ts';
+import { WorkGuard } from '../../src/service/use-cases/work-guard.ts';
+import { Attempt } from '../../src/service/worker/attempt.ts';
+import type { StatementOptions } from '../../src/service/worker/put-statements.ts';
+import { stateExports } from '../../src/service/worker/state-exports.ts';
+import { RunStatements } from '../../src/state/store/runs/run-statements.ts';
+import { insertRuns } from '../../src/state/store/runs/runs.ts';
+import { contextWith } from '../conformance/destination-suite.ts';
+import { type IntervalBench, openIntervalBench } from './interval-bench.ts';
+import {
+  claim,
+  createExportOfThePast,
+  decide,
+  hourMs,
+  listRuns,
+  openRunSide,
+  type RunSide,
+} from './run-side.ts';
+
+export interface Statement {
+  readonly number: number;
+  readonly chain: string;
+  readonly previous: { readonly number: number; readonly sha256: string } | null;
+  readonly begins: { readonly reason: string; readonly last_number: number } | null;
+  readonly period: { readonly start: string; readonly end: string };
+  readonly bookings: readonly Booking[];
+  readonly balance: Readonly<Record<string, { readonly rows: number }>>;
+  readonly reconciliation: Reconciliation;
+}
+
+export const sha256 = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex');
+
+/** Exports of the destination File, their runs, and the sweep that makes and puts their statements. */
+export function useStatementBench() {
+  let bench: IntervalBench;
+  let side: RunSide;
+  let root: string;
+  let options: StatementOptions;
+
+  beforeAll(async () => {
+    bench = await openIntervalBench(20);
+  });
+  afterAll(() => bench?.drop());
+  beforeEach(async () => {
+    side = await openRunSide();
+    root = await mkdtemp(join(tmpdir(), 'sluice-receipts-'));
+    const { context, db } = side;
+    options = {
+      context,
+      connectors: joinConnectors(
+        () => bench.source,
+        contextWith({ fileDestinationRoot: root }),
+        context.secrets,
+      ),
+      onSweepError: (error) => {
+        throw error;
+      },
+      stopping: new AbortController().signal,
+      guard: new WorkGuard(db, () => {}),
+      statements: statementSourcesOf([], 'postgres://host/rows'),
+      checkers: [],
+    };
+  });
+  afterEach(async () => {
+    await side?.stop();
+    await rm(root, { recursive: true, force: true });
+  });
+
+  const usual = (config = {}) => ({
+    type: 'File',
+    config: { directory: 'acme', prefix: 'events/{year}', ...config },
+    secrets: null,
+  });
+  const folder = () => join(root, 'acme/events/_sluice');
+
+  return {
+    bench: () => bench,
+    side: () => side,
+    root: () => root,
+    options: () => options,
+    folder,
+    make: (exportId: string) => makeStatement(side.context, options.statements, exportId),
+    usual,
+
+    /** Executes all runs that wait. */
+    async runAll(exportId: string): Promise<void> {
+      const { context, db } = side;
+      const statements = new RunStatements(db, context.policy.leaseMs);
+      for (const { id, status } of await listRuns(db, exportId)) {
+        if (status !== 'Starting') continue;
+        const run = await claim(side, id);
+        const attempt = new Attempt(
+          {
+            ...{ context, statements, connectors: options.connectors, memoryBytes: 2 ** 30 },
+            onError() {},
+          },
+          run,
+          new AbortController().signal,
+          null,
+        );
+        expect(await attempt.execute()).toMatchObject({ end: 'completed' });
+      }
+    },
+
+    async exportOfHours(hours: number, destination: StoredDestination = usual()) {
+      const made = await createExportOfThePast(side, { createdMsAgo: hours * hourMs, destination });
+      await decide(side.context);
+      return made.id;
+    },
+
+    /** A run of an interval before the first tick. */
+    backfill: (exportId: string, start: number) =>
+      insertRuns(side.db, [
+        {
+          ...{ exportId, teamId: side.teamId, backfillId: null },
+          interval: { start, end: start + hourMs },
+        },
+      ]),
+
+    async readStatement(number: number, at = folder()) {
+      const bytes = await readFile(join(at, `statements/${number}.json`));
+      return { bytes, statement: JSON.parse(String(bytes)) as Statement };
+    },
+
+    async isSigned(document: Record<string, unknown>): Promise<boolean> {
+      const { keys } = JSON.parse(String(await readPublicKeys(side.db)));
+      const { receipt, ...rest } = document as { receipt: { key_id: string; signature: string } };
+      const key = keys.find((one: { key_id: string }) => one.key_id === receipt.key_id);
+      return isSignedBy(key.public_key, canonicalBytes(rest), receipt.signature);
+    },
+
+    /** One sweep of a worker. Nothing waits for its next try, and no process that is frozen keeps others from an export. */
+    async sweep(): Promise<void> {
+      await side.db.query(`update batch_exports set statement_after = now()`);
+      await side.db.query(`update guarded_work set expires_at = now() - interval '1 hour'`);
+      await stateExports(options);
+    },
+
+    /** The next statement of the schedule is due. */
+    async due(exportId: string): Promise<void> {
+      await side.db.query(`update batch_exports set statement_at = now() where id = $1`, [
+        exportId,
+      ]);
+    },
+  };
+}
