@@ -148,6 +148,10 @@ export const errorCatalogue = {
     'Sluice cannot read the model as it is defined.',
     'Ask your operator to run sluice models check and to correct the key, tenant, interval or other columns of the model.',
   ),
+  'model.version_without_trigger': customer(
+    'Rows of the model can change while their version stays, so changes would be lost.',
+    'Run what sluice models trigger prints in the source database, for each partition too if its trigger is disabled.',
+  ),
   'source.schema_changed': customer(
     'A column has another type in the source database than in the model.',
     'Ask your operator to correct type in the model, or to set on_schema_change of the model to follow or widen.',

@@ -11,6 +11,28 @@ export interface ModelColumn {
   readonly json: boolean;
 }
 
+/** How the rows that an export of changes must bring are found: by a version that each write of a row raises. */
+export interface ModelChanges {
+  /** An `xid8`, or a `timestamptz`. */
+  readonly versionColumn: string;
+  /** `client`: a program sets the time, so rows may come late. */
+  readonly setBy: 'database' | 'client';
+  readonly deletes: ModelDeletes;
+}
+
+/** How rows that are gone are found. */
+export type ModelDeletes =
+  | { readonly kind: 'none' }
+  /** A column of the relation marks them: true, or any time. */
+  | { readonly kind: 'column'; readonly column: string }
+  /** A trigger writes their keys into a table, which has the model's tenant, key and version columns. */
+  | {
+      readonly kind: 'tombstones';
+      readonly relation: { readonly schema: string; readonly name: string };
+      /** The table keeps them for so many days at least; null: for ever. */
+      readonly days: number | null;
+    };
+
 export interface Model {
   /** A query names it in FROM. */
   readonly name: string;
@@ -31,6 +53,8 @@ export interface Model {
   readonly onSchemaChange?: 'fail' | 'follow' | 'widen';
   /** How far back late rows are looked for, unless the export says it; null: as everywhere in the installation. */
   readonly lookBackHours?: number | null;
+  /** Null or missing: the model allows no export of changes. */
+  readonly changes?: ModelChanges | null;
   /** In the order of `SELECT *`. Nothing else of the relation can be read. */
   readonly columns: readonly ModelColumn[];
 }

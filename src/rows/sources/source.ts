@@ -1,5 +1,6 @@
 import { SluiceError } from '../../foundation/domain/errors.ts';
 import type { Column, RowBlock } from '../../foundation/domain/row-block.ts';
+import type { SequencePoint, VersionType } from '../../foundation/domain/element.ts';
 import type { DataInterval } from '../../foundation/domain/time.ts';
 
 /** A run's request to a source. */
@@ -28,6 +29,31 @@ export interface SourceRequest {
    * projection says how its SELECT list is made of them.
    */
   readonly select?: 'rows' | 'keys' | 'columns';
+  /** Missing: the rows of the interval. */
+  readonly element?: ElementRequest;
+}
+
+/** The rows of an element of a changing table, instead of those of an interval. */
+export interface ElementRequest {
+  readonly number: number;
+  readonly versionType: VersionType;
+  /** Rows with this version or a higher one; null: all rows, as a base. */
+  readonly from: string | null;
+  /** Tables that the element before did not know, by id: all of their rows. */
+  readonly newTables: readonly string[];
+}
+
+/** The state of a changing table in a snapshot, and what it means for the next element. */
+export interface SequenceReading {
+  readonly point: SequencePoint;
+  /** By the clock of the source. */
+  readonly atMs: number;
+  /** The lowest version that a row can get which this snapshot does not show; null: not known. */
+  readonly next: string | null;
+  /** False if programs set the versions: rows may come later than the model says. */
+  readonly isSettled: boolean;
+  /** True if the source gives lower versions than this one now. */
+  isCounterLower(from: string): boolean;
 }
 
 /** Makes the selected rows of a query from the rows of a request of `columns`. */
@@ -108,6 +134,13 @@ export interface SourceSnapshot {
   readonly slices: readonly Slice[];
   /** Null unless `columns` were requested. */
   readonly projection: Projection | null;
+  /** The state of the table in this snapshot; only for a request of an element. */
+  readonly sequence?: SequenceReading | null;
+  /**
+   * The keys that an element deletes: those of changed rows that are no longer wanted, and those of tombstones that are not in
+   * this snapshot. The columns are the model's keys and `_sluice_version`. Only for a request of an element, once its rows are read.
+   */
+  readDeletes?(signal: AbortSignal): AsyncIterable<RowBlock>;
   /** The keys of the rows that were read so far; null for a request of keys. */
   keySet(): KeySet | null;
   /** The keys of all rows, without the rows; not for a request of keys, or for rows in memory. */
@@ -205,6 +238,12 @@ export interface SourceState {
 }
 
 export interface Source {
+  /**
+   * Reads the state of a model's table, to decide whether an element can continue the one before.
+   *
+   * @throws SluiceError `source.model_invalid` or `model.version_without_trigger` if the model allows no export of changes
+   */
+  readSequence(model: string, tenantKey: string, signal: AbortSignal): Promise<SequenceReading>;
   /**
    * Waits until no transaction can add rows to the interval, or as long as `wait` says.
    *
