@@ -1,8 +1,9 @@
 import { SluiceError } from '../../foundation/domain/errors.ts';
-import type { Model } from '../../foundation/domain/model.ts';
+import type { Model, ModelChanges } from '../../foundation/domain/model.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
 import type { Timestamp } from '../../foundation/domain/time.ts';
 import { BoundedMap } from './bounded-map.ts';
+import { aliveFilter, changedFilter, type ElementBounds } from './change-rows.ts';
 import type { Expression } from './expression.ts';
 import type { Output, ParsedQuery } from './parse-query.ts';
 import {
@@ -33,6 +34,8 @@ export interface Selection {
   /** Null: all columns of the model and every row. */
   readonly query: ParsedQuery | null;
   readonly tenantKey: string;
+  /** An element of a changing table, instead of the rows of a range; missing: none. */
+  readonly element?: (ElementBounds & { readonly changes: ModelChanges }) | null;
   /** Half-open, by the interval column; exact to the microsecond. */
   readonly range: { readonly start: Timestamp; readonly end: Timestamp };
   /** Only rows with one of these events; null or empty: all. */
@@ -229,7 +232,7 @@ const checked = new BoundedMap<string, true>(keptCharacters);
  *
  * @returns `sql` itself
  */
-function checkStatement(sql: string, { model, tenantKey, range }: Selection): string {
+export function checkStatement(sql: string, { model, tenantKey, range }: Selection): string {
   const shape = sql.replaceAll(range.start, '\0start').replaceAll(range.end, '\0end');
   const { schema, name } = model.relation;
   const key = JSON.stringify([schema, name, model.tenantColumn, tenantKey, shape]);
@@ -239,12 +242,12 @@ function checkStatement(sql: string, { model, tenantKey, range }: Selection): st
   return sql;
 }
 
-type Target = (dialect: Dialect) => string;
+export type Target = (dialect: Dialect) => string;
 
 /** The names, within a statement, of the columns that rows are sorted by. */
 const orderName = (index: number): string => `sluice order ${index + 1}`;
 
-const plainTarget =
+export const plainTarget =
   ({ name, expression }: Output): Target =>
   (dialect) =>
     `${printExpression(expression, dialect)} AS ${quoteName(name)}`;
@@ -264,7 +267,7 @@ const castTarget =
 const textTarget = (output: Output): Target => castTarget(output, 'pg_catalog.text');
 
 /** A key column of the model, or its interval column, whether or not the query selects it. */
-function keyTarget(model: Model, query: ParsedQuery | null, key: SentColumn): Target {
+export function keyTarget(model: Model, query: ParsedQuery | null, key: SentColumn): Target {
   const place = model.keyColumns.indexOf(key.name) + 1;
   const value = serverDialect.column(query?.where ? orderName(place) : key.name);
   const json = `CAST(pg_catalog.to_json(${value}) AS pg_catalog.text)`;
@@ -346,7 +349,7 @@ export function ofTenant({ model, tenantKey }: Selection): Expression {
 
 /** Tenant, interval and events as a tree of literals: nothing is pasted into text. */
 function rowFilter(selection: Selection): Expression {
-  const { model, range, includeEvents, excludeEvents } = selection;
+  const { model, range, element } = selection;
   const column = (name: string): Expression => ({ kind: 'column', name });
   const compare = (name: string, operator: string, right: Expression): Expression => ({
     kind: 'binary',
@@ -354,6 +357,20 @@ function rowFilter(selection: Selection): Expression {
     left: column(name),
     right,
   });
+  return conjunction('AND', [
+    ofTenant(selection),
+    ...(element
+      ? [...changedFilter(element.changes, element), ...aliveFilter(element.changes)]
+      : [
+          compare(model.intervalColumn, '>=', instant(range.start)),
+          compare(model.intervalColumn, '<', instant(range.end)),
+        ]),
+    ...eventFilter(selection),
+  ]);
+}
+
+/** The conditions of include_events and exclude_events. */
+export function eventFilter({ model, includeEvents, excludeEvents }: Selection): Expression[] {
   const events = (names: readonly string[]): Expression => {
     if (model.eventColumn === null) {
       throw new SluiceError(
@@ -362,17 +379,15 @@ function rowFilter(selection: Selection): Expression {
       );
     }
     const items = names.map(literal);
-    return { kind: 'in', negated: false, operand: column(model.eventColumn), items };
+    const operand: Expression = { kind: 'column', name: model.eventColumn };
+    return { kind: 'in', negated: false, operand, items };
   };
-  return conjunction('AND', [
-    ofTenant(selection),
-    compare(model.intervalColumn, '>=', instant(range.start)),
-    compare(model.intervalColumn, '<', instant(range.end)),
+  return [
     ...(includeEvents?.length ? [events(includeEvents)] : []),
     ...(excludeEvents?.length
       ? [{ kind: 'test', test: 'IS NOT TRUE', operand: events(excludeEvents) } as const]
       : []),
-  ]);
+  ];
 }
 
 export function literal(value: string): Expression {

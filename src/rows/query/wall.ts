@@ -42,6 +42,24 @@ export function checkWall(sql: string, model: Model, tenantKey: string): string 
   return sql;
 }
 
+/**
+ * The second wall of a statement without any text of a customer: it reads these relations alone, in this order.
+ *
+ * @returns `sql` itself
+ * @throws Error if it reads anything else
+ */
+export function checkReads(sql: string, relations: readonly Model['relation'][]): string {
+  const statements = parseSync(sql).stmts ?? [];
+  const reads = findAll(statements, 'RangeVar').map(({ schemaname, relname }) =>
+    JSON.stringify([schemaname, relname]),
+  );
+  const wanted = relations.map(({ schema, name }) => JSON.stringify([schema, name]));
+  if (statements.length !== 1 || reads.join() !== wanted.join()) {
+    throw new Error('A statement reads other relations than it should.');
+  }
+  return sql;
+}
+
 function holdsTenant(where: unknown, model: Model, tenant: string): boolean {
   if (!isFields(where) || !isFields(where.BoolExpr)) return false;
   const { boolop, args } = where.BoolExpr;

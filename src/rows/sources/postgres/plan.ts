@@ -3,6 +3,9 @@ import type { Model, ModelColumn } from '../../../foundation/domain/model.ts';
 import type { Column } from '../../../foundation/domain/row-block.ts';
 import { type DataInterval, toTimestamp } from '../../../foundation/domain/time.ts';
 import { BoundedMap } from '../../query/bounded-map.ts';
+import { changeColumnNames, changeColumns } from '../../../foundation/domain/element.ts';
+import { withChangeColumns, withChangeOutputs } from '../../query/change-rows.ts';
+import { copyDeletesSqls } from '../../query/deleted-rows.ts';
 import { elsewhereSql, type KeyTexts } from '../../query/elsewhere.ts';
 import {
   describeComputed,
@@ -24,7 +27,7 @@ import {
   relationOf,
   type Selection,
 } from '../../query/select.ts';
-import type { Projection, SourceRequest } from '../source.ts';
+import type { Projection, SequenceReading, SourceRequest } from '../source.ts';
 import type { NumericForm } from './block-decoder.ts';
 import { columnTypeOf, type DescribedColumn } from './column-types.ts';
 import type { ReadRelation } from './hidden-rows.ts';
@@ -36,6 +39,7 @@ import {
   type SentColumns,
   sentColumns,
 } from './sent-columns.ts';
+import { sequenceOf, sequencePointSql } from './sequence-point.ts';
 import { refuseTenantColumn } from './tenant-column.ts';
 import { type TieFields, tieFieldsOf } from './tie-order.ts';
 
@@ -67,6 +71,11 @@ export interface SelectPlan {
   readonly tied?: TiedPlan | null;
   /** Finds rows with one of these keys outside the range; only for a request of keys. */
   elsewhereSql?(range: DataInterval, keys: readonly KeyTexts[]): string;
+  /** The deletes of an element: `columns` are the keys and the version; missing: there are none. */
+  readonly deletes?: {
+    readonly columns: readonly Column[];
+    copySqls(range: DataInterval): readonly string[];
+  };
   /** The model's keys; null for a request of keys. */
   readonly keys: {
     /** The index of each key column in a row of `copySql`; `hidden` columns follow `columns`. */
@@ -90,6 +99,11 @@ export const showsKeys = ({ columns, keys }: Pick<SelectPlan, 'columns' | 'keys'
 export interface RequestPlan extends Pick<SelectPlan, 'countSql' | 'countLateSql' | 'findRowSql'> {
   readonly relation: ReadRelation;
   readonly model: Model;
+  /** The state of a changing table; null: the request is of no element. */
+  readonly sequence: {
+    readonly sql: string;
+    of(answer: string, openSince: number | null): SequenceReading;
+  } | null;
   /** A SELECT whose columns the server is asked to describe; it need not run. */
   readonly describeSql: string;
   /** The columns of the model that the request reads, and a SELECT of them to be described; null if `describeSql` begins with them. */
@@ -108,16 +122,35 @@ export type PlanSelect = (request: SourceRequest) => RequestPlan;
 export function planModels(models: readonly Model[]): PlanSelect {
   const readQuery = queryReader();
   return (request) => {
-    const model = models.find(({ name }) => name === request.model);
-    if (!model) throw new SluiceError('source.unknown_model', request.model);
-    const parsed = request.dslQuery === null ? null : readQuery(request.dslQuery, model);
+    const found = models.find(({ name }) => name === request.model);
+    if (!found) throw new SluiceError('source.unknown_model', request.model);
+    const { element } = request;
+    const asked = request.dslQuery === null ? null : readQuery(request.dslQuery, found);
+    const parsed = element && asked ? withChangeOutputs(asked) : asked;
+    const model = element ? withChangeColumns(found, changesOf(found), element) : found;
     const projection = request.select === 'columns' ? projectionOf(model, parsed) : null;
     const query = projection && parsed ? { ...parsed, outputs: outputsOf(model, null) } : parsed;
-    return planRequest({ request, model, query, projection });
+    const sequence = element ? sequencePlanOf(found) : null;
+    return { ...planRequest({ request, model, query, projection }), sequence };
   };
 }
 
-function planRequest(read: ReadRequest): RequestPlan {
+/** @throws SluiceError `source.model_invalid` if the model has no version */
+function changesOf({ name, changes }: Model) {
+  if (changes) return changes;
+  const detail = `${name} has no version_column, so its changes cannot be exported`;
+  throw new SluiceError('source.model_invalid', detail);
+}
+
+function sequencePlanOf(model: Model): RequestPlan['sequence'] {
+  const changes = changesOf(model);
+  return {
+    sql: sequencePointSql(model, changes),
+    of: (answer, openSince) => sequenceOf(model, changes, answer, openSince),
+  };
+}
+
+function planRequest(read: ReadRequest): Omit<RequestPlan, 'sequence'> {
   const { request, model, query } = read;
   const selectionOf = selectionsOf(read);
   const described = [...hiddenKeysOf(read), model.intervalColumn];
@@ -143,9 +176,10 @@ type SelectionOf = (range: DataInterval) => Selection;
 
 function selectionsOf({ request, model, query }: ReadRequest): SelectionOf {
   const { tenantKey, includeEvents, excludeEvents } = request;
+  const element = request.element ? { ...request.element, changes: changesOf(model) } : null;
   return ({ start, end }) => {
     const range = { start: toTimestamp(start), end: toTimestamp(end) };
-    return { model, query, tenantKey, range, includeEvents, excludeEvents };
+    return { model, query, tenantKey, element, range, includeEvents, excludeEvents };
   };
 }
 
@@ -199,10 +233,22 @@ function planOfRows(read: ReadRequest, { all, width, numerics }: SentColumns): S
       columns: keyColumns,
       copySql: (range) => copyKeySetSql(selectionOf(range), keyColumns),
     },
+    ...(read.request.element && {
+      deletes: {
+        columns: [...keyColumns, versionColumnOf(columns)],
+        copySqls: (range: DataInterval) => copyDeletesSqls(selectionOf(range), keyColumns),
+      },
+    }),
     copySql: (range) => copySql(selectionOf(range), columns, hidden),
     explainSql: (range, runs) => explainSql(selectionOf(range), columns, runs),
     tied: tiedPlanOf(read, { all, columns, hidden, places }),
   };
+}
+
+function versionColumnOf(columns: readonly Column[]): Column {
+  const version = columns.find(({ name }) => name === changeColumns.version);
+  if (!version) throw new Error('the rows of an element have no version');
+  return version;
 }
 
 interface SentRows {
@@ -279,7 +325,9 @@ function projectionOf(model: Model, query: ParsedQuery | null): Projection {
   if (problem !== null) throw new SluiceError('query.invalid', problem);
   const { intervalColumn, keyColumns, tenantColumn } = model;
   const names = new Set(model.columns.map(({ name }) => name));
-  const fixed = [...keyColumns, tenantColumn, intervalColumn].filter((name) => names.has(name));
+  const fixed = [...keyColumns, tenantColumn, intervalColumn, ...changeColumnNames].filter((name) =>
+    names.has(name),
+  );
   return {
     outputs: outputs.flatMap(({ name, expression }): Projection['outputs'] => {
       if (expression.kind === 'column') return [{ name, column: expression.name, path: [] }];

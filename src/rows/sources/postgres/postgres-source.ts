@@ -6,6 +6,7 @@ import type {
   Description,
   EarlierExport,
   SecondLook,
+  SequenceReading,
   Settlement,
   SettleWait,
   Source,
@@ -32,6 +33,7 @@ import { KeptConnections } from './kept-connections.ts';
 import { haveRowsChanged, lookAgain } from './late-rows.ts';
 import { type PlanSelect, planModels } from './plan.ts';
 import type { HoldRow } from './read-slice.ts';
+import { readSequence } from './read-sequence.ts';
 import { type SettledServers, type SettleTimes, settleInterval } from './settle.ts';
 import { SharedServer } from './shared-server.ts';
 import { Conflicts, lookInParts, openShortReads } from './short-reads.ts';
@@ -233,6 +235,13 @@ class PostgresSource implements Source {
     });
   }
 
+  readSequence(model: string, tenantKey: string, signal: AbortSignal): Promise<SequenceReading> {
+    const { source } = this.#servers;
+    const look = () => source.hold(() => source.look(signal));
+    const reading = { options: this.#watched, plan: this.#plan, look };
+    return withReason(signal, readSequence(reading, model, tenantKey, signal));
+  }
+
   findElsewhere(
     request: SourceRequest,
     keys: readonly (readonly (string | null)[])[],
@@ -280,7 +289,7 @@ class PostgresSource implements Source {
     position: string | null = null,
     server: string | null = null,
   ): Promise<SourceSnapshot> {
-    const isAlone = position !== null || request.select === 'keys';
+    const isAlone = position !== null || request.select === 'keys' || !!request.element;
     const opened = isAlone ? null : await this.#joint.open({ request, signal, maxBytes, server });
     if (opened) return opened;
     const leave = await this.#alone.enter(signal);

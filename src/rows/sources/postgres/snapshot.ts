@@ -1,7 +1,7 @@
 import type pg from 'pg';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import type { RowBlock } from '../../../foundation/domain/row-block.ts';
-import type { KeySet, Slice, SourceRequest, SourceSnapshot } from '../source.ts';
+import type { KeySet, SequenceReading, Slice, SourceRequest, SourceSnapshot } from '../source.ts';
 import { begin, type SnapshotOptions, type View } from './begin-snapshot.ts';
 import { closeConnection, destroyConnection, nameColumns, query } from './connection.ts';
 import { findCulprit } from './culprit.ts';
@@ -12,6 +12,7 @@ import { readKeys } from './key-set.ts';
 import { readKindSql } from './plain-table.ts';
 import { type PlanSelect, type SelectPlan, showsKeys } from './plan.ts';
 import { findRefusal } from './refusal.ts';
+import { readDeletes } from './read-deletes.ts';
 import { readSlice } from './read-slice.ts';
 import { areTablesReplaced, tablesReplaced } from './replaced-tables.ts';
 import { nameLargeRow } from './row-too-large.ts';
@@ -57,12 +58,14 @@ async function takeSnapshot(
   isGuarded: boolean,
   signal: AbortSignal,
 ): Promise<Opened | null> {
-  const { model, relation, describeSql, countSql, used, select } = plan(request);
+  const { model, relation, describeSql, countSql, used, select, sequence } = plan(request);
   // Keys are compared in number, and may not be read at all.
   const limit = request.select === 'keys' ? null : countLimit(request.interval, options.sliceMs);
   const { tenantKey } = request;
   const reader = { tenantKey, rowSecurity: rowSecuritySql([relation], isGuarded) };
   const statements = [
+    // First: of a partition that comes meanwhile the next element then knows that it is new.
+    ...(sequence ? [{ sql: sequence.sql }] : []),
     { sql: describeSql, describeOnly: true },
     {
       sql: `SELECT (${countSql(request.interval, limit)}) AS "count", ${readKindSql(relation)} AS "kind"`,
@@ -77,7 +80,7 @@ async function takeSnapshot(
     signal,
   );
   try {
-    const [described, counted, types] = answers;
+    const [described, counted, types] = sequence ? answers.slice(1) : answers;
     const [count, kind] = counted?.rows[0] ?? [];
     if (kind !== 'plain') {
       if (await areTablesReplaced(client, signal)) {
@@ -101,6 +104,7 @@ async function takeSnapshot(
     // A name costs the server a file, and only a second connection needs it.
     const isShared = slices.length > 1 || !isCounted;
     const exported = isShared ? await exportSnapshot(client, signal) : null;
+    const point = sequence ? (answers[0]?.rows[0]?.[0] ?? '') : null;
     return {
       options,
       plan,
@@ -108,6 +112,7 @@ async function takeSnapshot(
       client,
       pid,
       select: planned,
+      sequence: point === null ? null : (sequence?.of(point, null) ?? null),
       typeChanges: changes.map(describeTypeChange),
       counted: isCounted ? rows : null,
       countSql: countSql(request.interval, null),
@@ -131,6 +136,7 @@ interface Opened {
   readonly client: pg.Client;
   readonly pid: number;
   readonly select: SelectPlan;
+  readonly sequence: SequenceReading | null;
   readonly typeChanges: readonly string[];
   /** All rows of the interval; null if they were too many to be counted first. */
   readonly counted: number | null;
@@ -153,6 +159,7 @@ export class PostgresSnapshot implements SourceSnapshot {
   readonly snapshot: string;
   readonly slices: readonly Slice[];
   readonly projection;
+  readonly sequence;
   readonly #opened: Opened;
   readonly #request: SourceRequest;
   readonly #idle: pg.Client[];
@@ -177,6 +184,7 @@ export class PostgresSnapshot implements SourceSnapshot {
     this.typeChanges = opened.typeChanges;
     this.keyIndices = keys?.places.filter((place) => place < columns.length) ?? [];
     this.projection = opened.select.projection;
+    this.sequence = opened.sequence;
     this.snapshot = opened.snapshot;
     this.slices = opened.slices;
     this.#opened = opened;
@@ -286,6 +294,21 @@ export class PostgresSnapshot implements SourceSnapshot {
       throw await this.#faultOf(nameLargeRow(error, select, options.maxRowBytes), signal);
     } finally {
       // A slice that was not read to its end leaves a running statement: its connection is lost.
+      if (whole && !this.#excess) this.#idle.push(client);
+      else this.#drop(client);
+    }
+  }
+
+  async *readDeletes(signal: AbortSignal): AsyncGenerator<RowBlock> {
+    const { options, select } = this.#opened;
+    const client = await this.#acquire(signal);
+    let whole = false;
+    try {
+      yield* readDeletes(client, options, select, this.#request.interval, signal);
+      whole = true;
+    } catch (error) {
+      throw await this.#faultOf(error, signal);
+    } finally {
       if (whole && !this.#excess) this.#idle.push(client);
       else this.#drop(client);
     }
