@@ -123,6 +123,11 @@ create table batch_exports (
   schedule jsonb not null,
   -- The next tick to decide, out of the schedule.
   next_tick_at timestamptz not null,
+  -- append: a run exports the rows that arrived in its interval. snapshot: all rows of the project, as the source has them after it.
+  -- Of any other mode than append only the newest interval that is due has a run, and one run at a time.
+  mode text not null default 'append' check (mode in ('append', 'snapshot', 'changes')),
+  -- Of mode snapshot: how many stay at the destination. Null: all.
+  keep_snapshots integer default 30 check (keep_snapshots between 1 and 10000),
   -- How long an interval heals after its run ended without success. 0: it does not.
   heal_for_hours integer not null default 168 check (heal_for_hours between 0 and 720),
   -- What statements show of model, query and transformations.
@@ -215,7 +220,8 @@ create table ticks (
   tick_at timestamptz not null,
   data_interval_start timestamptz not null,
   data_interval_end timestamptz not null,
-  fate text not null check (fate in ('ran', 'paused', 'outside_window')),
+  -- superseded: a newer one was due at the same moment, of an export that has no past.
+  fate text not null check (fate in ('ran', 'paused', 'outside_window', 'superseded')),
   run_id uuid,
   decided_at timestamptz not null default clock_timestamp(),
   primary key (export_id, tick_at)
@@ -476,6 +482,8 @@ create table receipts (
   bytes bigint not null,
   -- What the files were made by.
   recipe jsonb not null,
+  -- When the snapshot in the files was taken, by the clock of the source. Null: it is none, or was removed, or it is not known.
+  snapshot_at timestamptz,
 
   -- What the run or the look-back that last read the interval saw, and whether it saw all of it. It stays with the receipt
   -- while runs come and go: a run with the same rows renews it and leaves the manifest.
@@ -606,12 +614,15 @@ create view missing_intervals as
     select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
        and r.data_interval_end = h.data_interval_end and r.status in ('Starting', 'Running'))) is not true;
 
--- Intervals that an operator accepted as they are: the high-water mark passes them.
+-- Intervals that are never made, and of which nothing is missing: the high-water mark passes them. An operator accepted them as they
+-- are, or a later interval took their place.
 create table accepted_intervals (
   export_id uuid not null references batch_exports (id) on delete cascade,
   data_interval_start timestamptz not null,
   data_interval_end timestamptz not null,
   accepted_at timestamptz not null default now(),
+  -- The end of the interval that was made instead, of an export that has no past. Null: an operator accepted it.
+  superseded_by timestamptz,
   primary key (export_id, data_interval_start, data_interval_end)
 );
 

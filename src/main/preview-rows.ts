@@ -74,11 +74,11 @@ export function previewsOf(options: PreviewOptions, patienceMs = 10_000): Previe
   return {
     sourceOf,
     previewRows: async (asked, inSlot, signal) => {
-      const { model, teamId, dslQuery, config, given, steps } = asked;
+      const { model, mode, teamId, dslQuery, config, given, steps } = asked;
       const settings = readFileSettings(config);
       const tenantKey = await findTenantKey(context.db, teamId);
       const { interval: _, ...request } = sourceRequestOf(
-        { model, tenantKey, dslQuery, ...settings },
+        { model, mode, tenantKey, dslQuery, ...settings },
         { start: 0, end: 1 },
       );
       const now = await readNow(context.db);
@@ -95,10 +95,16 @@ export function previewsOf(options: PreviewOptions, patienceMs = 10_000): Previe
       // What is shown of rows of a caller depends on nothing but these rows.
       return previewRows(steps, { ...asked, rows, now: given ? 0 : now, ...json }, signal);
     },
-    compareRows: ({ model, teamId, dslQuery, destination }, intervals, signal) =>
+    compareRows: ({ model, mode, teamId, dslQuery, destination }, intervals, signal) =>
       patiently(signal, async (patience) => {
         const tenantKey = await findTenantKey(context.db, teamId);
-        const choice = { model, tenantKey, dslQuery, ...readFileSettings(destination.config) };
+        const choice = {
+          model,
+          mode,
+          tenantKey,
+          dslQuery,
+          ...readFileSettings(destination.config),
+        };
         const compared = await compareRows(sourceOf(model), choice, intervals, patience);
         signal.throwIfAborted();
         return compared;

@@ -284,9 +284,10 @@ async function checkModels(
   return check(config, () => findSource(deps, config), tenantKeys, isExported, sharedFault);
 }
 
-function reportLines({ model, findings, plan }: CheckedModel): readonly string[] {
+function reportLines({ model, modes, findings, plan }: CheckedModel): readonly string[] {
   return [
     `${model}: ${findings.length === 0 ? 'good' : `${findings.length} to look at`}`,
+    `  modes: ${modes.join(', ')}`,
     ...findings.map(({ severity, detail }) => `  ${severity}: ${detail}`),
     ...plan.map((step) => `  plan: ${step}`),
   ];

@@ -221,7 +221,7 @@ function modelOf(entry: ModelEntry): Model {
     name: entry.name,
     relation: relationOf(entry.relation),
     tenantColumn: entry.tenant_column,
-    intervalColumn: entry.interval_column,
+    intervalColumn: entry.interval_column ?? null,
     keyColumns: entry.key_columns,
     eventColumn: entry.event_column ?? null,
     // The schema allows no other values.

@@ -28,8 +28,10 @@ export const ModelsFile = Type.Object(
               '`schema.name` of a table, a partitioned table or a view, spelled as PostgreSQL stores it. Put double quotes around a part that contains a dot.',
           }),
           tenant_column: storedName('Column with the id of the project to which a row belongs.'),
-          interval_column: storedName(
-            'Column with the time when a row arrived, preferably a `timestamptz` that never changes.',
+          interval_column: Type.Optional(
+            storedName(
+              'Column with the time when a row arrived, preferably a `timestamptz` that never changes. Omit it if there is none: then exports of the model have `mode: snapshot`.',
+            ),
           ),
           key_columns: Type.Array(storedName("A column of the relation's key."), {
             minItems: 1,

@@ -38,8 +38,11 @@ export interface Model {
   readonly name: string;
   readonly relation: { readonly schema: string; readonly name: string };
   readonly tenantColumn: string;
-  /** Decides the interval of a row. Compared as timestamptz, so the session's zone must be UTC. */
-  readonly intervalColumn: string;
+  /**
+   * Decides the interval of a row. Compared as timestamptz, so the session's zone must be UTC. Null: no column does, so only
+   * all rows together can be exported.
+   */
+  readonly intervalColumn: string | null;
   /** Identify a row within a tenant; columns of the relation. */
   readonly keyColumns: readonly string[];
   /** The column that include_events and exclude_events filter by; null if the model has none. */

@@ -3,12 +3,13 @@ import { settingsForRecipe } from '../../foundation/domain/format-settings.ts';
 import { manifestKey, mayFollow } from '../../foundation/domain/object-keys.ts';
 import type { Recipe } from '../../foundation/domain/recipe.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
+import { toTimestamp } from '../../foundation/domain/time.ts';
 import { failpoint } from '../../foundation/failpoints/failpoint.ts';
 import type { Destination } from '../destinations/destination.ts';
 import { refusePartOfDay, type SourceSnapshot } from '../sources/source.ts';
 import { withOpenSteps } from '../transforms/own-steps.ts';
 import { type Commit, commitFiles, findAdoptable, findUnchanged, prepareCommit } from './commit.ts';
-import { describeUnsettled } from './describe-unsettled.ts';
+import { describeUnproven, describeUnsettled } from './describe-unsettled.ts';
 import { eraseRows } from './erase-rows.ts';
 import { expectsNoManifest, findManifest, noManifest } from './found-manifest.ts';
 import {
@@ -108,8 +109,9 @@ async function chooseGeneration(
 async function copyInterval(attempt: IntervalAttempt): Promise<IntervalResult> {
   const { job, source, ports, signal } = attempt;
   ports.at('settle');
-  const settlement = job.settlement ?? (await source.settle(job.interval, signal));
-  const open = describeUnsettled(settlement);
+  const { whole: onlyEnd = false } = job.request;
+  const settlement = job.settlement ?? (await source.settle(job.interval, signal, { onlyEnd }));
+  const open = onlyEnd ? describeUnproven(settlement) : describeUnsettled(settlement);
   if (open !== null) ports.log('WARNING', open);
   // Before reading begins: what ends a sandbox is no proof that the run crashes workers.
   const options = { intervalEndMs: job.interval.end, signal, log: ports.logOfPlugin };
@@ -187,12 +189,16 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
 
 /** Makes the commit intent of an interval that was made from all its rows. */
 function intentOf(
-  { job, settlement: { settled, pending } }: SettledAttempt,
+  { job, settlement }: SettledAttempt,
   snapshot: SourceSnapshot,
   { files, columns, made, rejectedFiles, droppedRows, steps }: WrittenRows,
   totalRows: number,
 ): CommitIntent {
   const keyDigest = snapshot.keySet()?.digest ?? null;
+  const isWhole = job.request.whole === true;
+  // What comes after a snapshot is in the next one.
+  const { settled, pending } = isWhole ? { settled: true, pending: [] } : settlement;
+  const isProven = settlement.reason === null;
   return {
     generation: job.generation,
     era: job.era,
@@ -207,6 +213,7 @@ function intentOf(
     madeFiles: made.length,
     manifestKey: job.writesManifest ? manifestKey(job.names) : null,
     recipe: recipeOf(job, columns),
+    ...(isWhole && { snapshotAt: isProven ? toTimestamp(snapshot.takenAt) : null }),
     snapshot: snapshot.snapshot,
     settled,
     pending,

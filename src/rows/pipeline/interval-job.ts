@@ -1,4 +1,5 @@
 import type { PutLease, UploadJournal } from '../destinations/destination.ts';
+import type { ExportMode } from '../../foundation/domain/export-settings.ts';
 import type { KeyNames } from '../../foundation/domain/file-name.ts';
 import type { OnRejected } from '../../foundation/domain/file-settings.ts';
 import type { FormatSettings } from '../../foundation/domain/format-settings.ts';
@@ -9,7 +10,7 @@ import type { RunStep } from '../../foundation/domain/run-step.ts';
 import type { RunPurpose } from '../../foundation/domain/run.ts';
 import type { Sign } from '../../foundation/domain/signature.ts';
 import type { TableField } from '../../foundation/domain/table-field.ts';
-import type { DataInterval, Instant } from '../../foundation/domain/time.ts';
+import type { DataInterval, Instant, Timestamp } from '../../foundation/domain/time.ts';
 import type { FileEncoder, FormatOptions } from '../encoders/encoder.ts';
 import type { Settlement, SourceRequest } from '../sources/source.ts';
 import type { FieldToJson } from '../transforms/block-row.ts';
@@ -51,6 +52,7 @@ export interface IntervalJob {
   /** True if few rows are expected; missing: not known. */
   readonly isSmall?: boolean;
   readonly purpose: RunPurpose;
+  readonly mode: ExportMode;
   /** True if delivered rows may go that the new files lack: a person asked for it. */
   readonly dropsMissing: boolean;
   /** True if the export was deleted: only what is current already may be recorded; missing: no. */
@@ -125,6 +127,8 @@ export interface CurrentReceipt {
   readonly rejectedFiles: readonly CommittedFile[];
   /** The settings that made the files. */
   readonly recipe: Recipe;
+  /** When its snapshot was taken. Null or missing: it is none, or that is not known. */
+  readonly snapshotAt?: Timestamp | null;
   /** The digest of the keys in the files, with those of rejected rows; null if it is not known. */
   readonly deliveredDigest: string | null;
   /** Facts of the last look at the source. */
@@ -232,6 +236,8 @@ export interface CommitIntent {
   /** Null if the export writes no manifest. */
   readonly manifestKey: string | null;
   readonly recipe: Recipe;
+  /** Of mode snapshot: when that was taken, by the clock of the source. Null or missing: it is not known, or is none. */
+  readonly snapshotAt?: Timestamp | null;
   readonly snapshot: string;
   readonly settled: boolean;
   /** Transactions that may still add rows to the interval, if it is not settled. */

@@ -1,10 +1,16 @@
 import { createHash } from 'node:crypto';
 import type { Destination } from '../destinations/destination.ts';
 import { SluiceError } from '../../foundation/domain/errors.ts';
+import type { ExportMode } from '../../foundation/domain/export-settings.ts';
 import { parseForeignJson } from '../../foundation/domain/foreign-json.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
 import { type Sign, type Signature, withReceipt } from '../../foundation/domain/signature.ts';
-import { type DataInterval, type Instant, toTimestamp } from '../../foundation/domain/time.ts';
+import {
+  type DataInterval,
+  type Instant,
+  type Timestamp,
+  toTimestamp,
+} from '../../foundation/domain/time.ts';
 
 /** One file of an interval, as the manifest lists it. */
 export interface ManifestFile {
@@ -31,6 +37,10 @@ export interface Manifest {
   readonly era: string;
   readonly data_interval_start: string;
   readonly data_interval_end: string;
+  /** Missing: append. */
+  readonly mode?: 'snapshot';
+  /** When the snapshot was taken, by the clock of the source; null if that is not known. Missing without one. */
+  readonly snapshot_at?: string | null;
   readonly format: string;
   readonly compression: string | null;
   readonly schema: readonly { readonly name: string; readonly type: string }[];
@@ -56,6 +66,8 @@ export interface ManifestFacts {
   readonly generation: number;
   readonly era: string;
   readonly interval: DataInterval;
+  readonly mode: ExportMode;
+  readonly snapshotAt?: Timestamp | null;
   readonly format: string;
   readonly compression: string | null;
   readonly columns: readonly Column[];
@@ -72,6 +84,7 @@ export function buildManifest(facts: ManifestFacts): Manifest {
     era: facts.era,
     data_interval_start: toTimestamp(facts.interval.start),
     data_interval_end: toTimestamp(facts.interval.end),
+    ...(facts.mode === 'snapshot' && { mode: 'snapshot', snapshot_at: facts.snapshotAt ?? null }),
     format: facts.format,
     compression: facts.compression,
     schema: schemaOf(facts.columns),

@@ -74,7 +74,7 @@ export function givenRows(
   const names = [...new Set(rows.flatMap((row) => Object.keys(row)))];
   const columns = names.map((name): Column => ({ name, type: 'json', sourceType: 'json' }));
   const outputs = names.map((name) => ({ name, column: name, path: [] }));
-  const fixedColumns = [...keyColumns, tenantColumn, intervalColumn];
+  const fixedColumns = [...keyColumns, tenantColumn, intervalColumn ?? tenantColumn];
   const fields = rows.flatMap((row) =>
     names.map((name) => {
       const value = Object.hasOwn(row, name) ? row[name] : null;

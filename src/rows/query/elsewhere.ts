@@ -24,6 +24,7 @@ export function elsewhereSql(
   keys: readonly KeyTexts[],
 ): string {
   const { model, tenantKey, range } = selection;
+  if (model.intervalColumn === null) throw new Error(`${model.name} has no interval column`);
   const at: Expression = { kind: 'column', name: model.intervalColumn };
   const hasKey = keys.map((texts) =>
     conjunction(

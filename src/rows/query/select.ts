@@ -36,7 +36,7 @@ export interface Selection {
   readonly tenantKey: string;
   /** An element of a changing table, instead of the rows of a range; missing: none. */
   readonly element?: (ElementBounds & { readonly changes: ModelChanges }) | null;
-  /** Half-open, by the interval column; exact to the microsecond. */
+  /** Half-open, by the interval column; exact to the microsecond. Without such a column every row is selected. */
   readonly range: { readonly start: Timestamp; readonly end: Timestamp };
   /** Only rows with one of these events; null or empty: all. */
   readonly includeEvents: readonly string[] | null;
@@ -65,18 +65,18 @@ export function outputsOf(model: Model, query: ParsedQuery | null): readonly Out
  *
  * Like every statement here it needs a session whose `search_path` begins with pg_catalog, and `TimeZone = UTC`.
  *
- * @param keys key columns that follow the outputs; the tenant column follows them
+ * @param keys key columns that follow the outputs; the tenant column follows them. Null: the outputs alone
  */
 export function describeSql(
   model: Model,
   query: ParsedQuery | null,
-  keys: readonly string[] = [],
+  keys: readonly string[] | null = null,
 ): string {
   const shown = outputsOf(model, query).map(plainTarget);
-  const hidden = keys.map((name) => keyTarget(model, query, { name, type: 'text' }));
+  const hidden = (keys ?? []).map((name) => keyTarget(model, query, { name, type: 'text' }));
   // A query with a condition sees only the columns of its rows.
   const tenant = `(SELECT "t".${quoteName(model.tenantColumn)} FROM ${relationOf(model)} AS "t" LIMIT 0) AS "sluice tenant"`;
-  const all = keys.length === 0 ? shown : [...shown, ...hidden, () => tenant];
+  const all = keys === null ? shown : [...shown, ...hidden, () => tenant];
   return printSelect(model, query, all, never, null);
 }
 
@@ -289,7 +289,8 @@ export function printSelect(
   ordered: RowOrder | null,
 ): string {
   const rows = `FROM ${relationOf(model)} AS ${sourceName} WHERE ${printExpression(filter, serverDialect)}`;
-  const order = [model.intervalColumn, ...model.keyColumns];
+  const { intervalColumn, keyColumns } = model;
+  const order = intervalColumn === null ? keyColumns : [intervalColumn, ...keyColumns];
   const limits = query?.limits ?? new Map();
   const within = { ...relationDialect(model), limits };
   const outside = { ...serverDialect, limits };
@@ -299,7 +300,9 @@ export function printSelect(
   };
   const sorted = orderBy(order);
   if (!query?.where) return `SELECT ${printTargets(targets, within)} ${rows}${sorted}`;
-  const names = order.map((_, index) => orderName(index));
+  // The first name is that of the interval column.
+  const first = intervalColumn === null ? 1 : 0;
+  const names = order.map((_, index) => orderName(first + index));
   const columns = [
     ...model.columns.map(({ name }) => `${within.column(name)} AS ${quoteName(name)}`),
     ...names.map((name, index) => {
@@ -350,6 +353,7 @@ export function ofTenant({ model, tenantKey }: Selection): Expression {
 /** Tenant, interval and events as a tree of literals: nothing is pasted into text. */
 function rowFilter(selection: Selection): Expression {
   const { model, range, element } = selection;
+  const { intervalColumn } = model;
   const column = (name: string): Expression => ({ kind: 'column', name });
   const compare = (name: string, operator: string, right: Expression): Expression => ({
     kind: 'binary',
@@ -359,11 +363,13 @@ function rowFilter(selection: Selection): Expression {
   });
   return conjunction('AND', [
     ofTenant(selection),
-    ...(element
-      ? [...changedFilter(element.changes, element), ...aliveFilter(element.changes)]
+    ...(element ? changedFilter(element.changes, element) : []),
+    ...(element ? aliveFilter(element.changes) : []),
+    ...(intervalColumn === null
+      ? []
       : [
-          compare(model.intervalColumn, '>=', instant(range.start)),
-          compare(model.intervalColumn, '<', instant(range.end)),
+          compare(intervalColumn, '>=', instant(range.start)),
+          compare(intervalColumn, '<', instant(range.end)),
         ]),
     ...eventFilter(selection),
   ]);

@@ -1,7 +1,7 @@
 import { SluiceError } from '../../foundation/domain/errors.ts';
 import type { Column, RowBlock } from '../../foundation/domain/row-block.ts';
 import type { SequencePoint, VersionType } from '../../foundation/domain/element.ts';
-import type { DataInterval } from '../../foundation/domain/time.ts';
+import type { DataInterval, Instant } from '../../foundation/domain/time.ts';
 
 /** A run's request to a source. */
 export interface SourceRequest {
@@ -9,6 +9,11 @@ export interface SourceRequest {
   readonly tenantKey: string;
   /** Rows whose interval column is in this half-open interval. */
   readonly interval: DataInterval;
+  /**
+   * True: all rows of the tenant instead, by key, from one snapshot. The model needs no interval column, and
+   * `interval` selects nothing.
+   */
+  readonly whole?: boolean;
   readonly dslQuery: string | null;
   readonly includeEvents: readonly string[] | null;
   readonly excludeEvents: readonly string[] | null;
@@ -131,6 +136,8 @@ export interface SourceSnapshot {
   countRows(signal: AbortSignal): Promise<number>;
   /** `pg_current_snapshot()` of the transaction, `@` and the start of its server; kept with the run for the look-back. */
   readonly snapshot: string;
+  /** A moment before the snapshot was taken, by the clock of its server. Of a standby: it may show an earlier state. */
+  readonly takenAt: Instant;
   readonly slices: readonly Slice[];
   /** Null unless `columns` were requested. */
   readonly projection: Projection | null;
@@ -184,6 +191,11 @@ export interface Settlement {
 
 /** One of the waits of a run for its interval. */
 export interface SettleWait {
+  /**
+   * True: every later snapshot must be from after the end of the interval, by the clock of the server that writes, and no
+   * transaction is waited for. Default: false.
+   */
+  readonly onlyEnd?: boolean;
   /**
    * Maximum time of this one. What another interval has waited for as long is not waited for. Default: what is left of the
    * timeout.
@@ -319,6 +331,7 @@ export interface Source {
    * Reads the newest row of a project as a run does, and throws it away.
    *
    * @param ofOthers whether a row of another project will do
+   * @param whole whether the model has no interval column: then it is any row; default false
    * @returns warnings: those of `describe`, and why none was read although there may be one
    * @throws SluiceError as a run does
    */
@@ -327,6 +340,7 @@ export interface Source {
     tenantKey: string,
     ofOthers: boolean,
     signal: AbortSignal,
+    whole?: boolean,
   ): Promise<readonly string[]>;
   inspect(signal: AbortSignal): Promise<SourceState>;
   /** Rights of the source's role that no export needs, as clauses: `is a superuser`. */

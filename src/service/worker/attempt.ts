@@ -345,6 +345,7 @@ async function makeJob(
     runId: run.runId,
     attempt: run.attempt,
     purpose: run.purpose,
+    mode: run.mode,
     dropsMissing: run.dropsMissing,
     isDeleted: run.isDeleted,
     interval,

@@ -61,14 +61,15 @@ export class SourceWaits {
   }
 
   async settle(runId: string, needs: RunNeeds): Promise<Readiness> {
-    const { beganCommit, interval, model, purpose, wait } = needs;
+    const { beganCommit, interval, mode, model, purpose, wait } = needs;
     // What was begun may be current already: then the attempt needs no rows. An erasure never does.
     if (beganCommit || purpose === 'erase') return inAttempt;
+    const onlyEnd = mode !== 'append';
     const { sourceOf, stopping } = this.#options;
     const signal = AbortSignal.any([stopping, AbortSignal.timeout(answerMs)]);
     let settlement: Settlement;
     try {
-      settlement = await sourceOf(model).settle(interval, signal, { ...wait, patienceMs });
+      settlement = await sourceOf(model).settle(interval, signal, { ...wait, patienceMs, onlyEnd });
     } catch {
       if (stopping.aborted) return null;
       const waitedMs = wait?.waitedMs ?? 0;

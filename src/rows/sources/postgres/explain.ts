@@ -32,8 +32,8 @@ export async function explain(
     const refusal = await findRefusal(client, relation, signal);
     if (refusal) throw refusal;
     const { columns: shown, moment } = planned;
-    refusePartOfDay(moment.type === 'date', request.interval);
-    const ofMoment = describeIntervalColumn({ ...moment, name: model.intervalColumn });
+    refusePartOfDay(moment?.type === 'date', request.interval);
+    const ofMoment = moment && describeIntervalColumn(moment);
     const isKeys = request.select === 'keys';
     return {
       columns: shown,

@@ -80,7 +80,7 @@ function columnsOf(model: Model): readonly string[] {
   return [
     ...new Set([
       model.tenantColumn,
-      model.intervalColumn,
+      ...(model.intervalColumn === null ? [] : [model.intervalColumn]),
       ...model.keyColumns,
       ...(model.eventColumn === null ? [] : [model.eventColumn]),
       ...model.columns.flatMap(({ name, expression }) =>

@@ -63,8 +63,8 @@ export interface SelectPlan {
   readonly projection: Projection | null;
   /** For each of `columns`; none for a request of keys. */
   readonly numerics: readonly NumericForm[];
-  /** The interval column. */
-  readonly moment: Pick<Column, 'type' | 'sourceType'>;
+  /** The interval column; null if none selects the rows. */
+  readonly moment: Pick<Column, 'name' | 'type' | 'sourceType'> | null;
   /** Columns that `copySql` sends after `columns`. */
   readonly hidden: readonly Column[];
   /** A way to read the same rows that costs the server less; null if they cannot be sorted here. */
@@ -98,6 +98,7 @@ export const showsKeys = ({ columns, keys }: Pick<SelectPlan, 'columns' | 'keys'
 /** A plan that lacks the types of its columns, which only the server knows. */
 export interface RequestPlan extends Pick<SelectPlan, 'countSql' | 'countLateSql' | 'findRowSql'> {
   readonly relation: ReadRelation;
+  /** As the request reads it: without an interval column if it is of all rows. */
   readonly model: Model;
   /** The state of a changing table; null: the request is of no element. */
   readonly sequence: {
@@ -122,9 +123,10 @@ export type PlanSelect = (request: SourceRequest) => RequestPlan;
 export function planModels(models: readonly Model[]): PlanSelect {
   const readQuery = queryReader();
   return (request) => {
-    const found = models.find(({ name }) => name === request.model);
-    if (!found) throw new SluiceError('source.unknown_model', request.model);
+    const declared = models.find(({ name }) => name === request.model);
+    if (!declared) throw new SluiceError('source.unknown_model', request.model);
     const { element } = request;
+    const found = modelFor(declared, request);
     const asked = request.dslQuery === null ? null : readQuery(request.dslQuery, found);
     const parsed = element && asked ? withChangeOutputs(asked) : asked;
     const model = element ? withChangeColumns(found, changesOf(found), element) : found;
@@ -150,10 +152,19 @@ function sequencePlanOf(model: Model): RequestPlan['sequence'] {
   };
 }
 
+/** A request of all rows is one of a model without an interval column. */
+function modelFor(model: Model, { whole }: SourceRequest): Model {
+  if (whole) return { ...model, intervalColumn: null };
+  if (model.intervalColumn !== null) return model;
+  const detail = `${model.name} has no interval_column. Name one in the models file, or export it with mode snapshot`;
+  throw new SluiceError('source.model_invalid', detail);
+}
+
 function planRequest(read: ReadRequest): Omit<RequestPlan, 'sequence'> {
   const { request, model, query } = read;
   const selectionOf = selectionsOf(read);
-  const described = [...hiddenKeysOf(read), model.intervalColumn];
+  const { intervalColumn } = model;
+  const described = [...hiddenKeysOf(read), ...(intervalColumn === null ? [] : [intervalColumn])];
   return {
     relation: readRelationOf(model),
     model,
@@ -163,7 +174,10 @@ function planRequest(read: ReadRequest): Omit<RequestPlan, 'sequence'> {
       // The last two of what `describeSql` describes.
       refuseTenantColumn(model.tenantColumn, given.at(-1));
       const { typeOid = 0, sourceType = '' } = given.at(-2) ?? {};
-      const moment = { type: columnTypeOf(typeOid), sourceType };
+      const moment =
+        intervalColumn === null
+          ? null
+          : { name: intervalColumn, type: columnTypeOf(typeOid), sourceType };
       const sent = sentColumns(read, { given, wider });
       const planOf = request.select === 'keys' ? planOfKeys : planOfRows;
       return { ...planOf(read, sent), moment, ...countsOf(selectionOf) };
@@ -205,8 +219,11 @@ function planOfKeys(read: ReadRequest, { all, width }: SentColumns): Sends {
     hidden: [],
     keys: null,
     copySql: (range) => copyKeysSql(selectionOf(range), keys),
-    elsewhereSql: (range, wanted) => elsewhereSql(selectionOf(range), keys, wanted),
     explainSql: (range, runs) => explainSql(selectionOf(range), columns, runs),
+    ...(model.intervalColumn !== null && {
+      elsewhereSql: (range: DataInterval, wanted: readonly KeyTexts[]) =>
+        elsewhereSql(selectionOf(range), keys, wanted),
+    }),
   };
 }
 
@@ -259,20 +276,22 @@ interface SentRows {
   readonly places: readonly number[];
 }
 
-/** Sorts by the interval column alone, which is sent too if the rows do not show it. */
+/** Sorts by the interval column alone, which is sent too if the rows do not show it. Null if there is none. */
 function tiedPlanOf(
   read: ReadRequest,
   { all, columns, hidden, places }: SentRows,
 ): TiedPlan | null {
   const { model, query } = read;
+  const { intervalColumn } = model;
+  if (intervalColumn === null) return null;
   const selectionOf = selectionsOf(read);
   const sent = [...columns, ...hidden];
-  const shown = outputIndexOf(model.intervalColumn, model, query);
+  const shown = outputIndexOf(intervalColumn, model, query);
   const isHidden = shown < 0;
   const moment = isHidden ? all[sent.length] : columns[shown];
   const fields = tieFieldsOf(sent, places, moment, isHidden ? sent.length : shown);
   if (!fields) return null;
-  const moments = isHidden && moment ? [{ ...moment, name: model.intervalColumn }] : [];
+  const moments = isHidden && moment ? [{ ...moment, name: intervalColumn }] : [];
   const sentToo = [...hidden, ...moments];
   return {
     hidden: sentToo,
@@ -325,7 +344,7 @@ function projectionOf(model: Model, query: ParsedQuery | null): Projection {
   if (problem !== null) throw new SluiceError('query.invalid', problem);
   const { intervalColumn, keyColumns, tenantColumn } = model;
   const names = new Set(model.columns.map(({ name }) => name));
-  const fixed = [...keyColumns, tenantColumn, intervalColumn, ...changeColumnNames].filter((name) =>
+  const fixed = [...keyColumns, tenantColumn, ...changeColumnNames, intervalColumn ?? tenantColumn].filter((name) =>
     names.has(name),
   );
   return {

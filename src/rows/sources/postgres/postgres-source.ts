@@ -191,10 +191,15 @@ class PostgresSource implements Source {
   settle(
     interval: DataInterval,
     signal: AbortSignal,
-    { patienceMs = Number.POSITIVE_INFINITY, waitedMs = 0, pending = null }: SettleWait = {},
+    {
+      patienceMs = Number.POSITIVE_INFINITY,
+      waitedMs = 0,
+      pending = null,
+      onlyEnd = false,
+    }: SettleWait = {},
   ): Promise<Settlement> {
     const leftMs = Math.max(0, this.#times.allowedMs - waitedMs);
-    const times = { ...this.#times, waitedMs, patienceMs: Math.min(patienceMs, leftMs) };
+    const times = { ...this.#times, waitedMs, patienceMs: Math.min(patienceMs, leftMs), onlyEnd };
     return withReason(signal, settleInterval(this.#servers, interval, times, signal, pending));
   }
 
@@ -204,7 +209,7 @@ class PostgresSource implements Source {
     signal: AbortSignal,
   ): Promise<Settlement> {
     const servers = { ...this.#servers, allowsStandby: true };
-    const times = { ...this.#times, allowedMs: 0, waitedMs: 0, patienceMs: 0 };
+    const times = { ...this.#times, allowedMs: 0, waitedMs: 0, patienceMs: 0, onlyEnd: false };
     return withReason(signal, settleInterval(servers, interval, times, signal, pending));
   }
 
@@ -263,20 +268,24 @@ class PostgresSource implements Source {
     return this.#inParts(request, signal, whole, short);
   }
 
-  /** Reads in parts if the server is a standby that has lately ended a whole read of the model, or ends this one. */
+  /**
+   * Reads in parts if the server is a standby that has lately ended a whole read of the model, or ends this one. All rows
+   * are one snapshot, so they have no parts.
+   */
   async #inParts<T>(
     request: SourceRequest,
     signal: AbortSignal,
     readWhole: () => Promise<T>,
     readParts: () => Promise<T>,
   ): Promise<T> {
-    const { model } = request;
+    const { model, whole = false } = request;
     try {
-      return await (this.#conflicts.has(model) ? readParts() : readWhole());
+      return await (!whole && this.#conflicts.has(model) ? readParts() : readWhole());
     } catch (error) {
       signal.throwIfAborted();
       const culprit = await findCulprit(error, this.#watched, this.#plan, request, signal);
-      if (culprit.code !== 'source.recovery_conflict' || this.#conflicts.has(model)) throw culprit;
+      const isNoConflict = culprit.code !== 'source.recovery_conflict';
+      if (isNoConflict || whole || this.#conflicts.has(model)) throw culprit;
       this.#conflicts.note(model);
       return readParts();
     }
@@ -289,7 +298,7 @@ class PostgresSource implements Source {
     position: string | null = null,
     server: string | null = null,
   ): Promise<SourceSnapshot> {
-    const isAlone = position !== null || request.select === 'keys' || !!request.element;
+    const isAlone = position !== null || request.select === 'keys' || request.whole === true;
     const opened = isAlone ? null : await this.#joint.open({ request, signal, maxBytes, server });
     if (opened) return opened;
     const leave = await this.#alone.enter(signal);
@@ -316,9 +325,10 @@ class PostgresSource implements Source {
     tenantKey: string,
     ofOthers: boolean,
     signal: AbortSignal,
+    whole = false,
   ): Promise<readonly string[]> {
     const planned = { options: this.#reading, plan: this.#plan };
-    return tryRow(this, planned, { name, tenantKey, ofOthers }, signal);
+    return tryRow(this, planned, { name, tenantKey, ofOthers, whole }, signal);
   }
 
   findExcessRights(signal: AbortSignal): Promise<readonly string[]> {

@@ -1,7 +1,15 @@
 import type pg from 'pg';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import type { RowBlock } from '../../../foundation/domain/row-block.ts';
-import type { KeySet, SequenceReading, Slice, SourceRequest, SourceSnapshot } from '../source.ts';
+import { type Instant, toTimestamp } from '../../../foundation/domain/time.ts';
+import {
+  type KeySet,
+  manyRows,
+  type SequenceReading,
+  type Slice,
+  type SourceRequest,
+  type SourceSnapshot,
+} from '../source.ts';
 import { begin, type SnapshotOptions, type View } from './begin-snapshot.ts';
 import { closeConnection, destroyConnection, nameColumns, query } from './connection.ts';
 import { findCulprit } from './culprit.ts';
@@ -60,7 +68,12 @@ async function takeSnapshot(
 ): Promise<Opened | null> {
   const { model, relation, describeSql, countSql, used, select, sequence } = plan(request);
   // Keys are compared in number, and may not be read at all.
-  const limit = request.select === 'keys' ? null : countLimit(request.interval, options.sliceMs);
+  const limit =
+    request.select === 'keys'
+      ? null
+      : request.whole
+        ? manyRows
+        : countLimit(request.interval, options.sliceMs);
   const { tenantKey } = request;
   const reader = { tenantKey, rowSecurity: rowSecuritySql([relation], isGuarded) };
   const statements = [
@@ -72,7 +85,7 @@ async function takeSnapshot(
     },
     ...(used.describeSql === null ? [] : [{ sql: used.describeSql, describeOnly: true }]),
   ];
-  const { client, pid, snapshot, serverStart, answers } = await begin(
+  const { client, pid, snapshot, serverStart, takenAt, answers } = await begin(
     options,
     reader,
     settled,
@@ -80,6 +93,7 @@ async function takeSnapshot(
     signal,
   );
   try {
+    if (request.whole) refuseEarly(takenAt, settled, request);
     const [described, counted, types] = sequence ? answers.slice(1) : answers;
     const [count, kind] = counted?.rows[0] ?? [];
     if (kind !== 'plain') {
@@ -99,7 +113,7 @@ async function takeSnapshot(
     const usedShape = types ? await nameColumns(client, types.fields, signal) : named;
     const changes = await findTypeChanges(client, used.columns, usedShape, signal);
     const planned = select(named, applyTypeChanges(model, changes));
-    const slices = sliceInterval(request.interval, options.sliceMs, rows);
+    const slices = slicesOf(request, options.sliceMs, rows);
     const isCounted = rows !== limit;
     // A name costs the server a file, and only a second connection needs it.
     const isShared = slices.length > 1 || !isCounted;
@@ -120,6 +134,7 @@ async function takeSnapshot(
       exported,
       // Transaction ids are compared at the same start of the server only.
       snapshot: `${snapshot}@${serverStart}`,
+      takenAt,
       serverStart,
     };
   } catch (error) {
@@ -146,7 +161,30 @@ interface Opened {
   /** The name of the snapshot for other connections; null if none is needed. */
   readonly exported: string | null;
   readonly snapshot: string;
+  readonly takenAt: Instant;
   readonly serverStart: string;
+}
+
+/** All rows together are one slice, as no column cuts them. */
+const slicesOf = (
+  { interval, whole }: SourceRequest,
+  sliceMs: number,
+  rows: number,
+): readonly Slice[] =>
+  whole ? (rows === 0 ? [] : [interval]) : sliceInterval(interval, sliceMs, rows);
+
+/**
+ * The clock of the server may have been set back since the interval ended there. A snapshot that joins another one has its time. What a
+ * standby has replayed was written after the end by the clock of its primary.
+ *
+ * @throws SluiceError `source.unavailable` if the interval has not ended where the rows are
+ */
+function refuseEarly(takenAt: Instant, settled: View, { interval }: SourceRequest): void {
+  if ('snapshot' in settled || settled.position !== null || takenAt >= interval.end) return;
+  throw new SluiceError(
+    'source.unavailable',
+    `its clock says that the interval has not ended: ${toTimestamp(takenAt)}`,
+  );
 }
 
 /** Holds the transaction. Parallel reads get their own connections, which share its snapshot. */
@@ -157,6 +195,7 @@ export class PostgresSnapshot implements SourceSnapshot {
   readonly keyIndices: readonly number[];
   readonly showsKeys: boolean;
   readonly snapshot: string;
+  readonly takenAt: Instant;
   readonly slices: readonly Slice[];
   readonly projection;
   readonly sequence;
@@ -180,12 +219,13 @@ export class PostgresSnapshot implements SourceSnapshot {
     const { columns, keys } = opened.select;
     this.columns = columns;
     this.showsKeys = showsKeys(opened.select);
-    this.hasDays = opened.select.moment.type === 'date';
+    this.hasDays = opened.select.moment?.type === 'date';
     this.typeChanges = opened.typeChanges;
     this.keyIndices = keys?.places.filter((place) => place < columns.length) ?? [];
     this.projection = opened.select.projection;
     this.sequence = opened.sequence;
     this.snapshot = opened.snapshot;
+    this.takenAt = opened.takenAt;
     this.slices = opened.slices;
     this.#opened = opened;
     this.#request = request;

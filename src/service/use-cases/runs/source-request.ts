@@ -1,3 +1,4 @@
+import type { ExportMode } from '../../../foundation/domain/export-settings.ts';
 import type { EventFilters } from '../../../foundation/domain/file-settings.ts';
 import type { DataInterval } from '../../../foundation/domain/time.ts';
 import type { SourceRequest } from '../../../rows/sources/source.ts';
@@ -6,11 +7,13 @@ import type { SourceRequest } from '../../../rows/sources/source.ts';
 export interface RowChoice extends EventFilters {
   readonly model: string;
   readonly tenantKey: string;
+  readonly mode: ExportMode;
   readonly dslQuery: string | null;
 }
 
 /** The request of a run to its source. */
 export function sourceRequestOf(choice: RowChoice, interval: DataInterval): SourceRequest {
-  const { model, tenantKey, dslQuery, includeEvents, excludeEvents } = choice;
-  return { model, tenantKey, interval, dslQuery, includeEvents, excludeEvents };
+  const { model, tenantKey, mode, dslQuery, includeEvents, excludeEvents } = choice;
+  const request = { model, tenantKey, interval, dslQuery, includeEvents, excludeEvents };
+  return mode === 'append' ? request : { ...request, whole: true };
 }

@@ -1,5 +1,6 @@
 import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
 import { StepFault } from '../../../foundation/domain/errors.ts';
+import type { ExportMode } from '../../../foundation/domain/export-settings.ts';
 import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
 import { type PluginConfig, withDefaults } from '../../../foundation/domain/plugin.ts';
 import { type Problem, Refusal, refuseIfAny } from '../../../foundation/domain/problem.ts';
@@ -24,6 +25,7 @@ export interface PreviewInput {
   readonly saved: BatchExport | null;
   readonly teamId: number;
   readonly model: string | undefined;
+  readonly mode: ExportMode | undefined;
   readonly dslQuery: string | null | undefined;
   readonly filters: readonly PropertyFilter[] | null | undefined;
   readonly transformations: boolean | undefined;
@@ -40,6 +42,7 @@ export interface PreviewInput {
 /** Which rows are shown, and through which steps. */
 export interface PreviewedRows extends Pick<PreviewInput, 'teamId' | 'given' | 'limit' | 'trace'> {
   readonly model: string;
+  readonly mode: ExportMode;
   readonly dslQuery: string | null;
   /** Its event filters and file settings count. */
   readonly config: DestinationConfig;
@@ -59,7 +62,8 @@ export function choosePreview(rules: ExportRules, input: PreviewInput): ChosenRo
   const transformations = input.transformations ?? (saved?.transformations && !configs) ?? false;
   const before = saved ?? { model, dslQuery: null, filters: null };
   const { dslQuery, problems } = changeFilters(rules, before, input);
-  const chosen = { teamId, model, config, configs, transformations, given, limit, trace };
+  const mode = input.mode ?? saved?.mode ?? usualMode(rules, model);
+  const chosen = { teamId, model, mode, config, configs, transformations, given, limit, trace };
   refuseIfAny([
     ...(saved ? checkFixed('model', saved.model, input.model) : []),
     ...(configs && transformations ? [bothChains] : []),
@@ -69,6 +73,10 @@ export function choosePreview(rules: ExportRules, input: PreviewInput): ChosenRo
   refuseRows(rules, { model, dslQuery, transformations, config });
   return { ...chosen, dslQuery };
 }
+
+/** Rows without a time of arrival can only be read all together. */
+const usualMode = ({ models }: ExportRules, model: string): ExportMode =>
+  models.find(({ name }) => name === model)?.intervalColumn === null ? 'snapshot' : 'append';
 
 const bothChains: Problem = {
   code: 'invalid_input',

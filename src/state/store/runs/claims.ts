@@ -1,4 +1,5 @@
 import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
+import type { ExportMode } from '../../../foundation/domain/export-settings.ts';
 import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
 import type { PinnedStep } from '../../../foundation/domain/recipe.ts';
 import type { RunPurpose } from '../../../foundation/domain/run.ts';
@@ -54,6 +55,7 @@ export interface ClaimedRun extends Lease {
   /** How often the export's destination had moved when the run was claimed. */
   readonly destinationVersion: number;
   readonly model: string;
+  readonly mode: ExportMode;
   readonly dslQuery: string | null;
   /** The transformation chain that its first claim decided; empty if no step changes the rows. */
   readonly chain: readonly PinnedStep[];
@@ -156,7 +158,7 @@ const facts = `select c.id as "runId", c.lease_holder as holder, c.fence, c.expo
        c.heals, ${heldUpBy('c')} as "heldUpBy", e.heal_after is not null as "exportFails",
        c.file_generation as "fileGeneration", c.commit_intent as "commitIntent", c.chain,
        e.destination_type as "destinationType", e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
-       e.destination_version as "destinationVersion", e.deleted_at is not null as "isDeleted", e.model, e.dsl_query as "dslQuery",
+       e.destination_version as "destinationVersion", e.deleted_at is not null as "isDeleted", e.model, e.mode, e.dsl_query as "dslQuery",
        (extract(epoch from now() - e.last_updated_at) * 1000)::float8 as "changedForMs",
        p.external_id as "externalId", ${tenantKeyOf('p')}, ${currentTraits} as "storeTraits", ${eraFacts},
        (select to_jsonb(found) from (select ${receiptColumns} from receipts where export_id = c.export_id
