@@ -128,6 +128,8 @@ create table batch_exports (
   mode text not null default 'append' check (mode in ('append', 'snapshot', 'changes')),
   -- Of mode snapshot: how many stay at the destination. Null: all.
   keep_snapshots integer default 30 check (keep_snapshots between 1 and 10000),
+  -- Of mode changes: another number than that of the newest element makes the next one a base.
+  new_base integer not null default 0 check (new_base between 0 and 1000000),
   -- How long an interval heals after its run ended without success. 0: it does not.
   heal_for_hours integer not null default 168 check (heal_for_hours between 0 and 720),
   -- What statements show of model, query and transformations.
@@ -484,6 +486,8 @@ create table receipts (
   recipe jsonb not null,
   -- When the snapshot in the files was taken, by the clock of the source. Null: it is none, or was removed, or it is not known.
   snapshot_at timestamptz,
+  -- Of mode changes: number, bounds and source of the element (domain/element.ts).
+  element jsonb,
 
   -- What the run or the look-back that last read the interval saw, and whether it saw all of it. It stays with the receipt
   -- while runs come and go: a run with the same rows renews it and leaves the manifest.

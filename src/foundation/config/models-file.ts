@@ -144,9 +144,11 @@ function checkEntry(
 /** Each way to find deletes needs its own fields, and takes no other. */
 function checkChanges(entry: ModelEntry, path: Path, report: Report): void {
   const { version_column: version, deletes = 'none' } = entry;
-  const needs = { none: [], column: ['delete_column'], tombstones: ['tombstone_relation'] }[
-    deletes as 'none' | 'column' | 'tombstones'
-  ];
+  const neededBy: Readonly<Record<string, readonly string[]>> = {
+    column: ['delete_column'],
+    tombstones: ['tombstone_relation'],
+  };
+  const needs = neededBy[deletes] ?? [];
   const takes = deletes === 'tombstones' ? [...needs, 'tombstone_days'] : needs;
   for (const field of ['delete_column', 'tombstone_relation', 'tombstone_days'] as const) {
     const isSet = entry[field] !== undefined;

@@ -289,6 +289,10 @@ export const errorCatalogue = {
     'Rows were rejected, and on_rejected of the export is fail. Nothing was committed.',
     'Correct the rows in the source, exclude them with dsl_query, or set on_rejected to warn. For infinite dates, set infinity to null or limit.',
   ),
+  'run.element_exists': customer(
+    'The interval has an element of the export already, and an element is never made again.',
+    'No action is needed. To get all rows anew, raise new_base of the export: the next element is then a base.',
+  ),
   'run.lease_lost': transient(
     'internal',
     'Another worker took over the run.',

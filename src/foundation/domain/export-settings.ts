@@ -60,7 +60,7 @@ export const exportSettings = {
     default: 'append',
     title: 'What each run exports',
     description:
-      'append: each row once, in the interval in which it arrived. snapshot: all rows of the project at each tick, as one snapshot of the source has them after the end of the interval; what was missed is not made later. changes: not in this release. It cannot change once the export has had a run.',
+      'append: each row once, in the interval in which it arrived. snapshot: all rows of the project at each tick, as one snapshot of the source has them after the end of the interval; what was missed is not made later. changes: a sequence of elements, a base with all rows and then what changed; readers apply them by number (docs/changing-tables.md). It cannot change once the export has had a run.',
   },
   keepSnapshots: {
     field: 'keep_snapshots',
@@ -72,6 +72,16 @@ export const exportSettings = {
     title: 'Snapshots to keep',
     description:
       'With mode snapshot: the newest snapshots that stay at the destination. Sluice removes older ones. Null: all stay. Default 30.',
+  },
+  newBase: {
+    field: 'new_base',
+    type: 'integer',
+    minimum: 0,
+    maximum: 1_000_000,
+    default: 0,
+    title: 'New base',
+    description:
+      'With mode changes: raise it to get all rows again. The next element is then a base, which replaces all elements before it. Default 0.',
   },
   healForHours: {
     field: 'heal_for_hours',

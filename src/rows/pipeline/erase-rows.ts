@@ -206,13 +206,13 @@ function keepColumns(table: OpenTable | null): OpenTable | null {
 
 /** Makes the result if nothing changes. */
 function resultOf(delivered: CurrentReceipt): IntervalResult {
-  const { files, rejectedFiles, generation, era, recipe, snapshotAt = null } = delivered;
+  const { files, rejectedFiles, generation, era, recipe, snapshotAt = null, element = null } = delivered;
   const { manifestKey, manifestEtag, manifestSha256 } = delivered;
   const { snapshot, digest, count, settled, pending } = delivered.proof;
   const rows = sum(files, (file) => file.rows);
   const rejectedRows = sum(rejectedFiles, (file) => file.rows);
   return {
-    ...{ files, rejectedFiles, generation, era, recipe, snapshotAt },
+    ...{ files, rejectedFiles, generation, era, recipe, snapshotAt, element },
     ...{ manifestKey, manifestEtag, manifestSha256 },
     ...{
       totalRows: rows + rejectedRows,

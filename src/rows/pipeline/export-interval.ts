@@ -6,7 +6,7 @@ import type { Column } from '../../foundation/domain/row-block.ts';
 import { toTimestamp } from '../../foundation/domain/time.ts';
 import { failpoint } from '../../foundation/failpoints/failpoint.ts';
 import type { Destination } from '../destinations/destination.ts';
-import { refusePartOfDay, type SourceSnapshot } from '../sources/source.ts';
+import { refusePartOfDay } from '../sources/source.ts';
 import { withOpenSteps } from '../transforms/own-steps.ts';
 import { type Commit, commitFiles, findAdoptable, findUnchanged, prepareCommit } from './commit.ts';
 import { describeUnproven, describeUnsettled } from './describe-unsettled.ts';
@@ -15,7 +15,6 @@ import { expectsNoManifest, findManifest, noManifest } from './found-manifest.ts
 import {
   type IntervalAttempt,
   type IntervalSource,
-  requestOf,
   type SettledAttempt,
 } from './interval-attempt.ts';
 import type {
@@ -29,6 +28,7 @@ import { KeySpool } from './key-spool.ts';
 import { namedBy, replacedBy } from './leftovers.ts';
 import { type FoundManifest, readManifestAt, schemaOf } from './manifest.ts';
 import { checkMissing, findAllDelivered } from './missing-rows.ts';
+import { elementOf, type OpenedRows, openRows } from './open-element.ts';
 import { SpoolFolder } from './spool-folder.ts';
 import { supplementInterval } from './supplement.ts';
 import type { OpenTable } from './table-format.ts';
@@ -130,12 +130,12 @@ async function copyInterval(attempt: IntervalAttempt): Promise<IntervalResult> {
 /** Makes an interval from all rows that the source has. */
 async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> {
   const { job, source, destination, ports, found, signal, steps, folder } = attempt;
-  const { position, server } = attempt.settlement;
-  const request = requestOf(job);
   ports.at('first_row');
-  const snapshot = await ports.step('source', () => source.open(request, signal, position, server));
+  const opened = await openRows(attempt);
+  const { snapshot, planned: element } = opened;
   for (const change of snapshot.typeChanges) ports.log('WARNING', change);
-  const delivered = await findAllDelivered(job, found, destination, signal);
+  // An element has what is gone too.
+  const delivered = element ? [] : await findAllDelivered(job, found, destination, signal);
   const keys = delivered.length > 0 ? new KeySpool(folder, 'made-keys') : null;
   let closing: Promise<void> | null = null;
   // Beside the reading. What fails there may be for want of a connection.
@@ -150,7 +150,9 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
       throw new SluiceError('source.count_mismatch', text);
     }
     ports.at('commit');
-    const intent = intentOf(attempt, snapshot, written, totalRows);
+    const intent = intentOf(attempt, opened, written, totalRows);
+    const dropped = describeDropped(intent);
+    if (dropped !== null) ports.log('WARNING', dropped);
     // The source's transaction is as short as it can be, and nothing waits for its end.
     closing = snapshot.close();
     signal.throwIfAborted();
@@ -178,7 +180,7 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
     refusePartOfDay(snapshot.hasDays, job.interval);
     const table = found.table;
     return await writeRows(
-      { job, snapshot, steps, destination, ports, table, keys, signal },
+      { job, snapshot, steps, destination, ports, table, keys, element: element?.element.number ?? null, signal },
       commit,
     );
   } finally {
@@ -190,22 +192,25 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
 /** Makes the commit intent of an interval that was made from all its rows. */
 function intentOf(
   { job, settlement }: SettledAttempt,
-  snapshot: SourceSnapshot,
-  { files, columns, made, rejectedFiles, droppedRows, steps }: WrittenRows,
+  opened: OpenedRows,
+  { files, columns, made, rejectedFiles, droppedRows, deletes, steps }: WrittenRows,
   totalRows: number,
 ): CommitIntent {
+  const { snapshot } = opened;
+  const element = elementOf(opened, deletes);
   const keyDigest = snapshot.keySet()?.digest ?? null;
   const isWhole = job.request.whole === true;
   // What comes after a snapshot is in the next one.
-  const { settled, pending } = isWhole ? { settled: true, pending: [] } : settlement;
+  const { settled, pending } = isWhole ? { settled: snapshot.sequence?.isSettled ?? true, pending: [] } : settlement;
   const isProven = settlement.reason === null;
   return {
     generation: job.generation,
     era: job.era,
-    totalRows,
+    totalRows: totalRows + deletes,
     rows: files.rows,
     rejectedRows: files.rejectedRows,
     droppedRows,
+    ...(element && { element }),
     ...(steps && { steps: countSteps(steps) }),
     bytes: files.bytes,
     files: made,
@@ -219,8 +224,14 @@ function intentOf(
     pending,
     keyDigest,
     keyCount: totalRows,
-    deliveredDigest: droppedRows === 0 ? keyDigest : null,
+    deliveredDigest: droppedRows === 0 && !element ? keyDigest : null,
   };
+}
+
+/** For the owner of an export of changes, if a step dropped some. */
+function describeDropped({ element, droppedRows }: CommitIntent): string | null {
+  if (!element || droppedRows === 0) return null;
+  return `The transformations dropped ${droppedRows} changes. Readers keep the earlier row of these keys, if they have one. Deletes are never dropped.`;
 }
 
 function recipeOf(

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Destination } from '../destinations/destination.ts';
 import { SluiceError } from '../../foundation/domain/errors.ts';
+import { baseReasons, type Element, type ManifestElement } from '../../foundation/domain/element.ts';
 import type { ExportMode } from '../../foundation/domain/export-settings.ts';
 import { parseForeignJson } from '../../foundation/domain/foreign-json.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
@@ -38,9 +39,11 @@ export interface Manifest {
   readonly data_interval_start: string;
   readonly data_interval_end: string;
   /** Missing: append. */
-  readonly mode?: 'snapshot';
+  readonly mode?: 'snapshot' | 'changes';
   /** When the snapshot was taken, by the clock of the source; null if that is not known. Missing without one. */
   readonly snapshot_at?: string | null;
+  /** Of mode changes. Readers apply elements in the order of their numbers. */
+  readonly element?: ManifestElement;
   readonly format: string;
   readonly compression: string | null;
   readonly schema: readonly { readonly name: string; readonly type: string }[];
@@ -68,6 +71,8 @@ export interface ManifestFacts {
   readonly interval: DataInterval;
   readonly mode: ExportMode;
   readonly snapshotAt?: Timestamp | null;
+  readonly element?: Element | null;
+  readonly snapshot?: string;
   readonly format: string;
   readonly compression: string | null;
   readonly columns: readonly Column[];
@@ -85,6 +90,7 @@ export function buildManifest(facts: ManifestFacts): Manifest {
     data_interval_start: toTimestamp(facts.interval.start),
     data_interval_end: toTimestamp(facts.interval.end),
     ...(facts.mode === 'snapshot' && { mode: 'snapshot', snapshot_at: facts.snapshotAt ?? null }),
+    ...(facts.element && { mode: 'changes', element: elementOf(facts.element, facts.snapshot) }),
     format: facts.format,
     compression: facts.compression,
     schema: schemaOf(facts.columns),
@@ -93,6 +99,20 @@ export function buildManifest(facts: ManifestFacts): Manifest {
     files: facts.files.map(entryOf),
     rejected_rows: sum(facts.rejectedFiles, (file) => file.rows),
     rejected_files: facts.rejectedFiles.map(entryOf),
+  };
+}
+
+function elementOf(element: Element, snapshot = ''): ManifestElement {
+  const { number, follows, base, from, point, at, deletes } = element;
+  return {
+    number,
+    follows,
+    base: base === null ? null : baseReasons[base],
+    from_version: from,
+    version_type: point.versionType,
+    snapshot: snapshot.split('@')[0] ?? '',
+    snapshot_at: toTimestamp(at),
+    deletes,
   };
 }
 

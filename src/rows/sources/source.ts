@@ -55,6 +55,9 @@ export interface SequenceReading {
   readonly atMs: number;
   /** The lowest version that a row can get which this snapshot does not show; null: not known. */
   readonly next: string | null;
+  readonly deletesBy: 'none' | 'column' | 'tombstones';
+  /** Days for which tombstones are kept; null: for ever. */
+  readonly tombstoneDays: number | null;
   /** False if programs set the versions: rows may come later than the model says. */
   readonly isSettled: boolean;
   /** True if the source gives lower versions than this one now. */

@@ -346,6 +346,7 @@ async function makeJob(
     attempt: run.attempt,
     purpose: run.purpose,
     mode: run.mode,
+    sequence: run.mode === 'changes' && run.purpose === 'whole' ? sequenceOf(run) : null,
     dropsMissing: run.dropsMissing,
     isDeleted: run.isDeleted,
     interval,
@@ -379,6 +380,15 @@ async function makeJob(
     mayBeOvertaken: run.mayBeOvertaken,
     begunManifests: run.begunManifests,
   };
+}
+
+/** What is known of the sequence of an export of changes. */
+function sequenceOf({ lastElement, begunElements, newBase, destinationVersion }: ClaimedRun) {
+  const last = lastElement && {
+    ...lastElement,
+    isHere: lastElement.destinationVersion === destinationVersion,
+  };
+  return { last, begun: begunElements, newBase };
 }
 
 /** An erasure keeps the manifest's key, even if the export has another prefix or file_name now. */

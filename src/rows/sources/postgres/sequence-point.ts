@@ -114,7 +114,7 @@ export function sequenceOf(
   const point: SequencePoint = {
     server: row.server,
     relation: digest(shape),
-    model: digest(JSON.stringify(model)),
+    model: digest(JSON.stringify({ ...model, intervalColumn: null })),
     tables: row.tables ?? {},
     versionType,
   };
@@ -127,6 +127,8 @@ export function sequenceOf(
     atMs: row.nowMs,
     next: isTime ? timeText(since) : xmin,
     isSettled: changes.setBy === 'database',
+    deletesBy: changes.deletes.kind,
+    tombstoneDays: changes.deletes.kind === 'tombstones' ? changes.deletes.days : null,
     isCounterLower: (from) => !isTime && BigInt(xmax) < BigInt(from),
   };
 }

@@ -11,7 +11,8 @@ import { type Problem, Refusal } from '../../../foundation/domain/problem.ts';
 import type { ExportRules } from './rules.ts';
 
 /** What of an export its mode must fit. */
-export interface Moded extends Pick<ExportSettings, 'mode' | 'keepSnapshots' | 'lookBackHours'> {
+export interface Moded
+  extends Pick<ExportSettings, 'mode' | 'keepSnapshots' | 'lookBackHours' | 'newBase'> {
   readonly model: string;
   readonly config: DestinationConfig;
 }
@@ -19,15 +20,21 @@ export interface Moded extends Pick<ExportSettings, 'mode' | 'keepSnapshots' | '
 /** What is wrong with the mode of an export. */
 export function checkMode(
   rules: Pick<ExportRules, 'models'>,
-  { mode, keepSnapshots, lookBackHours, model, config }: Moded,
+  { mode, keepSnapshots, lookBackHours, newBase, model, config }: Moded,
 ): Problem[] {
   const problems: Problem[] = [];
   const refuse = (attr: string, detail: string) =>
     problems.push({ code: 'invalid_input', detail, attr });
-  if (mode === 'changes') {
-    refuse('mode', 'The mode changes is not in this release. Send append or snapshot.');
-  }
   const declared = rules.models.find(({ name }) => name === model);
+  if (mode === 'changes' && !declared?.changes) {
+    refuse(
+      'mode',
+      `The model ${model} has no version_column, so nothing says which rows changed. Send mode snapshot, or ask your operator to name the column in MODELS_FILE.`,
+    );
+  }
+  if (mode !== 'changes' && newBase !== exportSettings.newBase.default) {
+    refuse('new_base', 'new_base is for mode changes. Leave it out.');
+  }
   if (mode === 'append' && declared?.intervalColumn === null) {
     refuse(
       'mode',
@@ -63,7 +70,7 @@ export function refusePast(mode: ExportMode, attr: string | null): void {
 
 export const noPast = (mode: ExportMode, attr: string | null): Problem => ({
   code: 'invalid_input',
-  detail: `An export of mode ${mode} has no past: the source has only its present rows, which the next tick exports. To export now, retry the newest run.`,
+  detail: `An export of mode ${mode} has no past: the source has only its present rows, which the next tick exports. ${mode === 'changes' ? 'To get all rows again, raise new_base.' : 'To export now, retry the newest run.'}`,
   attr,
 });
 

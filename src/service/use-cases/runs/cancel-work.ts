@@ -66,7 +66,7 @@ export async function retryRun(
     const batchExport = await lockExport(tx, exportId);
     if (!batchExport) throw notFound();
     const { mode } = batchExport;
-    if (mode !== 'append') await refuseGone(tx, exportId, interval);
+    if (mode !== 'append' && purpose === 'whole') await refuseGone(tx, exportId, interval);
     const [made] = await insertRuns(tx, [
       { exportId, teamId, interval, backfillId: null, purpose, dropsMissing },
     ]);
@@ -110,6 +110,11 @@ async function refuseGone(tx: Sql, exportId: string, interval: DataInterval): Pr
   if (gone === 'superseded') {
     throw invalid(
       'A later interval has taken the place of this one: the source no longer has the rows of that time. Retry the newest run.',
+    );
+  }
+  if (gone === 'element') {
+    throw invalid(
+      'The interval has an element already, and an element is the only copy of its changes. To get all rows again, raise new_base of the export: the next element is then a base.',
     );
   }
   if (gone === 'removed') {

@@ -33,16 +33,20 @@ export async function listLiveRuns(tx: Sql, exportIds: readonly string[]): Promi
   );
 }
 
+/** Reasons why an interval is never made again. An element is the only copy of its changes. */
+type Gone = 'superseded' | 'removed' | 'element';
+
 /** Why an interval is never made again; null: it may be. */
 export async function findGone(
   tx: Sql,
   exportId: string,
   interval: DataInterval,
-): Promise<'superseded' | 'removed' | null> {
+): Promise<Gone | null> {
   const ofInterval = 'x.export_id = $1 and x.data_interval_start = $2 and x.data_interval_end = $3';
-  const [row] = await tx.query<{ gone: 'superseded' | 'removed' | null }>(
+  const [row] = await tx.query<{ gone: Gone | null }>(
     `select case when exists (select from accepted_intervals x where ${ofInterval} and x.superseded_by is not null) then 'superseded'
-                 when exists (select from receipts x where ${ofInterval} and x.made_by->>'purpose' = 'expire') then 'removed' end as gone`,
+                 when exists (select from receipts x where ${ofInterval} and x.made_by->>'purpose' = 'expire') then 'removed'
+                 when exists (select from receipts x where ${ofInterval} and x.element is not null) then 'element' end as gone`,
     [exportId, ...boundsOf(interval)],
   );
   return row?.gone ?? null;
