@@ -4,6 +4,7 @@ import { SluiceError } from '../../foundation/domain/errors.ts';
 import type { ExportMode } from '../../foundation/domain/export-settings.ts';
 import { parseForeignJson } from '../../foundation/domain/foreign-json.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
+import type { RunPurpose } from '../../foundation/domain/run.ts';
 import { type Sign, type Signature, withReceipt } from '../../foundation/domain/signature.ts';
 import {
   type DataInterval,
@@ -39,8 +40,10 @@ export interface Manifest {
   readonly data_interval_end: string;
   /** Missing: append. */
   readonly mode?: 'snapshot';
-  /** When the snapshot was taken, by the clock of the source; null if that is not known. Missing without one. */
+  /** When the snapshot was taken, by the clock of the source; null if its files were removed. Missing without one. */
   readonly snapshot_at?: string | null;
+  /** The rule of the export that has removed its files; missing: none has. */
+  readonly removed_by?: 'keep_snapshots';
   readonly format: string;
   readonly compression: string | null;
   readonly schema: readonly { readonly name: string; readonly type: string }[];
@@ -67,6 +70,7 @@ export interface ManifestFacts {
   readonly era: string;
   readonly interval: DataInterval;
   readonly mode: ExportMode;
+  readonly purpose?: RunPurpose;
   readonly snapshotAt?: Timestamp | null;
   readonly format: string;
   readonly compression: string | null;
@@ -85,6 +89,7 @@ export function buildManifest(facts: ManifestFacts): Manifest {
     data_interval_start: toTimestamp(facts.interval.start),
     data_interval_end: toTimestamp(facts.interval.end),
     ...(facts.mode === 'snapshot' && { mode: 'snapshot', snapshot_at: facts.snapshotAt ?? null }),
+    ...(facts.purpose === 'expire' && { removed_by: 'keep_snapshots' }),
     format: facts.format,
     compression: facts.compression,
     schema: schemaOf(facts.columns),
