@@ -178,6 +178,7 @@ create table batch_exports (
 );
 comment on column batch_exports.destination_secrets is 'sealed: {id}';
 create index batch_exports_looking_back on batch_exports (id) where look_back_hours > 0 and deleted_at is null;
+create index batch_exports_keeping_snapshots on batch_exports (id) where mode = 'snapshot' and keep_snapshots is not null and deleted_at is null;
 create index batch_exports_due on batch_exports (next_tick_at) where deleted_at is null;
 create index batch_exports_deleted on batch_exports (deleted_at) where deleted_at is not null;
 create index batch_exports_by_team on batch_exports (team_id, created_at desc, id desc) where deleted_at is null;
@@ -272,8 +273,8 @@ create table runs (
   -- 0 for the first run of an interval, then 1, 2 … for retries and look-backs of it.
   generation integer not null default 0,
   -- whole: makes the interval from its source. supplement: adds late rows to its files. erase: removes a person's rows from
-  -- its files.
-  purpose text not null default 'whole' check (purpose in ('whole', 'supplement', 'erase')),
+  -- its files. expire: removes the files of a snapshot, because the export keeps newer ones only.
+  purpose text not null default 'whole' check (purpose in ('whole', 'supplement', 'erase', 'expire')),
   -- Whether it may replace files by others that lack delivered rows: a person asked for it.
   drops_missing boolean not null default false,
   -- Whether Sluice made it to heal its interval: it goes behind live runs, and its failure counts for no pause.
@@ -484,7 +485,7 @@ create table receipts (
   bytes bigint not null,
   -- What the files were made by.
   recipe jsonb not null,
-  -- When the snapshot in the files was taken, by the clock of the source. Null: it is none, or was removed, or it is not known.
+  -- When the snapshot in the files was taken, by the clock of the source. Null: it is none, or was removed.
   snapshot_at timestamptz,
   -- Of mode changes: number, bounds and source of the element (domain/element.ts).
   element jsonb,
@@ -525,6 +526,8 @@ create index receipts_by_run on receipts (run_id);
 create index receipts_by_end_of_export on receipts (export_id, data_interval_end);
 create index receipts_unsettled on receipts (export_id, data_interval_start) where not settled;
 create index receipts_look_owed on receipts (export_id, data_interval_start) where look_owed;
+-- Snapshots that are at the destination. keep_snapshots counts them.
+create index receipts_snapshots on receipts (export_id, data_interval_start) where snapshot_at is not null;
 create index receipts_late_rows on receipts (export_id, data_interval_start) where late_rows_wait is not null;
 
 -- What a later commit has replaced, until a statement has booked it: a row of `receipts`.
@@ -1176,7 +1179,7 @@ begin
          late_rows_wait = case when is_late and new.status <> 'FailedRetryable' then coalesce(new.latest_error, 'run.cancelled: The run that adds late rows was cancelled. Retry it, or accept the interval as it is.') else c.late_rows_wait end,
          late_rows_code = case when is_late and new.status <> 'FailedRetryable' then coalesce(new.error_code, 'run.cancelled') else c.late_rows_code end,
          pending_checked_at = case when is_late then now() else c.pending_checked_at end
-   where new.purpose <> 'erase' and c.export_id = new.export_id
+   where new.purpose not in ('erase', 'expire') and c.export_id = new.export_id
      and c.data_interval_start = new.data_interval_start and c.data_interval_end = new.data_interval_end;
   return null;
 end $$;

@@ -9,6 +9,8 @@ import {
   asExisting,
   type FoundInterval,
   findInterval,
+  hasLater,
+  isOf,
   generationIn,
   liveOf,
   type LiveFile,
@@ -59,6 +61,8 @@ export interface IntervalFiles extends TableInterval {
   }[];
   /** The columns of the rows. */
   readonly fields: readonly TableField[];
+  /** True if they take the place of the files of all intervals up to this one. If the table has a later one, it stays. */
+  readonly isWhole: boolean;
   /**
    * True if the version rises even if nothing changes: a commit that another worker has begun must not
    * succeed later.
@@ -261,20 +265,26 @@ async function addSnapshot(
   change: IntervalFiles,
 ): ReturnType<Change> {
   const parent = currentSnapshot(before);
-  const interval = await findInterval(place, objects, parent, change);
+  const { isWhole } = change;
+  const interval = await findInterval(place, objects, parent, change, isWhole);
+  if (isWhole && hasLater(interval, change)) return { table: before, isChanged: change.isSealed };
   const wanted = change.files.map(
     ({ key, rows, bytes, columns }): WantedFile => ({
       ...{ path: place.uri(key), rows, bytes },
       metrics: encodeMetrics(columns),
     }),
   );
-  checkGeneration(interval, change);
-  const table = change.files.length > 0 ? withFields(before, change.fields) : before;
+  checkGeneration(place, interval, change);
+  const table = marked(
+    change.files.length > 0 ? withFields(before, change.fields) : before,
+    isWhole,
+  );
   const removed = without(interval.own, wanted);
   const added = without(wanted, interval.own);
   if (removed.length + added.length === 0) {
     // Readers find a table with its columns, also if the first interval has no rows.
-    if (version === 1) return { table: withFields(before, change.fields), isChanged: true };
+    const first = marked(withFields(before, change.fields), isWhole);
+    if (version === 1) return { table: first, isChanged: true };
     return { table: before, isChanged: change.isSealed };
   }
   const snapshotId = newSnapshotId();
@@ -300,12 +310,22 @@ async function addSnapshot(
   return { table: withSnapshot(table, snapshot), isChanged: true };
 }
 
+function marked(table: TableMetadata, isWhole: boolean): TableMetadata {
+  if (!isWhole || table.properties[ownNames.whole] !== undefined) return table;
+  return { ...table, properties: { ...table.properties, [ownNames.whole]: 'true' } };
+}
+
 type WantedFile = Omit<LiveFile, 'snapshotId' | 'sequence'>;
 type FileFacts = Pick<LiveFile, 'path' | 'rows' | 'bytes'>;
 
 /** A worker that was frozen may come back with files of before. */
-function checkGeneration({ own }: FoundInterval, { stem, generation }: IntervalFiles): void {
-  const later = Math.max(0, ...own.map(({ path }) => generationIn(path)));
+function checkGeneration(
+  place: TablePlace,
+  { own }: FoundInterval,
+  { stem, generation, ...interval }: IntervalFiles,
+): void {
+  const ofInterval = own.filter((file) => isOf(place, { stem, ...interval }, file));
+  const later = Math.max(0, ...ofInterval.map(({ path }) => generationIn(path)));
   if (later <= generation) return;
   const detail = `the Iceberg table has generation ${later} of ${stem}, later than ${generation}`;
   throw new SluiceError('destination.conflict', detail);

@@ -52,6 +52,8 @@ interface LogEntry {
 /** Properties of the table, and facts in the summary of a snapshot. */
 export const ownNames = {
   owner: 'sluice.batch-export-id',
+  /** Of the table: each snapshot has the files of one interval and no others. */
+  whole: 'sluice.one-interval',
   /** Differs between any two versions. */
   commit: 'sluice.commit-id',
   /** Names of files in the metadata folder that no snapshot needs any more, as JSON. */

@@ -10,7 +10,7 @@ import { refusePartOfDay } from '../sources/source.ts';
 import { withOpenSteps } from '../transforms/own-steps.ts';
 import { type Commit, commitFiles, findAdoptable, findUnchanged, prepareCommit } from './commit.ts';
 import { describeUnproven, describeUnsettled } from './describe-unsettled.ts';
-import { eraseRows } from './erase-rows.ts';
+import { eraseRows, expireFiles } from './erase-rows.ts';
 import { expectsNoManifest, findManifest, noManifest } from './found-manifest.ts';
 import {
   type IntervalAttempt,
@@ -64,14 +64,22 @@ export async function exportInterval(
   const generation = await chooseGeneration(given, found, table, ports);
   const job = { ...given, generation };
   const attempt = { job, source, destination, ports, found: { ...found, table }, signal };
-  const { erased } = job;
-  const made = erased ? eraseRows(attempt, erased) : copyInterval(attempt);
+  const made = makerOf(job)(attempt);
   const result = await made.catch(async (error: unknown) => {
     // Says whose manifest it is that the store did not replace.
     if (isUnseen && isConflict(error)) await findManifest(destination, job, ports, signal);
     throw error;
   });
   return { result, replaced: replacedBy(job, result, found) };
+}
+
+/** What makes the files of a run of this purpose. */
+function makerOf({
+  purpose,
+  erased,
+}: IntervalJob): (attempt: IntervalAttempt) => Promise<IntervalResult> {
+  if (purpose === 'expire') return expireFiles;
+  return erased ? (attempt) => eraseRows(attempt, erased) : copyInterval;
 }
 
 const isConflict = (error: unknown): boolean =>
@@ -201,8 +209,9 @@ function intentOf(
   const keyDigest = snapshot.keySet()?.digest ?? null;
   const isWhole = job.request.whole === true;
   // What comes after a snapshot is in the next one.
-  const { settled, pending } = isWhole ? { settled: snapshot.sequence?.isSettled ?? true, pending: [] } : settlement;
-  const isProven = settlement.reason === null;
+  const { settled, pending } = isWhole
+    ? { settled: snapshot.sequence?.isSettled ?? true, pending: [] }
+    : settlement;
   return {
     generation: job.generation,
     era: job.era,
@@ -218,7 +227,7 @@ function intentOf(
     madeFiles: made.length,
     manifestKey: job.writesManifest ? manifestKey(job.names) : null,
     recipe: recipeOf(job, columns),
-    ...(isWhole && { snapshotAt: isProven ? toTimestamp(snapshot.takenAt) : null }),
+    ...(isWhole && { snapshotAt: toTimestamp(snapshot.takenAt) }),
     snapshot: snapshot.snapshot,
     settled,
     pending,

@@ -74,6 +74,8 @@ export interface IntervalJob {
   readonly withoutRows: WithoutRows;
   /** The rows to remove from the current files, instead of all else; null or missing: none. */
   readonly erased?: ErasedValue | null;
+  /** True if the export keeps the snapshot that was to be removed, by now; missing: no. */
+  readonly isKept?: boolean;
   /** A file ends once it has this many bytes; null: one file. */
   readonly maxFileBytes: number | null;
   /** Columns, or date parts of columns, whose values are the folders of the files; empty: no folders. */

@@ -5,6 +5,7 @@ import { baseReasons, type Element, type ManifestElement } from '../../foundatio
 import type { ExportMode } from '../../foundation/domain/export-settings.ts';
 import { parseForeignJson } from '../../foundation/domain/foreign-json.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
+import type { RunPurpose } from '../../foundation/domain/run.ts';
 import { type Sign, type Signature, withReceipt } from '../../foundation/domain/signature.ts';
 import {
   type DataInterval,
@@ -40,8 +41,10 @@ export interface Manifest {
   readonly data_interval_end: string;
   /** Missing: append. */
   readonly mode?: 'snapshot' | 'changes';
-  /** When the snapshot was taken, by the clock of the source; null if that is not known. Missing without one. */
+  /** When the snapshot was taken, by the clock of the source; null if its files were removed. Missing without one. */
   readonly snapshot_at?: string | null;
+  /** The rule of the export that has removed its files; missing: none has. */
+  readonly removed_by?: 'keep_snapshots';
   /** Of mode changes. Readers apply elements in the order of their numbers. */
   readonly element?: ManifestElement;
   readonly format: string;
@@ -70,6 +73,7 @@ export interface ManifestFacts {
   readonly era: string;
   readonly interval: DataInterval;
   readonly mode: ExportMode;
+  readonly purpose?: RunPurpose;
   readonly snapshotAt?: Timestamp | null;
   readonly element?: Element | null;
   readonly snapshot?: string;
@@ -91,6 +95,7 @@ export function buildManifest(facts: ManifestFacts): Manifest {
     data_interval_end: toTimestamp(facts.interval.end),
     ...(facts.mode === 'snapshot' && { mode: 'snapshot', snapshot_at: facts.snapshotAt ?? null }),
     ...(facts.element && { mode: 'changes', element: elementOf(facts.element, facts.snapshot) }),
+    ...(facts.purpose === 'expire' && { removed_by: 'keep_snapshots' }),
     format: facts.format,
     compression: facts.compression,
     schema: schemaOf(facts.columns),

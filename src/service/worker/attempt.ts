@@ -6,6 +6,8 @@ import {
   StepFault,
   toSluiceError,
 } from '../../foundation/domain/errors.ts';
+import { readsSource } from '../../foundation/domain/run.ts';
+import { isKept } from '../../state/store/intervals/kept-snapshots.ts';
 import { describeInterval } from '../../foundation/domain/time.ts';
 import { inSpan } from '../../foundation/domain/traces.ts';
 import { failpoint } from '../../foundation/failpoints/failpoint.ts';
@@ -182,8 +184,8 @@ export class Attempt {
   /** Makes the job, and probes a store that is not known. */
   async #prepare(destination: Destination): Promise<IntervalJob> {
     const run = this.#run;
-    // An erasure runs no plugin and reads no source.
-    if (run.purpose !== 'erase') checkMemory(this.#options, run);
+    // What only changes files runs no plugin and reads no source.
+    if (readsSource(run.purpose)) checkMemory(this.#options, run);
     const job = await makeJob(this.#options, run);
     const { journal } = this.#open.ports;
     const { db } = this.#options.context;
@@ -350,8 +352,10 @@ async function makeJob(
     dropsMissing: run.dropsMissing,
     isDeleted: run.isDeleted,
     interval,
-    // An erasure reads what the chain made.
-    chain: run.purpose === 'erase' ? null : await openChain(options.context, run.teamId, run.chain),
+    // What only changes files reads what the chain made.
+    chain: !readsSource(run.purpose)
+      ? null
+      : await openChain(options.context, run.teamId, run.chain),
     request: {
       ...sourceRequestOf(
         { ...run, ...files, ...(recipe && { dslQuery: recipe.dslQuery }) },
@@ -364,12 +368,17 @@ async function makeJob(
     readRows: options.connectors.readRows,
     withoutRows: options.connectors.withoutRows,
     erased: openErased(options.context, run),
+    isKept: run.purpose === 'expire' && (await isKept(options.context.db, run.exportId, interval)),
     maxFileBytes: files.maxFileBytes,
     partitionBy: files.partitionBy,
     writesManifest: writesManifest && keepsFiles,
     onRejected: files.onRejected,
     // Files that were made before the export had a table are not in it.
-    table: files.tableFormat === null ? null : options.connectors.tableOf(run),
+    // The table has the newest snapshot only, and keeps what its earlier ones need.
+    table:
+      files.tableFormat === null || run.purpose === 'expire'
+        ? null
+        : options.connectors.tableOf(run),
     generation: run.fileGeneration,
     era: run.era,
     sign: await readSigner(options.context),
@@ -391,13 +400,13 @@ function sequenceOf({ lastElement, begunElements, newBase, destinationVersion }:
   return { last, begun: begunElements, newBase };
 }
 
-/** An erasure keeps the manifest's key, even if the export has another prefix or file_name now. */
+/** What only changes files keeps the manifest's key, even if the export has another prefix or file_name now. */
 function namesOf(
   { purpose, receipt, interval, model, exportId }: ClaimedRun,
   { prefix, fileName }: FileSettings,
 ): KeyNames {
   const manifest = receipt?.manifestKey ?? null;
-  if (purpose === 'erase' && manifest !== null) {
+  if (!readsSource(purpose) && manifest !== null) {
     return { stem: stemOf(manifest), tail: tailOf(fileName) };
   }
   const values = { interval, table: model, batchExportId: exportId };

@@ -1,3 +1,4 @@
+import { readsSource } from '../../foundation/domain/run.ts';
 import { Grouped } from '../../foundation/domain/grouped.ts';
 import { describeOpen } from '../../rows/pipeline/describe-unsettled.ts';
 import type { Settlement, Source } from '../../rows/sources/source.ts';
@@ -62,8 +63,8 @@ export class SourceWaits {
 
   async settle(runId: string, needs: RunNeeds): Promise<Readiness> {
     const { beganCommit, interval, mode, model, purpose, wait } = needs;
-    // What was begun may be current already: then the attempt needs no rows. An erasure never does.
-    if (beganCommit || purpose === 'erase') return inAttempt;
+    // What was begun may be current already: then the attempt needs no rows. What only changes files never does.
+    if (beganCommit || !readsSource(purpose)) return inAttempt;
     const onlyEnd = mode !== 'append';
     const { sourceOf, stopping } = this.#options;
     const signal = AbortSignal.any([stopping, AbortSignal.timeout(answerMs)]);

@@ -1,4 +1,5 @@
 import type { DeliveredState, IntervalState } from '../../../foundation/domain/statement.ts';
+import type { RunPurpose } from '../../../foundation/domain/run.ts';
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 import { isSameInterval } from '../database/times.ts';
@@ -20,7 +21,7 @@ export interface BookedReceipt {
   /** The run that made it; null: it is not known. */
   readonly made: {
     readonly run: string;
-    readonly purpose: 'whole' | 'supplement' | 'erase';
+    readonly purpose: RunPurpose;
     readonly drops: boolean;
     readonly at: Timestamp;
   } | null;
@@ -40,6 +41,8 @@ export interface UnbookedInterval {
   /** Null: there is none. */
   readonly receipt: BookedReceipt | null;
   readonly acceptedAt: Timestamp | null;
+  /** The end of the interval that was made instead; null: a person accepted it, or nobody. */
+  readonly supersededBy: Timestamp | null;
   /** Of its tick; null: none is known. */
   readonly fate: string | null;
   readonly isOpen: boolean;
@@ -81,7 +84,7 @@ export async function listUnbooked(
        ${['stated_intervals', 'receipts', 'holes', 'accepted_intervals'].map((table) => `select ${bounds} from ${table} where export_id = $1`).join(' union ')}
        union select ${bounds} from ticks where export_id = $1 and data_interval_start >= coalesce($2::timestamptz, '-infinity')
      ), seen as (
-       select k.*, s.state as before, s.mark as stated, t.fate, a.accepted_at, c as receipt, c.export_id is not null as is_received,
+       select k.*, s.state as before, s.mark as stated, t.fate, a.accepted_at, a.superseded_by, c as receipt, c.export_id is not null as is_received,
               case when c.export_id is not null then ${markOf('c')}
                    when a.export_id is not null then 'accepted'
                    when h.export_id is not null or t.fate = 'ran' or ${isOwed} then 'open'
@@ -95,7 +98,7 @@ export async function listUnbooked(
          left join ticks t on s.export_id is null and ${isSameInterval('t', 'k')}
      )
      select api_time(k.data_interval_start) as start, api_time(k.data_interval_end) as "end", nullif(k.before, 'null') as before, k.mark,
-            k.fate, k.mark = 'open' as "isOpen", api_time(k.accepted_at) as "acceptedAt",
+            k.fate, k.mark = 'open' as "isOpen", api_time(k.accepted_at) as "acceptedAt", api_time(k.superseded_by) as "supersededBy",
             case when k.is_received then ${receiptOf('(k.receipt)', `(k.receipt).made_by->>'purpose' = 'erase'`)} end as receipt,
             coalesce((select jsonb_agg(jsonb_build_object('seq', p.seq, 'receipt', ${receiptOf('o', 'true')}) order by p.seq)
                         from superseded_receipts p, lateral jsonb_populate_record(null::receipts, p.receipt) o

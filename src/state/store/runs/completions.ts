@@ -55,7 +55,7 @@ const isLeftOf = (run: string) =>
   `${isSameInterval('l', run)} and l.destination_version = ${run}.destination_version`;
 
 /** SQL: whether rows of the source were exported. What only changes the files says nothing of the source. */
-const isOfSchedule = `exists (select from completed c where c.export_id = e.id and c.purpose <> 'erase')`;
+const isOfSchedule = `exists (select from completed c where c.export_id = e.id and c.purpose not in ('erase', 'expire'))`;
 
 /** A table `asked` of the completions. */
 const asked = `asked as materialized (
