@@ -22,7 +22,10 @@ export async function readSequence(
 ): Promise<SequenceReading> {
   const all = { dslQuery: null, includeEvents: null, excludeEvents: null };
   const element = { number: 0, versionType: 'xid8' as const, from: null, newTables: [] };
-  const { sequence } = plan({ model, tenantKey, interval: anyInterval, ...all, element });
+  const { sequence } = plan({
+    ...{ model, tenantKey, interval: anyInterval, whole: true, ...all },
+    element,
+  });
   if (!sequence) throw new Error('a request of an element has no sequence');
   const answer = await inSnapshot(options, tenantKey, null, signal, async (client) => {
     const [row] = await query<{ point: string }>(client, sequence.sql, signal);
