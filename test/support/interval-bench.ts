@@ -107,6 +107,7 @@ export function firstJob(changes: Partial<IntervalJob> = {}): IntervalJob {
     runId: randomUUID(),
     attempt: 1,
     purpose: 'whole',
+    mode: 'append',
     dropsMissing: true,
     readRows: plugins.readRows,
     interval: request.interval,

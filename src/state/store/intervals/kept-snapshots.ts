@@ -53,3 +53,16 @@ export async function isKept(sql: Sql, exportId: string, interval: DataInterval)
   );
   return row?.is !== false;
 }
+
+/** Whether no later interval of an export has a snapshot at its destination. */
+export async function isNewestSnapshot(
+  sql: Sql,
+  exportId: string,
+  interval: DataInterval,
+): Promise<boolean> {
+  const rows = await sql.query(
+    `select from receipts where export_id = $1 and snapshot_at is not null and data_interval_start > $2 limit 1`,
+    [exportId, boundsOf(interval)[0]],
+  );
+  return rows.length === 0;
+}
