@@ -5,8 +5,9 @@ import { mayRun } from '../healing/healing.ts';
 import { enqueueRuns } from '../runs/outbox.ts';
 import { live } from '../runs/run-moves.ts';
 
-/** SQL: a snapshot `c` at the present destination of the export `e`. */
-const isHere = `c.export_id = e.id and c.snapshot_at is not null and c.destination_version = e.destination_version`;
+/** SQL: a snapshot `c` at the present destination of the export `e`. One that keeps no files has no manifest. */
+const isHere = `c.export_id = e.id and c.snapshot_at is not null and c.manifest_key is not null
+  and c.destination_version = e.destination_version`;
 
 /** A removal that failed is tried again after this time. */
 const restedAfter = `interval '1 hour'`;
