@@ -1,5 +1,6 @@
 import { SluiceError } from '../foundation/domain/errors.ts';
 import { readFileSettings } from '../foundation/domain/file-settings.ts';
+import { usualMode } from '../foundation/domain/model.ts';
 import type { Column } from '../foundation/domain/row-block.ts';
 import { jsonLines, jsonOfField, openEncoder } from '../rows/encoders/index.ts';
 import { givenRows, type NewestRows, previewRows } from '../rows/pipeline/preview-rows.ts';
@@ -74,7 +75,8 @@ export function previewsOf(options: PreviewOptions, patienceMs = 10_000): Previe
   return {
     sourceOf,
     previewRows: async (asked, inSlot, signal) => {
-      const { model, mode, teamId, dslQuery, config, given, steps } = asked;
+      const { model, teamId, dslQuery, config, given, steps } = asked;
+      const mode = asked.mode ?? usualMode(modelOf(models, model));
       const settings = readFileSettings(config);
       const tenantKey = await findTenantKey(context.db, teamId);
       const { interval: _, ...request } = sourceRequestOf(
@@ -83,6 +85,7 @@ export function previewsOf(options: PreviewOptions, patienceMs = 10_000): Previe
       );
       const now = await readNow(context.db);
       const newest: NewestRows = {
+        isWhole: mode !== 'append',
         open: (reachMs, select, patience) => {
           const start = reachMs === null ? 0 : now - reachMs;
           const wanted = { ...request, select, interval: { start, end: now } };

@@ -239,7 +239,7 @@ function planOf(column: Column, sql: string): RequestPlan {
       hidden: [],
       projection: null,
       keys: null,
-      moment: { type: 'timestamptz', sourceType: 'timestamp with time zone' },
+      moment: { name: 'at', type: 'timestamptz', sourceType: 'timestamp with time zone' },
       ...counts,
     }),
   };

@@ -61,8 +61,8 @@ export interface IntervalFiles extends TableInterval {
   }[];
   /** The columns of the rows. */
   readonly fields: readonly TableField[];
-  /** True if they take the place of the files of all intervals up to this one. If the table has a later one, it stays. */
-  readonly isWhole: boolean;
+  /** True if they take the place of the files of all intervals up to this one. If the table has a later one, it stays. Missing: no. */
+  readonly isWhole?: boolean;
   /**
    * True if the version rises even if nothing changes: a commit that another worker has begun must not
    * succeed later.
@@ -265,7 +265,7 @@ async function addSnapshot(
   change: IntervalFiles,
 ): ReturnType<Change> {
   const parent = currentSnapshot(before);
-  const { isWhole } = change;
+  const { isWhole = false } = change;
   const interval = await findInterval(place, objects, parent, change, isWhole);
   if (isWhole && hasLater(interval, change)) return { table: before, isChanged: change.isSealed };
   const wanted = change.files.map(

@@ -1,3 +1,5 @@
+import type { ExportMode } from './export-settings.ts';
+
 /** A relation that can be exported, how its rows belong to a tenant and an interval, its columns. */
 
 export interface ModelColumn {
@@ -61,3 +63,7 @@ export interface Model {
   /** In the order of `SELECT *`. Nothing else of the relation can be read. */
   readonly columns: readonly ModelColumn[];
 }
+
+/** The mode of an export that does not say it. Rows without a time of arrival can only be exported all together. */
+export const usualMode = (model: Pick<Model, 'intervalColumn'> | undefined): ExportMode =>
+  model?.intervalColumn === null ? 'snapshot' : 'append';

@@ -148,10 +148,11 @@ export const entryOf = ({ key, generation, rows, bytes, sha256 }: ManifestFile):
  * @param movedTo the key of the new manifest; null if the export writes none any more
  */
 export function buildTombstone(
-  facts: Omit<ManifestFacts, 'columns' | 'files' | 'rejectedFiles'>,
+  facts: Omit<ManifestFacts, 'mode' | 'columns' | 'files' | 'rejectedFiles'>,
   movedTo: string | null,
 ): Manifest {
-  const empty = buildManifest({ ...facts, columns: [], files: [], rejectedFiles: [] });
+  const nothing = { mode: 'append', columns: [], files: [], rejectedFiles: [] } as const;
+  const empty = buildManifest({ ...facts, ...nothing });
   return { ...empty, moved_to: movedTo };
 }
 

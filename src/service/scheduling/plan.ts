@@ -6,7 +6,10 @@ import { tickAfter } from './cadence-history.ts';
 import { newestGate } from './schedule.ts';
 
 /** `ran`: a run is made for the interval. The others are only recorded. */
-export type TickFate = 'ran' | 'outside_window' | 'paused' | 'superseded';
+export type TickFate = PlannedFate | 'superseded';
+
+/** The fate of a tick by the schedule alone. */
+export type PlannedFate = 'ran' | 'outside_window' | 'paused';
 
 export interface Tick {
   readonly tickAt: Instant;
@@ -62,7 +65,7 @@ export function supersedeEarlier(ticks: readonly Tick[], newest: Instant | null)
 }
 
 /** The fate of a tick: the window decides first, then the pause. */
-export function fateOf(schedule: Schedule, tickAt: Instant): TickFate {
+export function fateOf(schedule: Schedule, tickAt: Instant): PlannedFate {
   const gate = schedule.gates[gateIndexFor(schedule, tickAt)] ?? schedule.gates[0];
   if (!isInWindow(gate, tickAt)) return 'outside_window';
   return gate.pausedSince === null ? 'ran' : 'paused';

@@ -51,6 +51,8 @@ function hourly(over: Partial<BatchExport> = {}): BatchExport {
     destination: { type: 'S3', config: { bucket_name: 'acme', prefix: 'events' } },
     secrets: [],
     interval: 'hour',
+    mode: 'append',
+    keep_snapshots: 30,
     paused: false,
     paused_reason: null,
     created_at: '2024-03-01T00:00:00Z',

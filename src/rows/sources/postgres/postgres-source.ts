@@ -209,7 +209,7 @@ class PostgresSource implements Source {
     signal: AbortSignal,
   ): Promise<Settlement> {
     const servers = { ...this.#servers, allowsStandby: true };
-    const times = { ...this.#times, allowedMs: 0, waitedMs: 0, patienceMs: 0, onlyEnd: false };
+    const times = { ...this.#times, allowedMs: 0, waitedMs: 0, patienceMs: 0 };
     return withReason(signal, settleInterval(servers, interval, times, signal, pending));
   }
 

@@ -33,8 +33,8 @@ export interface SettleTimes {
   readonly pollMs: number;
   /** The time that an interval is unsettled if other roles' times are not visible. */
   readonly unseenMs: number;
-  /** True if the interval must only have ended. */
-  readonly onlyEnd: boolean;
+  /** True if the interval must only have ended; missing: no. */
+  readonly onlyEnd?: boolean;
 }
 
 /** The database that is read, and the one that is written if that is another. */

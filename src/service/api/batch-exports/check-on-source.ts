@@ -1,6 +1,7 @@
 import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
 import { findDecimalFault } from '../../../foundation/domain/decimal-columns.ts';
 import type { SluiceError } from '../../../foundation/domain/errors.ts';
+import { usualMode } from '../../../foundation/domain/model.ts';
 import type { ExportMode } from '../../../foundation/domain/export-settings.ts';
 import { describeError } from '../../../foundation/domain/describe-error.ts';
 import {
@@ -27,7 +28,8 @@ import { newQuery } from './input.ts';
 export interface Runnable {
   readonly teamId: number;
   readonly model: string;
-  readonly mode: ExportMode;
+  /** Missing: append, if the model has a time of arrival. */
+  readonly mode?: ExportMode | undefined;
   readonly dslQuery: string | null;
   readonly transformations: boolean;
   readonly config: DestinationConfig;
@@ -99,12 +101,13 @@ export async function checkOnSource(
   runnable: Runnable,
 ): Promise<readonly string[]> {
   if (!describeQuery) return [];
-  const { teamId, model, mode, dslQuery, transformations, config } = runnable;
+  const { teamId, model, dslQuery, transformations, config } = runnable;
   // What the rules refuse, the use case refuses with all other faults.
   if (dslQuery !== null && !rules.checkQuery(dslQuery, model, transformations).ok) return [];
   if (checkEventFilters(rules, model, config).length > 0) return [];
-  const isTimed = rules.models.find(({ name }) => name === model)?.intervalColumn !== null;
-  if (mode === 'append' && !isTimed) return [];
+  const declared = rules.models.find(({ name }) => name === model);
+  const { mode = usualMode(declared) } = runnable;
+  if (mode === 'append' && declared?.intervalColumn === null) return [];
   const { includeEvents, excludeEvents, decimalColumns, partitionBy } = readFileSettings(config);
   const select = transformations ? 'columns' : 'rows';
   const asked: DescribedRequest = {

@@ -53,8 +53,8 @@ function schemasOf(schemaOf: (setting: (typeof settingList)[number]) => TSchema)
 }
 
 function orNull(
-  { default: preset, mayBeNull = false }: (typeof settingList)[number],
+  { default: preset, mayBeNull }: (typeof settingList)[number],
   schema: TSchema,
 ): TSchema {
-  return preset === null || mayBeNull ? Nullable(schema) : schema;
+  return preset === null || mayBeNull === true ? Nullable(schema) : schema;
 }

@@ -41,7 +41,8 @@ export function checkMode(
       `The model ${model} has no interval_column, so nothing says when a row arrived. Send mode snapshot, or ask your operator to name the column in MODELS_FILE.`,
     );
   }
-  if (mode !== 'snapshot' && keepSnapshots !== exportSettings.keepSnapshots.default) {
+  const preset = exportSettings.keepSnapshots.default;
+  if (mode !== 'snapshot' && keepSnapshots !== preset && keepSnapshots !== null) {
     refuse('keep_snapshots', 'keep_snapshots is for mode snapshot. Leave it out.');
   }
   if (mode !== 'append' && lookBackHours !== null) {

@@ -42,7 +42,8 @@ export interface PreviewInput {
 /** Which rows are shown, and through which steps. */
 export interface PreviewedRows extends Pick<PreviewInput, 'teamId' | 'given' | 'limit' | 'trace'> {
   readonly model: string;
-  readonly mode: ExportMode;
+  /** Missing: append, if the model has a time of arrival. */
+  readonly mode?: ExportMode | undefined;
   readonly dslQuery: string | null;
   /** Its event filters and file settings count. */
   readonly config: DestinationConfig;
@@ -62,7 +63,7 @@ export function choosePreview(rules: ExportRules, input: PreviewInput): ChosenRo
   const transformations = input.transformations ?? (saved?.transformations && !configs) ?? false;
   const before = saved ?? { model, dslQuery: null, filters: null };
   const { dslQuery, problems } = changeFilters(rules, before, input);
-  const mode = input.mode ?? saved?.mode ?? usualMode(rules, model);
+  const mode = input.mode ?? saved?.mode;
   const chosen = { teamId, model, mode, config, configs, transformations, given, limit, trace };
   refuseIfAny([
     ...(saved ? checkFixed('model', saved.model, input.model) : []),
@@ -73,10 +74,6 @@ export function choosePreview(rules: ExportRules, input: PreviewInput): ChosenRo
   refuseRows(rules, { model, dslQuery, transformations, config });
   return { ...chosen, dslQuery };
 }
-
-/** Rows without a time of arrival can only be read all together. */
-const usualMode = ({ models }: ExportRules, model: string): ExportMode =>
-  models.find(({ name }) => name === model)?.intervalColumn === null ? 'snapshot' : 'append';
 
 const bothChains: Problem = {
   code: 'invalid_input',

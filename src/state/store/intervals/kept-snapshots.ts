@@ -5,8 +5,9 @@ import { mayRun } from '../healing/healing.ts';
 import { enqueueRuns } from '../runs/outbox.ts';
 import { live } from '../runs/run-moves.ts';
 
-/** SQL: a snapshot `c` at the present destination of the export `e`. */
-const isHere = `c.export_id = e.id and c.snapshot_at is not null and c.destination_version = e.destination_version`;
+/** SQL: a snapshot `c` at the present destination of the export `e`. One that keeps no files has no manifest. */
+const isHere = `c.export_id = e.id and c.snapshot_at is not null and c.manifest_key is not null
+  and c.destination_version = e.destination_version`;
 
 /** A removal that failed is tried again after this time. */
 const restedAfter = `interval '1 hour'`;
@@ -52,4 +53,17 @@ export async function isKept(sql: Sql, exportId: string, interval: DataInterval)
     [exportId, boundsOf(interval)[0]],
   );
   return row?.is !== false;
+}
+
+/** Whether no later interval of an export has a snapshot at its destination. */
+export async function isNewestSnapshot(
+  sql: Sql,
+  exportId: string,
+  interval: DataInterval,
+): Promise<boolean> {
+  const rows = await sql.query(
+    `select from receipts where export_id = $1 and snapshot_at is not null and data_interval_start > $2 limit 1`,
+    [exportId, boundsOf(interval)[0]],
+  );
+  return rows.length === 0;
 }
