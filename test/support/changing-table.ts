@@ -132,7 +132,9 @@ export class Writers {
         return client.query(`update things set kind = 1 - kind ${mine}`);
       case 'leave':
         // Now of another project, or back.
-        return client.query(`update things set team = ${Number(tenant) + 1} - (team - ${tenant}) where id = ${id}`);
+        return client.query(
+          `update things set team = ${Number(tenant) + 1} - (team - ${tenant}) where id = ${id}`,
+        );
       case 'copy':
         return this.#copy(client, id, value);
       case 'rollbackTo':
@@ -147,7 +149,9 @@ export class Writers {
       case 'commitPrepared': {
         const name = this.#prepared.shift();
         if (name === undefined) return;
-        return this.#clients.at(-1)?.query(`${value % 4 === 0 ? 'rollback' : 'commit'} prepared '${name}'`);
+        return this.#clients
+          .at(-1)
+          ?.query(`${value % 4 === 0 ? 'rollback' : 'commit'} prepared '${name}'`);
       }
       default:
         return client.query(does === 'savepoint' ? 'savepoint a' : does);

@@ -14,7 +14,11 @@ import { attempt, encodingOf, firstJob } from './interval-bench.ts';
 /** A row as a reader has it: its columns, without those of the sequence. */
 export type Rows = ReadonlyMap<string, string>;
 
-export type AttemptFate = 'recorded' | 'dies before manifest' | 'dies after manifest' | 'dies reading';
+export type AttemptFate =
+  | 'recorded'
+  | 'dies before manifest'
+  | 'dies after manifest'
+  | 'dies reading';
 
 /** The service's side of a sequence: what it records, and what it forgets. */
 export class SequenceSide {
@@ -163,7 +167,12 @@ export class SequenceReader {
     for (const { key } of files) {
       const text = (await readAll(destination, key))?.toString() ?? '';
       for (const line of text.split('\n').filter((one) => one !== '')) {
-        const { _sluice_op: op, _sluice_version: _, _sluice_element: number, ...row } = JSON.parse(line);
+        const {
+          _sluice_op: op,
+          _sluice_version: _,
+          _sluice_element: number,
+          ...row
+        } = JSON.parse(line);
         if (number !== element.number) throw new Error('a row of another element');
         if (op === 'd') this.rows.delete(String(row.id));
         else this.rows.set(String(row.id), JSON.stringify(row));

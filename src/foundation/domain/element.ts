@@ -29,7 +29,8 @@ export const baseReasons = {
   parts: 'a partition is gone, and no tombstones say which rows went with it',
   tombstones: 'tombstones may have been removed since the element before',
   unknown: 'the element before did not know which transactions were still open',
-  unfinished: 'an element that may have been published was never recorded, and does not continue to here',
+  unfinished:
+    'an element that may have been published was never recorded, and does not continue to here',
 } as const;
 export type BaseReason = keyof typeof baseReasons;
 

@@ -11,7 +11,8 @@ const nameOf = ({ schema, name }: Model['relation']): string =>
   `${quoteName(schema)}.${quoteName(name)}`;
 
 /** PostgreSQL cuts longer names. */
-const shortName = (prefix: string, name: string): string => quoteName(`${prefix}_${name}`.slice(0, 63));
+const shortName = (prefix: string, name: string): string =>
+  quoteName(`${prefix}_${name}`.slice(0, 63));
 
 /**
  * The SQL that makes a table fit for exports of changes: a column with the transaction that last wrote a row, the trigger that
@@ -29,7 +30,8 @@ export function triggerStatements(model: Model): readonly TriggerStatement[] {
   const stamp = `${quoteName(relation.schema)}.${shortName('sluice_stamp', relation.name)}`;
   const statements = [
     {
-      about: 'The transaction that last wrote the row. Existing rows keep null until they are written.',
+      about:
+        'The transaction that last wrote the row. Existing rows keep null until they are written.',
       sql: `ALTER TABLE ${table} ADD COLUMN IF NOT EXISTS ${version} pg_catalog.xid8`,
     },
     {
@@ -44,7 +46,8 @@ export function triggerStatements(model: Model): readonly TriggerStatement[] {
       about: 'ALWAYS: also for rows that a subscription of logical replication writes.',
     }),
     {
-      about: 'Finds changed rows. On a large table in use, create it by hand with CONCURRENTLY first.',
+      about:
+        'Finds changed rows. On a large table in use, create it by hand with CONCURRENTLY first.',
       sql: `CREATE INDEX IF NOT EXISTS ${shortName('sluice_version', relation.name)} ON ${table} (${tenant}, ${version})`,
     },
   ];
@@ -64,7 +67,8 @@ function tombstoneStatements(
   const isOther = kept.map((column) => `OLD.${column} IS DISTINCT FROM NEW.${column}`).join(' OR ');
   return [
     {
-      about: 'The keys of deleted rows. Rows older than tombstone_days of the model may be deleted by deleted_at.',
+      about:
+        'The keys of deleted rows. Rows older than tombstone_days of the model may be deleted by deleted_at.',
       sql: `CREATE TABLE IF NOT EXISTS ${tombstones} AS SELECT ${kept.join(', ')}, ${version}, pg_catalog.now() AS deleted_at FROM ${table} WITH NO DATA`,
     },
     {
@@ -76,7 +80,8 @@ function tombstoneStatements(
       sql: `CREATE INDEX IF NOT EXISTS ${shortName('sluice_version', name)} ON ${tombstones} (${quoteName(tenantColumn)}, ${version})`,
     },
     {
-      about: 'Writes a tombstone with the rights of its owner, so that programs need none on the table.',
+      about:
+        'Writes a tombstone with the rights of its owner, so that programs need none on the table.',
       sql: `CREATE OR REPLACE FUNCTION ${write}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $sluice$ BEGIN INSERT INTO ${tombstones} (${kept.join(', ')}, ${version}) VALUES (${kept.map((column) => `OLD.${column}`).join(', ')}, pg_catalog.pg_current_xact_id()); RETURN NULL; END $sluice$`,
     },
     ...triggerOf(table, {
@@ -106,7 +111,10 @@ interface Trigger {
 function triggerOf(table: string, { name, event, when, call, about }: Trigger): TriggerStatement[] {
   const condition = when === undefined ? '' : ` WHEN (${when})`;
   return [
-    { about: 'So that all of this can be run again.', sql: `DROP TRIGGER IF EXISTS ${name} ON ${table}` },
+    {
+      about: 'So that all of this can be run again.',
+      sql: `DROP TRIGGER IF EXISTS ${name} ON ${table}`,
+    },
     {
       about,
       sql: `CREATE TRIGGER ${name} ${event} ON ${table} FOR EACH ROW${condition} EXECUTE FUNCTION ${call}()`,

@@ -219,7 +219,15 @@ function keepColumns(table: OpenTable | null): OpenTable | null {
 
 /** Makes the result if nothing changes. */
 function resultOf(delivered: CurrentReceipt): IntervalResult {
-  const { files, rejectedFiles, generation, era, recipe, snapshotAt = null, element = null } = delivered;
+  const {
+    files,
+    rejectedFiles,
+    generation,
+    era,
+    recipe,
+    snapshotAt = null,
+    element = null,
+  } = delivered;
   const { manifestKey, manifestEtag, manifestSha256 } = delivered;
   const { snapshot, digest, count, settled, pending } = delivered.proof;
   const rows = sum(files, (file) => file.rows);

@@ -188,7 +188,17 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
     refusePartOfDay(snapshot.hasDays, job.interval);
     const table = found.table;
     return await writeRows(
-      { job, snapshot, steps, destination, ports, table, keys, element: element?.element.number ?? null, signal },
+      {
+        job,
+        snapshot,
+        steps,
+        destination,
+        ports,
+        table,
+        keys,
+        element: element?.element.number ?? null,
+        signal,
+      },
       commit,
     );
   } finally {

@@ -1,7 +1,11 @@
 import { createHash } from 'node:crypto';
 import type { Destination } from '../destinations/destination.ts';
 import { SluiceError } from '../../foundation/domain/errors.ts';
-import { baseReasons, type Element, type ManifestElement } from '../../foundation/domain/element.ts';
+import {
+  baseReasons,
+  type Element,
+  type ManifestElement,
+} from '../../foundation/domain/element.ts';
 import type { ExportMode } from '../../foundation/domain/export-settings.ts';
 import { parseForeignJson } from '../../foundation/domain/foreign-json.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';

@@ -26,7 +26,8 @@ export async function openRows({
   const request = requestOf(job);
   if (!sequence) return { snapshot: await open(request), planned: null };
   if (job.current !== null) {
-    const detail = 'the interval has an element already, and an element is the only copy of its changes. Raise new_base instead';
+    const detail =
+      'the interval has an element already, and an element is the only copy of its changes. Raise new_base instead';
     throw new SluiceError('run.element_exists', detail);
   }
   const reading = await source.readSequence(request.model, request.tenantKey, signal);

@@ -14,7 +14,12 @@ import type { ManifestFile } from './manifest.ts';
 import { openPartitions } from './partitioned-rows.ts';
 import { describeRejections } from './rejection-tally.ts';
 import type { OpenTable } from './table-format.ts';
-import { allKeyIndicesOf, describeSteps, keyIndicesOf, openTransformer } from './transform-blocks.ts';
+import {
+  allKeyIndicesOf,
+  describeSteps,
+  keyIndicesOf,
+  openTransformer,
+} from './transform-blocks.ts';
 
 /** The output of an attempt. */
 export interface Writing {

@@ -20,10 +20,7 @@ import { checkReads } from './wall.ts';
 const aliveName = 'sluice alive';
 
 /** The keys of an element's deletes, each statement with the model's keys and then the version; empty for a base. */
-export function copyDeletesSqls(
-  selection: Selection,
-  keys: readonly Column[],
-): readonly string[] {
+export function copyDeletesSqls(selection: Selection, keys: readonly Column[]): readonly string[] {
   if (!selection.element || selection.element.from === null) return [];
   return [unwantedSql(selection, keys), tombstonesSql(selection, keys)].flatMap((sql) =>
     sql === null ? [] : [`COPY (${sql}) TO STDOUT (FORMAT binary)`],

@@ -4,6 +4,7 @@ import { readReceiptNow } from '../../state/store/intervals/verify-queries.ts';
 import type { Finding } from './finding.ts';
 import { type IntervalAnswers, noAnswers, type VerifiedInterval } from './verified-interval.ts';
 import { verifyInterval } from './verify-interval.ts';
+import { verifyElement } from './verify-element.ts';
 import { verifySnapshot } from './verify-snapshot.ts';
 import { verifyTransformed } from './verify-transformed.ts';
 
@@ -71,6 +72,7 @@ function readingOf(options: ReceiptOptions, receipt: Receipt): VerifiedInterval 
 }
 
 function verifyOne(interval: VerifiedInterval, receipt: Receipt): Promise<IntervalAnswers> {
+  if (receipt.element) return verifyElement(interval, receipt);
   const rows = () => verifyRows(interval, receipt);
   return interval.batchExport.mode === 'append' ? rows() : verifySnapshot(interval, receipt, rows);
 }

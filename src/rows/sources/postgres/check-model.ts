@@ -5,6 +5,7 @@ import { describeSql, explainSql } from '../../query/select.ts';
 import { quoteNameIfNeeded } from '../../query/print.ts';
 import { inSnapshot } from './begin-snapshot.ts';
 import { findRelation, hasUniqueKey, type Relation } from './catalog.ts';
+import { findChangeWarnings } from './check-changes.ts';
 import { columnTypeOf } from './column-types.ts';
 import { describeColumns, query } from './connection.ts';
 import { findDeniedRights } from './denied-right.ts';
@@ -78,6 +79,14 @@ export async function checkModel(
           tenantKey = judged.planned ?? tenantKey;
         }
         await checkIndexes(client, model, relation, tell);
+        for (const { severity, detail } of await findChangeWarnings(
+          client,
+          model,
+          relation,
+          signal,
+        )) {
+          tell(severity, detail);
+        }
       }
     });
     const isReadable = findings.every(({ severity }) => severity !== 'error');
@@ -90,6 +99,7 @@ export async function checkModel(
     for (const { severity, detail } of (await source.inspect(signal)).findings) {
       tell(severity, detail);
     }
+    if (isReadable && model.changes) await source.readSequence(model.name, tenantKey, signal);
     const isDenied = findings.some(({ detail }) => detail.includes('GRANT '));
     // One whole look, as a run settles: so the check meets whatever a run meets there.
     const past = { start: 0, end: 1 };

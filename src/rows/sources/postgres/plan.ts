@@ -344,9 +344,12 @@ function projectionOf(model: Model, query: ParsedQuery | null): Projection {
   if (problem !== null) throw new SluiceError('query.invalid', problem);
   const { intervalColumn, keyColumns, tenantColumn } = model;
   const names = new Set(model.columns.map(({ name }) => name));
-  const fixed = [...keyColumns, tenantColumn, ...changeColumnNames, intervalColumn ?? tenantColumn].filter((name) =>
-    names.has(name),
-  );
+  const fixed = [
+    ...keyColumns,
+    tenantColumn,
+    ...changeColumnNames,
+    intervalColumn ?? tenantColumn,
+  ].filter((name) => names.has(name));
   return {
     outputs: outputs.flatMap(({ name, expression }): Projection['outputs'] => {
       if (expression.kind === 'column') return [{ name, column: expression.name, path: [] }];
