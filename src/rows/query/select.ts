@@ -241,7 +241,7 @@ function checkStatement(sql: string, { model, tenantKey, range }: Selection): st
 
 type Target = (dialect: Dialect) => string;
 
-/** The names, within a statement, of the columns that rows are sorted by. */
+/** The names, within a statement, of the columns that rows are sorted by. The first is of the interval column. */
 const orderName = (index: number): string => `sluice order ${index + 1}`;
 
 const plainTarget =
@@ -287,7 +287,7 @@ export function printSelect(
 ): string {
   const rows = `FROM ${relationOf(model)} AS ${sourceName} WHERE ${printExpression(filter, serverDialect)}`;
   const { intervalColumn, keyColumns } = model;
-  const order = intervalColumn === null ? keyColumns : [intervalColumn, ...keyColumns];
+  const order = [intervalColumn ?? [], ...keyColumns].flat();
   const limits = query?.limits ?? new Map();
   const within = { ...relationDialect(model), limits };
   const outside = { ...serverDialect, limits };
@@ -297,9 +297,7 @@ export function printSelect(
   };
   const sorted = orderBy(order);
   if (!query?.where) return `SELECT ${printTargets(targets, within)} ${rows}${sorted}`;
-  // The first name is that of the interval column.
-  const first = intervalColumn === null ? 1 : 0;
-  const names = order.map((_, index) => orderName(first + index));
+  const names = order.map((_, index) => orderName(index + (intervalColumn === null ? 1 : 0)));
   const columns = [
     ...model.columns.map(({ name }) => `${within.column(name)} AS ${quoteName(name)}`),
     ...names.map((name, index) => {
@@ -350,7 +348,6 @@ export function ofTenant({ model, tenantKey }: Selection): Expression {
 /** Tenant, interval and events as a tree of literals: nothing is pasted into text. */
 function rowFilter(selection: Selection): Expression {
   const { model, range, includeEvents, excludeEvents } = selection;
-  const { intervalColumn } = model;
   const column = (name: string): Expression => ({ kind: 'column', name });
   const compare = (name: string, operator: string, right: Expression): Expression => ({
     kind: 'binary',
@@ -358,6 +355,9 @@ function rowFilter(selection: Selection): Expression {
     left: column(name),
     right,
   });
+  const { intervalColumn: at } = model;
+  const bound = (operator: string, time: Timestamp) =>
+    at === null ? [] : [compare(at, operator, instant(time))];
   const events = (names: readonly string[]): Expression => {
     if (model.eventColumn === null) {
       throw new SluiceError(
@@ -370,12 +370,8 @@ function rowFilter(selection: Selection): Expression {
   };
   return conjunction('AND', [
     ofTenant(selection),
-    ...(intervalColumn === null
-      ? []
-      : [
-          compare(intervalColumn, '>=', instant(range.start)),
-          compare(intervalColumn, '<', instant(range.end)),
-        ]),
+    ...bound('>=', range.start),
+    ...bound('<', range.end),
     ...(includeEvents?.length ? [events(includeEvents)] : []),
     ...(excludeEvents?.length
       ? [{ kind: 'test', test: 'IS NOT TRUE', operand: events(excludeEvents) } as const]
