@@ -6,6 +6,7 @@ import { stringify } from 'yaml';
 import { s3Definition } from '../../src/rows/destinations/s3/definition.ts';
 import { insertRuns } from '../../src/state/store/runs/runs.ts';
 import { contextWith, owner } from '../conformance/destination-suite.ts';
+import { createApiClient } from '../support/api-client.ts';
 import { runCli } from '../support/cli.ts';
 import {
   createS3Export,
@@ -137,8 +138,9 @@ const statementsOf = (id: string) => `${projectPath(installation)}/batch_exports
 
 /** Makes a statement, waits until it is put, and gives its bookings. */
 async function makeStatement(id: string) {
-  const { client } = installation;
-  const made = await client.post(`${statementsOf(id)}/`);
+  // The recording client takes its answer for an export.
+  const { client, tenant } = installation;
+  const made = await createApiClient(client.baseUrl, tenant.key).post(`${statementsOf(id)}/`);
   expect(made.status, made.text).toBe(201);
   await until(async () => {
     const { number, put_number, put_fault } = (await client.get(`${statementsOf(id)}/head/`)).body;
@@ -172,7 +174,7 @@ const coverageOf = async (id: string, from: number) => {
 };
 
 test('each snapshot has all rows of the tenant as they are then, keep_snapshots removes older ones, and all of it is proven', async () => {
-  const { client, pool } = installation;
+  const { client } = installation;
   await setRows({ 1: 'Ada', 2: 'Bob', 3: 'Cleo' });
   const id = await createSnapshots({ keep_snapshots: 2 });
   const began = Date.now();
@@ -237,9 +239,6 @@ test('each snapshot has all rows of the tenant as they are then, keep_snapshots 
   const again400 = await client.post(retry, { missing_rows: 'drop' });
   expect(again400).toMatchObject({ status: 400 });
   expect(again400.body.detail).toContain('keep_snapshots');
-
-  // A file that lacks a row is found as long as nothing has changed since.
-  await pool.query('update receipts set rows = rows where export_id = $1', [id]);
 });
 
 test('a missed outage gives one snapshot, and no gap', async () => {
@@ -362,7 +361,7 @@ test('an Iceberg table has the newest snapshot, and an older one that is made ag
 });
 
 test('what an export of this mode cannot do is refused with a remedy', async () => {
-  const { client, shop, env } = installation;
+  const { client, env } = installation;
   await setRows({ 1: 'Ada' });
   const exports = `${projectPath(installation)}/batch_exports/`;
   const noOp = { type: 'NoOp', config: {} };
@@ -394,5 +393,4 @@ test('what an export of this mode cannot do is refused with a remedy', async () 
   expect(preview.body.rows).toEqual([[1, 'Ada']]);
   const checked = await runCli(['models', 'check'], { env: { ...env } });
   expect(checked.output).toMatch(/customers: [^\n]*\n\s*modes: snapshot\n/);
-  await shop.query('select 1');
 });

@@ -220,6 +220,7 @@ function planOf(column: Column, sql: string): RequestPlan {
   };
   return {
     model: eventsModel,
+    sequence: null,
     used: { columns: [], describeSql: null },
     relation: {
       schema: 'public',

@@ -72,6 +72,7 @@ const runBy: Readonly<Record<string, readonly string[]>> = {
     'reason: the names are examples; test/unit/receipts/hostile-buckets.test.ts runs both programs',
   ],
   'docs/security.md': ['test/e2e/pages.test.ts'],
+  'docs/snapshots.md': ['reason: test/e2e/snapshots.test.ts makes such exports by the API'],
   'docs/traces.md': ['test/e2e/pages.test.ts'],
   'docs/transformations.md': [
     'test/e2e/pages.test.ts',

@@ -8,9 +8,9 @@ import { failpoint } from '../../foundation/failpoints/failpoint.ts';
 import {
   asExisting,
   type FoundInterval,
+  checkGeneration,
   findInterval,
   hasLater,
-  isOf,
   generationIn,
   liveOf,
   type LiveFile,
@@ -29,6 +29,7 @@ import {
   keptVersions,
   nameOf,
   newSnapshotId,
+  ofOneInterval,
   ownNames,
   ownerMark,
   readNames,
@@ -275,16 +276,13 @@ async function addSnapshot(
     }),
   );
   checkGeneration(place, interval, change);
-  const table = marked(
-    change.files.length > 0 ? withFields(before, change.fields) : before,
-    isWhole,
-  );
+  const fielded = change.files.length > 0 ? withFields(before, change.fields) : before;
+  const table = isWhole ? ofOneInterval(fielded) : fielded;
   const removed = without(interval.own, wanted);
   const added = without(wanted, interval.own);
   if (removed.length + added.length === 0) {
     // Readers find a table with its columns, also if the first interval has no rows.
-    const first = marked(withFields(before, change.fields), isWhole);
-    if (version === 1) return { table: first, isChanged: true };
+    if (version === 1) return { table: withFields(table, change.fields), isChanged: true };
     return { table: before, isChanged: change.isSealed };
   }
   const snapshotId = newSnapshotId();
@@ -310,26 +308,8 @@ async function addSnapshot(
   return { table: withSnapshot(table, snapshot), isChanged: true };
 }
 
-function marked(table: TableMetadata, isWhole: boolean): TableMetadata {
-  if (!isWhole || table.properties[ownNames.whole] !== undefined) return table;
-  return { ...table, properties: { ...table.properties, [ownNames.whole]: 'true' } };
-}
-
 type WantedFile = Omit<LiveFile, 'snapshotId' | 'sequence'>;
 type FileFacts = Pick<LiveFile, 'path' | 'rows' | 'bytes'>;
-
-/** A worker that was frozen may come back with files of before. */
-function checkGeneration(
-  place: TablePlace,
-  { own }: FoundInterval,
-  { stem, generation, ...interval }: IntervalFiles,
-): void {
-  const ofInterval = own.filter((file) => isOf(place, { stem, ...interval }, file));
-  const later = Math.max(0, ...ofInterval.map(({ path }) => generationIn(path)));
-  if (later <= generation) return;
-  const detail = `the Iceberg table has generation ${later} of ${stem}, later than ${generation}`;
-  throw new SluiceError('destination.conflict', detail);
-}
 
 /** Two files with one name have the same columns. */
 export function haveSameFiles(one: readonly FileFacts[], other: readonly FileFacts[]): boolean {

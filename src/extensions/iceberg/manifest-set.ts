@@ -146,6 +146,20 @@ export const hasLater = (
     ({ info, files }) => files.length > 0 && rangeOf(info).start > Math.floor(start / 1000) * 1000,
   );
 
+/** A worker that was frozen may come back with files of before. */
+export function checkGeneration(
+  place: TablePlace,
+  { own }: FoundInterval,
+  change: TableInterval & { readonly generation: number },
+): void {
+  const { stem, generation } = change;
+  const paths = own.filter((file) => isOf(place, change, file)).map(({ path }) => path);
+  const later = Math.max(0, ...paths.map(generationIn));
+  if (later <= generation) return;
+  const detail = `the Iceberg table has generation ${later} of ${stem}, later than ${generation}`;
+  throw new SluiceError('destination.conflict', detail);
+}
+
 /** The generation that a file's path names. */
 export function generationIn(path: string): number {
   return readKey(path)?.generation ?? 1;

@@ -136,6 +136,12 @@ export function withFields(table: TableMetadata, rows: readonly TableField[]): T
   };
 }
 
+/** The table with the mark that each of its snapshots has the files of one interval. */
+export const ofOneInterval = (table: TableMetadata): TableMetadata => ({
+  ...table,
+  properties: { ...table.properties, [ownNames.whole]: 'true' },
+});
+
 export function withSnapshot(table: TableMetadata, snapshot: Snapshot): TableMetadata {
   const { 'snapshot-id': id, 'timestamp-ms': at } = snapshot;
   return {

@@ -131,7 +131,7 @@ export type ExportSettingFields = {
   readonly [S in Settings[keyof Settings] as S['field']]: Value<S>;
 };
 
-/** What a run of the export exports. */
+/** The rows that a run of the export exports. */
 export type ExportMode = ExportSettings['mode'];
 
 /** Each with its name in code. */

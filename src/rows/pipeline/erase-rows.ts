@@ -78,8 +78,8 @@ export async function expireFiles(attempt: IntervalAttempt): Promise<IntervalRes
   const { files, rejectedFiles } = delivered;
   ports.log('INFO', `keep_snapshots removes ${files.length + rejectedFiles.length} files.`);
   const none: Remaining = { files: [], erased: 0, changed: 0 };
-  const made = new ErasedFiles({ job, destination, journal: ports.journal, signal });
-  return commitRemaining(attempt, { ...delivered, snapshotAt: null }, none, none, made);
+  const noFiles = new ErasedFiles({ job, destination, journal: ports.journal, signal });
+  return commitRemaining(attempt, { ...delivered, snapshotAt: null }, none, none, noFiles);
 }
 
 /** Says whether another commit may still become current: then only a new manifest prevents it (docs/internals/guarantees.md, C8). */

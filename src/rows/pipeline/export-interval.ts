@@ -64,8 +64,7 @@ export async function exportInterval(
   const generation = await chooseGeneration(given, found, table, ports);
   const job = { ...given, generation };
   const attempt = { job, source, destination, ports, found: { ...found, table }, signal };
-  const made = makerOf(job)(attempt);
-  const result = await made.catch(async (error: unknown) => {
+  const result = await makerOf(job)(attempt).catch(async (error: unknown) => {
     // Says whose manifest it is that the store did not replace.
     if (isUnseen && isConflict(error)) await findManifest(destination, job, ports, signal);
     throw error;
@@ -73,7 +72,7 @@ export async function exportInterval(
   return { result, replaced: replacedBy(job, result, found) };
 }
 
-/** What makes the files of a run of this purpose. */
+/** Gives the function that makes the files of a run of this purpose. */
 function makerOf({
   purpose,
   erased,

@@ -244,7 +244,7 @@ export function checkStatement(sql: string, { model, tenantKey, range }: Selecti
 
 export type Target = (dialect: Dialect) => string;
 
-/** The names, within a statement, of the columns that rows are sorted by. */
+/** The names, within a statement, of the columns that rows are sorted by. The first is of the interval column. */
 const orderName = (index: number): string => `sluice order ${index + 1}`;
 
 export const plainTarget =
@@ -290,7 +290,7 @@ export function printSelect(
 ): string {
   const rows = `FROM ${relationOf(model)} AS ${sourceName} WHERE ${printExpression(filter, serverDialect)}`;
   const { intervalColumn, keyColumns } = model;
-  const order = intervalColumn === null ? keyColumns : [intervalColumn, ...keyColumns];
+  const order = [intervalColumn ?? [], ...keyColumns].flat();
   const limits = query?.limits ?? new Map();
   const within = { ...relationDialect(model), limits };
   const outside = { ...serverDialect, limits };
@@ -300,9 +300,7 @@ export function printSelect(
   };
   const sorted = orderBy(order);
   if (!query?.where) return `SELECT ${printTargets(targets, within)} ${rows}${sorted}`;
-  // The first name is that of the interval column.
-  const first = intervalColumn === null ? 1 : 0;
-  const names = order.map((_, index) => orderName(first + index));
+  const names = order.map((_, index) => orderName(index + (intervalColumn === null ? 1 : 0)));
   const columns = [
     ...model.columns.map(({ name }) => `${within.column(name)} AS ${quoteName(name)}`),
     ...names.map((name, index) => {
@@ -353,7 +351,6 @@ export function ofTenant({ model, tenantKey }: Selection): Expression {
 /** Tenant, interval and events as a tree of literals: nothing is pasted into text. */
 function rowFilter(selection: Selection): Expression {
   const { model, range, element } = selection;
-  const { intervalColumn } = model;
   const column = (name: string): Expression => ({ kind: 'column', name });
   const compare = (name: string, operator: string, right: Expression): Expression => ({
     kind: 'binary',
@@ -361,16 +358,15 @@ function rowFilter(selection: Selection): Expression {
     left: column(name),
     right,
   });
+  const { intervalColumn: at } = model;
+  const bound = (operator: string, time: Timestamp) =>
+    at === null ? [] : [compare(at, operator, instant(time))];
   return conjunction('AND', [
     ofTenant(selection),
     ...(element ? changedFilter(element.changes, element) : []),
     ...(element ? aliveFilter(element.changes) : []),
-    ...(intervalColumn === null
-      ? []
-      : [
-          compare(intervalColumn, '>=', instant(range.start)),
-          compare(intervalColumn, '<', instant(range.end)),
-        ]),
+    ...bound('>=', range.start),
+    ...bound('<', range.end),
     ...eventFilter(selection),
   ]);
 }

@@ -23,7 +23,7 @@ export async function verifySnapshot(
   const isNewest = snapshotAt !== null && (await isNewestSnapshot(sql, exportId, receipt.interval));
   if (isNewest && !(await hasChanged(interval, receipt))) {
     const answers = await verifyRows();
-    // What has changed meanwhile proves nothing.
+    // A source that has changed meanwhile proves nothing.
     if (answers.findings.length === 0 || !(await hasChanged(interval, receipt))) return answers;
   }
   const faults = await verifyFiles(interval, receipt, madeBy(receipt.recipe), [], () => {});
@@ -41,7 +41,7 @@ export async function verifySnapshot(
   };
 }
 
-/** Whether a row of the source was written, or is gone, since the snapshot; yes if that cannot be known. */
+/** True if a row of the source was written, or is gone, since the snapshot, or if that cannot be known. */
 function hasChanged(interval: VerifiedInterval, receipt: Receipt): Promise<boolean> {
   const { source, signal } = interval;
   const { snapshot, count } = receipt.proof;

@@ -184,7 +184,7 @@ export class Attempt {
   /** Makes the job, and probes a store that is not known. */
   async #prepare(destination: Destination): Promise<IntervalJob> {
     const run = this.#run;
-    // What only changes files runs no plugin and reads no source.
+    // A run that only changes files runs no plugin and reads no source.
     if (readsSource(run.purpose)) checkMemory(this.#options, run);
     const job = await makeJob(this.#options, run);
     const { journal } = this.#open.ports;
@@ -330,14 +330,15 @@ async function makeJob(
   },
   run: ClaimedRun,
 ): Promise<IntervalJob> {
-  const { interval, receipt } = run;
+  const { interval, receipt, purpose } = run;
+  const reads = readsSource(purpose);
   const stored = readFileSettings(run.destination.config);
   // Files at a place that the export has left stay there.
   const keepsFiles = options.connectors.keepsFiles(run.destination.type);
   const isHere = keepsFiles && receipt?.destinationVersion === run.destinationVersion;
   const current = isHere ? receipt : null;
   // What is added to files is made as they were.
-  const recipe = run.purpose === 'whole' ? null : (current?.recipe ?? null);
+  const recipe = purpose === 'whole' ? null : (current?.recipe ?? null);
   const files = recipe
     ? { ...stored, partitionBy: [], ...recipe, ...settingsOfRecipe(recipe) }
     : stored;
@@ -346,16 +347,14 @@ async function makeJob(
     exportId: run.exportId,
     runId: run.runId,
     attempt: run.attempt,
-    purpose: run.purpose,
+    purpose,
     mode: run.mode,
     sequence: run.mode === 'changes' && run.purpose === 'whole' ? sequenceOf(run) : null,
     dropsMissing: run.dropsMissing,
     isDeleted: run.isDeleted,
     interval,
-    // What only changes files reads what the chain made.
-    chain: !readsSource(run.purpose)
-      ? null
-      : await openChain(options.context, run.teamId, run.chain),
+    // A run that only changes files reads what the chain made.
+    chain: reads ? await openChain(options.context, run.teamId, run.chain) : null,
     request: {
       ...sourceRequestOf(
         { ...run, ...files, ...(recipe && { dslQuery: recipe.dslQuery }) },
@@ -368,17 +367,13 @@ async function makeJob(
     readRows: options.connectors.readRows,
     withoutRows: options.connectors.withoutRows,
     erased: openErased(options.context, run),
-    isKept: run.purpose === 'expire' && (await isKept(options.context.db, run.exportId, interval)),
+    isKept: purpose === 'expire' && (await isKept(options.context.db, run.exportId, interval)),
     maxFileBytes: files.maxFileBytes,
     partitionBy: files.partitionBy,
     writesManifest: writesManifest && keepsFiles,
     onRejected: files.onRejected,
-    // Files that were made before the export had a table are not in it.
-    // The table has the newest snapshot only, and keeps what its earlier ones need.
-    table:
-      files.tableFormat === null || run.purpose === 'expire'
-        ? null
-        : options.connectors.tableOf(run),
+    // Files that were made before the export had a table are not in it, nor are snapshots that are removed.
+    table: files.tableFormat && purpose !== 'expire' ? options.connectors.tableOf(run) : null,
     generation: run.fileGeneration,
     era: run.era,
     sign: await readSigner(options.context),
@@ -391,7 +386,7 @@ async function makeJob(
   };
 }
 
-/** What is known of the sequence of an export of changes. */
+/** The known elements of the sequence of an export of changes. */
 function sequenceOf({ lastElement, begunElements, newBase, destinationVersion }: ClaimedRun) {
   const last = lastElement && {
     ...lastElement,
@@ -400,7 +395,7 @@ function sequenceOf({ lastElement, begunElements, newBase, destinationVersion }:
   return { last, begun: begunElements, newBase };
 }
 
-/** What only changes files keeps the manifest's key, even if the export has another prefix or file_name now. */
+/** A run that only changes files keeps the manifest's key, even if the export has another prefix or file_name now. */
 function namesOf(
   { purpose, receipt, interval, model, exportId }: ClaimedRun,
   { prefix, fileName }: FileSettings,

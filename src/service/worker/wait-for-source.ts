@@ -63,7 +63,7 @@ export class SourceWaits {
 
   async settle(runId: string, needs: RunNeeds): Promise<Readiness> {
     const { beganCommit, interval, mode, model, purpose, wait } = needs;
-    // What was begun may be current already: then the attempt needs no rows. What only changes files never does.
+    // What was begun may be current already: then the attempt needs no rows. One that only changes files never does.
     if (beganCommit || !readsSource(purpose)) return inAttempt;
     const onlyEnd = mode !== 'append';
     const { sourceOf, stopping } = this.#options;

@@ -53,6 +53,7 @@ function hourly(over: Partial<BatchExport> = {}): BatchExport {
     interval: 'hour',
     mode: 'append',
     keep_snapshots: 30,
+    new_base: 0,
     paused: false,
     paused_reason: null,
     created_at: '2024-03-01T00:00:00Z',

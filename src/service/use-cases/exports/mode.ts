@@ -10,14 +10,14 @@ import {
 import { type Problem, Refusal } from '../../../foundation/domain/problem.ts';
 import type { ExportRules } from './rules.ts';
 
-/** What of an export its mode must fit. */
+/** The parts of an export that its mode must fit. */
 export interface Moded
   extends Pick<ExportSettings, 'mode' | 'keepSnapshots' | 'lookBackHours' | 'newBase'> {
   readonly model: string;
   readonly config: DestinationConfig;
 }
 
-/** What is wrong with the mode of an export. */
+/** Finds the problems of the mode of an export. */
 export function checkMode(
   rules: Pick<ExportRules, 'models'>,
   { mode, keepSnapshots, lookBackHours, newBase, model, config }: Moded,

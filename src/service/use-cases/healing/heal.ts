@@ -85,13 +85,13 @@ async function endPauseOf({ db }: Context, exportId: string): Promise<void> {
     ]);
     await endPause(tx, exportId, unpause(schedule, now));
     const newest = missed.at(-1);
-    const made = mode === 'append' ? missed : missed.slice(-1);
+    const due = mode === 'append' ? missed : missed.slice(-1);
     if (newest && mode !== 'append') {
       const intervals = missed.slice(0, -1);
       await supersede(tx, [{ exportId, teamId, run: null, newest: newest.end, intervals }]);
     }
-    await healMissed(tx, exportId, made);
-    const message = `The cause of the pause is over, so Sluice has unpaused the export. Intervals that were missed in the pause and run now: ${made.length}.`;
+    await healMissed(tx, exportId, due);
+    const message = `The cause of the pause is over, so Sluice has unpaused the export. Intervals that were missed in the pause and run now: ${due.length}.`;
     await appendLogEntries(tx, [{ teamId, exportId, runId: null, level: 'INFO', message }]);
   });
 }

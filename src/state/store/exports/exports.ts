@@ -246,7 +246,7 @@ export async function findBatchExport(
   return row ? toBatchExport(row) : null;
 }
 
-/** Whether an export has ever had a run, or will have runs of a backfill. Retention deletes runs, but no receipts. */
+/** True if an export has ever had a run, or will have runs of a backfill. Retention deletes runs, but no receipts. */
 export async function hasRuns(sql: Sql, id: string): Promise<boolean> {
   const [row] = await sql.query<{ has: boolean }>(
     `select exists (select from runs where export_id = $1) or exists (select from receipts where export_id = $1)

@@ -44,7 +44,7 @@ export async function makeExpiringRuns(sql: Sql, limit: number): Promise<number>
   return row?.made ?? 0;
 }
 
-/** Whether a snapshot is among those that its export keeps now. */
+/** True if a snapshot is among those that its export keeps now. */
 export async function isKept(sql: Sql, exportId: string, interval: DataInterval): Promise<boolean> {
   const [row] = await sql.query<{ is: boolean }>(
     `select e.keep_snapshots is null or
@@ -55,7 +55,7 @@ export async function isKept(sql: Sql, exportId: string, interval: DataInterval)
   return row?.is !== false;
 }
 
-/** Whether no later interval of an export has a snapshot at its destination. */
+/** True if no later interval of an export has a snapshot at its destination. */
 export async function isNewestSnapshot(
   sql: Sql,
   exportId: string,

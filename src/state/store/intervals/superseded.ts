@@ -15,7 +15,7 @@ import { canMove, hasFailedAttempt, live, move } from '../runs/run-moves.ts';
 export interface LiveRun {
   readonly exportId: string;
   readonly runId: string;
-  /** Whether its last attempt has failed, no other has begun, and none was about to commit. */
+  /** True if its last attempt has failed, no other has begun, and none was about to commit. */
   readonly isFailing: boolean;
 }
 
@@ -36,7 +36,7 @@ export async function listLiveRuns(tx: Sql, exportIds: readonly string[]): Promi
 /** Reasons why an interval is never made again. An element is the only copy of its changes. */
 type Gone = 'superseded' | 'removed' | 'element';
 
-/** Why an interval is never made again; null: it may be. */
+/** The reason why an interval is never made again; null: it may be. */
 export async function findGone(
   tx: Sql,
   exportId: string,
