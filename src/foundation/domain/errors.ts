@@ -2,9 +2,8 @@ import { cutText, oneLine } from './one-line.ts';
 import { isOfTemporaryFile } from './temporary-file.ts';
 
 /**
- * The error catalogue: for each code, whose fault it is, whether a retry can help, what it means and
- * what to do. A remedy ends after the fix, and can be read alone: `afterRemedy` says what happens then.
- * `latest_error`, logs, the API and the documentation share this text. The retry policy reads `retryable`.
+ * The error catalogue: for each code, whose fault it is, whether a retry can help, what it means and what to do. A remedy ends after the
+ * fix, and can be read alone: `afterRemedy` says what happens then. `latest_error`, logs, the API and the documentation share this text.
  */
 
 export const faults = ['internal', 'source', 'destination', 'customer'] as const;
@@ -288,10 +287,6 @@ export const errorCatalogue = {
   'run.rows_rejected': customer(
     'Rows were rejected, and on_rejected of the export is fail. Nothing was committed.',
     'Correct the rows in the source, exclude them with dsl_query, or set on_rejected to warn. For infinite dates, set infinity to null or limit.',
-  ),
-  'run.element_exists': customer(
-    'The interval has an element of the export already, and an element is never made again.',
-    'No action is needed. To get all rows anew, raise new_base of the export: the next element is then a base.',
   ),
   'run.lease_lost': transient(
     'internal',

@@ -26,9 +26,8 @@ export async function openRows({
   const request = requestOf(job);
   if (!sequence) return { snapshot: await open(request), planned: null };
   if (job.current !== null) {
-    const detail =
-      'the interval has an element already, and an element is the only copy of its changes. Raise new_base instead';
-    throw new SluiceError('run.element_exists', detail);
+    // The API refuses to make an element again: it is the only copy of its changes.
+    throw new Error('the interval has an element already');
   }
   const reading = await source.readSequence(request.model, request.tenantKey, signal);
   const planned = planElement({ ...job, sequence, request }, reading);

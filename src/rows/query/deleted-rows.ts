@@ -3,16 +3,8 @@ import type { Column } from '../../foundation/domain/row-block.ts';
 import { aliveFilter, changedFilter, versionSql } from './change-rows.ts';
 import type { Expression } from './expression.ts';
 import { printExpression, quoteName, quoteText, serverDialect } from './print.ts';
-import {
-  checkStatement,
-  eventFilter,
-  keyTarget,
-  ofTenant,
-  plainTarget,
-  printSelect,
-  relationOf,
-  type Selection,
-} from './select.ts';
+import { checkStatement, keyTarget, plainTarget, printSelect, relationOf } from './select.ts';
+import { eventFilter, ofTenant, type Selection } from './selection.ts';
 import { conjunction } from './translate.ts';
 import { checkReads } from './wall.ts';
 

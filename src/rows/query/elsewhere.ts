@@ -1,13 +1,6 @@
 import type { Expression } from './expression.ts';
-import {
-  instant,
-  keyTexts,
-  literal,
-  ofTenant,
-  printSelect,
-  type Selection,
-  type SentColumn,
-} from './select.ts';
+import { keyTexts, printSelect, type SentColumn } from './select.ts';
+import { instant, literal, ofTenant, type Selection } from './selection.ts';
 import { conjunction } from './translate.ts';
 import { checkWall } from './wall.ts';
 

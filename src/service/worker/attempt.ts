@@ -50,7 +50,7 @@ import type { TableFormat } from '../../rows/pipeline/table-format.ts';
 import { listFormerManifests } from '../../state/store/files/leftover-files.ts';
 import { readSigner } from '../use-cases/installation/signing.ts';
 import { openErased } from '../use-cases/runs/erase-intervals.ts';
-import { sourceRequestOf } from '../use-cases/runs/source-request.ts';
+import { sequenceOf, sourceRequestOf } from '../use-cases/runs/source-request.ts';
 import { openChain } from '../use-cases/transformations/open-chain.ts';
 
 /** For the removal of replaced files within a run. */
@@ -349,7 +349,7 @@ async function makeJob(
     attempt: run.attempt,
     purpose,
     mode: run.mode,
-    sequence: run.mode === 'changes' && run.purpose === 'whole' ? sequenceOf(run) : null,
+    sequence: sequenceOf(run),
     dropsMissing: run.dropsMissing,
     isDeleted: run.isDeleted,
     interval,
@@ -384,15 +384,6 @@ async function makeJob(
     mayBeOvertaken: run.mayBeOvertaken,
     begunManifests: run.begunManifests,
   };
-}
-
-/** The known elements of the sequence of an export of changes. */
-function sequenceOf({ lastElement, begunElements, newBase, destinationVersion }: ClaimedRun) {
-  const last = lastElement && {
-    ...lastElement,
-    isHere: lastElement.destinationVersion === destinationVersion,
-  };
-  return { last, begun: begunElements, newBase };
 }
 
 /** A run that only changes files keeps the manifest's key, even if the export has another prefix or file_name now. */

@@ -3,7 +3,7 @@ import type { Model, ModelColumn } from '../../../foundation/domain/model.ts';
 import type { Column } from '../../../foundation/domain/row-block.ts';
 import { type DataInterval, toTimestamp } from '../../../foundation/domain/time.ts';
 import { BoundedMap } from '../../query/bounded-map.ts';
-import { changeColumnNames, changeColumns } from '../../../foundation/domain/element.ts';
+import { changeColumnNames } from '../../../foundation/domain/element.ts';
 import { withChangeColumns, withChangeOutputs } from '../../query/change-rows.ts';
 import { copyDeletesSqls } from '../../query/deleted-rows.ts';
 import { elsewhereSql, type KeyTexts } from '../../query/elsewhere.ts';
@@ -25,9 +25,9 @@ import {
   findRowSql,
   outputsOf,
   relationOf,
-  type Selection,
 } from '../../query/select.ts';
-import type { Projection, SequenceReading, SourceRequest } from '../source.ts';
+import type { Selection } from '../../query/selection.ts';
+import type { Projection, SourceRequest } from '../source.ts';
 import type { NumericForm } from './block-decoder.ts';
 import { columnTypeOf, type DescribedColumn } from './column-types.ts';
 import type { ReadRelation } from './hidden-rows.ts';
@@ -39,7 +39,7 @@ import {
   type SentColumns,
   sentColumns,
 } from './sent-columns.ts';
-import { sequenceOf, sequencePointSql } from './sequence-point.ts';
+import { changesOf, type SequencePlan, sequencePlanOf, versionColumnOf } from './sequence-plan.ts';
 import { refuseTenantColumn } from './tenant-column.ts';
 import { type TieFields, tieFieldsOf } from './tie-order.ts';
 
@@ -101,10 +101,7 @@ export interface RequestPlan extends Pick<SelectPlan, 'countSql' | 'countLateSql
   /** As the request reads it: without an interval column if it is of all rows. */
   readonly model: Model;
   /** The state of a changing table; null: the request is of no element. */
-  readonly sequence: {
-    readonly sql: string;
-    of(answer: string, openSince: number | null): SequenceReading;
-  } | null;
+  readonly sequence: SequencePlan | null;
   /** A SELECT whose columns the server is asked to describe; it need not run. */
   readonly describeSql: string;
   /** The columns of the model that the request reads, and a SELECT of them to be described; null if `describeSql` begins with them. */
@@ -134,21 +131,6 @@ export function planModels(models: readonly Model[]): PlanSelect {
     const query = projection && parsed ? { ...parsed, outputs: outputsOf(model, null) } : parsed;
     const sequence = element ? sequencePlanOf(found) : null;
     return { ...planRequest({ request, model, query, projection }), sequence };
-  };
-}
-
-/** @throws SluiceError `source.model_invalid` if the model has no version */
-function changesOf({ name, changes }: Model) {
-  if (changes) return changes;
-  const detail = `${name} has no version_column, so its changes cannot be exported`;
-  throw new SluiceError('source.model_invalid', detail);
-}
-
-function sequencePlanOf(model: Model): RequestPlan['sequence'] {
-  const changes = changesOf(model);
-  return {
-    sql: sequencePointSql(model, changes),
-    of: (answer, openSince) => sequenceOf(model, changes, answer, openSince),
   };
 }
 
@@ -260,12 +242,6 @@ function planOfRows(read: ReadRequest, { all, width, numerics }: SentColumns): S
     explainSql: (range, runs) => explainSql(selectionOf(range), columns, runs),
     tied: tiedPlanOf(read, { all, columns, hidden, places }),
   };
-}
-
-function versionColumnOf(columns: readonly Column[]): Column {
-  const version = columns.find(({ name }) => name === changeColumns.version);
-  if (!version) throw new Error('the rows of an element have no version');
-  return version;
 }
 
 interface SentRows {

@@ -14,16 +14,11 @@ import type {
   SourceSnapshot,
   SourceState,
 } from '../source.ts';
-import { type SnapshotOptions, inSnapshot } from './begin-snapshot.ts';
-import {
-  type ConnectionOptions,
-  closeConnection,
-  connect,
-  describeColumns,
-  withAbort,
-} from './connection.ts';
+import { type SnapshotOptions } from './begin-snapshot.ts';
+import { type ConnectionOptions, closeConnection, connect } from './connection.ts';
 import { ConnectionLimit } from './connection-limit.ts';
 import { findCulprit } from './culprit.ts';
+import { findElsewhere } from './find-elsewhere.ts';
 import { findExcessRights } from './excess-rights.ts';
 import { explain } from './explain.ts';
 import { watchHeldLocks } from './held-locks.ts';
@@ -380,30 +375,4 @@ interface Address {
 function notOfQuery(error: unknown): unknown {
   if (!(error instanceof SluiceError) || error.code !== 'query.invalid') return error;
   return new SluiceError('source.unsupported', error.detail, error);
-}
-
-/** The keys of those rows of the tenant that have one of `keys` outside the request's interval. Throws SluiceError. */
-async function findElsewhere(
-  options: SnapshotOptions,
-  plan: PlanSelect,
-  request: SourceRequest,
-  keys: readonly (readonly (string | null)[])[],
-  signal: AbortSignal,
-): Promise<readonly (readonly (string | null)[])[]> {
-  if (keys.length === 0) return [];
-  const { relation, describeSql, select } = plan({ ...request, select: 'keys' });
-  const { tenantKey, interval } = request;
-  return inSnapshot(options, tenantKey, relation, signal, async (client) => {
-    const described = await describeColumns(client, describeSql, signal);
-    const { columns, elsewhereSql } = select(described);
-    if (columns.length === 0 || !elsewhereSql) return [];
-    const text = elsewhereSql(interval, keys);
-    const { rows } = await withAbort(client, signal, () =>
-      client.query<(string | null)[]>({ text, rowMode: 'array' } satisfies pg.QueryArrayConfig),
-    );
-    return rows;
-  }).catch(async (error: unknown) => {
-    signal.throwIfAborted();
-    throw await findCulprit(error, options, plan, request, signal);
-  });
 }

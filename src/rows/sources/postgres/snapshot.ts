@@ -26,7 +26,7 @@ import { areTablesReplaced, tablesReplaced } from './replaced-tables.ts';
 import { nameLargeRow } from './row-too-large.ts';
 import type { Reader } from './session-settings.ts';
 import { applyTypeChanges, describeTypeChange, findTypeChanges } from './schema-changes.ts';
-import { countLimit, sliceInterval } from './slices.ts';
+import { countLimit, slicesOf } from './slices.ts';
 
 /** Tables may be replaced while a snapshot is taken: then another one is taken. Maximum of all. */
 const maxSnapshots = 5;
@@ -164,14 +164,6 @@ interface Opened {
   readonly takenAt: Instant;
   readonly serverStart: string;
 }
-
-/** All rows together are one slice, as no column cuts them. */
-const slicesOf = (
-  { interval, whole }: SourceRequest,
-  sliceMs: number,
-  rows: number,
-): readonly Slice[] =>
-  whole ? (rows === 0 ? [] : [interval]) : sliceInterval(interval, sliceMs, rows);
 
 /**
  * The clock of the server may have been set back since the interval ended there. A snapshot that joins another one has its time. What a
