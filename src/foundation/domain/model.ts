@@ -31,7 +31,7 @@ export type ModelDeletes =
   | {
       readonly kind: 'tombstones';
       readonly relation: { readonly schema: string; readonly name: string };
-      /** The table keeps them for so many days at least; null: for ever. */
+      /** The minimum days for which the table keeps them; null: for ever. */
       readonly days: number | null;
     };
 

@@ -79,7 +79,7 @@ export function changedFilter(
 /** Rows that are not marked as deleted; empty if no column marks them. */
 export function aliveFilter({ deletes }: ModelChanges): readonly Expression[] {
   if (deletes.kind !== 'column') return [];
-  // A boolean and a time are told apart by their text.
+  // The text of a value says whether it is a boolean.
   const type = { name: 'text', modifiers: [], array: false };
   const marker: Expression = { kind: 'cast', operand: column(deletes.column), type };
   const known: Expression = {

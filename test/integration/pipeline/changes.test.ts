@@ -49,7 +49,7 @@ describe.each([
   }, 120_000);
   afterAll(() => server?.stop());
 
-  it('replayed by number equal the source at each snapshot, whatever was written and whoever died', async () => {
+  it('replayed by number equal the source at each snapshot, whatever is written and whichever worker dies', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(anyStep, { minLength: 30, maxLength: 120 }), (steps) =>
         replay(server.adminUrl, steps),

@@ -163,7 +163,7 @@ it('a version that is a time goes back to the oldest transaction that was open, 
     await two.query(`prepare transaction 'long'`);
     const { from } = side.last ?? {};
     await next(side, reader);
-    // Nobody says when it began: the bound stays.
+    // Nothing shows when it began: the bound stays.
     expect(side.last?.next).toBe(side.last?.from);
     expect(side.last?.from).not.toBe(from);
     await two.query(`commit prepared 'long'`);

@@ -14,7 +14,7 @@ import type {
   SourceSnapshot,
   SourceState,
 } from '../source.ts';
-import { type SnapshotOptions } from './begin-snapshot.ts';
+import type { SnapshotOptions } from './begin-snapshot.ts';
 import { type ConnectionOptions, closeConnection, connect } from './connection.ts';
 import { ConnectionLimit } from './connection-limit.ts';
 import { findCulprit } from './culprit.ts';

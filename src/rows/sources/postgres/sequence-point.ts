@@ -31,7 +31,7 @@ export function sequencePointSql(model: Model, changes: ModelChanges): string {
     changes.setBy === 'client'
       ? 'true'
       : `(${hasTriggerSql(forEachRow | before | onInsert)} AND ${hasTriggerSql(forEachRow | before | onUpdate)})`;
-  const tellsDeletes = tombstones === null ? 'true' : hasTriggerSql(forEachRow | onDelete);
+  const notesDeletes = tombstones === null ? 'true' : hasTriggerSql(forEachRow | onDelete);
   const marker = deletes.kind === 'column' ? quoteText(deletes.column) : 'NULL';
   const typeOf = (column: string) =>
     `(SELECT pg_catalog.format_type(a.atttypid, NULL) FROM pg_catalog.pg_attribute AS a
@@ -45,7 +45,7 @@ export function sequencePointSql(model: Model, changes: ModelChanges): string {
                SELECT pg_catalog.string_agg(pg_catalog.concat(' ', t.oid, '@', t.xmin), '' ORDER BY t.oid)
                  FROM pg_catalog.pg_trigger AS t
                 WHERE t.tgrelid = c.oid AND t.tgconstraint = '0' AND t.tgenabled IN ('O', 'A'))) AS state,
-             ${isTracked} AS tracked, ${tellsDeletes} AS tells
+             ${isTracked} AS tracked, ${notesDeletes} AS notes
         FROM parts JOIN pg_catalog.pg_class AS c ON c.oid = parts.id WHERE c.relkind <> 'p')
     SELECT pg_catalog.json_build_object(
       'server', pg_catalog.concat_ws('/',
@@ -62,7 +62,7 @@ export function sequencePointSql(model: Model, changes: ModelChanges): string {
       'tables', (SELECT pg_catalog.json_object_agg(oid, state) FROM tables),
       'tombstones', ${tombstones === null ? 'NULL' : `(SELECT c.relfilenode FROM pg_catalog.pg_class AS c WHERE c.oid = ${tombstones})`},
       'isTracked', (SELECT pg_catalog.bool_and(tracked) FROM tables),
-      'tellsDeletes', (SELECT pg_catalog.bool_and(tells) FROM tables),
+      'notesDeletes', (SELECT pg_catalog.bool_and(notes) FROM tables),
       'versionType', ${typeOf(quoteText(versionColumn))},
       'markerType', ${typeOf(marker)},
       'isStandby', pg_catalog.pg_is_in_recovery(),
@@ -88,7 +88,7 @@ interface PointRow {
   readonly tables: Readonly<Record<string, string>> | null;
   readonly tombstones: number | null;
   readonly isTracked: boolean | null;
-  readonly tellsDeletes: boolean | null;
+  readonly notesDeletes: boolean | null;
   readonly versionType: string | null;
   readonly markerType: string | null;
   readonly isStandby: boolean;
@@ -151,7 +151,7 @@ function checkTable(model: Model, changes: ModelChanges, row: PointRow): Version
     const detail = `${name}, or a partition of it, has no enabled trigger that sets ${versionColumn} before each insert and update`;
     throw new SluiceError('model.version_without_trigger', detail);
   }
-  if (row.tellsDeletes === false) {
+  if (row.notesDeletes === false) {
     const detail = `${name}, or a partition of it, has no enabled trigger that writes tombstones for each delete`;
     throw new SluiceError('model.version_without_trigger', detail);
   }

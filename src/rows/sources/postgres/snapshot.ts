@@ -24,6 +24,7 @@ import { readDeletes } from './read-deletes.ts';
 import { readSlice } from './read-slice.ts';
 import { areTablesReplaced, tablesReplaced } from './replaced-tables.ts';
 import { nameLargeRow } from './row-too-large.ts';
+import type { SequencePlan } from './sequence-plan.ts';
 import type { Reader } from './session-settings.ts';
 import { applyTypeChanges, describeTypeChange, findTypeChanges } from './schema-changes.ts';
 import { countLimit, slicesOf } from './slices.ts';
@@ -118,7 +119,6 @@ async function takeSnapshot(
     // A name costs the server a file, and only a second connection needs it.
     const isShared = slices.length > 1 || !isCounted;
     const exported = isShared ? await exportSnapshot(client, signal) : null;
-    const point = sequence ? (answers[0]?.rows[0]?.[0] ?? '') : null;
     return {
       options,
       plan,
@@ -126,7 +126,7 @@ async function takeSnapshot(
       client,
       pid,
       select: planned,
-      sequence: point === null ? null : (sequence?.of(point, null) ?? null),
+      sequence: readPoint(sequence, answers[0]?.rows[0]?.[0]),
       typeChanges: changes.map(describeTypeChange),
       counted: isCounted ? rows : null,
       countSql: countSql(request.interval, null),
@@ -142,6 +142,11 @@ async function takeSnapshot(
     throw error;
   }
 }
+
+const readPoint = (
+  sequence: SequencePlan | null,
+  answer: string | null | undefined,
+): SequenceReading | null => sequence?.of(answer ?? '{}', null) ?? null;
 
 interface Opened {
   readonly options: SnapshotOptions;
