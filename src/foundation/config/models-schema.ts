@@ -30,7 +30,7 @@ export const ModelsFile = Type.Object(
           tenant_column: storedName('Column with the id of the project to which a row belongs.'),
           interval_column: Type.Optional(
             storedName(
-              'Column with the time when a row arrived, preferably a `timestamptz` that never changes. Omit it if there is none: then exports of the model have `mode: snapshot`.',
+              'Column with the time when a row arrived, preferably a `timestamptz` that never changes. Omit it if there is none: then exports of the model have `mode: snapshot` or `mode: changes`.',
             ),
           ),
           key_columns: Type.Array(storedName("A column of the relation's key."), {
@@ -77,7 +77,7 @@ export const ModelsFile = Type.Object(
           ),
           version_column: Type.Optional(
             storedName(
-              'Column that each write of a row raises, for exports of changes: an `xid8` that a trigger sets (`sluice models trigger` prints it), or a `timestamptz` that a trigger sets to now().',
+              'Column that each write of a row sets, for exports of changes: an `xid8` that a trigger sets (`sluice models trigger` prints it), or a `timestamptz` that a trigger sets to now().',
             ),
           ),
           version_set_by: Type.Optional(

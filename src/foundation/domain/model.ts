@@ -13,7 +13,7 @@ export interface ModelColumn {
   readonly json: boolean;
 }
 
-/** How the rows that an export of changes must bring are found: by a version that each write of a row raises. */
+/** How the rows that an export of changes must bring are found: by a version that each write of a row sets. */
 export interface ModelChanges {
   /** An `xid8`, or a `timestamptz`. */
   readonly versionColumn: string;
