@@ -21,7 +21,7 @@ export type VersionType = (typeof versionTypes)[number];
 export const baseReasons = {
   first: 'it is the first one at this destination',
   requested: 'new_base of the export was raised',
-  definition: 'the model, the query, the filters or the transformations changed',
+  definition: 'the model, the tenant key, the query, the filters or the transformations changed',
   era: 'our database was restored, copied or failed over',
   server: 'the source is another server, or was restored or failed over',
   counter: 'source.version_counter_lower: the transaction ids of the source are lower than before',

@@ -75,8 +75,8 @@ export function planElement(job: ElementJob, reading: SequenceReading): PlannedE
 
 /** A digest of what decides which rows and columns an element has, besides the model. */
 function definitionOf({ request, chain }: ElementJob): string {
-  const { dslQuery, includeEvents, excludeEvents, nested = null } = request;
-  const parts = [dslQuery, includeEvents, excludeEvents, nested, chain?.recipe ?? []];
+  const { tenantKey, dslQuery, includeEvents, excludeEvents, nested = null } = request;
+  const parts = [tenantKey, dslQuery, includeEvents, excludeEvents, nested, chain?.recipe ?? []];
   return createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 32);
 }
 
