@@ -122,6 +122,12 @@ with accepted as (
      select $1, interval_start, interval_end from accepted
      on conflict (export_id, data_interval_start, data_interval_end) do update set accepted_at = now();
 
+-- intervals/elements.ts findElementBefore
+-- takes $1 uuid, $2 timestamp with time zone
+-- gives element jsonb
+select element from receipts where export_id = $1 and data_interval_end <= $2 and element is not null
+      order by data_interval_end desc limit 1;
+
 -- intervals/gaps.ts findGaps
 -- takes $1 uuid, $2 timestamp with time zone
 -- gives start bigint, end bigint
@@ -393,9 +399,9 @@ select from receipts where export_id = $1 and destination_version = $2 limit 1;
 
 -- intervals/receipts.ts listReceipts
 -- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone, $4 bigint
--- gives exportId uuid, interval json, runId uuid, destinationVersion integer, generation integer, era uuid, manifestKey text, manifestEtag text, manifestSha256 text, deliveredDigest text, files jsonb, rejectedFiles jsonb, recipe jsonb, snapshotAt text, rows bigint, bytes bigint, proof json
+-- gives exportId uuid, interval json, runId uuid, destinationVersion integer, generation integer, era uuid, manifestKey text, manifestEtag text, manifestSha256 text, deliveredDigest text, files jsonb, rejectedFiles jsonb, recipe jsonb, snapshotAt text, element jsonb, rows bigint, bytes bigint, proof json
 select export_id as "exportId", json_build_object('start', floor(extract(epoch from receipts.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from receipts.data_interval_end) * 1000)::bigint) as interval,
-  run_id as "runId", destination_version as "destinationVersion", generation, era, manifest_key as "manifestKey", manifest_etag as "manifestEtag", manifest_sha256 as "manifestSha256", delivered_digest as "deliveredDigest", files, rejected_files as "rejectedFiles", recipe, api_time(snapshot_at) as "snapshotAt", rows, bytes,
+  run_id as "runId", destination_version as "destinationVersion", generation, era, manifest_key as "manifestKey", manifest_etag as "manifestEtag", manifest_sha256 as "manifestSha256", delivered_digest as "deliveredDigest", files, rejected_files as "rejectedFiles", recipe, api_time(snapshot_at) as "snapshotAt", element, rows, bytes,
   json_build_object('snapshot', snapshot, 'digest', key_digest, 'count', key_count, 'settled', settled,
     'pending', pending_transactions) as proof from receipts where export_id = $1 and (data_interval_start, data_interval_end) > ($2, $3)
       order by data_interval_start, data_interval_end limit $4;
@@ -613,7 +619,8 @@ select r.export_id as "exportId", r.id as "runId",
 -- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone
 -- gives gone text
 select case when exists (select from accepted_intervals x where x.export_id = $1 and x.data_interval_start = $2 and x.data_interval_end = $3 and x.superseded_by is not null) then 'superseded'
-                 when exists (select from receipts x where x.export_id = $1 and x.data_interval_start = $2 and x.data_interval_end = $3 and x.made_by->>'purpose' = 'expire') then 'removed' end as gone;
+                 when exists (select from receipts x where x.export_id = $1 and x.data_interval_start = $2 and x.data_interval_end = $3 and x.made_by->>'purpose' = 'expire') then 'removed'
+                 when exists (select from receipts x where x.export_id = $1 and x.data_interval_start = $2 and x.data_interval_end = $3 and x.element is not null) then 'element' end as gone;
 
 -- intervals/superseded.ts endSuperseded
 -- takes $1 uuid[]
@@ -787,7 +794,7 @@ select destination_version as version from batch_exports where id = $1;
 -- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone
 -- gives receipt jsonb, isLive boolean
 select (select to_jsonb(r) from (select export_id as "exportId", json_build_object('start', floor(extract(epoch from receipts.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from receipts.data_interval_end) * 1000)::bigint) as interval,
-  run_id as "runId", destination_version as "destinationVersion", generation, era, manifest_key as "manifestKey", manifest_etag as "manifestEtag", manifest_sha256 as "manifestSha256", delivered_digest as "deliveredDigest", files, rejected_files as "rejectedFiles", recipe, api_time(snapshot_at) as "snapshotAt", rows, bytes,
+  run_id as "runId", destination_version as "destinationVersion", generation, era, manifest_key as "manifestKey", manifest_etag as "manifestEtag", manifest_sha256 as "manifestSha256", delivered_digest as "deliveredDigest", files, rejected_files as "rejectedFiles", recipe, api_time(snapshot_at) as "snapshotAt", element, rows, bytes,
   json_build_object('snapshot', snapshot, 'digest', key_digest, 'count', key_count, 'settled', settled,
     'pending', pending_transactions) as proof from receipts where export_id = $1
                and data_interval_start = $2 and data_interval_end = $3) r) as receipt,

@@ -87,6 +87,30 @@ it('continues after what changes no row, and begins anew after what changes rows
   expect(side.last?.number).toBeGreaterThan(number + 60);
 });
 
+it('brings what was written before the last snapshot and committed after it, also under a savepoint and by a prepared transaction', async () => {
+  const [side, reader] = [sideOf(), new SequenceReader()];
+  await next(side, reader);
+  await withConnection(server.adminUrl, async (late) => {
+    await late.query('begin');
+    await late.query(`update things set note = 'late' where id = 1`);
+    await late.query('savepoint a');
+    await late.query('delete from things where id = 2');
+    await late.query('release a');
+    // Newer, and over before the snapshot.
+    await sql(insert(3, 'three'));
+    await next(side, reader);
+    expect(reader.rows.size).toBe(3);
+    await late.query(`prepare transaction 'late'`);
+    await sql(insert(4, 'four'));
+    await next(side, reader);
+    await late.query(`commit prepared 'late'`);
+  });
+  await next(side, reader);
+  expect([...reader.rows.keys()].toSorted()).toEqual(['1', '3', '4']);
+  expect(reader.rows.get('1')).toContain('late');
+  expect(side.last?.deletes).toBe(1);
+});
+
 it('refuses a table whose trigger is off', async () => {
   const side = sideOf();
   await sql('alter table things_1 disable trigger zz_sluice_stamp');
