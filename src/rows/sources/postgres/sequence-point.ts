@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type { SequencePoint, VersionType } from '../../../foundation/domain/element.ts';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import type { Model, ModelChanges } from '../../../foundation/domain/model.ts';
+import { toTimestamp } from '../../../foundation/domain/time.ts';
 import { quoteText } from '../../query/print.ts';
 import { relationOf } from '../../query/select.ts';
 import type { SequenceReading } from '../source.ts';
@@ -162,7 +163,7 @@ const digest = (text: string): string =>
   createHash('sha256').update(text).digest('hex').slice(0, 32);
 
 const timeText = (ms: number | null): string | null =>
-  ms === null ? null : new Date(Math.floor(ms)).toISOString();
+  ms === null ? null : toTimestamp(Math.floor(ms));
 
 /**
  * More than the time between the moment that a message takes its time and the moment that it shows it, and than a usual step of the

@@ -107,9 +107,7 @@ async function takeSnapshot(
       if (refusal) throw refusal;
     }
     const rows = Number(count);
-    if (!Number.isSafeInteger(rows)) {
-      throw noCount();
-    }
+    if (!Number.isSafeInteger(rows)) throw noCount();
     const named = await nameColumns(client, described?.fields ?? [], signal);
     const usedShape = types ? await nameColumns(client, types.fields, signal) : named;
     const changes = await findTypeChanges(client, used.columns, usedShape, signal);
