@@ -18,11 +18,11 @@ const pure = [
  * - `conformance` has every kind of table, standbys of sources, and the values of each format. Other readers of Parquet: DuckDB and Polars.
  * - `test/integration/embedded-postgres.test.ts` starts the embedded server, `test/integration/store/places.test.ts` has places, and
  *   `test/integration/api/generated-client.test.ts` the client and the calls of the README. `.ci/run` starts a quickstart.
- * - `test/security/sandbox` has hostile plugins, and `test/integration/api` all of the API in the process of the test.
+ * - `test/security/sandbox` has hostile plugins. `test/e2e/own-models.test.ts` has models of a stranger's tables.
  * - `test/integration/pipeline/iceberg-table.test.ts` has what tables hold. A clean checkout builds without the types of the API.
  */
 const atNight = [
-  'test/e2e/{any-table,api-on-processes,healing,iceberg-table,kill-worker,own-plugins,production-page,quickstart,worker-memory}.test.ts',
+  'test/e2e/{healing,iceberg-table,kill-worker,own-plugins,production-page,quickstart,worker-memory}.test.ts',
   'test/integration/{api-types,client-package,count-reporter}.test.ts',
   'test/conformance/parquet-readers.test.ts',
   'test/security/{answer-weights,hostile-plugins,hostile-store-runs}.test.ts',

@@ -12,8 +12,6 @@ export default defineConfig({
       'test/clients/*.ts',
       'test/conformance/parquet-readers.test.ts',
       'test/conformance/source-standby.test.ts',
-      'test/e2e/any-table.test.ts',
-      'test/e2e/api-on-processes.test.ts',
       'test/e2e/bundle.test.ts',
       'test/e2e/erase-and-offboard.test.ts',
       'test/e2e/form-page.test.ts',

@@ -621,7 +621,7 @@ create view missing_intervals as
     select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
        and r.data_interval_end = h.data_interval_end and r.status in ('Starting', 'Running'))) is not true;
 
--- Intervals that are never made, and of which nothing is missing: the high-water mark passes them. An operator accepted them as they
+-- Intervals that are never made, and are no gap: the high-water mark passes them. An operator accepted them as they
 -- are, or a later interval took their place.
 create table accepted_intervals (
   export_id uuid not null references batch_exports (id) on delete cascade,

@@ -2,11 +2,9 @@ import { createHash } from 'node:crypto';
 import {
   DeleteObjectCommand,
   DeleteObjectsCommand,
-  GetBucketLocationCommand,
   GetObjectCommand,
   HeadBucketCommand,
   HeadObjectCommand,
-  ListBucketsCommand,
   ListObjectsV2Command,
   type ListObjectsV2CommandInput,
   PutObjectCommand,
@@ -20,7 +18,7 @@ const put = ({ s3, bucket }: Subject, key: string, body = 'x') =>
 const list = ({ s3, bucket }: Subject, input: Partial<ListObjectsV2CommandInput>) =>
   s3.send(new ListObjectsV2Command({ Bucket: bucket, ...input }));
 
-/** All pages of a listing, as the keys and prefixes of each. */
+/** All pages of a listing, as the keys of each. */
 async function pages(
   subject: Subject,
   input: Partial<ListObjectsV2CommandInput>,
@@ -30,8 +28,7 @@ async function pages(
   do {
     const page = await list(subject, { ...input, ContinuationToken: token });
     const keys = (page.Contents ?? []).map(({ Key = '' }) => Key);
-    const prefixes = (page.CommonPrefixes ?? []).map(({ Prefix = '' }) => Prefix);
-    found.push([...keys, ...prefixes]);
+    found.push(keys);
     token = page.NextContinuationToken;
     expect(page.IsTruncated).toBe(token !== undefined);
   } while (token !== undefined);
@@ -153,24 +150,6 @@ export const objectRules: Rules = {
     ]);
   },
 
-  'a delimiter rolls keys up into common prefixes, also over pages': async (subject) => {
-    const keys = ['tree/a/1', 'tree/a/2', 'tree/b', 'tree/c/1', 'tree/d'];
-    for (const key of keys) await put(subject, key);
-    const {
-      Contents = [],
-      CommonPrefixes = [],
-      KeyCount,
-    } = await list(subject, {
-      Prefix: 'tree/',
-      Delimiter: '/',
-    });
-    expect(Contents.map(({ Key }) => Key)).toEqual(['tree/b', 'tree/d']);
-    expect(CommonPrefixes.map(({ Prefix }) => Prefix)).toEqual(['tree/a/', 'tree/c/']);
-    expect(KeyCount).toBe(4);
-    const found = await pages(subject, { Prefix: 'tree/', Delimiter: '/', MaxKeys: 1 });
-    expect(found).toEqual([['tree/a/'], ['tree/b'], ['tree/c/'], ['tree/d']]);
-  },
-
   'encoding-type=url encodes keys in a listing': async (subject) => {
     // The example of the API reference is `test_file(3).png`.
     for (const key of ['enc/a b+é', 'enc/test_file(3).png']) await put(subject, key);
@@ -206,17 +185,6 @@ export const objectRules: Rules = {
     await s3.send(new HeadBucketCommand({ Bucket: bucket }));
     const other = s3.send(new HeadBucketCommand({ Bucket: 'no-such-bucket-here' }));
     expect(await refusal(other)).toBe('404 NotFound');
-  },
-
-  'the bucket is listed': async ({ s3, bucket }) => {
-    const { Buckets = [] } = await s3.send(new ListBucketsCommand({}));
-    expect(Buckets.map(({ Name }) => Name)).toContain(bucket);
-  },
-
-  'the bucket answers its location': async ({ s3, bucket }) => {
-    const answer = await s3.send(new GetBucketLocationCommand({ Bucket: bucket }));
-    // us-east-1 has no constraint.
-    expect(answer.LocationConstraint ?? '').toBe('');
   },
 
   'virtual-host style reaches the same object': async (subject) => {

@@ -1,4 +1,4 @@
-/** What the errors of a real PostgreSQL become: each case on each server that this machine has. */
+/** The codes and words that errors of a real PostgreSQL become. */
 
 import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -10,15 +10,14 @@ import {
   plainColumn,
   type SourceCase,
   type SourceServer,
-  sourceServers,
   useSourceCase,
 } from '../support/source-cases.ts';
 
 const never = new AbortController().signal;
 const relation = (name: string): Partial<Model> => ({ relation: { schema: 'shop', name } });
 
-describe.each(sourceServers)('%s', (_, start) => {
-  const { server, shop } = useSourceCase(start);
+describe('a source', () => {
+  const { server, shop } = useSourceCase();
 
   beforeAll(async () => {
     await shop.run(

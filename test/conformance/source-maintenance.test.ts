@@ -1,4 +1,4 @@
-/** What is done to a database beside a run, on each server: what cannot write is not waited for, all else has its name in the run. */
+/** What is done to a database beside a run: what cannot write is not waited for, all else has its name in the run. */
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import path from 'node:path';
@@ -10,7 +10,6 @@ import { atNight } from '../support/nightly.ts';
 import {
   caseRequest,
   openSourceCase,
-  sourceServers,
   startSourceServer,
   useSourceCase,
 } from '../support/source-cases.ts';
@@ -21,8 +20,8 @@ import { until } from '../support/until.ts';
 const never = new AbortController().signal;
 const bin = chooseClients();
 
-describe.each(sourceServers)('%s', (name, start) => {
-  const { server, shop } = useSourceCase(start);
+describe('maintenance of a source', () => {
+  const { server, shop } = useSourceCase();
   let clients: Client[] = [];
   const children: ChildProcess[] = [];
 
@@ -317,7 +316,7 @@ describe.each(sourceServers)('%s', (name, start) => {
     await shop.run(`delete from shop.base where id = 1000; update shop.pace set seconds = 0`);
   });
 
-  test.skipIf(bin === null || name !== sourceServers[0]?.[0])(
+  test.skipIf(bin === null)(
     'a dump is waited for by name, unless its role can write nothing',
     async () => {
       const dumper = `${shop.reader}_dumper`;

@@ -1,16 +1,10 @@
-/** Functions that read tables with row-level policies: on each server that this machine has. */
+/** Functions that read tables with row-level policies. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { SluiceError } from '../../src/foundation/domain/errors.ts';
 import type { Model } from '../../src/foundation/domain/model.ts';
 import { planModels } from '../../src/rows/sources/index.ts';
-import {
-  caseModel,
-  caseRequest,
-  plainColumn,
-  sourceServers,
-  useSourceCase,
-} from '../support/source-cases.ts';
+import { caseModel, caseRequest, plainColumn, useSourceCase } from '../support/source-cases.ts';
 import { mayHaveLateRows } from '../support/late-rows.ts';
 
 const never = new AbortController().signal;
@@ -20,8 +14,8 @@ const calling = (expression: string): Partial<Model> => {
   return { columns: [plainColumn('id', 'bigint'), called] };
 };
 
-describe.each(sourceServers)('%s', (_, start) => {
-  const { shop } = useSourceCase(start);
+describe('a source with policies', () => {
+  const { shop } = useSourceCase();
   let author: string;
 
   beforeAll(async () => {

@@ -3,15 +3,20 @@
 import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { pinnedSettings } from '../../src/rows/sources/postgres/session-settings.ts';
-import { caseRequest, plainColumn, sourceServers, useSourceCase } from '../support/source-cases.ts';
+import {
+  caseRequest,
+  plainColumn,
+  startSourceServer,
+  useSourceCase,
+} from '../support/source-cases.ts';
 import { findOpenSettings } from '../support/server-settings.ts';
 import { readAll } from '../support/source-tables.ts';
 import { until } from '../support/until.ts';
 
 const never = new AbortController().signal;
 
-describe.each(sourceServers)('%s', (_, start) => {
-  const { server, shop } = useSourceCase(start);
+describe('a source with settings', () => {
+  const { server, shop } = useSourceCase(startSourceServer);
   let admin: Client;
 
   beforeAll(async () => {
@@ -131,8 +136,7 @@ describe.each(sourceServers)('%s', (_, start) => {
       `alter role ${shop.reader}`,
       `alter role ${shop.reader} in database ${database}`,
       `alter database ${database}`,
-      // Other tests share the embedded server.
-      ...(_ === sourceServers[0]?.[0] ? [] : ['alter system']),
+      'alter system',
     ];
     for (const place of places) {
       for (const name of names) await shop.run(`${place} set ${name} = '200ms'`);

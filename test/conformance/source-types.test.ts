@@ -4,13 +4,13 @@ import { Client } from 'pg';
 import { describe, expect, test } from 'vitest';
 import { boundaryAtOrBefore, nextBoundary } from '../../src/service/scheduling/boundary.ts';
 import { parseCadence } from '../../src/service/scheduling/parse-cadence.ts';
-import { caseRequest, plainColumn, sourceServers, useSourceCase } from '../support/source-cases.ts';
+import { caseRequest, plainColumn, useSourceCase } from '../support/source-cases.ts';
 
 const never = new AbortController().signal;
 const typed = { relation: { schema: 'shop', name: 'typed' } };
 
-describe.each(sourceServers)('%s', (_, start) => {
-  const { server, shop } = useSourceCase(start);
+describe('the types of a source', () => {
+  const { server, shop } = useSourceCase();
 
   const make = (columns: string) =>
     shop.create(`drop table if exists shop.typed; create table shop.typed as select ${columns} from shop.base;

@@ -1,17 +1,17 @@
-/** What a real PostgreSQL does: each case on each server that this machine has. */
+/** Rows, columns and sessions of a real PostgreSQL. */
 
 import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import type { Model } from '../../src/foundation/domain/model.ts';
 import type { Source } from '../../src/rows/sources/source.ts';
-import { caseRequest, plainColumn, sourceServers, useSourceCase } from '../support/source-cases.ts';
+import { caseRequest, plainColumn, useSourceCase } from '../support/source-cases.ts';
 import { until } from '../support/until.ts';
 
 const never = new AbortController().signal;
 const relation = (name: string): Partial<Model> => ({ relation: { schema: 'shop', name } });
 
-describe.each(sourceServers)('%s', (_, start) => {
-  const { server, shop } = useSourceCase(start);
+describe('any source', () => {
+  const { server, shop } = useSourceCase();
   let admin: Client;
 
   beforeAll(async () => {

@@ -26,7 +26,7 @@ import { until } from '../support/until.ts';
 const hourMs = 3_600_000;
 const firstStart = Date.parse('2024-03-01T00:00:00Z');
 
-/** A table that nobody made for exports: no column says when a row arrived or changed. */
+/** A table that was not made for exports: no column says when a row arrived or changed. */
 const customers = {
   name: 'customers',
   relation: 'public.customers',

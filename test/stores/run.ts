@@ -6,7 +6,6 @@ import path from 'node:path';
 import { startEmbeddedPostgres } from '../../src/state/embedded-postgres/start.ts';
 import { installPackages } from './packages.ts';
 import { cephPackages, startCeph } from './start-ceph.ts';
-import { startS3rver } from './start-s3rver.ts';
 import { startSwift, swiftPackages } from './start-swift.ts';
 import { type RunningStore, type StoreName, storeNames, storeVariable } from './store.ts';
 
@@ -16,15 +15,11 @@ const region = 'eu-central-1';
 interface StoreKind {
   readonly packages: readonly string[];
   start(region: string): Promise<RunningStore>;
-  /** Files of the suite that ask for what it does not have. */
-  readonly leftOut?: readonly string[];
 }
 
 const stores: Record<StoreName, StoreKind> = {
   ceph: { packages: cephPackages, start: startCeph },
   swift: { packages: swiftPackages, start: startSwift },
-  // It neither aborts uploads nor lists them, and it is for tests alone: no table says what it answers.
-  s3rver: { packages: [], start: startS3rver, leftOut: ['kills', 'lost-uploads', 'facts'] },
 };
 
 /**
@@ -83,11 +78,7 @@ function openLane() {
         if (signalled) return `${name}: interrupted`;
         const { stop: _, ...foreign } = store;
         console.log(`${store.title} answers at ${store.endpoint}.`);
-        const leftOut = (stores[name].leftOut ?? []).flatMap((file) => [
-          '--exclude',
-          `test/stores/suite/${file}.ts`,
-        ]);
-        suite = spawnSuite([...leftOut, ...vitestArgs], {
+        suite = spawnSuite(vitestArgs, {
           TEST_DATABASE_URL: postgres.url,
           [storeVariable]: JSON.stringify(foreign),
         });

@@ -13,11 +13,8 @@ export interface RunningStore extends ForeignStore {
   stop(): Promise<void>;
 }
 
-export const storeNames = ['ceph', 'swift', 's3rver'] as const;
+export const storeNames = ['ceph', 'swift'] as const;
 export type StoreName = (typeof storeNames)[number];
-
-/** Whether uploads that were begun can go again: what Sluice leaves is clean only then. s3rver answers 405 to each abort. */
-export const abortsUploads = ({ name }: ForeignStore): boolean => name !== 's3rver';
 
 /** How the suite, in a process of its own, hears of the store: its ForeignStore as JSON. */
 export const storeVariable = 'STORE_UNDER_TEST';

@@ -27,22 +27,11 @@ export interface ApiUnderTest extends Service {
   stop(): Promise<void>;
 }
 
-let running: Service | null = null;
-
-/** From here on the suites of this test file call a service that runs already; null: one of their own. */
-export function callRunningService(service: Service | null): void {
-  running = service;
-}
-
-/**
- * Starts an API over a database of its own, listening in this process; or joins the service that
- * runs already (`callRunningService`), which takes no `changes`.
- */
+/** Starts an API over a database of its own, listening in this process. */
 export async function startApiUnderTest(
   changes: Partial<ApiOptions> = {},
   onOptions: (options: ApiOptions) => void = () => {},
 ): Promise<ApiUnderTest> {
-  if (running) return join(running, async () => {});
   const database = await createTestDatabase();
   const db = openDatabase({
     connectionString: database.url,

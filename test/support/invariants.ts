@@ -108,7 +108,7 @@ export async function findBreaches(
 
 /**
  * I1 to I4 and the part of I5 that our tables show: what `sluice verify` does, in this process. A process of its
- * own for each call took as long as many a test; `any-table` and `quickstart` run the command itself.
+ * own for each call took as long as many a test; `own-models` and `quickstart` run the command itself.
  */
 async function verify(installation: Installation, { sourceChanges = false }: InvariantOptions) {
   const { findings, results, ...verified } = await readReport(installation);

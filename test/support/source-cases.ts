@@ -24,19 +24,11 @@ export interface SourceServer {
   stop(): Promise<void>;
 }
 
-/** The servers that each case of a source is tried on: that of all tests, and the newest version, which is embedded. */
-export const sourceServers: readonly (readonly [string, () => Promise<SourceServer>])[] = [
-  [
-    'the PostgreSQL of the tests',
-    async () => {
-      const database = await createEmptyDatabase();
-      return { url: database.adminUrl, stop: () => database.drop() };
-    },
-  ],
-  ...(choosePrograms() === null
-    ? []
-    : [['the embedded PostgreSQL', () => startSourceServer({}, null)] as const]),
-];
+/** A database of the test's own on the server of all tests. At night the suite runs on other versions too. */
+async function useTestServer(): Promise<SourceServer> {
+  const database = await createEmptyDatabase();
+  return { url: database.adminUrl, stop: () => database.drop() };
+}
 
 /**
  * @param settings of the server
@@ -168,14 +160,13 @@ export async function openSourceCase(server: SourceServer): Promise<SourceCase> 
 }
 
 /** Declares a server with the schema `shop` for the tests of a suite. The values work from its first hook on. */
-export function useSourceCase(start = sourceServers[0]?.[1]): {
+export function useSourceCase(start = useTestServer): {
   readonly server: SourceServer;
   readonly shop: SourceCase;
 } {
   let server: SourceServer;
   let shop: SourceCase;
   beforeAll(async () => {
-    if (!start) throw new Error('there is no server');
     server = await start();
     shop = await openSourceCase(server);
   });

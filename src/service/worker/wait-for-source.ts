@@ -65,12 +65,12 @@ export class SourceWaits {
     const { beganCommit, interval, mode, model, purpose, wait } = needs;
     // What was begun may be current already: then the attempt needs no rows. One that only changes files never does.
     if (beganCommit || !readsSource(purpose)) return inAttempt;
-    const onlyEnd = mode !== 'append';
+    const how = mode === 'append' ? {} : { onlyEnd: true };
     const { sourceOf, stopping } = this.#options;
     const signal = AbortSignal.any([stopping, AbortSignal.timeout(answerMs)]);
     let settlement: Settlement;
     try {
-      settlement = await sourceOf(model).settle(interval, signal, { ...wait, patienceMs, onlyEnd });
+      settlement = await sourceOf(model).settle(interval, signal, { ...wait, ...how, patienceMs });
     } catch {
       if (stopping.aborted) return null;
       const waitedMs = wait?.waitedMs ?? 0;

@@ -7,11 +7,10 @@ import { readStore } from '../store.ts';
 const store = readStore();
 const definition = destinationOf(registry, 'S3');
 
-/** Swift refuses each conditional PUT; s3rver ignores the condition, and knows only the begin and the end of an upload. */
+/** Swift refuses each conditional PUT. */
 const lacking = {
   ceph: [],
   swift: ['conditions'],
-  s3rver: ['conditions', 'lists of uploads', 'aborts', 'order of lists'],
 } as const;
 
 const stores = {

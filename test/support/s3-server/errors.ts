@@ -28,7 +28,6 @@ const catalogue = {
     status: 409,
     message: 'Your previous request to create the named bucket succeeded and you already own it.',
   },
-  BucketNotEmpty: { status: 409, message: 'The bucket you tried to delete is not empty.' },
   ConditionalRequestConflict: {
     status: 409,
     message:
@@ -60,7 +59,6 @@ const catalogue = {
     message: 'The AWS Access Key Id you provided does not exist in our records.',
   },
   InvalidArgument: { status: 400, message: 'Invalid Argument' },
-  InvalidBucketName: { status: 400, message: 'The specified bucket is not valid.' },
   InvalidChunkSizeError: {
     status: 403,
     message: 'Only the last chunk is allowed to have a size less than 8192 bytes',

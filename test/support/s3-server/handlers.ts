@@ -1,10 +1,4 @@
-import {
-  createBucket,
-  deleteBucket,
-  getBucketLocation,
-  headBucket,
-  listBuckets,
-} from './buckets.ts';
+import { headBucket } from './buckets.ts';
 import { completeMultipartUpload } from './complete-upload.ts';
 import type { Handler } from './context.ts';
 import { S3Error } from './errors.ts';
@@ -16,16 +10,12 @@ import type { OperationName } from './operations.ts';
 export const handlers: Record<OperationName, Handler> = {
   AbortMultipartUpload: abortMultipartUpload,
   CompleteMultipartUpload: completeMultipartUpload,
-  CreateBucket: createBucket,
   CreateMultipartUpload: createMultipartUpload,
-  DeleteBucket: deleteBucket,
   DeleteObject: deleteObject,
   DeleteObjects: deleteObjects,
-  GetBucketLocation: getBucketLocation,
   GetObject: getObject,
   HeadBucket: headBucket,
   HeadObject: getObject,
-  ListBuckets: listBuckets,
   ListMultipartUploads: listMultipartUploads,
   ListObjectsV2: listObjects,
   ListParts: listParts,

@@ -25,51 +25,22 @@ function keyWriter(request: S3Request): (key: string) => string {
 const optional = (name: string, value: string | undefined): Xml[] =>
   value === undefined ? [] : [element(name, value)];
 
-/** The part of a key up to the first delimiter after the prefix; undefined if it has none. */
-function commonPrefix(key: string, prefix: string, delimiter: string): string | undefined {
-  if (delimiter === '') return undefined;
-  const at = key.indexOf(delimiter, prefix.length);
-  return at < 0 ? undefined : key.slice(0, at + delimiter.length);
-}
-
 interface Page<T> {
-  items: T[];
-  prefixes: string[];
-  /** The key or common prefix that ended the page; null if nothing is left. */
+  items: readonly T[];
+  /** The key that ended the page; null if nothing is left. */
   last: string | null;
 }
 
-/** Cuts one page out of entries in order. What starts with a rolled-up `after` was listed already. */
+/** Cuts one page out of entries in order. */
 function cutPage<T extends { key: string }>(
   entries: readonly T[],
-  options: {
-    prefix: string;
-    delimiter: string;
-    isAfter: (entry: T) => boolean;
-    after: string;
-    max: number;
-  },
+  options: { prefix: string; isAfter: (entry: T) => boolean; max: number },
 ): Page<T> {
-  const page: Page<T> = { items: [], prefixes: [], last: null };
-  let last: string | null = null;
-  for (const entry of entries) {
-    if (!entry.key.startsWith(options.prefix) || !options.isAfter(entry)) continue;
-    const rolledUp = commonPrefix(entry.key, options.prefix, options.delimiter);
-    if (
-      rolledUp !== undefined &&
-      (rolledUp === page.prefixes.at(-1) || rolledUp === options.after)
-    ) {
-      continue;
-    }
-    if (page.items.length + page.prefixes.length >= options.max) {
-      page.last = last;
-      break;
-    }
-    if (rolledUp === undefined) page.items.push(entry);
-    else page.prefixes.push(rolledUp);
-    last = rolledUp ?? entry.key;
-  }
-  return page;
+  const left = entries.filter(
+    (entry) => entry.key.startsWith(options.prefix) && options.isAfter(entry),
+  );
+  const items = left.slice(0, options.max);
+  return { items, last: items.length < left.length ? (items.at(-1)?.key ?? null) : null };
 }
 
 function readContinuation(request: S3Request): string | undefined {
@@ -90,24 +61,21 @@ export const listObjects: Handler = (context) => {
   const bucket = requireBucket(context);
   const write = keyWriter(request);
   const prefix = parameter(request, 'prefix') ?? '';
-  const delimiter = parameter(request, 'delimiter') ?? '';
-  const max = wholeNumber(request, 'max-keys', { fallback: 1000, minimum: 0, maximum: 1000 });
+  const max = wholeNumber(request, 'max-keys', { fallback: 1000, minimum: 1, maximum: 1000 });
   const continuation = readContinuation(request);
   const startAfter = parameter(request, 'start-after');
   const after = continuation ?? startAfter ?? '';
   const entries = [...bucket.objects.values()].sort((a, b) => compareKeys(a.key, b.key));
   const isAfter = ({ key }: StoredObject): boolean => after === '' || compareKeys(key, after) > 0;
-  // Nothing is asked for with max-keys=0, so nothing is left over either.
-  const page = cutPage(max === 0 ? [] : entries, { prefix, delimiter, isAfter, after, max });
+  const page = cutPage(entries, { prefix, isAfter, max });
   const token = page.last === null ? undefined : `1${Buffer.from(page.last).toString('base64url')}`;
   return {
     status: 200,
     body: resultDocument('ListBucketResult', [
       element('Name', bucket.name),
       element('Prefix', write(prefix)),
-      ...optional('Delimiter', delimiter === '' ? undefined : write(delimiter)),
       element('MaxKeys', max),
-      element('KeyCount', page.items.length + page.prefixes.length),
+      element('KeyCount', page.items.length),
       element('IsTruncated', page.last !== null),
       ...optional('EncodingType', parameter(request, 'encoding-type')),
       ...optional('StartAfter', startAfter === undefined ? undefined : write(startAfter)),
@@ -128,7 +96,6 @@ export const listObjects: Handler = (context) => {
             : []),
         ]),
       ),
-      ...page.prefixes.map((each) => element('CommonPrefixes', [element('Prefix', write(each))])),
     ]),
   };
 };
@@ -139,7 +106,6 @@ export const listMultipartUploads: Handler = (context) => {
   if (context.quirks.listUploads === 'refuse') throw new S3Error('NotImplemented');
   const write = keyWriter(request);
   const prefix = parameter(request, 'prefix') ?? '';
-  const delimiter = parameter(request, 'delimiter') ?? '';
   const after = parameter(request, 'key-marker') ?? '';
   const idMarker = after === '' ? '' : (parameter(request, 'upload-id-marker') ?? '');
   const max = wholeNumber(request, 'max-uploads', { fallback: 1000, minimum: 1, maximum: 1000 });
@@ -154,7 +120,7 @@ export const listMultipartUploads: Handler = (context) => {
     if (upload.key === after && marked >= 0) return entries.indexOf(upload) > marked;
     return compareKeys(upload.key, after) > 0;
   };
-  const page = cutPage(entries, { prefix, delimiter, isAfter, after, max });
+  const page = cutPage(entries, { prefix, isAfter, max });
   const lastUpload = page.items.at(-1);
   return {
     status: 200,
@@ -169,7 +135,6 @@ export const listMultipartUploads: Handler = (context) => {
             element('NextUploadIdMarker', lastUpload?.key === page.last ? lastUpload.uploadId : ''),
           ]),
       element('Prefix', write(prefix)),
-      ...optional('Delimiter', delimiter === '' ? undefined : write(delimiter)),
       ...optional('EncodingType', parameter(request, 'encoding-type')),
       element('MaxUploads', max),
       element('IsTruncated', page.last !== null),
@@ -181,7 +146,6 @@ export const listMultipartUploads: Handler = (context) => {
           element('Initiated', isoTime(upload.initiatedAt)),
         ]),
       ),
-      ...page.prefixes.map((each) => element('CommonPrefixes', [element('Prefix', write(each))])),
     ]),
   };
 };

@@ -2,16 +2,12 @@
 export const operationNames = [
   'AbortMultipartUpload',
   'CompleteMultipartUpload',
-  'CreateBucket',
   'CreateMultipartUpload',
-  'DeleteBucket',
   'DeleteObject',
   'DeleteObjects',
-  'GetBucketLocation',
   'GetObject',
   'HeadBucket',
   'HeadObject',
-  'ListBuckets',
   'ListMultipartUploads',
   'ListObjectsV2',
   'ListParts',
@@ -40,12 +36,8 @@ const subresources = new Set(
 
 /** One row an operation: method, the level it acts on, the subresources that must be there, exactly. */
 const table: [string, 'service' | 'bucket' | 'object', string, OperationName][] = [
-  ['GET', 'service', '', 'ListBuckets'],
-  ['PUT', 'bucket', '', 'CreateBucket'],
   ['HEAD', 'bucket', '', 'HeadBucket'],
-  ['DELETE', 'bucket', '', 'DeleteBucket'],
   ['GET', 'bucket', '', 'ListObjectsV2'],
-  ['GET', 'bucket', 'location', 'GetBucketLocation'],
   ['GET', 'bucket', 'uploads', 'ListMultipartUploads'],
   ['POST', 'bucket', 'delete', 'DeleteObjects'],
   ['PUT', 'object', '', 'PutObject'],

@@ -112,14 +112,14 @@ const SESSIONS = `
            'hidden', s.query = '<insufficient privilege>' OR coalesce(s.state = 'disabled', false),
            'sameRole', s.usesysid IS NOT DISTINCT FROM clock.role,
            'isUpkeep', upkeep.is,
-           'role', s.usesysid::int8, 'user', s.usename, 'application', s.application_name, 'queryAt', ${micros('s.query_start')},
+           'role', s.usesysid::int8, 'user', pg_get_userbyid(s.usesysid), 'application', s.application_name, 'queryAt', ${micros('s.query_start')},
            'isAtWork', s.state IS DISTINCT FROM 'idle in transaction',
            'transactionAt', ${micros('s.xact_start')},
            'messageAt', CASE WHEN s.state = 'active' AND NOT ${STREAMS}
                               AND NOT upkeep.is THEN ${micros('s.query_start')} END,
            'isStirring', coalesce(s.state = 'idle' AND s.backend_type = 'client backend', false)
                          AND s.wait_event_type IS DISTINCT FROM 'Client')), '[]') AS list
-    FROM pg_stat_activity AS s
+    FROM pg_stat_get_activity(NULL) AS s
          CROSS JOIN LATERAL (SELECT coalesce(s.state = 'active' AND ${KEEPS_UP}, false) AS is) AS upkeep
    WHERE clock."nowMs" IS NOT NULL AND s.pid <> pg_backend_pid()
      AND (s.state = 'idle' AND s.backend_type = 'client backend' AND s.wait_event_type = 'Client'
@@ -133,7 +133,7 @@ const LOCKS = `
   SELECT coalesce(json_agg(json_build_object('id', virtualtransaction, 'pid', pid, 'own', locktype = 'advisory'))
            FILTER (WHERE locktype = 'virtualxid' OR objid = ${MARKER[1]}), '[]') AS list,
          coalesce(json_agg(pid) FILTER (WHERE locktype = 'advisory' AND objid = ${storeMark[1]}), '[]') AS "storePids"
-    FROM pg_locks
+    FROM pg_lock_status()
    WHERE json_typeof(sessions.list) = 'array' AND granted AND pid <> pg_backend_pid()
      AND (locktype = 'virtualxid' OR locktype = 'advisory'
           AND classid = ${MARKER[0]} AND objid IN (${MARKER[1]}, ${storeMark[1]}) AND objsubid = 2)`;
@@ -142,10 +142,13 @@ const PREPARED = `
   SELECT coalesce(json_agg(json_build_object(
            'id', transaction::text, 'gid', gid,
            'preparedAtMs', extract(epoch FROM prepared)::float8 * 1000)), '[]') AS list
-    FROM pg_prepared_xacts
-   WHERE json_typeof(locks.list) = 'array' AND database = current_database()`;
+    FROM pg_prepared_xact()
+   WHERE json_typeof(locks.list) = 'array' AND dbid = clock.database`;
 
 /**
+ * Reads the functions below `pg_stat_activity`, `pg_locks` and `pg_prepared_xacts`: to plan the views took four times as long as
+ * the rest of the look, and they need more rights.
+ *
  * Each part needs the result of the part before it, so they are read in this order:
  *
  * - Sessions before virtual ids. The transaction id that is put to a virtual id is then that of the same
@@ -163,7 +166,7 @@ export const lookSql = `
                  pg_is_in_recovery() AS "isStandby",
                  NOT EXISTS (SELECT FROM pg_event_trigger WHERE evtenabled <> 'D') AS "isQuiet",
                  extract(epoch FROM pg_postmaster_start_time())::text AS "serverStart",
-                 (SELECT oid FROM pg_roles WHERE rolname = session_user) AS role,
+                 to_regrole(quote_ident(session_user))::oid AS role,
                  (SELECT oid FROM pg_database WHERE datname = current_database()) AS database
           OFFSET 0) AS clock
          CROSS JOIN LATERAL (${SESSIONS}) AS sessions

@@ -2,8 +2,13 @@ import type pg from 'pg';
 import { queryServer } from './own-statement.ts';
 
 /** What a look at a server reads. PostgreSQL lets every role read it, unless somebody has taken that away. */
-const views = ['pg_stat_activity', 'pg_locks', 'pg_prepared_xacts', 'pg_event_trigger'];
-const functions = ['pg_prepared_xact', 'pg_postmaster_start_time', 'pg_lock_status'];
+const views = ['pg_event_trigger'];
+const functions = [
+  'pg_stat_get_activity',
+  'pg_lock_status',
+  'pg_prepared_xact',
+  'pg_postmaster_start_time',
+];
 /** The same for a standby and its primary. */
 const pairedViews = ['pg_stat_wal_receiver'];
 const pairedFunctions = [

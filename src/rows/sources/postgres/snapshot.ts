@@ -172,7 +172,7 @@ interface Opened {
  * The clock of the server may have been set back since the interval ended there. A snapshot that joins another one has its time. What a
  * standby has replayed was written after the end by the clock of its primary.
  *
- * @throws SluiceError `source.unavailable` if the interval has not ended where the rows are
+ * @throws SluiceError `source.unavailable` if the interval has not ended by the clock of the rows' server
  */
 function refuseEarly(takenAt: Instant, settled: View, { interval }: SourceRequest): void {
   if ('snapshot' in settled || settled.position !== null || takenAt >= interval.end) return;

@@ -41,7 +41,7 @@ export interface UnbookedInterval {
   /** Null: there is none. */
   readonly receipt: BookedReceipt | null;
   readonly acceptedAt: Timestamp | null;
-  /** The end of the interval that was made instead; null: a person accepted it, or nobody. */
+  /** The end of the interval that was made instead; null: there is none. */
   readonly supersededBy: Timestamp | null;
   /** Of its tick; null: none is known. */
   readonly fate: string | null;
