@@ -125,6 +125,13 @@ create table batch_exports (
   schedule jsonb not null,
   -- The next tick to decide, out of the schedule.
   next_tick_at timestamptz not null,
+  -- append: a run exports the rows that arrived in its interval. snapshot: all rows of the project, as the source has them after it.
+  -- Of any other mode than append only the newest interval that is due has a run, and one run at a time.
+  mode text not null default 'append' check (mode in ('append', 'snapshot', 'changes')),
+  -- Of mode snapshot: how many stay at the destination. Null: all.
+  keep_snapshots integer default 30 check (keep_snapshots between 1 and 10000),
+  -- Of mode changes: another number than that of the newest element makes the next one a base.
+  new_base integer not null default 0 check (new_base between 0 and 1000000),
   -- How long an interval heals after its run ended without success. 0: it does not.
   heal_for_hours integer not null default 168 check (heal_for_hours between 0 and 720),
   -- What statements show of model, query and transformations.
@@ -193,6 +200,7 @@ create table batch_exports (
 );
 comment on column batch_exports.destination_secrets is 'sealed: {id}';
 create index batch_exports_looking_back on batch_exports (id) where look_back_hours > 0 and deleted_at is null;
+create index batch_exports_keeping_snapshots on batch_exports (id) where mode = 'snapshot' and keep_snapshots is not null and deleted_at is null;
 create index batch_exports_due on batch_exports (next_tick_at) where deleted_at is null;
 create index batch_exports_statement_due on batch_exports (statement_at) where deleted_at is null;
 create index batch_exports_statement_waiting on batch_exports (statement_after)
@@ -232,7 +240,8 @@ create table ticks (
   tick_at timestamptz not null,
   data_interval_start timestamptz not null,
   data_interval_end timestamptz not null,
-  fate text not null check (fate in ('ran', 'paused', 'outside_window')),
+  -- superseded: a newer one was due at the same moment, of an export that has no past.
+  fate text not null check (fate in ('ran', 'paused', 'outside_window', 'superseded')),
   run_id uuid,
   decided_at timestamptz not null default clock_timestamp(),
   primary key (export_id, tick_at)
@@ -281,8 +290,8 @@ create table runs (
   -- 0 for the first run of an interval, then 1, 2 … for retries and look-backs of it.
   generation integer not null default 0,
   -- whole: makes the interval from its source. supplement: adds late rows to its files. erase: removes a person's rows from
-  -- its files.
-  purpose text not null default 'whole' check (purpose in ('whole', 'supplement', 'erase')),
+  -- its files. expire: removes the files of a snapshot, because the export keeps newer ones only.
+  purpose text not null default 'whole' check (purpose in ('whole', 'supplement', 'erase', 'expire')),
   -- Whether it may replace files by others that lack delivered rows: a person asked for it.
   drops_missing boolean not null default false,
   -- Whether Sluice made it to heal its interval: it goes behind live runs, and its failure counts for no pause.
@@ -491,6 +500,10 @@ create table receipts (
   bytes bigint not null,
   -- What the files were made by.
   recipe jsonb not null,
+  -- When the snapshot in the files was taken, by the clock of the source. Null: it is none, or was removed.
+  snapshot_at timestamptz,
+  -- Of mode changes: number, bounds and source of the element (domain/element.ts).
+  element jsonb,
 
   -- What the run or the look-back that last read the interval saw, and whether it saw all of it. It stays with the receipt
   -- while runs come and go: a run with the same rows renews it and leaves the manifest.
@@ -528,6 +541,8 @@ create index receipts_by_run on receipts (run_id);
 create index receipts_by_end_of_export on receipts (export_id, data_interval_end);
 create index receipts_unsettled on receipts (export_id, data_interval_start) where not settled;
 create index receipts_look_owed on receipts (export_id, data_interval_start) where look_owed;
+-- Snapshots that are at the destination. keep_snapshots counts them.
+create index receipts_snapshots on receipts (export_id, data_interval_start) where snapshot_at is not null;
 create index receipts_late_rows on receipts (export_id, data_interval_start) where late_rows_wait is not null;
 
 -- What the newest statement says of each interval, as its bookings have it.
@@ -587,12 +602,15 @@ create view missing_intervals as
     select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
        and r.data_interval_end = h.data_interval_end and r.status in ('Starting', 'Running'))) is not true;
 
--- Intervals that an operator accepted as they are: the high-water mark passes them.
+-- Intervals that are never made, and are no gap: the high-water mark passes them. An operator accepted them as they
+-- are, or a later interval took their place.
 create table accepted_intervals (
   export_id uuid not null references batch_exports (id) on delete cascade,
   data_interval_start timestamptz not null,
   data_interval_end timestamptz not null,
   accepted_at timestamptz not null default now(),
+  -- The end of the interval that was made instead, of an export that has no past. Null: an operator accepted it.
+  superseded_by timestamptz,
   primary key (export_id, data_interval_start, data_interval_end)
 );
 
@@ -1104,7 +1122,7 @@ begin
          late_rows_wait = case when is_late and new.status <> 'FailedRetryable' then coalesce(new.latest_error, 'run.cancelled: The run that adds late rows was cancelled. Retry it, or accept the interval as it is.') else c.late_rows_wait end,
          late_rows_code = case when is_late and new.status <> 'FailedRetryable' then coalesce(new.error_code, 'run.cancelled') else c.late_rows_code end,
          pending_checked_at = case when is_late then now() else c.pending_checked_at end
-   where new.purpose <> 'erase' and c.export_id = new.export_id
+   where new.purpose not in ('erase', 'expire') and c.export_id = new.export_id
      and c.data_interval_start = new.data_interval_start and c.data_interval_end = new.data_interval_end;
   return null;
 end $$;

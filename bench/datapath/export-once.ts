@@ -65,6 +65,7 @@ async function exportUntil(end: number) {
       runId: 'bench',
       attempt: 1,
       purpose: 'whole',
+      mode: 'append',
       dropsMissing: false,
       sign,
       readRows: connectors.readRows,

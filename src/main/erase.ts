@@ -110,7 +110,7 @@ async function countNow(
   wanted: ErasedValue,
   signal: AbortSignal,
 ): Promise<number | string> {
-  const { id, teamId, model, dslQuery, destination } = batchExport;
+  const { id, teamId, mode, model, dslQuery, destination } = batchExport;
   const { start, end } = interval;
   const [receipt] = await listReceipts(db, id, { start, end: end - 1 }, 1);
   // The settings that made its files; the export may have changed since.
@@ -119,7 +119,13 @@ async function countNow(
   try {
     const chain = await openChain({ db, secrets, ownSteps }, teamId, receipt?.recipe?.chain ?? []);
     const request = sourceRequestOf(
-      { model, tenantKey: await findTenantKey(db, teamId), ...files, dslQuery: asked.dslQuery },
+      {
+        model,
+        mode,
+        tenantKey: await findTenantKey(db, teamId),
+        ...files,
+        dslQuery: asked.dslQuery,
+      },
       interval,
     );
     const encoding = connectors.encodingOf(files);

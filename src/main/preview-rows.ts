@@ -1,5 +1,6 @@
 import { SluiceError } from '../foundation/domain/errors.ts';
 import { readFileSettings } from '../foundation/domain/file-settings.ts';
+import { usualMode } from '../foundation/domain/model.ts';
 import type { Column } from '../foundation/domain/row-block.ts';
 import { jsonLines, jsonOfField, openEncoder } from '../rows/encoders/index.ts';
 import { givenRows, type NewestRows, previewRows } from '../rows/pipeline/preview-rows.ts';
@@ -75,14 +76,16 @@ export function previewsOf(options: PreviewOptions, patienceMs = 10_000): Previe
     sourceOf,
     previewRows: async (asked, inSlot, signal) => {
       const { model, teamId, dslQuery, config, given, steps } = asked;
+      const mode = asked.mode ?? usualMode(modelOf(models, model));
       const settings = readFileSettings(config);
       const tenantKey = await findTenantKey(context.db, teamId);
       const { interval: _, ...request } = sourceRequestOf(
-        { model, tenantKey, dslQuery, ...settings },
+        { model, mode, tenantKey, dslQuery, ...settings },
         { start: 0, end: 1 },
       );
       const now = await readNow(context.db);
       const newest: NewestRows = {
+        isWhole: mode !== 'append',
         open: (reachMs, select, patience) => {
           const start = reachMs === null ? 0 : now - reachMs;
           const wanted = { ...request, select, interval: { start, end: now } };
@@ -95,10 +98,16 @@ export function previewsOf(options: PreviewOptions, patienceMs = 10_000): Previe
       // The answer about rows of a caller depends on nothing but these rows.
       return previewRows(steps, { ...asked, rows, now: given ? 0 : now, ...json }, signal);
     },
-    compareRows: ({ model, teamId, dslQuery, destination }, intervals, signal) =>
+    compareRows: ({ model, mode, teamId, dslQuery, destination }, intervals, signal) =>
       patiently(signal, async (patience) => {
         const tenantKey = await findTenantKey(context.db, teamId);
-        const choice = { model, tenantKey, dslQuery, ...readFileSettings(destination.config) };
+        const choice = {
+          model,
+          mode,
+          tenantKey,
+          dslQuery,
+          ...readFileSettings(destination.config),
+        };
         const compared = await compareRows(sourceOf(model), choice, intervals, patience);
         signal.throwIfAborted();
         return compared;

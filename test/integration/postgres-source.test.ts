@@ -220,6 +220,7 @@ function planOf(column: Column, sql: string): RequestPlan {
   };
   return {
     model: eventsModel,
+    sequence: null,
     used: { columns: [], describeSql: null },
     relation: {
       schema: 'public',
@@ -239,7 +240,7 @@ function planOf(column: Column, sql: string): RequestPlan {
       hidden: [],
       projection: null,
       keys: null,
-      moment: { type: 'timestamptz', sourceType: 'timestamp with time zone' },
+      moment: { name: 'at', type: 'timestamptz', sourceType: 'timestamp with time zone' },
       ...counts,
     }),
   };

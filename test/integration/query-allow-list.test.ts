@@ -10,13 +10,8 @@ import {
   unaryOperators,
 } from '../../src/rows/query/allow-list.ts';
 import { parseQuery } from '../../src/rows/query/parse-query.ts';
-import {
-  copySql,
-  countSql,
-  describeSql,
-  explainSql,
-  type Selection,
-} from '../../src/rows/query/select.ts';
+import { copySql, countSql, describeSql, explainSql } from '../../src/rows/query/select.ts';
+import type { Selection } from '../../src/rows/query/selection.ts';
 import { printTimeText } from '../../src/rows/query/time-text.ts';
 import { createTestDatabase } from '../support/database.ts';
 

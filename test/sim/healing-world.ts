@@ -112,7 +112,7 @@ export async function openHealing() {
         ...{ lastPausedAt: null, pausedReason: null, pausedCode: null, startAt: null },
         endAt: toTimestampOrNull(endAt),
         ...{ deadlineMinutes: null, deadlineAt: null, warnMinutes: null },
-        statementShows: 'digests',
+        ...{ mode: 'append', keepSnapshots: null, newBase: 0, statementShows: 'digests' },
         healForHours: exportSettings.healForHours.default,
         lookBackHours: null,
         schedule: openSchedule({ cadence, paused: false, startAt: null, endAt }, now),

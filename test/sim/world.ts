@@ -151,7 +151,8 @@ export async function createWorld(
       paused: one.paused,
       lastPausedAt: null,
       ...{ pausedReason: null, pausedCode: null, startAt: null, endAt: null },
-      ...{ statementShows: 'digests', healForHours: 168, lookBackHours: null },
+      ...{ mode: 'append', keepSnapshots: null, newBase: 0, statementShows: 'digests' },
+      ...{ healForHours: 168, lookBackHours: null },
       ...{ deadlineMinutes: null, deadlineAt: null, warnMinutes: null },
       schedule,
     });

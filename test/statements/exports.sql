@@ -58,7 +58,8 @@ with held as materialized (
                          where r.export_id = w.export_id and r.data_interval_start = w.interval_start
                            and r.data_interval_end = w.interval_end), 0)
          from wanted w left join backfills b on b.id = w.backfill_id
-        where w.backfill_id in (select id from held)
+        where w.backfill_id in (select id from held) and (w.purpose <> 'whole' or (select e.mode = 'append' from batch_exports e where e.id = w.export_id)
+  or not exists (select from runs t where t.export_id = w.export_id and t.purpose = 'whole' and t.status in ('Starting', 'Running')))
           -- Its bounds may be those of other zone data.
           and not exists (
     select from receipts t where t.export_id = w.export_id and t.data_interval_start >= w.interval_start
@@ -113,7 +114,8 @@ with held as materialized (
                          where r.export_id = w.export_id and r.data_interval_start = w.interval_start
                            and r.data_interval_end = w.interval_end), 0)
          from wanted w left join backfills b on b.id = w.backfill_id
-        where w.backfill_id in (select id from held)
+        where w.backfill_id in (select id from held) and (w.purpose <> 'whole' or (select e.mode = 'append' from batch_exports e where e.id = w.export_id)
+  or not exists (select from runs t where t.export_id = w.export_id and t.purpose = 'whole' and t.status in ('Starting', 'Running')))
           -- Its bounds may be those of other zone data.
           and not exists (
     select from receipts t where t.export_id = w.export_id and t.data_interval_start >= w.interval_start
@@ -340,14 +342,14 @@ select (select coalesce(jsonb_agg(t), '[]') from (select coalesce(e.failing_code
 
 -- exports/export-lists.ts listBatchExports
 -- takes $1 integer, $2 bigint, $3 bigint
--- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, statementShows text, lookBackHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, deadlineMinutes integer, deadlineAt text, warnMinutes integer, mode text, keepSnapshots integer, newBase integer, healForHours integer, statementShows text, lookBackHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
 select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
   e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.paused_code as "pausedCode", e.start_at as "startAt",
-  e.end_at as "endAt", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.statement_shows as "statementShows", e.look_back_hours as "lookBackHours", e.late_since as "lateSince",
+  e.end_at as "endAt", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.mode as "mode", e.keep_snapshots as "keepSnapshots", e.new_base as "newBase", e.heal_for_hours as "healForHours", e.statement_shows as "statementShows", e.look_back_hours as "lookBackHours", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
   e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt", (select count(*) from batch_exports e where e.deleted_at is null and e.team_id = $1) as count
@@ -361,14 +363,14 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
 
 -- exports/export-lists.ts listBatchExports
 -- takes $1 uuid, $2 bigint, $3 bigint
--- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, statementShows text, lookBackHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, deadlineMinutes integer, deadlineAt text, warnMinutes integer, mode text, keepSnapshots integer, newBase integer, healForHours integer, statementShows text, lookBackHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
 select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
   e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.paused_code as "pausedCode", e.start_at as "startAt",
-  e.end_at as "endAt", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.statement_shows as "statementShows", e.look_back_hours as "lookBackHours", e.late_since as "lateSince",
+  e.end_at as "endAt", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.mode as "mode", e.keep_snapshots as "keepSnapshots", e.new_base as "newBase", e.heal_for_hours as "healForHours", e.statement_shows as "statementShows", e.look_back_hours as "lookBackHours", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
   e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt", (select count(*) from batch_exports e where e.deleted_at is null and e.team_id in (select id from projects where organization_id = $1)) as count
@@ -392,14 +394,14 @@ select count(*) from batch_exports e where e.deleted_at is null and e.team_id in
 
 -- exports/export-lists.ts findBatchExports
 -- takes $1 integer, $2 bigint, $3 bigint
--- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, statementShows text, lookBackHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, deadlineMinutes integer, deadlineAt text, warnMinutes integer, mode text, keepSnapshots integer, newBase integer, healForHours integer, statementShows text, lookBackHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
 select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
   e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.paused_code as "pausedCode", e.start_at as "startAt",
-  e.end_at as "endAt", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.statement_shows as "statementShows", e.look_back_hours as "lookBackHours", e.late_since as "lateSince",
+  e.end_at as "endAt", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.mode as "mode", e.keep_snapshots as "keepSnapshots", e.new_base as "newBase", e.heal_for_hours as "healForHours", e.statement_shows as "statementShows", e.look_back_hours as "lookBackHours", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
   e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt", e.total as count from (select * from (
@@ -414,14 +416,14 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
 
 -- exports/export-lists.ts findBatchExports
 -- takes $1 uuid, $2 bigint, $3 bigint
--- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, statementShows text, lookBackHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, deadlineMinutes integer, deadlineAt text, warnMinutes integer, mode text, keepSnapshots integer, newBase integer, healForHours integer, statementShows text, lookBackHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
 select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
   e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.paused_code as "pausedCode", e.start_at as "startAt",
-  e.end_at as "endAt", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.statement_shows as "statementShows", e.look_back_hours as "lookBackHours", e.late_since as "lateSince",
+  e.end_at as "endAt", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.mode as "mode", e.keep_snapshots as "keepSnapshots", e.new_base as "newBase", e.heal_for_hours as "healForHours", e.statement_shows as "statementShows", e.look_back_hours as "lookBackHours", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
   e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt", e.total as count from (select * from (
@@ -436,14 +438,14 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
 
 -- exports/export-lists.ts findBatchExports
 -- takes $1 integer, $2 text[], $3 text, $4 bigint, $5 bigint
--- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, statementShows text, lookBackHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, deadlineMinutes integer, deadlineAt text, warnMinutes integer, mode text, keepSnapshots integer, newBase integer, healForHours integer, statementShows text, lookBackHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
 select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
   e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.paused_code as "pausedCode", e.start_at as "startAt",
-  e.end_at as "endAt", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.statement_shows as "statementShows", e.look_back_hours as "lookBackHours", e.late_since as "lateSince",
+  e.end_at as "endAt", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.mode as "mode", e.keep_snapshots as "keepSnapshots", e.new_base as "newBase", e.heal_for_hours as "healForHours", e.statement_shows as "statementShows", e.look_back_hours as "lookBackHours", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
   e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt", e.total as count from (select * from (
@@ -464,14 +466,14 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
 
 -- exports/export-lists.ts findBatchExports
 -- takes $1 integer, $2 text[], $3 text, $4 bigint, $5 bigint
--- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, statementShows text, lookBackHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, deadlineMinutes integer, deadlineAt text, warnMinutes integer, mode text, keepSnapshots integer, newBase integer, healForHours integer, statementShows text, lookBackHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
 select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
   e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.paused_code as "pausedCode", e.start_at as "startAt",
-  e.end_at as "endAt", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.statement_shows as "statementShows", e.look_back_hours as "lookBackHours", e.late_since as "lateSince",
+  e.end_at as "endAt", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.mode as "mode", e.keep_snapshots as "keepSnapshots", e.new_base as "newBase", e.heal_for_hours as "healForHours", e.statement_shows as "statementShows", e.look_back_hours as "lookBackHours", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
   e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt", e.total as count from (select * from (
@@ -492,14 +494,14 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
 
 -- exports/export-lists.ts findBatchExports
 -- takes $1 integer, $2 text[], $3 text, $4 bigint, $5 bigint
--- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, statementShows text, lookBackHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, deadlineMinutes integer, deadlineAt text, warnMinutes integer, mode text, keepSnapshots integer, newBase integer, healForHours integer, statementShows text, lookBackHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
 select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
   e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.paused_code as "pausedCode", e.start_at as "startAt",
-  e.end_at as "endAt", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.statement_shows as "statementShows", e.look_back_hours as "lookBackHours", e.late_since as "lateSince",
+  e.end_at as "endAt", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.mode as "mode", e.keep_snapshots as "keepSnapshots", e.new_base as "newBase", e.heal_for_hours as "healForHours", e.statement_shows as "statementShows", e.look_back_hours as "lookBackHours", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
   e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt", e.total as count from (select * from (
@@ -526,14 +528,14 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
 
 -- exports/export-lists.ts findBatchExports
 -- takes $1 integer, $2 text[], $3 text, $4 bigint, $5 bigint
--- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, statementShows text, lookBackHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, deadlineMinutes integer, deadlineAt text, warnMinutes integer, mode text, keepSnapshots integer, newBase integer, healForHours integer, statementShows text, lookBackHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, count bigint
 select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
   e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.paused_code as "pausedCode", e.start_at as "startAt",
-  e.end_at as "endAt", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.statement_shows as "statementShows", e.look_back_hours as "lookBackHours", e.late_since as "lateSince",
+  e.end_at as "endAt", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.mode as "mode", e.keep_snapshots as "keepSnapshots", e.new_base as "newBase", e.heal_for_hours as "healForHours", e.statement_shows as "statementShows", e.look_back_hours as "lookBackHours", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
   e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt", e.total as count from (select * from (
@@ -720,11 +722,11 @@ select e.id as "exportId", e.team_id as "teamId", h.count as holes, case
  where e.id = any ((select $1)::uuid[]);
 
 -- exports/exports.ts updating, updateBatchExport
--- takes $1 uuid, $2 text, $3 jsonb, $4 bytea, $5 jsonb, $6 text, $7 text, $8 smallint, $9 smallint, $10 text, $11 jsonb, $12 jsonb, $13 boolean, $14 boolean, $15 timestamp with time zone, $16 text, $17 text, $18 timestamp with time zone, $19 timestamp with time zone, $20 jsonb, $21 timestamp with time zone, $22 integer, $23 text, $24 integer, $25 integer, $26 text, $27 integer, $28 uuid, $29 integer, $30 text, $31 text, $32 text, $33 uuid, $34 jsonb
--- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, statementShows text, lookBackHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
+-- takes $1 uuid, $2 text, $3 jsonb, $4 bytea, $5 jsonb, $6 text, $7 text, $8 smallint, $9 smallint, $10 text, $11 jsonb, $12 jsonb, $13 boolean, $14 boolean, $15 timestamp with time zone, $16 text, $17 text, $18 timestamp with time zone, $19 timestamp with time zone, $20 jsonb, $21 timestamp with time zone, $22 integer, $23 text, $24 integer, $25 text, $26 integer, $27 integer, $28 integer, $29 text, $30 integer, $31 uuid, $32 integer, $33 text, $34 text, $35 text, $36 uuid, $37 jsonb
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, deadlineMinutes integer, deadlineAt text, warnMinutes integer, mode text, keepSnapshots integer, newBase integer, healForHours integer, statementShows text, lookBackHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
 with changed as (
      update batch_exports e
-        set ("name", "destination_config", "destination_secrets", "destination_secret_ends", "interval", "timezone", "offset_day", "offset_hour", "dsl_query", "query_schema", "filters", "transformations", "paused", "last_paused_at", "paused_reason", "paused_code", "start_at", "end_at", "schedule", "next_tick_at", "deadline_minutes", "deadline_at", "warn_minutes", "heal_for_hours", "statement_shows", "look_back_hours", last_updated_at) = ($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, clock_timestamp()),
+        set ("name", "destination_config", "destination_secrets", "destination_secret_ends", "interval", "timezone", "offset_day", "offset_hour", "dsl_query", "query_schema", "filters", "transformations", "paused", "last_paused_at", "paused_reason", "paused_code", "start_at", "end_at", "schedule", "next_tick_at", "deadline_minutes", "deadline_at", "warn_minutes", "mode", "keep_snapshots", "new_base", "heal_for_hours", "statement_shows", "look_back_hours", last_updated_at) = ($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, clock_timestamp()),
             -- An unpause follows a fix: the failures before it do not pause the export again.
             failure_streak = case when e.paused and not $14::boolean
                                   then 0 else failure_streak end
@@ -734,55 +736,55 @@ with changed as (
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
   e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.paused_code as "pausedCode", e.start_at as "startAt",
-  e.end_at as "endAt", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.statement_shows as "statementShows", e.look_back_hours as "lookBackHours", e.late_since as "lateSince",
+  e.end_at as "endAt", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.mode as "mode", e.keep_snapshots as "keepSnapshots", e.new_base as "newBase", e.heal_for_hours as "healForHours", e.statement_shows as "statementShows", e.look_back_hours as "lookBackHours", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
   e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt"
    ), noted as (insert into activity (organization_id, team_id, subject_type, subject_id, action, key_id, changes)
-   select $28, $29, $30, $31, $32, $33, $34 from changed)
+   select $31, $32, $33, $34, $35, $36, $37 from changed)
    select * from changed;
 
 -- exports/exports.ts creationFrom, createBatchExport
--- takes $1 uuid, $2 integer, $3 text, $4 text, $5 text, $6 jsonb, $7 bytea, $8 jsonb, $9 text, $10 text, $11 smallint, $12 smallint, $13 text, $14 jsonb, $15 jsonb, $16 boolean, $17 boolean, $18 timestamp with time zone, $19 text, $20 text, $21 timestamp with time zone, $22 timestamp with time zone, $23 jsonb, $24 timestamp with time zone, $25 integer, $26 text, $27 integer, $28 integer, $29 text, $30 integer, $31 integer, $32 uuid, $33 integer, $34 text, $35 text, $36 text, $37 uuid, $38 jsonb
--- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, statementShows text, lookBackHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
+-- takes $1 uuid, $2 integer, $3 text, $4 text, $5 text, $6 jsonb, $7 bytea, $8 jsonb, $9 text, $10 text, $11 smallint, $12 smallint, $13 text, $14 jsonb, $15 jsonb, $16 boolean, $17 boolean, $18 timestamp with time zone, $19 text, $20 text, $21 timestamp with time zone, $22 timestamp with time zone, $23 jsonb, $24 timestamp with time zone, $25 integer, $26 text, $27 integer, $28 text, $29 integer, $30 integer, $31 integer, $32 text, $33 integer, $34 integer, $35 uuid, $36 integer, $37 text, $38 text, $39 text, $40 uuid, $41 jsonb
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, deadlineMinutes integer, deadlineAt text, warnMinutes integer, mode text, keepSnapshots integer, newBase integer, healForHours integer, statementShows text, lookBackHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
 with  created as (
-    insert into batch_exports as e (id, team_id, model, destination_type, "name", "destination_config", "destination_secrets", "destination_secret_ends", "interval", "timezone", "offset_day", "offset_hour", "dsl_query", "query_schema", "filters", "transformations", "paused", "last_paused_at", "paused_reason", "paused_code", "start_at", "end_at", "schedule", "next_tick_at", "deadline_minutes", "deadline_at", "warn_minutes", "heal_for_hours", "statement_shows", "look_back_hours")
-    select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30 where (select count(*) from batch_exports where team_id = $2 and deleted_at is null) < $31::int
+    insert into batch_exports as e (id, team_id, model, destination_type, "name", "destination_config", "destination_secrets", "destination_secret_ends", "interval", "timezone", "offset_day", "offset_hour", "dsl_query", "query_schema", "filters", "transformations", "paused", "last_paused_at", "paused_reason", "paused_code", "start_at", "end_at", "schedule", "next_tick_at", "deadline_minutes", "deadline_at", "warn_minutes", "mode", "keep_snapshots", "new_base", "heal_for_hours", "statement_shows", "look_back_hours")
+    select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33 where (select count(*) from batch_exports where team_id = $2 and deleted_at is null) < $34::int
     returning e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
   e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.paused_code as "pausedCode", e.start_at as "startAt",
-  e.end_at as "endAt", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.statement_shows as "statementShows", e.look_back_hours as "lookBackHours", e.late_since as "lateSince",
+  e.end_at as "endAt", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.mode as "mode", e.keep_snapshots as "keepSnapshots", e.new_base as "newBase", e.heal_for_hours as "healForHours", e.statement_shows as "statementShows", e.look_back_hours as "lookBackHours", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
   e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt"
   ), noted as (insert into activity (organization_id, team_id, subject_type, subject_id, action, key_id, changes)
-   select $32, $33, $34, $35, $36, $37, $38 from created)
+   select $35, $36, $37, $38, $39, $40, $41 from created)
   select * from created;
 
 -- exports/exports.ts creationFrom, createBatchExport
--- takes $1 uuid, $2 integer, $3 text, $4 text, $5 text, $6 jsonb, $7 bytea, $8 jsonb, $9 text, $10 text, $11 smallint, $12 smallint, $13 text, $14 jsonb, $15 jsonb, $16 boolean, $17 boolean, $18 timestamp with time zone, $19 text, $20 text, $21 timestamp with time zone, $22 timestamp with time zone, $23 jsonb, $24 timestamp with time zone, $25 integer, $26 text, $27 integer, $28 integer, $29 text, $30 integer, $31 integer, $32 uuid, $33 integer, $34 text, $35 text, $36 text, $37 uuid, $38 jsonb
--- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, statementShows text, lookBackHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
+-- takes $1 uuid, $2 integer, $3 text, $4 text, $5 text, $6 jsonb, $7 bytea, $8 jsonb, $9 text, $10 text, $11 smallint, $12 smallint, $13 text, $14 jsonb, $15 jsonb, $16 boolean, $17 boolean, $18 timestamp with time zone, $19 text, $20 text, $21 timestamp with time zone, $22 timestamp with time zone, $23 jsonb, $24 timestamp with time zone, $25 integer, $26 text, $27 integer, $28 text, $29 integer, $30 integer, $31 integer, $32 text, $33 integer, $34 integer, $35 uuid, $36 integer, $37 text, $38 text, $39 text, $40 uuid, $41 jsonb
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, deadlineMinutes integer, deadlineAt text, warnMinutes integer, mode text, keepSnapshots integer, newBase integer, healForHours integer, statementShows text, lookBackHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
 with locked as materialized (
     select pg_advisory_xact_lock_shared(1937011305, $2)
-     where (select count(*) from batch_exports where team_id = $2 and deleted_at is null) < $31::int - 3 * current_setting('max_connections')::int
+     where (select count(*) from batch_exports where team_id = $2 and deleted_at is null) < $34::int - 3 * current_setting('max_connections')::int
   ), created as (
-    insert into batch_exports as e (id, team_id, model, destination_type, "name", "destination_config", "destination_secrets", "destination_secret_ends", "interval", "timezone", "offset_day", "offset_hour", "dsl_query", "query_schema", "filters", "transformations", "paused", "last_paused_at", "paused_reason", "paused_code", "start_at", "end_at", "schedule", "next_tick_at", "deadline_minutes", "deadline_at", "warn_minutes", "heal_for_hours", "statement_shows", "look_back_hours")
-    select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30 from locked
+    insert into batch_exports as e (id, team_id, model, destination_type, "name", "destination_config", "destination_secrets", "destination_secret_ends", "interval", "timezone", "offset_day", "offset_hour", "dsl_query", "query_schema", "filters", "transformations", "paused", "last_paused_at", "paused_reason", "paused_code", "start_at", "end_at", "schedule", "next_tick_at", "deadline_minutes", "deadline_at", "warn_minutes", "mode", "keep_snapshots", "new_base", "heal_for_hours", "statement_shows", "look_back_hours")
+    select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33 from locked
     returning e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
   e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.paused_code as "pausedCode", e.start_at as "startAt",
-  e.end_at as "endAt", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.statement_shows as "statementShows", e.look_back_hours as "lookBackHours", e.late_since as "lateSince",
+  e.end_at as "endAt", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.mode as "mode", e.keep_snapshots as "keepSnapshots", e.new_base as "newBase", e.heal_for_hours as "healForHours", e.statement_shows as "statementShows", e.look_back_hours as "lookBackHours", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
   e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt"
   ), noted as (insert into activity (organization_id, team_id, subject_type, subject_id, action, key_id, changes)
-   select $32, $33, $34, $35, $36, $37, $38 from created)
+   select $35, $36, $37, $38, $39, $40, $41 from created)
   select * from created;
 
 -- exports/exports.ts holdCreations
@@ -798,14 +800,14 @@ select id from batch_exports where team_id = $1 and name = $2 and deleted_at is 
 
 -- exports/exports.ts findBatchExport
 -- takes $1 uuid, $2 integer
--- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, statementShows text, lookBackHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, deadlineMinutes integer, deadlineAt text, warnMinutes integer, mode text, keepSnapshots integer, newBase integer, healForHours integer, statementShows text, lookBackHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
 select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
   e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.paused_code as "pausedCode", e.start_at as "startAt",
-  e.end_at as "endAt", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.statement_shows as "statementShows", e.look_back_hours as "lookBackHours", e.late_since as "lateSince",
+  e.end_at as "endAt", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.mode as "mode", e.keep_snapshots as "keepSnapshots", e.new_base as "newBase", e.heal_for_hours as "healForHours", e.statement_shows as "statementShows", e.look_back_hours as "lookBackHours", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
   e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt" from batch_exports e
@@ -813,18 +815,24 @@ select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationTy
 
 -- exports/exports.ts findBatchExport
 -- takes $1 uuid, $2 uuid
--- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, statementShows text, lookBackHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, deadlineMinutes integer, deadlineAt text, warnMinutes integer, mode text, keepSnapshots integer, newBase integer, healForHours integer, statementShows text, lookBackHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
 select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
   e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.paused_code as "pausedCode", e.start_at as "startAt",
-  e.end_at as "endAt", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.statement_shows as "statementShows", e.look_back_hours as "lookBackHours", e.late_since as "lateSince",
+  e.end_at as "endAt", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.mode as "mode", e.keep_snapshots as "keepSnapshots", e.new_base as "newBase", e.heal_for_hours as "healForHours", e.statement_shows as "statementShows", e.look_back_hours as "lookBackHours", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
   e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt" from batch_exports e
     where e.id = $1 and e.deleted_at is null and e.team_id in (select id from projects where organization_id = $2);
+
+-- exports/exports.ts hasRuns
+-- takes $1 uuid
+-- gives has boolean
+select exists (select from runs where export_id = $1) or exists (select from receipts where export_id = $1)
+         or exists (select from backfills where export_id = $1 and status = 'Running') as has;
 
 -- exports/exports.ts isModelExported
 -- takes $1 text
@@ -833,42 +841,42 @@ select exists (select from batch_exports where model = $1 and deleted_at is null
 
 -- exports/exports.ts locking, lockExport
 -- takes $1 uuid
--- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, statementShows text, lookBackHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, deadlineMinutes integer, deadlineAt text, warnMinutes integer, mode text, keepSnapshots integer, newBase integer, healForHours integer, statementShows text, lookBackHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
 select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
   e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.paused_code as "pausedCode", e.start_at as "startAt",
-  e.end_at as "endAt", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.statement_shows as "statementShows", e.look_back_hours as "lookBackHours", e.late_since as "lateSince",
+  e.end_at as "endAt", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.mode as "mode", e.keep_snapshots as "keepSnapshots", e.new_base as "newBase", e.heal_for_hours as "healForHours", e.statement_shows as "statementShows", e.look_back_hours as "lookBackHours", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
   e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt" from batch_exports e where e.id = $1 for no key update;
 
 -- exports/exports.ts lockingLive, lockExport
 -- takes $1 uuid
--- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, statementShows text, lookBackHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, deadlineMinutes integer, deadlineAt text, warnMinutes integer, mode text, keepSnapshots integer, newBase integer, healForHours integer, statementShows text, lookBackHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone
 select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
   e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.paused_code as "pausedCode", e.start_at as "startAt",
-  e.end_at as "endAt", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.statement_shows as "statementShows", e.look_back_hours as "lookBackHours", e.late_since as "lateSince",
+  e.end_at as "endAt", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.mode as "mode", e.keep_snapshots as "keepSnapshots", e.new_base as "newBase", e.heal_for_hours as "healForHours", e.statement_shows as "statementShows", e.look_back_hours as "lookBackHours", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
   e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt" from batch_exports e where e.id = $1 and e.deleted_at is null for no key update;
 
 -- exports/exports.ts lockingNow, lockExportNow
 -- takes $1 uuid
--- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, deadlineMinutes integer, deadlineAt text, warnMinutes integer, healForHours integer, statementShows text, lookBackHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, now bigint
+-- gives id uuid, teamId integer, name text, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationSecretEnds jsonb, interval text, timezone text, offsetDay smallint, offsetHour smallint, model text, dslQuery text, querySchema jsonb, filters jsonb, transformations boolean, paused boolean, lastPausedAt timestamp with time zone, pausedReason text, pausedCode text, startAt timestamp with time zone, endAt timestamp with time zone, deadlineMinutes integer, deadlineAt text, warnMinutes integer, mode text, keepSnapshots integer, newBase integer, healForHours integer, statementShows text, lookBackHours integer, lateSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone, schedule jsonb, highWaterMark bigint, failureStreak integer, lastSuccessAt timestamp with time zone, now bigint
 select e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",
   e."interval", e.timezone, e.offset_day as "offsetDay", e.offset_hour as "offsetHour", e.model,
   e.dsl_query as "dslQuery", e.query_schema as "querySchema", e.filters, e.transformations, e.paused,
   e.last_paused_at as "lastPausedAt", e.paused_reason as "pausedReason", e.paused_code as "pausedCode", e.start_at as "startAt",
-  e.end_at as "endAt", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.heal_for_hours as "healForHours", e.statement_shows as "statementShows", e.look_back_hours as "lookBackHours", e.late_since as "lateSince",
+  e.end_at as "endAt", e.deadline_minutes as "deadlineMinutes", e.deadline_at as "deadlineAt", e.warn_minutes as "warnMinutes", e.mode as "mode", e.keep_snapshots as "keepSnapshots", e.new_base as "newBase", e.heal_for_hours as "healForHours", e.statement_shows as "statementShows", e.look_back_hours as "lookBackHours", e.late_since as "lateSince",
   e.created_at as "createdAt", e.last_updated_at as "lastUpdatedAt",
   e.schedule, floor(extract(epoch from e.high_water_mark) * 1000)::bigint as "highWaterMark",
   e.failure_streak as "failureStreak", e.last_success_at as "lastSuccessAt", floor(extract(epoch from clock_timestamp()) * 1000)::bigint as now from batch_exports e

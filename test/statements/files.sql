@@ -164,7 +164,7 @@ select from (select id, accepted_at from eras order by number desc limit 1) newe
 select r.purpose = 'whole' and r.records_total_count - r.records_dropped = c.rows + (select coalesce(sum((f ->> 'rows')::bigint), 0) from jsonb_array_elements(c.rejected_files) f) as "isWhole",
             r.purpose <> 'whole' as "isChanged", case r.purpose when 'whole' then r.snapshot end as snapshot,
             coalesce(r.records_total_count, 0) as "rowsRead",
-            not c.settled or c.data_interval_end > now() - coalesce(e.look_back_hours, ($4::jsonb -> 'modelLookbackHours' ->> e.model)::int, ($4::jsonb ->> 'lateLookbackHours')::int) * interval '1 hour' as "isLookedAt",
+            not c.settled or c.data_interval_end > now() - case when e.mode = 'append' then coalesce(e.look_back_hours, ($4::jsonb -> 'modelLookbackHours' ->> e.model)::int, ($4::jsonb ->> 'lateLookbackHours')::int) else 0 end * interval '1 hour' as "isLookedAt",
             case when c.late_rows_wait is not null and not exists (
   select from accepted_intervals a where a.export_id = c.export_id and a.data_interval_start = c.data_interval_start
      and a.data_interval_end = c.data_interval_end and a.accepted_at >= c.pending_checked_at) then c.late_rows_wait end as "waitsFor",

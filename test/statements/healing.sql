@@ -147,7 +147,7 @@ with recursive healing as (
          from ready cross join lateral (
            select h.data_interval_start, h.data_interval_end
              from holes h
-             cross join lateral (select h.export_id, h.data_interval_start as interval_start, h.data_interval_end as interval_end) w
+             cross join lateral (select h.export_id, h.data_interval_start as interval_start, h.data_interval_end as interval_end, 'whole' as purpose) w
             where h.export_id = ready.id and h.heals_since is not null and (h.next_try_at <= clock_timestamp() or h.next_try_at > clock_timestamp() + interval '65 minutes')
               and h.heals_since + ready.heal_for_hours * interval '1 hour' > clock_timestamp()
               -- Its bounds may be those of other zone data, or it has a run that a person asked for.
@@ -165,7 +165,8 @@ with recursive healing as (
                  where t.export_id = w.export_id and t.data_interval_start < w.interval_start and t.status in ('Starting', 'Running')
                  order by t.data_interval_start desc limit 1), true)
               and not exists (select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
-      and r.data_interval_end = h.data_interval_end and r.status in ('Starting', 'Running'))
+      and r.data_interval_end = h.data_interval_end and r.status in ('Starting', 'Running')) and (w.purpose <> 'whole' or (select e.mode = 'append' from batch_exports e where e.id = w.export_id)
+  or not exists (select from runs t where t.export_id = w.export_id and t.purpose = 'whole' and t.status in ('Starting', 'Running')))
             order by case when ready.waits and ready.heal_failures % 2 = 1 then h.tries end,
   case when ready.waits and ready.heal_failures % 2 = 1 then h.data_interval_start end desc, h.data_interval_start limit case when ready.waits then (ready.own = 0)::int else greatest(0, $1 - ready.own) end) hole
      ), chosen as (

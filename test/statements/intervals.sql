@@ -35,7 +35,7 @@ with unsettled as materialized (select c.* from receipts c where not c.settled a
   select from accepted_intervals a where a.export_id = c.export_id and a.data_interval_start = c.data_interval_start
      and a.data_interval_end = c.data_interval_end and a.accepted_at >= c.pending_checked_at) and c.export_id = $1 and c.data_interval_start >= $2 and c.data_interval_start < $3
   union all
-  select 'accepted', data_interval_start, data_interval_end from accepted_intervals a
+  select case when a.superseded_by is null then 'accepted' else 'superseded' end, data_interval_start, data_interval_end from accepted_intervals a
    where a.export_id = $1 and a.data_interval_start >= $2 and a.data_interval_start < $3 and (not exists (select from receipts x where x.export_id = a.export_id
      and x.data_interval_start = a.data_interval_start and x.data_interval_end = a.data_interval_end and true) or exists (select from unsettled x where x.export_id = a.export_id
      and x.data_interval_start = a.data_interval_start and x.data_interval_end = a.data_interval_end and true))) as rows window w as (partition by state order by data_interval_start)) as edges
@@ -121,6 +121,12 @@ with accepted as (
      insert into accepted_intervals (export_id, data_interval_start, data_interval_end)
      select $1, interval_start, interval_end from accepted
      on conflict (export_id, data_interval_start, data_interval_end) do update set accepted_at = now();
+
+-- intervals/elements.ts findElementBefore
+-- takes $1 uuid, $2 timestamp with time zone
+-- gives element jsonb
+select element from receipts where export_id = $1 and data_interval_end <= $2 and element is not null
+      order by data_interval_end desc limit 1;
 
 -- intervals/gaps.ts findGaps
 -- takes $1 uuid, $2 timestamp with time zone
@@ -212,20 +218,68 @@ select json_build_object('start', floor(extract(epoch from r.data_interval_start
         select * from runs r where r.export_id = $1 and r.data_interval_start = i.starts and r.data_interval_end = i.ends
          order by r.generation desc limit 1) r;
 
+-- intervals/kept-snapshots.ts makeExpiringRuns
+-- takes $1 bigint
+-- gives made integer
+with old as (
+       select e.team_id, c.export_id, c.data_interval_start, c.data_interval_end
+         from batch_exports e cross join lateral (
+           select c.export_id, c.data_interval_start, c.data_interval_end from receipts c
+            where c.export_id = e.id and c.snapshot_at is not null and c.manifest_key is not null
+  and c.destination_version = e.destination_version order by c.data_interval_start desc offset e.keep_snapshots) c
+        where e.mode = 'snapshot' and e.keep_snapshots is not null and e.deleted_at is null and ((e.deleted_at is null and not (e.paused and (e.paused_reason is null or coalesce(e.paused_code in ('organization.disabled', 'project.disabled', 'destination.files_differ', 'run.cancelled', 'run.crashed', 'run.late_rows_wait', 'run.unknown_history', 'source.json_too_deep', 'source.rows_missing'), false)))) and not (select d.disabled_at is not null or (select o.disabled_at is not null from organizations o where o.id = d.organization_id)
+  from projects d where d.id = e.team_id))
+          and not exists (select from runs r where r.export_id = c.export_id and r.data_interval_start = c.data_interval_start
+      and r.data_interval_end = c.data_interval_end
+                             and (r.status in ('Starting', 'Running') or r.purpose = 'expire' and r.finished_at > now() - interval '1 hour'))
+        order by c.data_interval_start limit $1
+     ), made as (
+       insert into runs (export_id, team_id, data_interval_start, data_interval_end, purpose, generation)
+       select o.export_id, o.team_id, o.data_interval_start, o.data_interval_end, 'expire',
+              coalesce((select max(r.generation) + 1 from runs r where r.export_id = o.export_id and r.data_interval_start = o.data_interval_start
+      and r.data_interval_end = o.data_interval_end), 0)
+         from old o
+       on conflict do nothing
+       returning id, team_id, export_id, backfill_id, data_interval_start, purpose
+     ), enqueued as (
+       insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start, available_at, ready, small)
+   select id, team_id, export_id, backfill_id, data_interval_start, now(), now() <= now(), (made.purpose = 'whole'
+    and not (select true from batch_exports e where e.id = made.export_id and e.outgrew_at >= now() - interval '1 day' limit 1) is true
+    and coalesce((select max(near.bytes) <= 131072 and max(near.rows) <= 2000 from (
+        (select c.bytes, c.rows from receipts c where c.export_id = made.export_id and c.data_interval_start < made.data_interval_start
+          order by c.data_interval_start desc limit 3)
+        union all
+        (select c.bytes, c.rows from receipts c where c.export_id = made.export_id and c.data_interval_start >= made.data_interval_start
+          order by c.data_interval_start limit 1)) near), true)) from made
+     )
+     select count(*)::int as made from made;
+
+-- intervals/kept-snapshots.ts isKept
+-- takes $1 uuid, $2 timestamp with time zone
+-- gives is boolean
+select e.keep_snapshots is null or
+            (select count(*) from receipts c where c.export_id = e.id and c.snapshot_at is not null and c.manifest_key is not null
+  and c.destination_version = e.destination_version and c.data_interval_start > $2) < e.keep_snapshots as is
+       from batch_exports e where e.id = $1;
+
+-- intervals/kept-snapshots.ts isNewestSnapshot
+-- takes $1 uuid, $2 timestamp with time zone
+select from receipts where export_id = $1 and snapshot_at is not null and data_interval_start > $2 limit 1;
+
 -- intervals/look-backs.ts takeLookBacks
 -- takes $1 jsonb, $2 bigint, $3 uuid[], $4 uuid[], $5 boolean
 -- gives exportId uuid, teamId integer, tenantKey text, organizationId uuid, interval json, snapshot text, keyDigest text, keyCount bigint, deliveredRows bigint, settled boolean, pending text[], tries integer, exportFailures integer, isDue boolean, lookBackHours integer, model text, recipe jsonb, destinationType text, hasMoved boolean
 with in_time as materialized (
        -- One range of an index for each export.
        select r.place from (
-         select id, model, look_back_hours from batch_exports where deleted_at is null and look_back_hours > 0
+         select id, mode, model, look_back_hours from batch_exports where deleted_at is null and look_back_hours > 0
          union all
-         select id, model, null from batch_exports where deleted_at is null and look_back_hours is null
+         select id, mode, model, null from batch_exports where deleted_at is null and look_back_hours is null
             and ($1::jsonb ->> 'lateLookbackHours' <> '0' or $1::jsonb -> 'modelLookbackHours' <> '{}')
          ) e, lateral (
          select ctid as place from receipts
-          where export_id = e.id and data_interval_end > now() - coalesce(e.look_back_hours, ($1::jsonb -> 'modelLookbackHours' ->> e.model)::int, ($1::jsonb ->> 'lateLookbackHours')::int) * interval '1 hour' offset 0) r
-        where coalesce(e.look_back_hours, ($1::jsonb -> 'modelLookbackHours' ->> e.model)::int, ($1::jsonb ->> 'lateLookbackHours')::int) > 0
+          where export_id = e.id and data_interval_end > now() - case when e.mode = 'append' then coalesce(e.look_back_hours, ($1::jsonb -> 'modelLookbackHours' ->> e.model)::int, ($1::jsonb ->> 'lateLookbackHours')::int) else 0 end * interval '1 hour' offset 0) r
+        where case when e.mode = 'append' then coalesce(e.look_back_hours, ($1::jsonb -> 'modelLookbackHours' ->> e.model)::int, ($1::jsonb ->> 'lateLookbackHours')::int) else 0 end > 0
      ), candidates as materialized (
        select ctid as place from receipts where not settled
        union
@@ -254,7 +308,7 @@ with in_time as materialized (
           and (c.pending_checked_at < now() - interval '10 s' or c.pending_checked_at > now() + interval '65 minutes')
           and (not c.settled and (c.pending_checked_at < now() - case when c.pending_transactions && '{standby}' then interval '1 hour'
                       else least((now() - c.committed_at) / 20, interval '1 hour') end or c.pending_checked_at > now() + interval '65 minutes')
-               or coalesce(e.look_back_hours, ($1::jsonb -> 'modelLookbackHours' ->> e.model)::int, ($1::jsonb ->> 'lateLookbackHours')::int) > 0 and (c.data_interval_end > now() - coalesce(e.look_back_hours, ($1::jsonb -> 'modelLookbackHours' ->> e.model)::int, ($1::jsonb ->> 'lateLookbackHours')::int) * interval '1 hour' or c.look_owed)
+               or case when e.mode = 'append' then coalesce(e.look_back_hours, ($1::jsonb -> 'modelLookbackHours' ->> e.model)::int, ($1::jsonb ->> 'lateLookbackHours')::int) else 0 end > 0 and (c.data_interval_end > now() - case when e.mode = 'append' then coalesce(e.look_back_hours, ($1::jsonb -> 'modelLookbackHours' ->> e.model)::int, ($1::jsonb ->> 'lateLookbackHours')::int) else 0 end * interval '1 hour' or c.look_owed)
   and (c.looked_back_at < now() - interval '5 minutes' or c.looked_back_at > now() + interval '65 minutes'))
           and not exists (
             select from runs later
@@ -263,7 +317,7 @@ with in_time as materialized (
      ), chosen as (
        select organization_id from due where nth = 1 order by pending_checked_at limit $2
      ), taken as (
-       select c.ctid as place, coalesce(e.look_back_hours, ($1::jsonb -> 'modelLookbackHours' ->> e.model)::int, ($1::jsonb ->> 'lateLookbackHours')::int) > 0 and (c.data_interval_end > now() - coalesce(e.look_back_hours, ($1::jsonb -> 'modelLookbackHours' ->> e.model)::int, ($1::jsonb ->> 'lateLookbackHours')::int) * interval '1 hour' or c.look_owed)
+       select c.ctid as place, case when e.mode = 'append' then coalesce(e.look_back_hours, ($1::jsonb -> 'modelLookbackHours' ->> e.model)::int, ($1::jsonb ->> 'lateLookbackHours')::int) else 0 end > 0 and (c.data_interval_end > now() - case when e.mode = 'append' then coalesce(e.look_back_hours, ($1::jsonb -> 'modelLookbackHours' ->> e.model)::int, ($1::jsonb ->> 'lateLookbackHours')::int) else 0 end * interval '1 hour' or c.look_owed)
   and (c.looked_back_at < now() - interval '5 minutes' or c.looked_back_at > now() + interval '65 minutes') as due
          from receipts c join batch_exports e on e.id = c.export_id
         where c.ctid = any (array(select place from due where nth <= 20 and organization_id in (select organization_id from chosen)))
@@ -282,7 +336,7 @@ with in_time as materialized (
        json_build_object('start', floor(extract(epoch from c.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from c.data_interval_end) * 1000)::bigint) as interval,
        c.snapshot, c.key_digest as "keyDigest", c.key_count as "keyCount",
        (c.rows + (select coalesce(sum((f ->> 'rows')::bigint), 0) from jsonb_array_elements(c.rejected_files) f))::bigint as "deliveredRows", c.settled, c.pending_transactions as pending, c.look_tries as tries, e.look_failures as "exportFailures",
-       t.due as "isDue", coalesce(e.look_back_hours, ($1::jsonb -> 'modelLookbackHours' ->> e.model)::int, ($1::jsonb ->> 'lateLookbackHours')::int) as "lookBackHours", e.model, c.recipe, e.destination_type as "destinationType",
+       t.due as "isDue", case when e.mode = 'append' then coalesce(e.look_back_hours, ($1::jsonb -> 'modelLookbackHours' ->> e.model)::int, ($1::jsonb ->> 'lateLookbackHours')::int) else 0 end as "lookBackHours", e.model, c.recipe, e.destination_type as "destinationType",
        c.destination_version <> e.destination_version as "hasMoved";
 
 -- intervals/look-backs.ts stampLookBack
@@ -345,9 +399,9 @@ select from receipts where export_id = $1 and destination_version = $2 limit 1;
 
 -- intervals/receipts.ts listReceipts
 -- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone, $4 bigint
--- gives exportId uuid, interval json, runId uuid, destinationVersion integer, generation integer, era uuid, manifestKey text, manifestEtag text, manifestSha256 text, deliveredDigest text, files jsonb, rejectedFiles jsonb, recipe jsonb, rows bigint, bytes bigint, proof json
+-- gives exportId uuid, interval json, runId uuid, destinationVersion integer, generation integer, era uuid, manifestKey text, manifestEtag text, manifestSha256 text, deliveredDigest text, files jsonb, rejectedFiles jsonb, recipe jsonb, snapshotAt text, element jsonb, rows bigint, bytes bigint, proof json
 select export_id as "exportId", json_build_object('start', floor(extract(epoch from receipts.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from receipts.data_interval_end) * 1000)::bigint) as interval,
-  run_id as "runId", destination_version as "destinationVersion", generation, era, manifest_key as "manifestKey", manifest_etag as "manifestEtag", manifest_sha256 as "manifestSha256", delivered_digest as "deliveredDigest", files, rejected_files as "rejectedFiles", recipe, rows, bytes,
+  run_id as "runId", destination_version as "destinationVersion", generation, era, manifest_key as "manifestKey", manifest_etag as "manifestEtag", manifest_sha256 as "manifestSha256", delivered_digest as "deliveredDigest", files, rejected_files as "rejectedFiles", recipe, api_time(snapshot_at) as "snapshotAt", element, rows, bytes,
   json_build_object('snapshot', snapshot, 'digest', key_digest, 'count', key_count, 'settled', settled,
     'pending', pending_transactions) as proof from receipts where export_id = $1 and (data_interval_start, data_interval_end) > ($2, $3)
       order by data_interval_start, data_interval_end limit $4;
@@ -424,12 +478,12 @@ select e.id, e.name, e.team_id as "projectId", e.count, nullif(e.statement_numbe
 
 -- intervals/statement-changes.ts listUnbooked
 -- takes $1 uuid, $2 timestamp with time zone, $3 bigint
--- gives start text, end text, before jsonb, mark text, fate text, isOpen boolean, acceptedAt text, receipt jsonb, superseded jsonb
+-- gives start text, end text, before jsonb, mark text, fate text, isOpen boolean, acceptedAt text, supersededBy text, receipt jsonb, superseded jsonb
 with known as materialized (
        select export_id, data_interval_start, data_interval_end from stated_intervals where export_id = $1 union select export_id, data_interval_start, data_interval_end from receipts where export_id = $1 union select export_id, data_interval_start, data_interval_end from holes where export_id = $1 union select export_id, data_interval_start, data_interval_end from accepted_intervals where export_id = $1
        union select export_id, data_interval_start, data_interval_end from ticks where export_id = $1 and data_interval_start >= coalesce($2::timestamptz, '-infinity')
      ), seen as (
-       select k.*, s.state as before, s.mark as stated, s.superseded, t.fate, a.accepted_at, c as receipt, c.export_id is not null as is_received,
+       select k.*, s.state as before, s.mark as stated, s.superseded, t.fate, a.accepted_at, a.superseded_by, c as receipt, c.export_id is not null as is_received,
               case when c.export_id is not null then md5(concat_ws('|', c.destination_version, c.generation, c.rows, c.bytes, c.settled, c.pending_transactions::text,
     c.delivered_digest, coalesce(c.manifest_sha256, md5(c.files::text))))
                    when a.export_id is not null then 'accepted'
@@ -449,7 +503,7 @@ with known as materialized (
       and t.data_interval_end = k.data_interval_end
      )
      select api_time(k.data_interval_start) as start, api_time(k.data_interval_end) as "end", nullif(k.before, 'null') as before, k.mark,
-            k.fate, k.mark = 'open' as "isOpen", api_time(k.accepted_at) as "acceptedAt",
+            k.fate, k.mark = 'open' as "isOpen", api_time(k.accepted_at) as "acceptedAt", api_time(k.superseded_by) as "supersededBy",
             case when k.is_received then jsonb_build_object('version', (k.receipt).destination_version, 'generation', (k.receipt).generation, 'rows', (k.receipt).rows, 'bytes', (k.receipt).bytes,
     'files', jsonb_array_length((k.receipt).files), 'key', (k.receipt).files->0->>'key', 'manifest', (k.receipt).manifest_key, 'sha256', (k.receipt).manifest_sha256,
     'digest', (k.receipt).delivered_digest, 'settled', (k.receipt).settled, 'pending', (k.receipt).pending_transactions, 'made', (k.receipt).made_by,
@@ -635,14 +689,50 @@ select api_time(min(data_interval_start)) as start from ticks where export_id = 
 select id, version, plugin, config from pipeline_transformation_configs
       where team_id = $1 and enabled and not deleted order by "order", id;
 
+-- intervals/superseded.ts listLiveRuns
+-- takes $1 uuid[]
+-- gives exportId uuid, runId uuid, isFailing boolean
+select r.export_id as "exportId", r.id as "runId",
+            r.lease_holder is null and (r.error_code is not null or r.crashes > 0) and r.committing_generation is null as "isFailing"
+       from runs r where r.export_id = any ($1::uuid[]) and r.purpose = 'whole' and r.status in ('Starting', 'Running');
+
+-- intervals/superseded.ts findGone
+-- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone
+-- gives gone text
+select case when exists (select from accepted_intervals x where x.export_id = $1 and x.data_interval_start = $2 and x.data_interval_end = $3 and x.superseded_by is not null) then 'superseded'
+                 when exists (select from receipts x where x.export_id = $1 and x.data_interval_start = $2 and x.data_interval_end = $3 and x.made_by->>'purpose' = 'expire') then 'removed'
+                 when exists (select from receipts x where x.export_id = $1 and x.data_interval_start = $2 and x.data_interval_end = $3 and x.element is not null) then 'element' end as gone;
+
+-- intervals/superseded.ts endSuperseded
+-- takes $1 uuid[]
+update runs set status = 'FailedRetryable', erases = null, fence = fence + 1, finished_at = now(), last_updated_at = now()
+      where id = any ($1::uuid[]) and runs.status not in ('Starting', 'Completed', 'Failed', 'FailedRetryable', 'Cancelled');
+
+-- intervals/superseded.ts supersede
+-- takes $1 uuid[], $2 timestamp with time zone[], $3 uuid[], $4 timestamp with time zone[], $5 timestamp with time zone[], $6 timestamp with time zone[]
+with newer as (
+       select * from unnest($1::uuid[], $2::timestamptz[]) as n (export_id, newest)
+     ), passed as (
+       select * from unnest($3::uuid[], $4::timestamptz[], $5::timestamptz[], $6::timestamptz[]) as p (export_id, data_interval_start, data_interval_end, newest)
+     ), unmade as (
+       delete from holes h using newer n where h.export_id = n.export_id and h.data_interval_end < n.newest
+       returning h.export_id, h.data_interval_start, h.data_interval_end, n.newest
+     ), never as materialized (select * from passed union select * from unmade
+     ), owed as (
+       delete from late_intervals l using never n where l.export_id = n.export_id and l.data_interval_start = n.data_interval_start
+      and l.data_interval_end = n.data_interval_end and l.delivered_at is null
+     )
+     insert into accepted_intervals (export_id, data_interval_start, data_interval_end, superseded_by)
+     select * from never on conflict do nothing;
+
 -- intervals/ticks.ts readNow
 -- gives now bigint
 select floor(extract(epoch from clock_timestamp()) * 1000)::bigint as now;
 
 -- intervals/ticks.ts lockDueSchedules
 -- takes $1 timestamp with time zone, $2 bigint
--- gives exportId uuid, teamId integer, schedule jsonb
-select id as "exportId", team_id as "teamId", schedule from batch_exports
+-- gives exportId uuid, teamId integer, mode text, schedule jsonb
+select id as "exportId", team_id as "teamId", mode, schedule from batch_exports
       where next_tick_at <= $1 and deleted_at is null
       order by next_tick_at limit $2 for no key update skip locked;
 
@@ -744,8 +834,8 @@ select count(*) filter (where v.failed_since is not null)::int as failed,
 
 -- intervals/verify-queries.ts listVerifiedExports
 -- takes $1 text, $2 text
--- gives id uuid, name text, teamId integer, tenantKey text, externalId uuid, model text, dslQuery text, type text, config jsonb, secrets bytea, destinationVersion integer, highWaterMark timestamp with time zone
-select e.id, e.name, e.team_id as "teamId", coalesce(p.tenant_key, p.id::text) as "tenantKey", p.external_id as "externalId", e.model, e.dsl_query as "dslQuery",
+-- gives id uuid, name text, teamId integer, tenantKey text, externalId uuid, model text, mode text, dslQuery text, type text, config jsonb, secrets bytea, destinationVersion integer, highWaterMark timestamp with time zone
+select e.id, e.name, e.team_id as "teamId", coalesce(p.tenant_key, p.id::text) as "tenantKey", p.external_id as "externalId", e.model, e.mode, e.dsl_query as "dslQuery",
             e.destination_type as type, e.destination_config as config, e.destination_secrets as secrets,
             e.destination_version as "destinationVersion", e.high_water_mark as "highWaterMark"
        from batch_exports e join projects p on p.id = e.team_id join organizations o on o.id = p.organization_id
@@ -785,7 +875,7 @@ select destination_version as version from batch_exports where id = $1;
 -- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone
 -- gives receipt jsonb, isLive boolean
 select (select to_jsonb(r) from (select export_id as "exportId", json_build_object('start', floor(extract(epoch from receipts.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from receipts.data_interval_end) * 1000)::bigint) as interval,
-  run_id as "runId", destination_version as "destinationVersion", generation, era, manifest_key as "manifestKey", manifest_etag as "manifestEtag", manifest_sha256 as "manifestSha256", delivered_digest as "deliveredDigest", files, rejected_files as "rejectedFiles", recipe, rows, bytes,
+  run_id as "runId", destination_version as "destinationVersion", generation, era, manifest_key as "manifestKey", manifest_etag as "manifestEtag", manifest_sha256 as "manifestSha256", delivered_digest as "deliveredDigest", files, rejected_files as "rejectedFiles", recipe, api_time(snapshot_at) as "snapshotAt", element, rows, bytes,
   json_build_object('snapshot', snapshot, 'digest', key_digest, 'count', key_count, 'settled', settled,
     'pending', pending_transactions) as proof from receipts where export_id = $1
                and data_interval_start = $2 and data_interval_end = $3) r) as receipt,

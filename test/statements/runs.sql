@@ -1,7 +1,7 @@
 -- runs/claims.ts claimSql, claimFree
 -- is planned once
 -- takes $1 uuid[], $2 text[], $3 double precision, $4 double precision
--- gives runId uuid, holder text, fence bigint, exportId uuid, teamId integer, backfillId uuid, purpose text, erases bytea, dropsMissing boolean, attempt integer, generation integer, crashes integer, faults integer, interval json, heals boolean, heldUpBy text, exportFails boolean, fileGeneration integer, commitIntent jsonb, chain jsonb, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationVersion integer, isDeleted boolean, model text, dslQuery text, changedForMs double precision, externalId uuid, tenantKey text, storeTraits jsonb, newestEra jsonb, place jsonb, receipt jsonb, mayBeOvertaken boolean, begunManifests text[]
+-- gives runId uuid, holder text, fence bigint, exportId uuid, teamId integer, backfillId uuid, purpose text, erases bytea, dropsMissing boolean, attempt integer, generation integer, crashes integer, faults integer, interval json, heals boolean, heldUpBy text, exportFails boolean, fileGeneration integer, commitIntent jsonb, chain jsonb, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationVersion integer, isDeleted boolean, model text, mode text, newBase integer, lastElement jsonb, begunElements jsonb, dslQuery text, changedForMs double precision, externalId uuid, tenantKey text, storeTraits jsonb, newestEra jsonb, place jsonb, receipt jsonb, mayBeOvertaken boolean, begunManifests text[]
 with asked as materialized (
   select * from unnest($1::uuid[], $2::text[]) as a (id, holder) limit (select 2147483647)), locked as materialized (
   select asked.holder, run.*, entry.* from asked, lateral (
@@ -39,14 +39,17 @@ with asked as materialized (
       and done.data_interval_end = c.data_interval_end limit 1) is true then e.failing_code end as "heldUpBy", e.heal_after is not null as "exportFails",
        c.file_generation as "fileGeneration", c.commit_intent as "commitIntent", c.chain,
        e.destination_type as "destinationType", e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
-       e.destination_version as "destinationVersion", e.deleted_at is not null as "isDeleted", e.model, e.dsl_query as "dslQuery",
+       e.destination_version as "destinationVersion", e.deleted_at is not null as "isDeleted", e.model, e.mode, e.new_base as "newBase", l.element as "lastElement", coalesce(case when e.mode = 'changes' then (select jsonb_agg(r.commit_intent->'element') from runs r
+  where r.export_id = e.id and r.purpose = 'whole' and r.commit_intent->'element' <> 'null'
+    and r.data_interval_end >= coalesce(to_timestamp((l.element->'interval'->>'end')::float8 / 1000), '-infinity')
+    and (r.commit_intent->'element'->>'number')::int > coalesce((l.element->'element'->>'number')::int, -1)) end, '[]') as "begunElements", e.dsl_query as "dslQuery",
        (extract(epoch from now() - e.last_updated_at) * 1000)::float8 as "changedForMs",
        p.external_id as "externalId", coalesce(p.tenant_key, p.id::text) as "tenantKey", case when e.store_traits_version = e.destination_version
   and e.store_traits_at > now() - $4 * interval '1 day' then e.store_traits end as "storeTraits", (select to_jsonb(n) from (select e.id, e.number, e.needs_acceptance and e.accepted_at is null as held, e.system_identifier as "systemIdentifier", e.timeline, e.database_oid as "databaseOid", e.eras_oid as "erasOid"
      from eras e order by e.number desc limit 1) n) as "newestEra",
   (select to_jsonb(n) from (select p.system_identifier as "systemIdentifier", p.timeline, p.database_oid as "databaseOid", p.eras_oid as "erasOid" from read_place() p) n) as place,
        (select to_jsonb(found) from (select export_id as "exportId", json_build_object('start', floor(extract(epoch from receipts.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from receipts.data_interval_end) * 1000)::bigint) as interval,
-  run_id as "runId", destination_version as "destinationVersion", generation, era, manifest_key as "manifestKey", manifest_etag as "manifestEtag", manifest_sha256 as "manifestSha256", delivered_digest as "deliveredDigest", files, rejected_files as "rejectedFiles", recipe, rows, bytes,
+  run_id as "runId", destination_version as "destinationVersion", generation, era, manifest_key as "manifestKey", manifest_etag as "manifestEtag", manifest_sha256 as "manifestSha256", delivered_digest as "deliveredDigest", files, rejected_files as "rejectedFiles", recipe, api_time(snapshot_at) as "snapshotAt", element, rows, bytes,
   json_build_object('snapshot', snapshot, 'digest', key_digest, 'count', key_count, 'settled', settled,
     'pending', pending_transactions) as proof from receipts where export_id = c.export_id
            and data_interval_start = c.data_interval_start and data_interval_end = c.data_interval_end) found) as receipt,
@@ -57,7 +60,9 @@ with asked as materialized (
       and r.data_interval_end = c.data_interval_end
       and r.committing_generation > coalesce((select o.generation from receipts o where o.export_id = r.export_id and o.data_interval_start = r.data_interval_start
       and o.data_interval_end = r.data_interval_end), 0)) as "begunManifests"
-  from claimed c join batch_exports e on e.id = c.export_id join projects p on p.id = c.team_id;
+  from claimed c join batch_exports e on e.id = c.export_id join projects p on p.id = c.team_id
+  cross join lateral (select case when e.mode = 'changes' then (select to_jsonb(found) from (select c.element, c.era, c.destination_version as "destinationVersion", json_build_object('start', floor(extract(epoch from c.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from c.data_interval_end) * 1000)::bigint) as interval
+  from receipts c where c.export_id = e.id and c.element is not null order by c.data_interval_end desc limit 1) found) end as element) l;
 
 -- runs/claims.ts claimLocked, lockEntry
 -- takes $1 uuid
@@ -81,7 +86,7 @@ with recursive asked as materialized (
     total_rows bigint, completed_rows bigint, dropped_rows bigint, rejected_rows bigint, sent_bytes bigint, file_count int,
     steps jsonb, snapshot text, settled boolean, pending text[], key_digest text, key_count bigint, delivered_digest text,
     generation int, era uuid, manifest_key text, manifest_etag text, manifest_sha256 text, files jsonb, rejected_files jsonb, recipe jsonb,
-    rows bigint, bytes bigint, named text[], replaced jsonb) limit (select 2147483647)
+    snapshot_at timestamptz, element jsonb, rows bigint, bytes bigint, named text[], replaced jsonb) limit (select 2147483647)
 ), locked as materialized (
   -- Completions of an export come one after the other, so that each sees the receipts of those before.
   select export.* from (select distinct export_id from asked) known, lateral (
@@ -109,19 +114,19 @@ with recursive asked as materialized (
   on conflict (export_id, data_interval_start, data_interval_end) do update set superseded = s.superseded || excluded.superseded
 ), received as (
   insert into receipts (export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag, manifest_sha256, made_by,
-         files, rejected_files, rows, bytes, destination_version, recipe, generation, era,
+         files, rejected_files, rows, bytes, destination_version, recipe, snapshot_at, element, generation, era,
          snapshot, settled, pending_transactions, key_digest, key_count, delivered_digest, pending_checked_at, looked_back_at)
   select export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag, manifest_sha256,
          jsonb_build_object('run', coalesce(erasure, run_id), 'purpose', purpose, 'drops', drops_missing, 'at', api_time(clock_timestamp()),
            'asked_at', api_time(created_at)),
-         files, rejected_files, rows, bytes, destination_version, recipe, generation, era,
+         files, rejected_files, rows, bytes, destination_version, recipe, snapshot_at, element, generation, era,
          snapshot, settled, pending, key_digest, key_count, delivered_digest, clock_timestamp(), clock_timestamp() from completed
   on conflict (export_id, data_interval_start, data_interval_end) do update
      set run_id = excluded.run_id, manifest_key = excluded.manifest_key, manifest_etag = excluded.manifest_etag, manifest_sha256 = excluded.manifest_sha256,
          made_by = case when (receipts.destination_version, receipts.generation, receipts.rows, receipts.bytes, receipts.manifest_sha256) is not distinct from (excluded.destination_version, excluded.generation, excluded.rows, excluded.bytes, excluded.manifest_sha256)
    and (receipts.manifest_sha256 is not null or receipts.files = excluded.files) then receipts.made_by else excluded.made_by end,
          files = excluded.files, rejected_files = excluded.rejected_files, rows = excluded.rows, bytes = excluded.bytes,
-         destination_version = excluded.destination_version, recipe = excluded.recipe,
+         destination_version = excluded.destination_version, recipe = excluded.recipe, snapshot_at = excluded.snapshot_at, element = excluded.element,
          generation = excluded.generation, era = excluded.era, committed_at = clock_timestamp(),
          snapshot = excluded.snapshot, settled = excluded.settled, pending_transactions = excluded.pending_transactions,
          key_digest = excluded.key_digest, key_count = excluded.key_count,
@@ -167,10 +172,10 @@ with recursive asked as materialized (
   ), marked as (
   update batch_exports e set mark_began_at = coalesce(e.mark_began_at, m.first), high_water_mark =
   case when m.mark > coalesce(e.high_water_mark, m.first) then m.mark else e.high_water_mark end,
-         failure_streak = case when exists (select from completed c where c.export_id = e.id and c.purpose <> 'erase') then 0 else e.failure_streak end,
-         last_success_at = case when exists (select from completed c where c.export_id = e.id and c.purpose <> 'erase') then now() else e.last_success_at end,
-         heal_failures = case when exists (select from completed c where c.export_id = e.id and c.purpose <> 'erase') then 0 else e.heal_failures end,
-         failing_since = case when not exists (select from completed c where c.export_id = e.id and c.purpose <> 'erase') then e.failing_since end, exhausted_since = case when not exists (select from completed c where c.export_id = e.id and c.purpose <> 'erase') then e.exhausted_since end, failing_code = case when not exists (select from completed c where c.export_id = e.id and c.purpose <> 'erase') then e.failing_code end, failing_error = case when not exists (select from completed c where c.export_id = e.id and c.purpose <> 'erase') then e.failing_error end, heal_after = case when not exists (select from completed c where c.export_id = e.id and c.purpose <> 'erase') then e.heal_after end
+         failure_streak = case when exists (select from completed c where c.export_id = e.id and c.purpose not in ('erase', 'expire')) then 0 else e.failure_streak end,
+         last_success_at = case when exists (select from completed c where c.export_id = e.id and c.purpose not in ('erase', 'expire')) then now() else e.last_success_at end,
+         heal_failures = case when exists (select from completed c where c.export_id = e.id and c.purpose not in ('erase', 'expire')) then 0 else e.heal_failures end,
+         failing_since = case when not exists (select from completed c where c.export_id = e.id and c.purpose not in ('erase', 'expire')) then e.failing_since end, exhausted_since = case when not exists (select from completed c where c.export_id = e.id and c.purpose not in ('erase', 'expire')) then e.exhausted_since end, failing_code = case when not exists (select from completed c where c.export_id = e.id and c.purpose not in ('erase', 'expire')) then e.failing_code end, failing_error = case when not exists (select from completed c where c.export_id = e.id and c.purpose not in ('erase', 'expire')) then e.failing_error end, heal_after = case when not exists (select from completed c where c.export_id = e.id and c.purpose not in ('erase', 'expire')) then e.heal_after end
     from (select export_id, max(mark) as mark, min(mark) as first from prefix group by export_id limit (select 2147483647)) m where e.id = m.export_id
 ), logged as (
   insert into log_entries (team_id, export_id, run_id, level, message, timestamp)
@@ -385,10 +390,10 @@ select count(*)::int as n from outbox where available_at <= now();
 -- runs/outbox.ts findRunNeeds
 -- is planned once
 -- takes $1 uuid[]
--- gives newestEra jsonb, place jsonb, runId uuid, organizationId uuid, teamId integer, exportId uuid, purpose text, model text, interval json, beganCommit boolean, wait jsonb, type text, config jsonb, transformations boolean, small boolean, ownSteps integer, isHeldUp boolean, crashes integer
+-- gives newestEra jsonb, place jsonb, runId uuid, organizationId uuid, teamId integer, exportId uuid, purpose text, model text, mode text, interval json, beganCommit boolean, wait jsonb, type text, config jsonb, transformations boolean, small boolean, ownSteps integer, isHeldUp boolean, crashes integer
 select (select to_jsonb(n) from (select e.id, e.number, e.needs_acceptance and e.accepted_at is null as held, e.system_identifier as "systemIdentifier", e.timeline, e.database_oid as "databaseOid", e.eras_oid as "erasOid"
      from eras e order by e.number desc limit 1) n) as "newestEra",
-  (select to_jsonb(n) from (select p.system_identifier as "systemIdentifier", p.timeline, p.database_oid as "databaseOid", p.eras_oid as "erasOid" from read_place() p) n) as place, r.id as "runId", p.organization_id as "organizationId", r.team_id as "teamId", r.export_id as "exportId", r.purpose, e.model, json_build_object('start', floor(extract(epoch from r.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from r.data_interval_end) * 1000)::bigint) as interval,
+  (select to_jsonb(n) from (select p.system_identifier as "systemIdentifier", p.timeline, p.database_oid as "databaseOid", p.eras_oid as "erasOid" from read_place() p) n) as place, r.id as "runId", p.organization_id as "organizationId", r.team_id as "teamId", r.export_id as "exportId", r.purpose, e.model, e.mode, json_build_object('start', floor(extract(epoch from r.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from r.data_interval_end) * 1000)::bigint) as interval,
             r.commit_intent is not null as "beganCommit", case when o.waits_for is not null then jsonb_build_object('pending', o.waits_for -> 'pending',
               'waitedMs', greatest(extract(epoch from now() - o.waits_since) * 1000, 0)) end as wait,
             e.destination_type as type, e.destination_config as config, e.transformations, coalesce(o.small and (r.purpose = 'whole'
@@ -459,7 +464,8 @@ with wanted as (
                          where r.export_id = w.export_id and r.data_interval_start = w.interval_start
                            and r.data_interval_end = w.interval_end), 0)
          from wanted w left join backfills b on b.id = w.backfill_id
-        where true
+        where true and (w.purpose <> 'whole' or (select e.mode = 'append' from batch_exports e where e.id = w.export_id)
+  or not exists (select from runs t where t.export_id = w.export_id and t.purpose = 'whole' and t.status in ('Starting', 'Running')))
           -- Its bounds may be those of other zone data.
           and not exists (
     select from receipts t where t.export_id = w.export_id and t.data_interval_start >= w.interval_start

@@ -107,6 +107,7 @@ export function firstJob(changes: Partial<IntervalJob> = {}): IntervalJob {
     runId: randomUUID(),
     attempt: 1,
     purpose: 'whole',
+    mode: 'append',
     dropsMissing: true,
     readRows: plugins.readRows,
     interval: request.interval,
@@ -161,6 +162,7 @@ export interface Attempt {
 export const openedOtherwise = (source: Source, open: Source['open']): IntervalSource => ({
   settle: (...asked) => source.settle(...asked),
   describe: (...asked) => source.describe(...asked),
+  readSequence: (...asked) => source.readSequence(...asked),
   open,
 });
 

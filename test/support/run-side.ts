@@ -84,6 +84,8 @@ export interface ExportWanted extends Partial<Omit<Settings, 'cadence'>> {
   readonly interval?: string;
   /** How long ago it was created: its ticks since then are due. Default: one hour. */
   readonly createdMsAgo?: number;
+  readonly mode?: BatchExport['mode'];
+  readonly keepSnapshots?: number | null;
   readonly healForHours?: number;
   readonly deadlineMinutes?: number;
   readonly warnMinutes?: number;

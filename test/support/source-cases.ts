@@ -137,6 +137,7 @@ export async function openSourceCase(server: SourceServer): Promise<SourceCase> 
         [],
         {
           rows: {
+            isWhole: false,
             open: (_, select, signal) => source(changes).open(caseRequest({ select }), signal),
             patiently: (work) => work(never),
           },

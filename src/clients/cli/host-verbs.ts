@@ -3,6 +3,7 @@ import type { Config } from '../../foundation/config/config.ts';
 import { inSnakeCase } from '../../foundation/domain/snake-case.ts';
 import type { Instant, Timestamp } from '../../foundation/domain/time.ts';
 import type { CheckedModel } from './check-models.ts';
+import type { TriggerStatement } from '../../main/model-triggers.ts';
 import type { AddressGrants } from '../../main/model-grants.ts';
 import type { Json } from './api/json.ts';
 import { type Called, type Field, here, type Verbs } from './api/verb.ts';
@@ -117,6 +118,16 @@ export const hostVerbs: Verbs = {
         `-- ${address}: ${about}`,
         ...statements.map((statement) => `${statement};`),
       ]),
+  }),
+  'models trigger': here<readonly TriggerStatement[]>({
+    about:
+      'print the SQL of column, trigger and index that exports of changes of a model need (and of its tombstones)',
+    args: { name: ['<name>', 'the name of the model', required(String)] },
+    async run({ deps, given }) {
+      const { listTriggers } = await import('../../main/model-triggers.ts');
+      return listTriggers(await readSettings(deps), given.name as string);
+    },
+    lines: (statements) => statements.flatMap(({ about, sql }) => [`-- ${about}`, `${sql};`]),
   }),
   'models check': here<readonly CheckedModel[]>({
     about: 'check every model against its database; exits with 1 if an export would fail',
@@ -284,9 +295,10 @@ async function checkModels(
   return check(config, () => findSource(deps, config), tenantKeys, isExported, sharedFault);
 }
 
-function reportLines({ model, findings, plan }: CheckedModel): readonly string[] {
+function reportLines({ model, modes, findings, plan }: CheckedModel): readonly string[] {
   return [
     `${model}: ${findings.length === 0 ? 'good' : `${findings.length} to look at`}`,
+    `  modes: ${modes.join(', ')}`,
     ...findings.map(({ severity, detail }) => `  ${severity}: ${detail}`),
     ...plan.map((step) => `  plan: ${step}`),
   ];

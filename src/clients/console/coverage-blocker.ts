@@ -6,6 +6,7 @@ type Range = NonNullable<Coverage['blocker']>;
 const reasons: Readonly<Record<Exclude<Range['state'], 'failed'>, string>> = {
   done: 'exported',
   accepted: 'accepted as it is',
+  superseded: 'superseded by a later one',
   running: 'being exported',
   retrying: 'being retried: Sluice continues automatically',
   late_rows: 'exported, but rows may have come late that Sluice cannot add without you',
@@ -46,7 +47,7 @@ const graceMs = 360_000;
 /** Says whether what holds the mark stays until an operator decides, or may. */
 export function needsOperator({ state, end }: Range, nowMs: number): boolean {
   if (state === 'never_asked') return Date.parse(end) + graceMs < nowMs;
-  return !['done', 'accepted', 'running', 'retrying', 'healing'].includes(state);
+  return !['done', 'accepted', 'superseded', 'running', 'retrying', 'healing'].includes(state);
 }
 
 /** Of a backfill that exports these intervals again, and no others. */

@@ -17,6 +17,7 @@ export const stateLooks: Readonly<Record<CoverageState, readonly [glyph: string,
   running: ['▸', 'running'],
   paused: ['‖', 'paused'],
   never_asked: ['', 'never asked for'],
+  superseded: ['»', 'superseded by a later one'],
   accepted: ['≈', 'accepted as it is'],
   done: ['✓', 'done'],
 };

@@ -8,7 +8,9 @@ import { failpoint } from '../../foundation/failpoints/failpoint.ts';
 import {
   asExisting,
   type FoundInterval,
+  checkGeneration,
   findInterval,
+  hasLater,
   generationIn,
   liveOf,
   type LiveFile,
@@ -27,6 +29,7 @@ import {
   keptVersions,
   nameOf,
   newSnapshotId,
+  ofOneInterval,
   ownNames,
   ownerMark,
   readNames,
@@ -59,6 +62,8 @@ export interface IntervalFiles extends TableInterval {
   }[];
   /** The columns of the rows. */
   readonly fields: readonly TableField[];
+  /** True if they take the place of the files of all intervals up to this one. If the table has a later one, it stays. Missing: no. */
+  readonly isWhole?: boolean;
   /**
    * True if the version rises even if nothing changes: a commit that another worker has begun must not
    * succeed later.
@@ -261,20 +266,23 @@ async function addSnapshot(
   change: IntervalFiles,
 ): ReturnType<Change> {
   const parent = currentSnapshot(before);
-  const interval = await findInterval(place, objects, parent, change);
+  const { isWhole = false } = change;
+  const interval = await findInterval(place, objects, parent, change, isWhole);
+  if (isWhole && hasLater(interval, change)) return { table: before, isChanged: change.isSealed };
   const newFiles = change.files.map(
     ({ key, rows, bytes, columns }): WantedFile => ({
       ...{ path: place.uri(key), rows, bytes },
       metrics: encodeMetrics(columns),
     }),
   );
-  checkGeneration(interval, change);
-  const table = change.files.length > 0 ? withFields(before, change.fields) : before;
+  checkGeneration(place, interval, change);
+  const fielded = change.files.length > 0 ? withFields(before, change.fields) : before;
+  const table = isWhole ? ofOneInterval(fielded) : fielded;
   const removed = without(interval.own, newFiles);
   const added = without(newFiles, interval.own);
   if (removed.length + added.length === 0) {
     // Readers find a table with its columns, also if the first interval has no rows.
-    if (version === 1) return { table: withFields(before, change.fields), isChanged: true };
+    if (version === 1) return { table: withFields(table, change.fields), isChanged: true };
     return { table: before, isChanged: change.isSealed };
   }
   const snapshotId = newSnapshotId();
@@ -302,14 +310,6 @@ async function addSnapshot(
 
 type WantedFile = Omit<LiveFile, 'snapshotId' | 'sequence'>;
 type FileFacts = Pick<LiveFile, 'path' | 'rows' | 'bytes'>;
-
-/** A worker that was frozen may come back with files of before. */
-function checkGeneration({ own }: FoundInterval, { stem, generation }: IntervalFiles): void {
-  const later = Math.max(0, ...own.map(({ path }) => generationIn(path)));
-  if (later <= generation) return;
-  const detail = `the Iceberg table has generation ${later} of ${stem}, later than ${generation}`;
-  throw new SluiceError('destination.conflict', detail);
-}
 
 /** Two files with one name have the same columns. */
 export function haveSameFiles(one: readonly FileFacts[], other: readonly FileFacts[]): boolean {

@@ -37,6 +37,16 @@ export async function findHeld(
   if (!table) return [];
   const { own } = await findInterval(place, objects, currentSnapshot(table), interval);
   const live = new Set(own.map(({ path }) => path));
+  if (table.properties[ownNames.whole] !== undefined) {
+    // Each snapshot has files of the interval that it is about, and no others.
+    const newest = Math.max(
+      0,
+      ...table.snapshots
+        .filter(({ summary }) => summary[ownNames.interval] === interval.stem)
+        .map(({ summary }) => Number(summary[ownNames.generation])),
+    );
+    return keys.filter((key) => live.has(place.uri(key)) || generationIn(key) <= newest);
+  }
   // The first snapshot has none before it that needs what it has removed.
   const generations = new Set(
     table.snapshots

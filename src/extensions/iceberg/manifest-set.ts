@@ -55,12 +55,17 @@ const maxManifests = 5_000;
 export const budgetOfCommit = ({ holds }: Pick<TableObjects, 'holds'> = {}) =>
   new ReadingBudget(64 * 1024 ** 2, 100_000, holds);
 
-/** Reads the manifests that may have files of the interval, by the range in their names. */
+/**
+ * Reads the manifests that may have files of the interval, by the range in their names.
+ *
+ * @param isWhole true: all manifests, and the files of every interval count as its own
+ */
 export async function findInterval(
   place: TablePlace,
   objects: TableObjects,
   snapshot: Snapshot | null,
   interval: TableInterval,
+  isWhole = false,
 ): Promise<FoundInterval> {
   const budget = budgetOfCommit(objects);
   const listed = await readManifests(place, objects, snapshot, budget);
@@ -70,10 +75,12 @@ export async function findInterval(
   }
   const near: { info: ManifestInfo; files: readonly LiveFile[] }[] = [];
   for (const info of manifests) {
-    if (!overlaps(info, interval)) continue;
+    if (!isWhole && !overlaps(info, interval)) continue;
     near.push({ info, files: await readFiles(place, objects, info, budget) });
   }
-  const own = near.flatMap(({ files }) => files.filter((file) => isOf(place, interval, file)));
+  const own = near.flatMap(({ files }) =>
+    files.filter((file) => isWhole || isOf(place, interval, file)),
+  );
   return { listed, manifests, near, own };
 }
 
@@ -129,6 +136,29 @@ export const isOf = (
   { stem }: TableInterval,
   { path }: Pick<LiveFile, 'path'>,
 ): boolean => path.startsWith(place.uri(stem));
+
+/** Says whether one of the manifests has files of a later interval. */
+export const hasLater = (
+  { near }: FoundInterval,
+  { start }: Pick<TableInterval, 'start'>,
+): boolean =>
+  near.some(
+    ({ info, files }) => files.length > 0 && rangeOf(info).start > Math.floor(start / 1000) * 1000,
+  );
+
+/** A worker that was frozen may come back with files of before. */
+export function checkGeneration(
+  place: TablePlace,
+  { own }: FoundInterval,
+  change: TableInterval & { readonly generation: number },
+): void {
+  const { stem, generation } = change;
+  const paths = own.filter((file) => isOf(place, change, file)).map(({ path }) => path);
+  const later = Math.max(0, ...paths.map(generationIn));
+  if (later <= generation) return;
+  const detail = `the Iceberg table has generation ${later} of ${stem}, later than ${generation}`;
+  throw new SluiceError('destination.conflict', detail);
+}
 
 /** The generation that a file's path names. */
 export function generationIn(path: string): number {

@@ -52,6 +52,8 @@ interface LogEntry {
 /** Properties of the table, and facts in the summary of a snapshot. */
 export const ownNames = {
   owner: 'sluice.batch-export-id',
+  /** Of the table: each snapshot has the files of one interval and no others. */
+  whole: 'sluice.one-interval',
   /** Differs between any two versions. */
   commit: 'sluice.commit-id',
   /** Names of files in the metadata folder that no snapshot needs any more, as JSON. */
@@ -133,6 +135,12 @@ export function withFields(table: TableMetadata, rows: readonly TableField[]): T
     'last-column-id': Math.max(table['last-column-id'], highestId(joined)),
   };
 }
+
+/** The table with the mark that each of its snapshots has the files of one interval. */
+export const ofOneInterval = (table: TableMetadata): TableMetadata => ({
+  ...table,
+  properties: { ...table.properties, [ownNames.whole]: 'true' },
+});
 
 export function withSnapshot(table: TableMetadata, snapshot: Snapshot): TableMetadata {
   const { 'snapshot-id': id, 'timestamp-ms': at } = snapshot;

@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { Errors } from 'typebox/value';
 import { type Document, LineCounter, parseDocument } from 'yaml';
-import type { Model, ModelColumn } from '../domain/model.ts';
+import { changeColumnNames } from '../domain/element.ts';
+import type { Model, ModelChanges, ModelColumn } from '../domain/model.ts';
 import { ConfigError, readSecret } from './config.ts';
 import { type ModelEntry, ModelsFile } from './models-schema.ts';
 import { describeSchemaFault, type SchemaFault } from './models-schema-faults.ts';
@@ -125,6 +126,7 @@ function checkEntry(
       report([...column, 'expression'], `${wrong}: write one SQL expression over the relation.`);
     }
   }
+  checkChanges(entry, path, report);
   const addressFaults: string[] = [];
   const reportAddress: Report = keepsFaultyAddresses
     ? (at, problem) => addressFaults.push(`${at.at(-1)} ${problem}`)
@@ -137,6 +139,41 @@ function checkEntry(
     primaryName: entry.settle_url,
     ...(addressFaults.length > 0 && { addressFault: addressFaults.join(' ') }),
   };
+}
+
+/** Each way to find deletes needs its own fields, and takes no other. */
+function checkChanges(entry: ModelEntry, path: Path, report: Report): void {
+  const { version_column: version, deletes = 'none' } = entry;
+  const neededBy: Readonly<Record<string, readonly string[]>> = {
+    column: ['delete_column'],
+    tombstones: ['tombstone_relation'],
+  };
+  const needs = neededBy[deletes] ?? [];
+  const takes = deletes === 'tombstones' ? [...needs, 'tombstone_days'] : needs;
+  for (const field of ['delete_column', 'tombstone_relation', 'tombstone_days'] as const) {
+    const isSet = entry[field] !== undefined;
+    if (isSet && !takes.includes(field)) {
+      const other = field === 'delete_column' ? 'column' : 'tombstones';
+      report([...path, field], `is only for \`deletes: ${other}\`. Set deletes, or omit ${field}.`);
+    }
+    if (!isSet && needs.includes(field)) {
+      report([...path, 'deletes'], `is ${deletes}, which needs ${field}. Set ${field}.`);
+    }
+  }
+  if (version === undefined) {
+    for (const field of ['deletes', 'version_set_by'] as const) {
+      if (entry[field] === undefined) continue;
+      report([...path, field], 'needs version_column. Set version_column, or omit it.');
+    }
+    return;
+  }
+  for (const [index, { name }] of entry.columns.entries()) {
+    if (!changeColumnNames.includes(name)) continue;
+    report(
+      [...path, 'columns', index, 'name'],
+      `is ${name}, which exports of changes add themselves. Choose another name.`,
+    );
+  }
 }
 
 function readAddress(
@@ -162,22 +199,38 @@ function addressFault(value: string | undefined): string | null {
   return isPostgresAddress(value) ? findAddressFault(value) : 'is not a postgres:// address';
 }
 
-function modelOf(entry: ModelEntry): Model {
-  const parts = entry.relation.match(/"(?:[^"]|"")+"|[^".]+/g) ?? [];
+function relationOf(text: string): Model['relation'] {
+  const parts = text.match(/"(?:[^"]|"")+"|[^".]+/g) ?? [];
   const [schema = '', name = ''] = parts.map((part) =>
     part.startsWith('"') ? part.slice(1, -1).replaceAll('""', '"') : part,
   );
+  return { schema, name };
+}
+
+function changesOf(entry: ModelEntry): ModelChanges | null {
+  const { version_column: versionColumn, delete_column: column } = entry;
+  if (versionColumn === undefined) return null;
+  const { tombstone_relation: tombstones, tombstone_days: days = null } = entry;
+  const setBy = entry.version_set_by === 'client' ? 'client' : 'database';
+  if (column !== undefined) return { versionColumn, setBy, deletes: { kind: 'column', column } };
+  if (tombstones === undefined) return { versionColumn, setBy, deletes: { kind: 'none' } };
+  const relation = relationOf(tombstones);
+  return { versionColumn, setBy, deletes: { kind: 'tombstones', relation, days } };
+}
+
+function modelOf(entry: ModelEntry): Model {
   return {
     name: entry.name,
-    relation: { schema, name },
+    relation: relationOf(entry.relation),
     tenantColumn: entry.tenant_column,
-    intervalColumn: entry.interval_column,
+    intervalColumn: entry.interval_column ?? null,
     keyColumns: entry.key_columns,
     eventColumn: entry.event_column ?? null,
     // The schema allows no other values.
     rowSecurity: (entry.row_security as Model['rowSecurity']) ?? null,
     onSchemaChange: (entry.on_schema_change as Model['onSchemaChange']) ?? 'fail',
     lookBackHours: entry.look_back_hours ?? null,
+    changes: changesOf(entry),
     columns: entry.columns.map((column): ModelColumn => {
       const sourceType = fullTypeName(column.type);
       return {

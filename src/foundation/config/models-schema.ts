@@ -28,8 +28,10 @@ export const ModelsFile = Type.Object(
               '`schema.name` of a table, a partitioned table or a view, spelled as PostgreSQL stores it. Put double quotes around a part that contains a dot.',
           }),
           tenant_column: storedName('Column with the id of the project to which a row belongs.'),
-          interval_column: storedName(
-            'Column with the time when a row arrived, preferably a `timestamptz` that never changes.',
+          interval_column: Type.Optional(
+            storedName(
+              'Column with the time when a row arrived, preferably a `timestamptz` that never changes. Omit it if there is none: then exports of the model have `mode: snapshot` or `mode: changes`.',
+            ),
           ),
           key_columns: Type.Array(storedName("A column of the relation's key."), {
             minItems: 1,
@@ -71,6 +73,45 @@ export const ModelsFile = Type.Object(
               maximum: 720,
               description:
                 'Hours after the end of an interval in which Sluice looks for late rows, from 0 to 720, for exports that do not set look_back_hours themselves. Set it if clients set the times. Omit it to use LATE_LOOKBACK_HOURS.',
+            }),
+          ),
+          version_column: Type.Optional(
+            storedName(
+              'Column that each write of a row sets, for exports of changes: an `xid8` that a trigger sets (`sluice models trigger` prints it), or a `timestamptz` that a trigger sets to now().',
+            ),
+          ),
+          version_set_by: Type.Optional(
+            Type.String({
+              pattern: '^(database|client)$',
+              description:
+                '`database` (the default): a trigger sets version_column. `client`: programs set it, so a change may come late, and elements are unsettled.',
+            }),
+          ),
+          deletes: Type.Optional(
+            Type.String({
+              pattern: '^(none|column|tombstones)$',
+              description:
+                'How exports of changes find deleted rows. `none` (the default): they do not. `column`: delete_column marks them. `tombstones`: a trigger writes their keys into tombstone_relation.',
+            }),
+          ),
+          delete_column: Type.Optional(
+            storedName(
+              'Column that marks a deleted row: a boolean that is true, or any other type that is not null. For `deletes: column`.',
+            ),
+          ),
+          tombstone_relation: Type.Optional(
+            Type.String({
+              pattern: `^${namePart}\\.${namePart}$`,
+              description:
+                '`schema.name` of the table with the keys of deleted rows, for `deletes: tombstones`. It has columns with the names of tenant_column, key_columns and version_column.',
+            }),
+          ),
+          tombstone_days: Type.Optional(
+            Type.Integer({
+              minimum: 1,
+              maximum: 3_650,
+              description:
+                'Days for which tombstone_relation keeps a tombstone at least. After a longer pause an export begins a new base. Omit it if tombstones are never removed.',
             }),
           ),
           columns: Type.Array(

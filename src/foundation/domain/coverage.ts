@@ -9,6 +9,8 @@ export const coverageStates = [
   'late_rows',
   /** Not exported, or unsettled; an operator accepted it as it is. */
   'accepted',
+  /** Never made, of an export that has no past: a later interval took its place. */
+  'superseded',
   /** Exported, but an open transaction may still add rows. */
   'unsettled',
   /** Its first attempt runs or waits, or a running backfill will reach it. */

@@ -2,9 +2,8 @@ import { cutText, oneLine } from './one-line.ts';
 import { isOfTemporaryFile } from './temporary-file.ts';
 
 /**
- * The error catalogue: for each code, whose fault it is, whether a retry can help, what it means and
- * what to do. A remedy ends after the fix, and can be read alone: `afterRemedy` says what happens then.
- * `latest_error`, logs, the API and the documentation share this text. The retry policy reads `retryable`.
+ * The error catalogue: for each code, whose fault it is, whether a retry can help, what it means and what to do. A remedy ends after the
+ * fix, and can be read alone: `afterRemedy` says what happens then. `latest_error`, logs, the API and the documentation share this text.
  */
 
 export const faults = ['internal', 'source', 'destination', 'customer'] as const;
@@ -147,6 +146,10 @@ export const errorCatalogue = {
   'source.model_invalid': customer(
     'Sluice cannot read the model as it is defined.',
     'Ask your operator to run sluice models check and to correct the key, tenant, interval or other columns of the model.',
+  ),
+  'model.version_without_trigger': customer(
+    'Rows of the model can change while their version stays, so changes would be lost.',
+    'Run what sluice models trigger prints in the source database, for each partition too if its trigger is disabled.',
   ),
   'source.schema_changed': customer(
     'A column has another type in the source database than in the model.',

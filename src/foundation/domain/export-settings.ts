@@ -8,6 +8,8 @@ interface Setting {
   readonly minimum?: number;
   readonly maximum?: number;
   readonly default: number | string | null;
+  /** True if it may be null although its default is not. */
+  readonly mayBeNull?: true;
   /** Its name on the page. */
   readonly title: string;
   /** Describes it for the API and the page. */
@@ -51,6 +53,36 @@ export const exportSettings = {
     description:
       'An interval counts as at risk this many minutes before its deadline. Null: never.',
   },
+  mode: {
+    field: 'mode',
+    type: 'choice',
+    choices: ['append', 'snapshot', 'changes'],
+    default: 'append',
+    title: 'What each run exports',
+    description:
+      'append: each row once, in the interval in which it arrived. snapshot: all rows of the project at each tick, as one snapshot of the source has them after the end of the interval; what was missed is not made later. changes: a sequence of elements, a base with all rows and then what changed; readers apply them by number (docs/changing-tables.md). It cannot change once the export has had a run.',
+  },
+  keepSnapshots: {
+    field: 'keep_snapshots',
+    type: 'integer',
+    minimum: 1,
+    maximum: 10_000,
+    default: 30,
+    mayBeNull: true,
+    title: 'Snapshots to keep',
+    description:
+      'With mode snapshot: the newest snapshots that stay at the destination. Sluice removes older ones. Null: all stay. Default 30.',
+  },
+  newBase: {
+    field: 'new_base',
+    type: 'integer',
+    minimum: 0,
+    maximum: 1_000_000,
+    default: 0,
+    title: 'New base',
+    description:
+      'With mode changes: raise it to get all rows again. The next element is then a base, which replaces all elements before it. Default 0.',
+  },
   healForHours: {
     field: 'heal_for_hours',
     type: 'integer',
@@ -84,8 +116,12 @@ export const exportSettings = {
 
 type Settings = typeof exportSettings;
 type Value<S extends Setting> =
-  | (S['type'] extends 'integer' ? number : string)
-  | (S['default'] extends null ? null : never);
+  | (S extends { readonly choices: readonly (infer Choice)[] }
+      ? Choice
+      : S['type'] extends 'integer'
+        ? number
+        : string)
+  | (S['default'] extends null ? null : S extends { readonly mayBeNull: true } ? null : never);
 
 /** Their values, by their names in code. */
 export type ExportSettings = { readonly [Name in keyof Settings]: Value<Settings[Name]> };
@@ -94,6 +130,9 @@ export type ExportSettings = { readonly [Name in keyof Settings]: Value<Settings
 export type ExportSettingFields = {
   readonly [S in Settings[keyof Settings] as S['field']]: Value<S>;
 };
+
+/** The rows that a run of the export exports. */
+export type ExportMode = ExportSettings['mode'];
 
 /** Each with its name in code. */
 export const settingList = (Object.entries(exportSettings) as [keyof Settings, Setting][]).map(

@@ -1,3 +1,5 @@
+import type { ExportMode } from './export-settings.ts';
+
 /** A relation that can be exported, how its rows belong to a tenant and an interval, its columns. */
 
 export interface ModelColumn {
@@ -11,13 +13,38 @@ export interface ModelColumn {
   readonly json: boolean;
 }
 
+/** How the rows that an export of changes must bring are found: by a version that each write of a row sets. */
+export interface ModelChanges {
+  /** An `xid8`, or a `timestamptz`. */
+  readonly versionColumn: string;
+  /** `client`: a program sets the time, so rows may come late. */
+  readonly setBy: 'database' | 'client';
+  readonly deletes: ModelDeletes;
+}
+
+/** How rows that are gone are found. */
+export type ModelDeletes =
+  | { readonly kind: 'none' }
+  /** A column of the relation marks them: true, or any time. */
+  | { readonly kind: 'column'; readonly column: string }
+  /** A trigger writes their keys into a table, which has the model's tenant, key and version columns. */
+  | {
+      readonly kind: 'tombstones';
+      readonly relation: { readonly schema: string; readonly name: string };
+      /** The minimum days for which the table keeps them; null: for ever. */
+      readonly days: number | null;
+    };
+
 export interface Model {
   /** A query names it in FROM. */
   readonly name: string;
   readonly relation: { readonly schema: string; readonly name: string };
   readonly tenantColumn: string;
-  /** Decides the interval of a row. Compared as timestamptz, so the session's zone must be UTC. */
-  readonly intervalColumn: string;
+  /**
+   * Decides the interval of a row. Compared as timestamptz, so the session's zone must be UTC. Null: no column does, so only
+   * all rows together can be exported.
+   */
+  readonly intervalColumn: string | null;
   /** Identify a row within a tenant; columns of the relation. */
   readonly keyColumns: readonly string[];
   /** The column that include_events and exclude_events filter by; null if the model has none. */
@@ -31,6 +58,12 @@ export interface Model {
   readonly onSchemaChange?: 'fail' | 'follow' | 'widen';
   /** How far back late rows are looked for, unless the export says it; null: as everywhere in the installation. */
   readonly lookBackHours?: number | null;
+  /** Null or missing: the model allows no export of changes. */
+  readonly changes?: ModelChanges | null;
   /** In the order of `SELECT *`. Nothing else of the relation can be read. */
   readonly columns: readonly ModelColumn[];
 }
+
+/** The mode of an export that does not say it. Rows without a time of arrival can only be exported all together. */
+export const usualMode = (model: Pick<Model, 'intervalColumn'> | undefined): ExportMode =>
+  model?.intervalColumn === null ? 'snapshot' : 'append';

@@ -1,10 +1,14 @@
 /** The states of a run and the events between them. The store builds its SQL from this. */
 
-/** Make its interval anew, add late rows to its files, or remove a person's rows from them. */
-export const runPurposes = ['whole', 'supplement', 'erase'] as const;
+/** Make its interval anew, add late rows to its files, remove a person's rows from them, or remove a snapshot by the export's rule. */
+export const runPurposes = ['whole', 'supplement', 'erase', 'expire'] as const;
 
 /** The purposes of runs. */
 export type RunPurpose = (typeof runPurposes)[number];
+
+/** Says whether a run of this purpose reads rows of the source. The others only change what was delivered. */
+export const readsSource = (purpose: RunPurpose): boolean =>
+  purpose === 'whole' || purpose === 'supplement';
 
 export const runStatuses = [
   'Starting',

@@ -1,3 +1,4 @@
+import { SluiceError } from '../../foundation/domain/errors.ts';
 import { nothingWritten, type Settlement, type Unsettled } from '../sources/source.ts';
 
 const again = 'Sluice checks the interval again';
@@ -16,6 +17,25 @@ export function describeUnsettled({ reason, blockers = [] }: Settlement): string
   if (reason === null) return null;
   return `${texts[reason]}${describeOpen('Still open', blockers)}`;
 }
+
+/**
+ * For the owner of a snapshot: nothing shows that it is from after the end of its interval. Null if it is.
+ *
+ * @throws SluiceError `source.unavailable` if a later attempt can show it
+ */
+export function describeUnproven({ reason }: Settlement): string | null {
+  if (reason === null) return null;
+  if (reason !== 'standby') throw new SluiceError('source.unavailable', unproven[reason]);
+  return 'The source database is a standby without its primary, so nothing shows that this snapshot was taken after the end of its interval.';
+}
+
+const early = 'a snapshot would be from before the end of the interval';
+const unproven: Readonly<Record<Exclude<Unsettled, 'standby'>, string>> = {
+  clock: `its clock has not passed the end of the interval, so ${early}`,
+  replay: `the standby has not replayed what its primary had written, so ${early}`,
+  transactions: early,
+  unseen: early,
+};
 
 /** Describes in sentences what an interval waits for; with the remedy if a session may be a dump or a report. */
 export function describeOpen(

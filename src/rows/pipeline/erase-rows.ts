@@ -69,6 +69,19 @@ export async function eraseRows(
   }
 }
 
+/** Removes all files of an interval, whose manifest says that the export's rule did it. Nothing happens if the rule keeps them by now. */
+export async function expireFiles(attempt: IntervalAttempt): Promise<IntervalResult> {
+  const { job, ports, destination, signal } = attempt;
+  const delivered = findDelivered(attempt);
+  if (job.isKept) return resultOf(delivered);
+  await failpoint('before_open');
+  const { files, rejectedFiles } = delivered;
+  ports.log('INFO', `keep_snapshots removes ${files.length + rejectedFiles.length} files.`);
+  const none: Remaining = { files: [], erased: 0, changed: 0 };
+  const noFiles = new ErasedFiles({ job, destination, journal: ports.journal, signal });
+  return commitRemaining(attempt, { ...delivered, snapshotAt: null }, none, none, noFiles);
+}
+
 /** Says whether another commit may still become current: then only a new manifest prevents it (docs/internals/guarantees.md, C8). */
 function mayBeReplaced({ job, found }: IntervalAttempt, { manifestEtag }: CurrentReceipt): boolean {
   return job.mayBeOvertaken || (job.writesManifest && found.etag !== manifestEtag);
@@ -206,13 +219,21 @@ function keepColumns(table: OpenTable | null): OpenTable | null {
 
 /** Makes the result if nothing changes. */
 function resultOf(delivered: CurrentReceipt): IntervalResult {
-  const { files, rejectedFiles, generation, era, recipe } = delivered;
+  const {
+    files,
+    rejectedFiles,
+    generation,
+    era,
+    recipe,
+    snapshotAt = null,
+    element = null,
+  } = delivered;
   const { manifestKey, manifestEtag, manifestSha256 } = delivered;
   const { snapshot, digest, count, settled, pending } = delivered.proof;
   const rows = sum(files, (file) => file.rows);
   const rejectedRows = sum(rejectedFiles, (file) => file.rows);
   return {
-    ...{ files, rejectedFiles, generation, era, recipe },
+    ...{ files, rejectedFiles, generation, era, recipe, snapshotAt, element },
     ...{ manifestKey, manifestEtag, manifestSha256 },
     ...{
       totalRows: rows + rejectedRows,

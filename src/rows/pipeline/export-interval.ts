@@ -3,19 +3,19 @@ import { settingsForRecipe } from '../../foundation/domain/format-settings.ts';
 import { manifestKey, mayFollow } from '../../foundation/domain/object-keys.ts';
 import type { Recipe } from '../../foundation/domain/recipe.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
+import { toTimestamp } from '../../foundation/domain/time.ts';
 import { failpoint } from '../../foundation/failpoints/failpoint.ts';
 import type { Destination } from '../destinations/destination.ts';
-import { refusePartOfDay, type SourceSnapshot } from '../sources/source.ts';
+import { refusePartOfDay } from '../sources/source.ts';
 import { withOpenSteps } from '../transforms/own-steps.ts';
 import { type Commit, commitFiles, findAdoptable, findUnchanged, prepareCommit } from './commit.ts';
-import { describeUnsettled } from './describe-unsettled.ts';
-import { eraseRows } from './erase-rows.ts';
+import { describeUnproven, describeUnsettled } from './describe-unsettled.ts';
+import { eraseRows, expireFiles } from './erase-rows.ts';
 import { expectsNoManifest, findManifest, noManifest } from './found-manifest.ts';
-import {
-  type IntervalAttempt,
-  type IntervalSource,
-  requestOf,
-  type SettledAttempt,
+import type {
+  IntervalAttempt,
+  IntervalSource,
+  SettledAttempt,
 } from './interval-attempt.ts';
 import type {
   CommitIntent,
@@ -28,6 +28,7 @@ import { KeySpool } from './key-spool.ts';
 import { namedBy, replacedBy } from './leftovers.ts';
 import { type FoundManifest, readManifestAt, schemaOf } from './manifest.ts';
 import { checkMissing, findAllDelivered } from './missing-rows.ts';
+import { elementOf, type OpenedRows, openRows } from './open-element.ts';
 import { SpoolFolder } from './spool-folder.ts';
 import { supplementInterval } from './supplement.ts';
 import type { OpenTable } from './table-format.ts';
@@ -63,14 +64,21 @@ export async function exportInterval(
   const generation = await chooseGeneration(given, found, table, ports);
   const job = { ...given, generation };
   const attempt = { job, source, destination, ports, found: { ...found, table }, signal };
-  const { erased } = job;
-  const made = erased ? eraseRows(attempt, erased) : copyInterval(attempt);
-  const result = await made.catch(async (error: unknown) => {
+  const result = await makerOf(job)(attempt).catch(async (error: unknown) => {
     // Says whose manifest it is that the store did not replace.
     if (isUnseen && isConflict(error)) await findManifest(destination, job, ports, signal);
     throw error;
   });
   return { result, replaced: replacedBy(job, result, found) };
+}
+
+/** Gives the function that makes the files of a run of this purpose. */
+function makerOf({
+  purpose,
+  erased,
+}: IntervalJob): (attempt: IntervalAttempt) => Promise<IntervalResult> {
+  if (purpose === 'expire') return expireFiles;
+  return erased ? (attempt) => eraseRows(attempt, erased) : copyInterval;
 }
 
 const isConflict = (error: unknown): boolean =>
@@ -108,8 +116,9 @@ async function chooseGeneration(
 async function copyInterval(attempt: IntervalAttempt): Promise<IntervalResult> {
   const { job, source, ports, signal } = attempt;
   ports.at('settle');
-  const settlement = job.settlement ?? (await source.settle(job.interval, signal));
-  const open = describeUnsettled(settlement);
+  const { whole: onlyEnd = false } = job.request;
+  const settlement = job.settlement ?? (await source.settle(job.interval, signal, { onlyEnd }));
+  const open = onlyEnd ? describeUnproven(settlement) : describeUnsettled(settlement);
   if (open !== null) ports.log('WARNING', open);
   // Before reading begins: what ends a sandbox is no proof that the run crashes workers.
   const options = { intervalEndMs: job.interval.end, signal, log: ports.logOfPlugin };
@@ -128,12 +137,12 @@ async function copyInterval(attempt: IntervalAttempt): Promise<IntervalResult> {
 /** Makes an interval from all rows that the source has. */
 async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> {
   const { job, source, destination, ports, found, signal, steps, folder } = attempt;
-  const { position, server } = attempt.settlement;
-  const request = requestOf(job);
   ports.at('first_row');
-  const snapshot = await ports.step('source', () => source.open(request, signal, position, server));
+  const opened = await openRows(attempt);
+  const { snapshot, planned: element } = opened;
   for (const change of snapshot.typeChanges) ports.log('WARNING', change);
-  const delivered = await findAllDelivered(job, found, destination, signal);
+  // An element has what is gone too.
+  const delivered = element ? [] : await findAllDelivered(job, found, destination, signal);
   const keys = delivered.length > 0 ? new KeySpool(folder, 'made-keys') : null;
   let closing: Promise<void> | null = null;
   // Beside the reading. What fails there may be for want of a connection.
@@ -148,7 +157,9 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
       throw new SluiceError('source.count_mismatch', text);
     }
     ports.at('commit');
-    const intent = intentOf(attempt, snapshot, written, totalRows);
+    const intent = intentOf(attempt, opened, written, totalRows);
+    const dropped = describeDropped(intent);
+    if (dropped !== null) ports.log('WARNING', dropped);
     // The source's transaction is as short as it can be, and nothing waits for its end.
     closing = snapshot.close();
     signal.throwIfAborted();
@@ -176,7 +187,17 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
     refusePartOfDay(snapshot.hasDays, job.interval);
     const table = found.table;
     return await writeRows(
-      { job, snapshot, steps, destination, ports, table, keys, signal },
+      {
+        job,
+        snapshot,
+        steps,
+        destination,
+        ports,
+        table,
+        keys,
+        element: element?.element.number ?? null,
+        signal,
+      },
       commit,
     );
   } finally {
@@ -187,19 +208,27 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
 
 /** Makes the commit intent of an interval that was made from all its rows. */
 function intentOf(
-  { job, settlement: { settled, pending } }: SettledAttempt,
-  snapshot: SourceSnapshot,
-  { files, columns, made, rejectedFiles, droppedRows, steps }: WrittenRows,
+  { job, settlement }: SettledAttempt,
+  opened: OpenedRows,
+  { files, columns, made, rejectedFiles, droppedRows, deletes, steps }: WrittenRows,
   totalRows: number,
 ): CommitIntent {
+  const { snapshot } = opened;
+  const element = elementOf(opened, deletes);
   const keyDigest = snapshot.keySet()?.digest ?? null;
+  const isWhole = job.request.whole === true;
+  // What comes after a snapshot is in the next one.
+  const { settled, pending } = isWhole
+    ? { settled: snapshot.sequence?.isSettled ?? true, pending: [] }
+    : settlement;
   return {
     generation: job.generation,
     era: job.era,
-    totalRows,
+    totalRows: totalRows + deletes,
     rows: files.rows,
     rejectedRows: files.rejectedRows,
     droppedRows,
+    ...(element && { element }),
     ...(steps && { steps: countSteps(steps) }),
     bytes: files.bytes,
     files: made,
@@ -207,13 +236,20 @@ function intentOf(
     madeFiles: made.length,
     manifestKey: job.writesManifest ? manifestKey(job.names) : null,
     recipe: recipeOf(job, columns),
+    ...(isWhole && { snapshotAt: toTimestamp(snapshot.takenAt) }),
     snapshot: snapshot.snapshot,
     settled,
     pending,
     keyDigest,
     keyCount: totalRows,
-    deliveredDigest: droppedRows === 0 ? keyDigest : null,
+    deliveredDigest: droppedRows === 0 && !element ? keyDigest : null,
   };
+}
+
+/** For the owner of an export of changes, if a step dropped some. */
+function describeDropped({ element, droppedRows }: CommitIntent): string | null {
+  if (!element || droppedRows === 0) return null;
+  return `The transformations dropped ${droppedRows} changes. Readers keep the earlier row of these keys, if they have one. Deletes are never dropped.`;
 }
 
 function recipeOf(

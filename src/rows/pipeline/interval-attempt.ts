@@ -13,7 +13,7 @@ export interface FoundCommit extends FoundManifest {
 }
 
 /** The part of a source that an attempt uses. */
-export type IntervalSource = Pick<Source, 'settle' | 'describe' | 'open'>;
+export type IntervalSource = Pick<Source, 'settle' | 'describe' | 'open' | 'readSequence'>;
 
 /** Each step that writes at the destination needs these. */
 export interface Delivery {

@@ -1,4 +1,6 @@
 import type { PutLease, UploadJournal } from '../destinations/destination.ts';
+import type { Element } from '../../foundation/domain/element.ts';
+import type { ExportMode } from '../../foundation/domain/export-settings.ts';
 import type { KeyNames } from '../../foundation/domain/file-name.ts';
 import type { OnRejected } from '../../foundation/domain/file-settings.ts';
 import type { FormatSettings } from '../../foundation/domain/format-settings.ts';
@@ -9,8 +11,9 @@ import type { RunStep } from '../../foundation/domain/run-step.ts';
 import type { RunPurpose } from '../../foundation/domain/run.ts';
 import type { Sign } from '../../foundation/domain/signature.ts';
 import type { TableField } from '../../foundation/domain/table-field.ts';
-import type { DataInterval, Instant } from '../../foundation/domain/time.ts';
+import type { DataInterval, Instant, Timestamp } from '../../foundation/domain/time.ts';
 import type { FileEncoder, FormatOptions } from '../encoders/encoder.ts';
+import type { SequenceState } from '../changes/plan-element.ts';
 import type { Settlement, SourceRequest } from '../sources/source.ts';
 import type { FieldToJson } from '../transforms/block-row.ts';
 import type { StepDefinition } from '../transforms/own-steps.ts';
@@ -51,6 +54,9 @@ export interface IntervalJob {
   /** True if few rows are expected; missing: not known. */
   readonly isSmall?: boolean;
   readonly purpose: RunPurpose;
+  readonly mode: ExportMode;
+  /** Of mode changes: what is known of its elements; null or missing: another mode. */
+  readonly sequence?: SequenceState | null;
   /** True if delivered rows may go that the new files lack: a person asked for it. */
   readonly dropsMissing: boolean;
   /** True if the export was deleted: only what is current already may be recorded; missing: no. */
@@ -68,6 +74,8 @@ export interface IntervalJob {
   readonly withoutRows: WithoutRows;
   /** The rows to remove from the current files, instead of all else; null or missing: none. */
   readonly erased?: ErasedValue | null;
+  /** True if the export keeps the snapshot that was to be removed, by now; missing: no. */
+  readonly isKept?: boolean;
   /** A file ends once it has this many bytes; null: one file. */
   readonly maxFileBytes: number | null;
   /** Columns, or date parts of columns, whose values are the folders of the files; empty: no folders. */
@@ -125,6 +133,10 @@ export interface CurrentReceipt {
   readonly rejectedFiles: readonly CommittedFile[];
   /** The settings that made the files. */
   readonly recipe: Recipe;
+  /** When its snapshot was taken. Null or missing: it is none, or that is not known. */
+  readonly snapshotAt?: Timestamp | null;
+  /** Of mode changes. */
+  readonly element?: Element | null;
   /** The digest of the keys in the files, with those of rejected rows; null if it is not known. */
   readonly deliveredDigest: string | null;
   /** Facts of the last look at the source. */
@@ -232,6 +244,10 @@ export interface CommitIntent {
   /** Null if the export writes no manifest. */
   readonly manifestKey: string | null;
   readonly recipe: Recipe;
+  /** Of mode snapshot: when that was taken, by the clock of the source. Null or missing: it is not known, or is none. */
+  readonly snapshotAt?: Timestamp | null;
+  /** Of mode changes. */
+  readonly element?: Element | null;
   readonly snapshot: string;
   readonly settled: boolean;
   /** Transactions that may still add rows to the interval, if it is not settled. */

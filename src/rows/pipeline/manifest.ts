@@ -1,10 +1,22 @@
 import { createHash } from 'node:crypto';
 import type { Destination } from '../destinations/destination.ts';
 import { SluiceError } from '../../foundation/domain/errors.ts';
+import {
+  baseReasons,
+  type Element,
+  type ManifestElement,
+} from '../../foundation/domain/element.ts';
+import type { ExportMode } from '../../foundation/domain/export-settings.ts';
 import { parseForeignJson } from '../../foundation/domain/foreign-json.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
+import type { RunPurpose } from '../../foundation/domain/run.ts';
 import { type Sign, type Signature, withReceipt } from '../../foundation/domain/signature.ts';
-import { type DataInterval, type Instant, toTimestamp } from '../../foundation/domain/time.ts';
+import {
+  type DataInterval,
+  type Instant,
+  type Timestamp,
+  toTimestamp,
+} from '../../foundation/domain/time.ts';
 
 /** One file of an interval, as the manifest lists it. */
 export interface ManifestFile {
@@ -31,6 +43,14 @@ export interface Manifest {
   readonly era: string;
   readonly data_interval_start: string;
   readonly data_interval_end: string;
+  /** Missing: append. */
+  readonly mode?: 'snapshot' | 'changes';
+  /** When the snapshot was taken, by the clock of the source; null if its files were removed. Missing without one. */
+  readonly snapshot_at?: string | null;
+  /** The rule of the export that has removed its files; missing: none has. */
+  readonly removed_by?: 'keep_snapshots';
+  /** Of mode changes. Readers apply elements in the order of their numbers. */
+  readonly element?: ManifestElement;
   readonly format: string;
   readonly compression: string | null;
   readonly schema: readonly { readonly name: string; readonly type: string }[];
@@ -56,6 +76,11 @@ export interface ManifestFacts {
   readonly generation: number;
   readonly era: string;
   readonly interval: DataInterval;
+  readonly mode: ExportMode;
+  readonly purpose?: RunPurpose;
+  readonly snapshotAt?: Timestamp | null;
+  readonly element?: Element | null;
+  readonly snapshot?: string;
   readonly format: string;
   readonly compression: string | null;
   readonly columns: readonly Column[];
@@ -72,6 +97,9 @@ export function buildManifest(facts: ManifestFacts): Manifest {
     era: facts.era,
     data_interval_start: toTimestamp(facts.interval.start),
     data_interval_end: toTimestamp(facts.interval.end),
+    ...(facts.mode === 'snapshot' && { mode: 'snapshot', snapshot_at: facts.snapshotAt ?? null }),
+    ...(facts.element && { mode: 'changes', element: elementOf(facts.element, facts.snapshot) }),
+    ...(facts.purpose === 'expire' && { removed_by: 'keep_snapshots' }),
     format: facts.format,
     compression: facts.compression,
     schema: schemaOf(facts.columns),
@@ -80,6 +108,20 @@ export function buildManifest(facts: ManifestFacts): Manifest {
     files: facts.files.map(entryOf),
     rejected_rows: sum(facts.rejectedFiles, (file) => file.rows),
     rejected_files: facts.rejectedFiles.map(entryOf),
+  };
+}
+
+function elementOf(element: Element, snapshot = ''): ManifestElement {
+  const { number, follows, base, from, point, at, deletes } = element;
+  return {
+    number,
+    follows,
+    base: base === null ? null : baseReasons[base],
+    from_version: from,
+    version_type: point.versionType,
+    snapshot: snapshot.split('@')[0] ?? '',
+    snapshot_at: toTimestamp(at),
+    deletes,
   };
 }
 
@@ -110,10 +152,11 @@ export const entryOf = ({ key, generation, rows, bytes, sha256 }: ManifestFile):
  * @param movedTo the key of the new manifest; null if the export writes none any more
  */
 export function buildTombstone(
-  facts: Omit<ManifestFacts, 'columns' | 'files' | 'rejectedFiles'>,
+  facts: Omit<ManifestFacts, 'mode' | 'columns' | 'files' | 'rejectedFiles'>,
   movedTo: string | null,
 ): Manifest {
-  const empty = buildManifest({ ...facts, columns: [], files: [], rejectedFiles: [] });
+  const nothing = { mode: 'append', columns: [], files: [], rejectedFiles: [] } as const;
+  const empty = buildManifest({ ...facts, ...nothing });
   return { ...empty, moved_to: movedTo };
 }
 

@@ -23,6 +23,8 @@ export interface Preview extends Showing {
 
 /** The newest rows of a source. */
 export interface NewestRows {
+  /** True if no row is newer than another: then they are any. */
+  readonly isWhole: boolean;
   /** Opens the rows from so many milliseconds before now on; null: all. */
   open(
     reachMs: number | null,
@@ -74,7 +76,7 @@ export function givenRows(
   const names = [...new Set(rows.flatMap((row) => Object.keys(row)))];
   const columns = names.map((name): Column => ({ name, type: 'json', sourceType: 'json' }));
   const outputs = names.map((name) => ({ name, column: name, path: [] }));
-  const fixedColumns = [...keyColumns, tenantColumn, intervalColumn];
+  const fixedColumns = [...keyColumns, tenantColumn, intervalColumn ?? tenantColumn];
   const fields = rows.flatMap((row) =>
     names.map((name) => {
       const value = Object.hasOwn(row, name) ? row[name] : null;
@@ -102,14 +104,17 @@ export function givenRows(
  * left, the span becomes longer, as long as it can be read to its end. The source is not kept while the chain works.
  */
 async function readNewest(
-  { open, patiently }: NewestRows,
+  { isWhole: isAny, open, patiently }: NewestRows,
   select: 'rows' | 'columns',
   limit: number,
   mayDrop: boolean,
   show: (raw: RawRows) => Promise<ShownRows>,
 ): Promise<ShownRows> {
   const first = await patiently(async (signal) => {
-    const newest = await openNewest((reachMs) => open(reachMs, select, signal), limit);
+    const openFrom = (reachMs: number | null) => open(reachMs, select, signal);
+    const newest = isAny
+      ? { snapshot: await openFrom(null), spanMs: null }
+      : await openNewest(openFrom, limit);
     return { raw: await readAll(newest.snapshot, signal), spanMs: newest.spanMs };
   });
   let { spanMs } = first;

@@ -59,6 +59,8 @@ export interface TableAttempt {
     readonly interval: DataInterval;
     readonly attempt: number;
     readonly mayBeOvertaken: boolean;
+    /** `whole`: the files are all that the table has, in place of those of any interval before. */
+    readonly request: { readonly whole?: boolean };
     readonly encoding: { tableFields?(columns: readonly Column[]): readonly TableField[] };
   };
   readonly ports: {

@@ -4,6 +4,7 @@ import type { Column, RowBlock } from '../../foundation/domain/row-block.ts';
 import type { Destination } from '../destinations/destination.ts';
 import type { SourceSnapshot } from '../sources/source.ts';
 import type { BlockTransformer } from '../transforms/block-transformer.ts';
+import { deletedBlock } from '../changes/deleted-block.ts';
 import { findExcess, type StepTally } from '../transforms/chain-step.ts';
 import type { Step } from '../transforms/step.ts';
 import { FileSet } from './file-set.ts';
@@ -13,7 +14,12 @@ import type { ManifestFile } from './manifest.ts';
 import { openPartitions } from './partitioned-rows.ts';
 import { describeRejections } from './rejection-tally.ts';
 import type { OpenTable } from './table-format.ts';
-import { describeSteps, keyIndicesOf, openTransformer } from './transform-blocks.ts';
+import {
+  allKeyIndicesOf,
+  describeSteps,
+  keyIndicesOf,
+  openTransformer,
+} from './transform-blocks.ts';
 
 /** The output of an attempt. */
 export interface Writing {
@@ -30,6 +36,8 @@ export interface Writing {
   readonly pick?: (block: RowBlock) => RowBlock;
   /** Rows of the interval that are not wanted: a share of errors is that of all rows; default: none. */
   readonly besides?: number;
+  /** The number of the element whose deletes are written too; null or missing: no element. */
+  readonly element?: number | null;
   readonly signal: AbortSignal;
 }
 
@@ -42,6 +50,8 @@ export interface WrittenRows {
   /** Rows that were picked. */
   readonly readRows: number;
   readonly droppedRows: number;
+  /** Keys of an element that are gone, beside the rows. */
+  readonly deletes: number;
   /** The counts of the chain's steps; null without a chain. */
   readonly steps: readonly StepTally[] | null;
 }
@@ -85,16 +95,18 @@ async function fillFiles<T>(
 ): Promise<T> {
   const { job, ports } = writing;
   try {
-    const { droppedRows, ...finished } = await ports.step('write', async () => {
+    const { droppedRows, deletes, ...finished } = await ports.step('write', async () => {
       const dropped = await copyRows(writing, transformer, files);
+      const gone = await writeDeletes(writing, files, columns);
       if (transformer) logSteps(transformer.steps, ports, writing.besides);
-      return { ...(await files.finish()), droppedRows: dropped };
+      return { ...(await files.finish()), droppedRows: dropped, deletes: gone };
     });
     judgeRejected(files, job, ports);
-    const readRows = files.rows + files.rejectedRows + droppedRows;
+    const readRows = files.rows + files.rejectedRows + droppedRows - deletes;
     const { files: made, rejectedFiles } = finished;
     const steps = transformer?.steps ?? null;
-    return await work({ files, columns, made, rejectedFiles, readRows, droppedRows, steps });
+    const counts = { readRows, droppedRows, deletes };
+    return await work({ files, columns, made, rejectedFiles, ...counts, steps });
   } catch (error) {
     await files.abort();
     throw error;
@@ -161,4 +173,26 @@ async function copyRows(
   dropped += await files.finishRows(transformer);
   await tell();
   return dropped;
+}
+
+/**
+ * Writes the deletes of an element after its rows. No step sees them: a delete is always passed on.
+ *
+ * @returns how many there are
+ */
+async function writeDeletes(
+  { snapshot, element = null, signal }: Writing,
+  files: FileSet,
+  columns: readonly Column[],
+): Promise<number> {
+  if (element === null || !snapshot.readDeletes) return 0;
+  const keyIndices = allKeyIndicesOf(snapshot);
+  if (keyIndices === null) throw new Error('the rows of an element do not show their keys');
+  let deletes = 0;
+  for await (const block of snapshot.readDeletes(signal)) {
+    signal.throwIfAborted();
+    await files.write(deletedBlock(block, { columns, keyIndices }, element));
+    deletes += block.rowCount;
+  }
+  return deletes;
 }

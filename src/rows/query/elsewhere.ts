@@ -1,13 +1,6 @@
 import type { Expression } from './expression.ts';
-import {
-  instant,
-  keyTexts,
-  literal,
-  ofTenant,
-  printSelect,
-  type Selection,
-  type SentColumn,
-} from './select.ts';
+import { keyTexts, printSelect, type SentColumn } from './select.ts';
+import { instant, literal, ofTenant, type Selection } from './selection.ts';
 import { conjunction } from './translate.ts';
 import { checkWall } from './wall.ts';
 
@@ -24,6 +17,7 @@ export function elsewhereSql(
   keys: readonly KeyTexts[],
 ): string {
   const { model, tenantKey, range } = selection;
+  if (model.intervalColumn === null) throw new Error(`${model.name} has no interval column`);
   const at: Expression = { kind: 'column', name: model.intervalColumn };
   const hasKey = keys.map((texts) =>
     conjunction(

@@ -1,7 +1,5 @@
-import { SluiceError } from '../../foundation/domain/errors.ts';
 import type { Model } from '../../foundation/domain/model.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
-import type { Timestamp } from '../../foundation/domain/time.ts';
 import { BoundedMap } from './bounded-map.ts';
 import type { Expression } from './expression.ts';
 import type { Output, ParsedQuery } from './parse-query.ts';
@@ -13,6 +11,7 @@ import {
   serverDialectWith,
   sourceName,
 } from './print.ts';
+import { literal, rowFilter, type Selection } from './selection.ts';
 import { conjunction } from './translate.ts';
 import { checkWall } from './wall.ts';
 import { isWrittenSince } from './written-since.ts';
@@ -25,20 +24,6 @@ export interface SentColumn extends Pick<Column, 'name' | 'type'> {
   readonly sentAs?: 'text' | 'binary';
   /** The type that it is cast to, as SQL prints it. */
   readonly castTo?: string;
-}
-
-/** The rows that a statement reads. */
-export interface Selection {
-  readonly model: Model;
-  /** Null: all columns of the model and every row. */
-  readonly query: ParsedQuery | null;
-  readonly tenantKey: string;
-  /** Half-open, by the interval column; exact to the microsecond. */
-  readonly range: { readonly start: Timestamp; readonly end: Timestamp };
-  /** Only rows with one of these events; null or empty: all. */
-  readonly includeEvents: readonly string[] | null;
-  /** Without rows with one of these events; a row without an event stays. */
-  readonly excludeEvents: readonly string[] | null;
 }
 
 /** Rows are sorted by these. */
@@ -62,18 +47,18 @@ export function outputsOf(model: Model, query: ParsedQuery | null): readonly Out
  *
  * Like every statement here it needs a session whose `search_path` begins with pg_catalog, and `TimeZone = UTC`.
  *
- * @param keys key columns that follow the outputs; the tenant column follows them
+ * @param keys key columns that follow the outputs; the tenant column follows them. Null: the outputs alone
  */
 export function describeSql(
   model: Model,
   query: ParsedQuery | null,
-  keys: readonly string[] = [],
+  keys: readonly string[] | null = null,
 ): string {
   const shown = outputsOf(model, query).map(plainTarget);
-  const hidden = keys.map((name) => keyTarget(model, query, { name, type: 'text' }));
+  const hidden = (keys ?? []).map((name) => keyTarget(model, query, { name, type: 'text' }));
   // A query with a condition sees only the columns of its rows.
   const tenant = `(SELECT "t".${quoteName(model.tenantColumn)} FROM ${relationOf(model)} AS "t" LIMIT 0) AS "sluice tenant"`;
-  const all = keys.length === 0 ? shown : [...shown, ...hidden, () => tenant];
+  const all = keys === null ? shown : [...shown, ...hidden, () => tenant];
   return printSelect(model, query, all, never, null);
 }
 
@@ -229,7 +214,7 @@ const checked = new BoundedMap<string, true>(keptCharacters);
  *
  * @returns `sql` itself
  */
-function checkStatement(sql: string, { model, tenantKey, range }: Selection): string {
+export function checkStatement(sql: string, { model, tenantKey, range }: Selection): string {
   const shape = sql.replaceAll(range.start, '\0start').replaceAll(range.end, '\0end');
   const { schema, name } = model.relation;
   const key = JSON.stringify([schema, name, model.tenantColumn, tenantKey, shape]);
@@ -239,12 +224,12 @@ function checkStatement(sql: string, { model, tenantKey, range }: Selection): st
   return sql;
 }
 
-type Target = (dialect: Dialect) => string;
+export type Target = (dialect: Dialect) => string;
 
-/** The names, within a statement, of the columns that rows are sorted by. */
+/** The names, within a statement, of the columns that rows are sorted by. The first is of the interval column. */
 const orderName = (index: number): string => `sluice order ${index + 1}`;
 
-const plainTarget =
+export const plainTarget =
   ({ name, expression }: Output): Target =>
   (dialect) =>
     `${printExpression(expression, dialect)} AS ${quoteName(name)}`;
@@ -264,7 +249,7 @@ const castTarget =
 const textTarget = (output: Output): Target => castTarget(output, 'pg_catalog.text');
 
 /** A key column of the model, or its interval column, whether or not the query selects it. */
-function keyTarget(model: Model, query: ParsedQuery | null, key: SentColumn): Target {
+export function keyTarget(model: Model, query: ParsedQuery | null, key: SentColumn): Target {
   const place = model.keyColumns.indexOf(key.name) + 1;
   const value = serverDialect.column(query?.where ? orderName(place) : key.name);
   const json = `CAST(pg_catalog.to_json(${value}) AS pg_catalog.text)`;
@@ -286,7 +271,8 @@ export function printSelect(
   ordered: RowOrder | null,
 ): string {
   const rows = `FROM ${relationOf(model)} AS ${sourceName} WHERE ${printExpression(filter, serverDialect)}`;
-  const order = [model.intervalColumn, ...model.keyColumns];
+  const { intervalColumn, keyColumns } = model;
+  const order = [intervalColumn ?? [], ...keyColumns].flat();
   const limits = query?.limits ?? new Map();
   const within = { ...relationDialect(model), limits };
   const outside = { ...serverDialect, limits };
@@ -296,7 +282,7 @@ export function printSelect(
   };
   const sorted = orderBy(order);
   if (!query?.where) return `SELECT ${printTargets(targets, within)} ${rows}${sorted}`;
-  const names = order.map((_, index) => orderName(index));
+  const names = order.map((_, index) => orderName(index + (intervalColumn === null ? 1 : 0)));
   const columns = [
     ...model.columns.map(({ name }) => `${within.column(name)} AS ${quoteName(name)}`),
     ...names.map((name, index) => {
@@ -337,59 +323,3 @@ function relationDialect(model: Model): Dialect {
 }
 
 const never: Expression = { kind: 'keyword', keyword: 'FALSE' };
-
-/** Untyped, so that it takes the column's type. */
-export function ofTenant({ model, tenantKey }: Selection): Expression {
-  const left: Expression = { kind: 'column', name: model.tenantColumn };
-  return { kind: 'binary', operator: '=', left, right: literal(tenantKey) };
-}
-
-/** Tenant, interval and events as a tree of literals: nothing is pasted into text. */
-function rowFilter(selection: Selection): Expression {
-  const { model, range, includeEvents, excludeEvents } = selection;
-  const column = (name: string): Expression => ({ kind: 'column', name });
-  const compare = (name: string, operator: string, right: Expression): Expression => ({
-    kind: 'binary',
-    operator,
-    left: column(name),
-    right,
-  });
-  const events = (names: readonly string[]): Expression => {
-    if (model.eventColumn === null) {
-      throw new SluiceError(
-        'query.invalid',
-        `${model.name} has no event column. Remove include_events and exclude_events.`,
-      );
-    }
-    const items = names.map(literal);
-    return { kind: 'in', negated: false, operand: column(model.eventColumn), items };
-  };
-  return conjunction('AND', [
-    ofTenant(selection),
-    compare(model.intervalColumn, '>=', instant(range.start)),
-    compare(model.intervalColumn, '<', instant(range.end)),
-    ...(includeEvents?.length ? [events(includeEvents)] : []),
-    ...(excludeEvents?.length
-      ? [{ kind: 'test', test: 'IS NOT TRUE', operand: events(excludeEvents) } as const]
-      : []),
-  ]);
-}
-
-export function literal(value: string): Expression {
-  // A literal cannot contain a NUL, and a lone surrogate would become another character.
-  if (/\0|\p{Cs}/u.test(value)) {
-    throw new SluiceError(
-      'query.invalid',
-      'An event name contains a NUL or half of a surrogate pair. Remove it.',
-    );
-  }
-  return { kind: 'string', value };
-}
-
-export function instant(timestamp: Timestamp): Expression {
-  if (!/^\d{4,6}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/.test(timestamp)) {
-    throw new Error('A bound is a UTC timestamp with microseconds.');
-  }
-  const type = { name: 'timestamptz', modifiers: [], array: false };
-  return { kind: 'cast', operand: literal(timestamp), type };
-}

@@ -16,8 +16,8 @@ const otherReads: readonly string[] = [
 
 /**
  * The second wall: parses a printed statement with PostgreSQL's parser, independent of how it was made. It
- * must be one SELECT that names one relation, the model's, directly under a WHERE whose first level of ANDs
- * contains the tenant.
+ * must be one SELECT that names one relation, the model's, directly under a WHERE that is the tenant, or whose first
+ * level of ANDs contains it.
  *
  * @returns `sql` itself
  * @throws Error if the statement is anything else: a bug of this room, never the caller's fault
@@ -42,7 +42,26 @@ export function checkWall(sql: string, model: Model, tenantKey: string): string 
   return sql;
 }
 
+/**
+ * The second wall of a statement without any text of a customer: it reads these relations alone, in this order.
+ *
+ * @returns `sql` itself
+ * @throws Error if it reads anything else
+ */
+export function checkReads(sql: string, relations: readonly Model['relation'][]): string {
+  const statements = parseSync(sql).stmts ?? [];
+  const reads = findAll(statements, 'RangeVar').map(({ schemaname, relname }) =>
+    JSON.stringify([schemaname, relname]),
+  );
+  const wanted = relations.map(({ schema, name }) => JSON.stringify([schema, name]));
+  if (statements.length !== 1 || reads.join() !== wanted.join()) {
+    throw new Error('A statement reads other relations than it should.');
+  }
+  return sql;
+}
+
 function holdsTenant(where: unknown, model: Model, tenant: string): boolean {
+  if (isTenant(where, model, tenant)) return true;
   if (!isFields(where) || !isFields(where.BoolExpr)) return false;
   const { boolop, args } = where.BoolExpr;
   return boolop === 'AND_EXPR' && listOf(args).some((part) => isTenant(part, model, tenant));

@@ -1,6 +1,7 @@
 import { SluiceError } from '../../foundation/domain/errors.ts';
 import type { Column, RowBlock } from '../../foundation/domain/row-block.ts';
-import type { DataInterval } from '../../foundation/domain/time.ts';
+import type { SequencePoint, VersionType } from '../../foundation/domain/element.ts';
+import type { DataInterval, Instant } from '../../foundation/domain/time.ts';
 
 /** A run's request to a source. */
 export interface SourceRequest {
@@ -8,6 +9,11 @@ export interface SourceRequest {
   readonly tenantKey: string;
   /** Rows whose interval column is in this half-open interval. */
   readonly interval: DataInterval;
+  /**
+   * True: all rows of the tenant instead, by key, from one snapshot. The model needs no interval column, and
+   * `interval` selects nothing.
+   */
+  readonly whole?: boolean;
   readonly dslQuery: string | null;
   readonly includeEvents: readonly string[] | null;
   readonly excludeEvents: readonly string[] | null;
@@ -28,6 +34,34 @@ export interface SourceRequest {
    * projection says how its SELECT list is made of them.
    */
   readonly select?: 'rows' | 'keys' | 'columns';
+  /** Missing: the rows of the interval. */
+  readonly element?: ElementRequest;
+}
+
+/** The rows of an element of a changing table, instead of those of an interval. */
+export interface ElementRequest {
+  readonly number: number;
+  readonly versionType: VersionType;
+  /** Rows with this version or a higher one; null: all rows, as a base. */
+  readonly from: string | null;
+  /** Tables that the element before did not know, by id: all of their rows. */
+  readonly newTables: readonly string[];
+}
+
+/** The state of a changing table in a snapshot, and what it means for the next element. */
+export interface SequenceReading {
+  readonly point: SequencePoint;
+  /** By the clock of the source. */
+  readonly atMs: number;
+  /** The lowest version that a row can get which this snapshot does not show; null: not known. */
+  readonly next: string | null;
+  readonly deletesBy: 'none' | 'column' | 'tombstones';
+  /** Days for which tombstones are kept; null: for ever. */
+  readonly tombstoneDays: number | null;
+  /** False if programs set the versions: rows may come later than the model says. */
+  readonly isSettled: boolean;
+  /** True if the source gives lower versions than this one now. */
+  isCounterLower(from: string): boolean;
 }
 
 /** Makes the selected rows of a query from the rows of a request of `columns`. */
@@ -105,9 +139,18 @@ export interface SourceSnapshot {
   countRows(signal: AbortSignal): Promise<number>;
   /** `pg_current_snapshot()` of the transaction, `@` and the start of its server; kept with the run for the look-back. */
   readonly snapshot: string;
+  /** A moment before the snapshot was taken, by the clock of its server. Of a standby: it may show an earlier state. */
+  readonly takenAt: Instant;
   readonly slices: readonly Slice[];
   /** Null unless `columns` were requested. */
   readonly projection: Projection | null;
+  /** The state of the table in this snapshot; only for a request of an element. */
+  readonly sequence?: SequenceReading | null;
+  /**
+   * The keys that an element deletes: those of changed rows that are no longer wanted, and those of tombstones that are not in
+   * this snapshot. The columns are the model's keys and `_sluice_version`. Only for a request of an element, once its rows are read.
+   */
+  readDeletes?(signal: AbortSignal): AsyncIterable<RowBlock>;
   /** The keys of the rows that were read so far; null for a request of keys. */
   keySet(): KeySet | null;
   /** The keys of all rows, without the rows; not for a request of keys, or for rows in memory. */
@@ -151,6 +194,11 @@ export interface Settlement {
 
 /** One of the waits of a run for its interval. */
 export interface SettleWait {
+  /**
+   * True: every later snapshot must be from after the end of the interval, by the clock of the server that writes, and no
+   * transaction is waited for. Default: false.
+   */
+  readonly onlyEnd?: boolean;
   /**
    * Maximum time of this one. What another interval has waited for as long is not waited for. Default: what is left of the
    * timeout.
@@ -205,6 +253,12 @@ export interface SourceState {
 }
 
 export interface Source {
+  /**
+   * Reads the state of a model's table, to decide whether an element can continue the one before.
+   *
+   * @throws SluiceError `source.model_invalid` or `model.version_without_trigger` if the model allows no export of changes
+   */
+  readSequence(model: string, tenantKey: string, signal: AbortSignal): Promise<SequenceReading>;
   /**
    * Waits until no transaction can add rows to the interval, or as long as `wait` says.
    *
@@ -280,6 +334,7 @@ export interface Source {
    * Reads the newest row of a project as a run does, and throws it away.
    *
    * @param ofOthers whether a row of another project will do
+   * @param whole whether the model has no interval column: then it is any row; default false
    * @returns warnings: those of `describe`, and why none was read although there may be one
    * @throws SluiceError as a run does
    */
@@ -288,6 +343,7 @@ export interface Source {
     tenantKey: string,
     ofOthers: boolean,
     signal: AbortSignal,
+    whole?: boolean,
   ): Promise<readonly string[]>;
   inspect(signal: AbortSignal): Promise<SourceState>;
   /** Rights of the source's role that no export needs, as clauses: `is a superuser`. */

@@ -349,6 +349,7 @@ export class Ticket {
     return {
       settle: (...asked) => source.settle(...asked),
       describe: (...asked) => source.describe(...asked),
+      readSequence: (...asked) => source.readSequence(...asked),
       open: async (...asked) => {
         const snapshot = await (small ? small.open(source, ...asked) : source.open(...asked));
         return turns.readIn(organizationId, snapshot);

@@ -11,6 +11,7 @@ export function readThrough(
       return snapshot.totalCount;
     },
     snapshot: snapshot.snapshot,
+    takenAt: snapshot.takenAt,
     slices: snapshot.slices,
     projection: snapshot.projection,
     keyIndices: snapshot.keyIndices,

@@ -23,7 +23,7 @@ import type { StatementSources } from '../use-cases/statements/make-statement.ts
 
 /** The fields that decide which rows an export has. */
 export interface ExportedRows
-  extends Pick<BatchExport, 'teamId' | 'model' | 'dslQuery' | 'transformations'> {
+  extends Pick<BatchExport, 'teamId' | 'model' | 'mode' | 'dslQuery' | 'transformations'> {
   readonly destination: Pick<BatchExport['destination'], 'config'>;
 }
 
@@ -40,6 +40,8 @@ export interface DescribedRequest extends EventFilters {
   readonly interval: DataInterval;
   readonly teamId: number;
   readonly model: string;
+  /** True: all rows of the project. */
+  readonly whole: boolean;
   readonly dslQuery: string | null;
   /** `columns`: its rows go through a transformation chain. */
   readonly select: 'rows' | 'columns';

@@ -14,6 +14,7 @@ const precedence: readonly CoverageState[] = [
   'missing',
   'late_rows',
   'accepted',
+  'superseded',
   'unsettled',
   'done',
   'paused',

@@ -6,7 +6,10 @@ import { tickAfter } from './cadence-history.ts';
 import { newestGate } from './schedule.ts';
 
 /** `ran`: a run is made for the interval. The others are only recorded. */
-export type TickFate = 'ran' | 'outside_window' | 'paused';
+export type TickFate = PlannedFate | 'superseded';
+
+/** The fate of a tick by the schedule alone. */
+export type PlannedFate = 'ran' | 'outside_window' | 'paused';
 
 export interface Tick {
   readonly tickAt: Instant;
@@ -41,8 +44,28 @@ export function planTicks(schedule: Schedule, now: Instant, limit: number): Plan
   return { ticks, schedule: planned, more: nextTickAt <= now };
 }
 
+/** The newest tick at or before `now` that will run; null if none will. */
+export function newestDue(schedule: Schedule, now: Instant): Instant | null {
+  let newest: Instant | null = null;
+  for (let plan = planTicks(schedule, now, planned); ; ) {
+    newest = plan.ticks.findLast(({ fate }) => fate === 'ran')?.tickAt ?? newest;
+    if (!plan.more) return newest;
+    plan = planTicks(plan.schedule, now, planned);
+  }
+}
+
+/** Ticks that are looked at together. */
+const planned = 1_000;
+
+/** Ticks of an export that has no past: only the newest one that is due runs. */
+export function supersedeEarlier(ticks: readonly Tick[], newest: Instant | null): readonly Tick[] {
+  return ticks.map((tick) =>
+    tick.fate === 'ran' && tick.tickAt !== newest ? { ...tick, fate: 'superseded' } : tick,
+  );
+}
+
 /** The fate of a tick: the window decides first, then the pause. */
-export function fateOf(schedule: Schedule, tickAt: Instant): TickFate {
+export function fateOf(schedule: Schedule, tickAt: Instant): PlannedFate {
   const gate = schedule.gates[gateIndexFor(schedule, tickAt)] ?? schedule.gates[0];
   if (!isInWindow(gate, tickAt)) return 'outside_window';
   return gate.pausedSince === null ? 'ran' : 'paused';

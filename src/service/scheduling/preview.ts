@@ -2,7 +2,7 @@ import { DateTime } from 'luxon';
 import type { Schedule } from '../../foundation/domain/schedule.ts';
 import type { DataInterval, Instant } from '../../foundation/domain/time.ts';
 import { eraAt, tickAfter, tickAtOrBefore } from './cadence-history.ts';
-import { fateOf, type TickFate } from './plan.ts';
+import { fateOf, type PlannedFate } from './plan.ts';
 
 export interface PreviewedInterval {
   readonly interval: DataInterval;
@@ -13,7 +13,7 @@ export interface PreviewedInterval {
   /** The real length: 23 or 25 for a day on which the clock changes. */
   readonly hours: number;
   /** Its fate with the export's current settings. */
-  readonly fate: TickFate;
+  readonly fate: PlannedFate;
 }
 
 /** The interval open at `now` and those after it, `count` in total. */

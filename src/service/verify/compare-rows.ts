@@ -206,9 +206,11 @@ function named({ count, keys }: Rows): Rows {
 
 /** The selection of the rows of an interval. */
 export function requestOf(interval: VerifiedInterval, receipt: Receipt): SourceRequest {
-  const { model, tenantKey } = interval.batchExport;
+  const { model, mode, tenantKey } = interval.batchExport;
   const { dslQuery, includeEvents, excludeEvents } = receipt.recipe;
-  return { model, tenantKey, interval: receipt.interval, dslQuery, includeEvents, excludeEvents };
+  const query = { dslQuery, includeEvents, excludeEvents };
+  const request = { model, tenantKey, interval: receipt.interval, ...query };
+  return mode === 'append' ? request : { ...request, whole: true };
 }
 
 async function readBoth(

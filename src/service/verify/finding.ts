@@ -1,5 +1,5 @@
 /** The promises of the README, by their numbers. */
-export type Invariant = 'I1' | 'I2' | 'I3' | 'I4' | 'I5';
+export type Invariant = 'I1' | 'I2' | 'I3' | 'I4' | 'I5' | 'I11';
 
 export const invariantTitles: Readonly<Record<Invariant, string>> = {
   I1: 'no gap: the completed intervals tile up to the high-water mark',
@@ -7,6 +7,7 @@ export const invariantTitles: Readonly<Record<Invariant, string>> = {
   I3: 'exactly once: each source row is in exactly one current file',
   I4: 'no lies: each manifest entry exists with its bytes, checksum and rows; nothing else is there',
   I5: 'one terminal state per run, its counts agree',
+  I11: 'changes in order: each element of a changing table continues the one before it',
 };
 
 /** The choices of a backfill if rows that were delivered are no longer in the source. */
@@ -19,6 +20,7 @@ export const remedies: Readonly<Record<Invariant, string>> = {
   I3: `Report this with the id of the export. A backfill of the interval writes its files again. ${harmless}`,
   I4: `Make sure that nothing else writes to this prefix. If files are missing or damaged, restore them from a copy, or start a backfill of the interval: it writes the files again. ${harmless}`,
   I5: 'Report this with the id of the run; the files are not affected.',
+  I11: 'Raise new_base of the export: the next element then has all rows, and replaces all before it. Report this with the id of the export.',
 };
 
 /** An invariant that is broken. */

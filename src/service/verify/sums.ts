@@ -50,6 +50,7 @@ export class Sums {
   readonly #leftOut: string[];
   readonly #skipped = new Map<string, { count: number; readonly first: string }>();
   #onlyCounted = 0;
+  #expired = 0;
   #beingWritten = 0;
 
   constructor(leftOut: readonly string[]) {
@@ -80,6 +81,7 @@ export class Sums {
     sums.moved += answers.moved;
     sums.goneOrMoved += answers.goneOrMoved;
     if (answers.onlyCounted) this.#onlyCounted += 1;
+    if (answers.isExpired) this.#expired += 1;
     keep(this.#remarks, answers.remarks);
     keep(this.#unproven, answers.unproven === null ? [] : [answers.unproven]);
   }
@@ -104,6 +106,9 @@ export class Sums {
     if (this.#onlyCounted > 0) {
       const intervals = counted(this.#onlyCounted, 'interval');
       this.leaveOut(`the rows of ${intervals} were only counted: the files do not have the keys`);
+    }
+    if (this.#expired > 0) {
+      this.leaveOut(`${counted(this.#expired, 'snapshot')} removed by keep_snapshots`);
     }
     return {
       ...this.#sums,

@@ -47,6 +47,8 @@ export interface IntervalAnswers extends RowSums {
   readonly unproven: string | null;
   /** The rows were only counted. */
   readonly onlyCounted: boolean;
+  /** The export's rule has removed its files. */
+  readonly isExpired: boolean;
 }
 
 export const noAnswers: IntervalAnswers = {
@@ -55,6 +57,7 @@ export const noAnswers: IntervalAnswers = {
   remarks: [],
   unproven: null,
   onlyCounted: false,
+  isExpired: false,
 };
 
 /**

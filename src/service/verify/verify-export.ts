@@ -49,6 +49,8 @@ export async function verifyExport(
       const verified = await verifyReceipt(options, receipt, report);
       sums.add(verified);
       const isHere = verified.receipt?.destinationVersion === batchExport.destinationVersion;
+      // The table of such an export has the newest interval alone.
+      if (isHere && batchExport.mode === 'snapshot') tableFiles.length = 0;
       if (table && isHere) tableFiles.push(...(verified.receipt?.files ?? []));
       options.onInterval();
     }
@@ -92,15 +94,17 @@ async function hasMoreFiles(
   const knownKeys = new Set(files.map(({ key }) => key));
   let after: Receipt['interval'] | null = null;
   let count = 0;
+  let hasMore = false;
   for (;;) {
     const receipts: readonly Receipt[] = await listReceipts(sql, batchExport.id, after, page);
     for (const { files: current, destinationVersion } of receipts) {
       if (destinationVersion !== batchExport.destinationVersion) continue;
-      if (current.some(({ key }) => !knownKeys.has(key))) return true;
+      if (batchExport.mode === 'snapshot') [count, hasMore] = [0, false];
+      hasMore ||= current.some(({ key }) => !knownKeys.has(key));
       count += current.length;
     }
     after = receipts.at(-1)?.interval ?? null;
-    if (after === null || receipts.length < page) return count !== knownKeys.size;
+    if (after === null || receipts.length < page) return hasMore || count !== knownKeys.size;
   }
 }
 

@@ -4,6 +4,8 @@ import { readReceiptNow } from '../../state/store/intervals/verify-queries.ts';
 import type { Finding } from './finding.ts';
 import { type IntervalAnswers, noAnswers, type VerifiedInterval } from './verified-interval.ts';
 import { verifyInterval } from './verify-interval.ts';
+import { verifyElement } from './verify-element.ts';
+import { verifySnapshot } from './verify-snapshot.ts';
 import { verifyTransformed } from './verify-transformed.ts';
 
 export interface ReceiptOptions extends VerifiedInterval {
@@ -70,6 +72,12 @@ function readingOf(options: ReceiptOptions, receipt: Receipt): VerifiedInterval 
 }
 
 function verifyOne(interval: VerifiedInterval, receipt: Receipt): Promise<IntervalAnswers> {
+  if (receipt.element) return verifyElement(interval, receipt);
+  const rows = () => verifyRows(interval, receipt);
+  return interval.batchExport.mode === 'append' ? rows() : verifySnapshot(interval, receipt, rows);
+}
+
+function verifyRows(interval: VerifiedInterval, receipt: Receipt): Promise<IntervalAnswers> {
   return receipt.recipe.chain
     ? verifyTransformed(interval, receipt, receipt.recipe)
     : verifyInterval(interval, receipt);

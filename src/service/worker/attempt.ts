@@ -6,6 +6,8 @@ import {
   StepFault,
   toSluiceError,
 } from '../../foundation/domain/errors.ts';
+import { readsSource } from '../../foundation/domain/run.ts';
+import { isKept } from '../../state/store/intervals/kept-snapshots.ts';
 import { describeInterval } from '../../foundation/domain/time.ts';
 import { inSpan } from '../../foundation/domain/traces.ts';
 import { failpoint } from '../../foundation/failpoints/failpoint.ts';
@@ -48,7 +50,7 @@ import type { TableFormat } from '../../rows/pipeline/table-format.ts';
 import { listFormerManifests } from '../../state/store/files/leftover-files.ts';
 import { readSigner } from '../use-cases/installation/signing.ts';
 import { openErased } from '../use-cases/runs/erase-intervals.ts';
-import { sourceRequestOf } from '../use-cases/runs/source-request.ts';
+import { sequenceOf, sourceRequestOf } from '../use-cases/runs/source-request.ts';
 import { openChain } from '../use-cases/transformations/open-chain.ts';
 
 /** For the removal of replaced files within a run. */
@@ -182,8 +184,8 @@ export class Attempt {
   /** Makes the job, and probes a store that is not known. */
   async #prepare(destination: Destination): Promise<IntervalJob> {
     const run = this.#run;
-    // An erasure runs no plugin and reads no source.
-    if (run.purpose !== 'erase') checkMemory(this.#options, run);
+    // A run that only changes files runs no plugin and reads no source.
+    if (readsSource(run.purpose)) checkMemory(this.#options, run);
     const job = await makeJob(this.#options, run);
     const { journal } = this.#open.ports;
     const { db } = this.#options.context;
@@ -328,14 +330,15 @@ async function makeJob(
   },
   run: ClaimedRun,
 ): Promise<IntervalJob> {
-  const { interval, receipt } = run;
+  const { interval, receipt, purpose } = run;
+  const reads = readsSource(purpose);
   const stored = readFileSettings(run.destination.config);
   // Files at a place that the export has left stay there.
   const keepsFiles = options.connectors.keepsFiles(run.destination.type);
   const isHere = keepsFiles && receipt?.destinationVersion === run.destinationVersion;
   const current = isHere ? receipt : null;
   // What is added to files is made as they were.
-  const recipe = run.purpose === 'whole' ? null : (current?.recipe ?? null);
+  const recipe = purpose === 'whole' ? null : (current?.recipe ?? null);
   const files = recipe
     ? { ...stored, partitionBy: [], ...recipe, ...settingsOfRecipe(recipe) }
     : stored;
@@ -344,12 +347,14 @@ async function makeJob(
     exportId: run.exportId,
     runId: run.runId,
     attempt: run.attempt,
-    purpose: run.purpose,
+    purpose,
+    mode: run.mode,
+    sequence: sequenceOf(run),
     dropsMissing: run.dropsMissing,
     isDeleted: run.isDeleted,
     interval,
-    // An erasure reads what the chain made.
-    chain: run.purpose === 'erase' ? null : await openChain(options.context, run.teamId, run.chain),
+    // A run that only changes files reads what the chain made.
+    chain: reads ? await openChain(options.context, run.teamId, run.chain) : null,
     request: {
       ...sourceRequestOf(
         { ...run, ...files, ...(recipe && { dslQuery: recipe.dslQuery }) },
@@ -362,12 +367,13 @@ async function makeJob(
     readRows: options.connectors.readRows,
     withoutRows: options.connectors.withoutRows,
     erased: openErased(options.context, run),
+    isKept: purpose === 'expire' && (await isKept(options.context.db, run.exportId, interval)),
     maxFileBytes: files.maxFileBytes,
     partitionBy: files.partitionBy,
     writesManifest: writesManifest && keepsFiles,
     onRejected: files.onRejected,
-    // Files that were made before the export had a table are not in it.
-    table: files.tableFormat === null ? null : options.connectors.tableOf(run),
+    // Files that were made before the export had a table are not in it, nor are snapshots that are removed.
+    table: files.tableFormat && purpose !== 'expire' ? options.connectors.tableOf(run) : null,
     generation: run.fileGeneration,
     era: run.era,
     sign: await readSigner(options.context),
@@ -380,13 +386,13 @@ async function makeJob(
   };
 }
 
-/** An erasure keeps the manifest's key, even if the export has another prefix or file_name now. */
+/** A run that only changes files keeps the manifest's key, even if the export has another prefix or file_name now. */
 function namesOf(
   { purpose, receipt, interval, model, exportId }: ClaimedRun,
   { prefix, fileName }: FileSettings,
 ): KeyNames {
   const manifest = receipt?.manifestKey ?? null;
-  if (purpose === 'erase' && manifest !== null) {
+  if (!readsSource(purpose) && manifest !== null) {
     return { stem: stemOf(manifest), tail: tailOf(fileName) };
   }
   const values = { interval, table: model, batchExportId: exportId };

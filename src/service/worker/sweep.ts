@@ -1,5 +1,6 @@
 import { listRunningBackfills } from '../../state/store/exports/backfills.ts';
 import { checkCompleteness, checkLateness } from '../../state/store/exports/lateness.ts';
+import { makeExpiringRuns } from '../../state/store/intervals/kept-snapshots.ts';
 import { listDueVerifications } from '../../state/store/intervals/verifications.ts';
 import { sweepExpiredLeases } from '../../state/store/runs/leases.ts';
 import { removeEndedEntries } from '../../state/store/runs/outbox.ts';
@@ -21,6 +22,9 @@ import { findGoneWork } from '../../state/store/tenants/tenant-rows.ts';
 import type { Context } from '../use-cases/context.ts';
 import { advanceOffboardings } from '../use-cases/tenants/advance-offboarding.ts';
 import { stateExports } from './state-exports.ts';
+
+/** Snapshots that one sweep begins to remove at most. */
+const expiringPerSweep = 100;
 
 /** Sweeps between two looks that read all exports: one minute. */
 const sweepsPerLook = 12;
@@ -56,6 +60,7 @@ export function createSweep(options: HandlerOptions, next: NextRuns): () => Prom
       () => sweepWorkers(db),
       () => checkDeadlines(context),
       async () => reports.runsMade('healing', await heal(context)),
+      () => makeExpiringRuns(db, expiringPerSweep),
       async () => {
         const backfillIds = await listRunningBackfills(db);
         await doEach(backfillIds.map((id) => () => next.advance(id)));

@@ -1,3 +1,4 @@
+import { readsSource } from '../../foundation/domain/run.ts';
 import { Grouped } from '../../foundation/domain/grouped.ts';
 import { describeOpen } from '../../rows/pipeline/describe-unsettled.ts';
 import type { Settlement, Source } from '../../rows/sources/source.ts';
@@ -61,14 +62,15 @@ export class SourceWaits {
   }
 
   async settle(runId: string, needs: RunNeeds): Promise<Readiness> {
-    const { beganCommit, interval, model, purpose, wait } = needs;
-    // What was begun may be current already: then the attempt needs no rows. An erasure never does.
-    if (beganCommit || purpose === 'erase') return inAttempt;
+    const { beganCommit, interval, mode, model, purpose, wait } = needs;
+    // What was begun may be current already: then the attempt needs no rows. One that only changes files never does.
+    if (beganCommit || !readsSource(purpose)) return inAttempt;
+    const how = mode === 'append' ? {} : { onlyEnd: true };
     const { sourceOf, stopping } = this.#options;
     const signal = AbortSignal.any([stopping, AbortSignal.timeout(answerMs)]);
     let settlement: Settlement;
     try {
-      settlement = await sourceOf(model).settle(interval, signal, { ...wait, patienceMs });
+      settlement = await sourceOf(model).settle(interval, signal, { ...wait, ...how, patienceMs });
     } catch {
       if (stopping.aborted) return null;
       const waitedMs = wait?.waitedMs ?? 0;

@@ -65,6 +65,8 @@ describe('create', () => {
       heal_for_hours: 168,
       statement_shows: 'digests',
       look_back_hours: null,
+      mode: 'append',
+      keep_snapshots: 30,
       late_rows_added: null,
       deadline_minutes: null,
       deadline_at: null,

@@ -35,7 +35,7 @@ export const floors: Readonly<
   },
   state: { rooms: ['store', 'queue', 'embedded-postgres'], uses: ['foundation'] },
   rows: {
-    rooms: ['sources', 'query', 'transforms', 'encoders', 'destinations', 'pipeline'],
+    rooms: ['sources', 'query', 'transforms', 'encoders', 'destinations', 'changes', 'pipeline'],
     uses: ['foundation'],
   },
   foundation: { rooms: ['domain', 'config', 'telemetry', 'security', 'failpoints'], uses: [] },
@@ -109,8 +109,9 @@ export const rooms: Readonly<Record<string, Room>> = {
     ],
   },
   // Of timers the turns of the event loop, no time. On the disk only files that a run reads back, or keys that do not fit into memory.
+  changes: { from: ['domain', 'query', 'sources/source.ts'], packages: ['node:crypto'] },
   pipeline: {
-    from: ['domain', 'failpoints', 'transforms', ...interfaces],
+    from: ['domain', 'failpoints', 'transforms', 'changes', ...interfaces],
     packages: [
       'node:crypto',
       'node:fs/promises',

@@ -67,6 +67,7 @@ describe('a models file', () => {
           rowSecurity: null,
           onSchemaChange: 'fail',
           lookBackHours: null,
+          changes: null,
           columns: [
             { name: 'id', expression: null, sourceType: 'bigint', json: false },
             {
@@ -106,6 +107,31 @@ it('the example of the documentation is good, and so is its query', () => {
   ]);
   const [orders] = models;
   expect(orders && parseQuery(query, orders.model)).toHaveProperty('ok');
+});
+
+it('names what exports of changes lack in a model', () => {
+  const faults = (...lines: readonly string[]) =>
+    faultsOf(
+      orders((text) =>
+        text.replace('    source', `${lines.map((line) => `    ${line}\n`).join('')}    source`),
+      ),
+    );
+  expect(faults('version_column: version', 'deletes: column', 'delete_column: gone')).toEqual([]);
+  expect(faults('version_column: version', 'deletes: column')).toEqual([
+    expect.stringContaining('models[0].deletes is column, which needs delete_column.'),
+  ]);
+  expect(faults('version_column: version', 'tombstone_days: 3')).toEqual([
+    expect.stringContaining('models[0].tombstone_days is only for `deletes: tombstones`.'),
+  ]);
+  expect(faults('version_set_by: client')).toEqual([
+    expect.stringContaining('models[0].version_set_by needs version_column.'),
+  ]);
+  const taken = orders((text) =>
+    text
+      .replace('    source', '    version_column: version\n    source')
+      .replace('name: gross', 'name: _sluice_op'),
+  );
+  expect(faultsOf(taken)).toEqual([expect.stringContaining('Choose another name.')]);
 });
 
 describe('a fault of the file', () => {

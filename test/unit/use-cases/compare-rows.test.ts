@@ -4,6 +4,7 @@ import type { Source } from '../../../src/rows/sources/source.ts';
 import { compareRows } from '../../../src/service/use-cases/backfills/compare-rows.ts';
 
 const choice = {
+  mode: 'append' as const,
   ...{ model: 'events', tenantKey: '1', dslQuery: null },
   ...{ includeEvents: null, excludeEvents: null },
 };

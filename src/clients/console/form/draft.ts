@@ -162,10 +162,11 @@ function sentValues(fields: readonly Field[], values: FieldValues): FieldValues 
 }
 
 /** The part of a body that decides which rows an export has; no secret. */
-export function rowsOf({ destination, model, dsl_query, transformations }: ExportInput): object {
+export function rowsOf(input: ExportInput): object {
+  const { destination, model, mode, dsl_query, transformations } = input;
   const { include_events, exclude_events } = destination.config;
   const config = { include_events, exclude_events };
-  return { model, dsl_query, transformations, destination: { config } };
+  return { model, mode, dsl_query, transformations, destination: { config } };
 }
 
 /** The body of an export. */

@@ -42,6 +42,9 @@ const helps: Readonly<Record<string, string>> = {
   deadline_minutes: 'You are notified if the rows of an interval are not there by then.',
   deadline_at: 'The same as a time of day, in the time zone above.',
   warn_minutes: 'You are warned so long before rows are due.',
+  mode: 'Only new rows, all rows each time, or all rows once and then each change.',
+  new_base: 'With changes: a higher number delivers all rows again.',
+  keep_snapshots: 'With all rows each time: how many times stay. Older files are removed.',
   statement_shows: 'Digests prove the definition; its text is for readers who may see it.',
   look_back_hours: 'Hours after an interval in which Sluice looks for rows that came late.',
   heal_for_hours: 'Hours for which Sluice tries again by itself after a failure.',
@@ -66,6 +69,7 @@ const empties: Readonly<Record<string, string>> = {
   deadline_minutes: 'no deadline',
   deadline_at: 'no deadline',
   warn_minutes: 'no warning',
+  keep_snapshots: 'all stay',
   look_back_hours: 'as the model or this installation says',
 };
 

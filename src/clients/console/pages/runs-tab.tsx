@@ -131,6 +131,7 @@ function RunRow({ tries }: { tries: Tries }) {
           <EarlierTries tries={tries} />
           {run.backfill_id !== null && <small className="muted"> backfill</small>}
           {run.superseded && <small className="good-text"> exported later</small>}
+          {run.purpose === 'expire' && <small className="muted"> removes old files</small>}
           {run.purpose === 'supplement' && (
             <small className="muted"> {describeLateRows(run)}</small>
           )}

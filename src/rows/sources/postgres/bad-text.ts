@@ -26,10 +26,13 @@ export async function nameBadText(
   signal: AbortSignal,
 ): Promise<SluiceError> {
   const column = (name: string) => `source.${quoteName(name)}`;
-  const moment = column(model.intervalColumn);
-  const rows = `FROM ${relation.name} AS source WHERE ${column(model.tenantColumn)} = ${quoteText(tenantKey)}
-     AND ${moment} >= ${quoteText(toTimestamp(interval.start))}::pg_catalog.timestamptz
-     AND ${moment} < ${quoteText(toTimestamp(interval.end))}::pg_catalog.timestamptz`;
+  const inInterval = (moment: string) =>
+    ` AND ${moment} >= ${quoteText(toTimestamp(interval.start))}::pg_catalog.timestamptz
+      AND ${moment} < ${quoteText(toTimestamp(interval.end))}::pg_catalog.timestamptz`;
+  const { intervalColumn } = model;
+  const rows = `FROM ${relation.name} AS source WHERE ${column(model.tenantColumn)} = ${quoteText(tenantKey)}${
+    intervalColumn === null ? '' : inInterval(column(intervalColumn))
+  }`;
   const keys = model.keyColumns.map(column).join(', ');
   const named = await inSnapshot(options, tenantKey, relation, signal, async (client) => {
     const ask = async (sql: string): Promise<readonly Record<string, string>[] | null> => {

@@ -1,5 +1,6 @@
 import type pg from 'pg';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
+import type { Instant } from '../../../foundation/domain/time.ts';
 import {
   closeConnection,
   type ConnectionOptions,
@@ -83,6 +84,8 @@ interface Begun {
   readonly client: pg.Client;
   readonly snapshot: string;
   readonly serverStart: string;
+  /** A moment before the snapshot was taken, by the server's clock. Of an exported snapshot: when it was taken over. */
+  readonly takenAt: Instant;
   /** Of the session. A pooler gives its client another one. */
   readonly pid: number;
   /** To `more`, in its order. */
@@ -172,7 +175,7 @@ async function beginOn(
       },
     };
     const answers = await runBatch(client, statements, signal, early);
-    const [snapshot, serverStart, pid] = answers[before.length]?.rows[0] ?? [];
+    const [snapshot, serverStart, pid, takenAt] = answers[before.length]?.rows[0] ?? [];
     if (!snapshot || !serverStart) {
       throw new SluiceError('source.unavailable', 'the server gave no snapshot');
     }
@@ -180,6 +183,8 @@ async function beginOn(
       client,
       snapshot,
       serverStart,
+      // Rounded down: still before it.
+      takenAt: Math.floor(Number(takenAt) * 1_000),
       pid: Number(pid),
       answers: answers.slice(before.length + 1),
     };

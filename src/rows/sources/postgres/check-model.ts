@@ -5,6 +5,7 @@ import { describeSql, explainSql } from '../../query/select.ts';
 import { quoteNameIfNeeded } from '../../query/print.ts';
 import { inSnapshot } from './begin-snapshot.ts';
 import { findRelation, hasUniqueKey, type Relation } from './catalog.ts';
+import { findChangeWarnings } from './check-changes.ts';
 import { columnTypeOf } from './column-types.ts';
 import { describeColumns, query } from './connection.ts';
 import { findDeniedRights } from './denied-right.ts';
@@ -78,6 +79,14 @@ export async function checkModel(
           tenantKey = judged.planned ?? tenantKey;
         }
         await checkIndexes(client, model, relation, tell);
+        for (const { severity, detail } of await findChangeWarnings(
+          client,
+          model,
+          relation,
+          signal,
+        )) {
+          tell(severity, detail);
+        }
       }
     });
     const isReadable = findings.every(({ severity }) => severity !== 'error');
@@ -90,6 +99,7 @@ export async function checkModel(
     for (const { severity, detail } of (await source.inspect(signal)).findings) {
       tell(severity, detail);
     }
+    if (isReadable && model.changes) await source.readSequence(model.name, tenantKey, signal);
     const isDenied = findings.some(({ detail }) => detail.includes('GRANT '));
     // One whole look, as a run settles: so the check meets whatever a run meets there.
     const past = { start: 0, end: 1 };
@@ -99,7 +109,8 @@ export async function checkModel(
     });
     // It would only say the first of the rights again.
     if (isDenied) return { findings, plan };
-    const tryRow = () => source.tryRow(model.name, tenantKey, true, signal);
+    const whole = model.intervalColumn === null;
+    const tryRow = () => source.tryRow(model.name, tenantKey, true, signal, whole);
     if (isReadable) {
       plan = await checkStatement(connectionString, model, tenantKey, tell).catch(async (error) => {
         await tryRow();
@@ -124,15 +135,16 @@ function checkColumns(model: Model, relation: Relation, tell: Tell): void {
   if (missing.length > 0) {
     tell('error', `The relation has no column ${missing.join(', ')}. Correct the names.`);
   }
-  const interval = relation.columns.get(model.intervalColumn);
-  if (interval && interval.baseType !== timestamptz) {
+  const { intervalColumn, tenantColumn } = model;
+  const interval = intervalColumn === null ? undefined : relation.columns.get(intervalColumn);
+  if (intervalColumn !== null && interval && interval.baseType !== timestamptz) {
     const { typeName: sourceType, baseType } = interval;
-    const column = { name: model.intervalColumn, sourceType, type: columnTypeOf(baseType) };
+    const column = { name: intervalColumn, sourceType, type: columnTypeOf(baseType) };
     const warning = describeIntervalColumn(column);
-    const refused = `${model.intervalColumn} is ${sourceType}, not timestamp with time zone. Name a column of that type.`;
+    const refused = `${intervalColumn} is ${sourceType}, not timestamp with time zone. Name a column of that type.`;
     tell(warning === null ? 'error' : 'warning', warning ?? refused);
   }
-  for (const name of new Set([model.tenantColumn, model.intervalColumn])) {
+  for (const name of new Set([tenantColumn, intervalColumn ?? tenantColumn])) {
     if (relation.isTable && relation.columns.get(name)?.nullable) {
       tell(
         'warning',
@@ -147,7 +159,7 @@ function namesOf(model: Model): readonly string[] {
   const plain = model.columns.filter(({ expression }) => expression === null);
   const used = [
     model.tenantColumn,
-    model.intervalColumn,
+    ...(model.intervalColumn === null ? [] : [model.intervalColumn]),
     ...model.keyColumns,
     ...(model.eventColumn === null ? [] : [model.eventColumn]),
     ...plain.map(({ name }) => name),
@@ -255,9 +267,13 @@ async function checkStatement(
 
 function judgePlan(model: Model, root: PlanNode, tell: Tell): readonly string[] {
   const { steps, wholeRelations, conditions } = readPlan(root);
-  const columns = `(${model.tenantColumn}, ${model.intervalColumn})`;
-  const advice = `Create an index on ${columns}`;
-  if (steps.length === 0) {
+  const columns = [model.tenantColumn, model.intervalColumn ?? model.keyColumns].flat().join(', ');
+  const advice = `Create an index on (${columns})`;
+  if (model.intervalColumn === null) {
+    if (wholeRelations.length > 0 || conditions.some((condition) => !/[^<>]=/.test(condition))) {
+      tell('warning', `Every run reads the rows of all projects. ${advice}.`);
+    }
+  } else if (steps.length === 0) {
     tell(
       'warning',
       'No partition contains the last hour, so the query plan does not show whether an index is missing.',

@@ -32,8 +32,8 @@ export async function explain(
     const refusal = await findRefusal(client, relation, signal);
     if (refusal) throw refusal;
     const { columns: shown, moment } = planned;
-    refusePartOfDay(moment.type === 'date', request.interval);
-    const ofMoment = describeIntervalColumn({ ...moment, name: model.intervalColumn });
+    refusePartOfDay(moment?.type === 'date', request.interval);
+    const ofMoment = moment && describeIntervalColumn(moment);
     const isKeys = request.select === 'keys';
     return {
       columns: shown,
@@ -41,7 +41,8 @@ export async function explain(
       warnings: [
         ...changes.map(describeTypeChange),
         ...(ofMoment === null ? [] : [ofMoment]),
-        ...(await findLimits(client, relation, signal)),
+        // All rows together are never late.
+        ...(request.whole ? [] : await findLimits(client, relation, signal)),
         ...(await findSessionViews(client, relation, signal)),
       ],
     };

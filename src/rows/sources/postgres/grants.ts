@@ -72,6 +72,13 @@ function statementsFor(
       const columns = onlyColumns ? ` (${columnsOf(model).map(quoteNameIfNeeded).join(', ')})` : '';
       return `GRANT SELECT${columns} ON ${quoteNameIfNeeded(schema)}.${quoteNameIfNeeded(table)} TO ${name}`;
     }),
+    ...models.flatMap(({ changes }) => {
+      if (changes?.deletes.kind !== 'tombstones') return [];
+      const { schema, name: table } = changes.deletes.relation;
+      return [
+        `GRANT SELECT ON ${quoteNameIfNeeded(schema)}.${quoteNameIfNeeded(table)} TO ${name}`,
+      ];
+    }),
   ];
 }
 
@@ -80,9 +87,11 @@ function columnsOf(model: Model): readonly string[] {
   return [
     ...new Set([
       model.tenantColumn,
-      model.intervalColumn,
+      ...(model.intervalColumn === null ? [] : [model.intervalColumn]),
       ...model.keyColumns,
       ...(model.eventColumn === null ? [] : [model.eventColumn]),
+      ...(model.changes ? [model.changes.versionColumn] : []),
+      ...(model.changes?.deletes.kind === 'column' ? [model.changes.deletes.column] : []),
       ...model.columns.flatMap(({ name, expression }) =>
         expression === null ? [name] : columnsOfExpression(expression),
       ),

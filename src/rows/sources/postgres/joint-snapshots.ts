@@ -3,6 +3,7 @@ import { Grouped } from '../../../foundation/domain/grouped.ts';
 import { KeyedGroups } from '../../../foundation/domain/keyed-groups.ts';
 import { unlessAborted } from '../../../foundation/domain/patience.ts';
 import { copyBlock, type RowBlock } from '../../../foundation/domain/row-block.ts';
+import type { Instant } from '../../../foundation/domain/time.ts';
 import type { Slice, SourceRequest, SourceSnapshot, KeySet } from '../source.ts';
 import { begin, type SnapshotOptions } from './begin-snapshot.ts';
 import { closeConnection, destroyConnection, nameColumns } from './connection.ts';
@@ -111,7 +112,7 @@ export class JointSnapshots {
     signal: AbortSignal,
   ): Promise<readonly Answer[]> {
     const planned = planAll(this.#plan, all);
-    const { client, snapshot, serverStart, answers } = await begin(
+    const { client, snapshot, serverStart, takenAt, answers } = await begin(
       this.#options,
       { tenantKey, rowSecurity: rowSecuritySql(planned.relations, false) },
       { position: null, server },
@@ -128,7 +129,7 @@ export class JointSnapshots {
       for (const { index, leftBytes, reading, ...held } of small) {
         if (leftBytes < 0) continue;
         const { select, keys } = reading;
-        const of = { ...held, select, keys, snapshot: `${snapshot}@${serverStart}` };
+        const of = { ...held, select, keys, snapshot: `${snapshot}@${serverStart}`, takenAt };
         opened[index] = new MemorySnapshot(of);
       }
       return opened;
@@ -311,6 +312,7 @@ interface Held {
   readonly rows: number;
   readonly keys: KeyDigest;
   readonly snapshot: string;
+  readonly takenAt: Instant;
 }
 
 /** The rows of a request in memory. Its transaction has ended. */
@@ -322,19 +324,21 @@ class MemorySnapshot implements SourceSnapshot {
   readonly showsKeys: boolean;
   readonly totalCount: number;
   readonly snapshot: string;
+  readonly takenAt: Instant;
   readonly slices: readonly Slice[];
   readonly projection;
   readonly #keys: KeyDigest | null;
   #blocks: readonly RowBlock[];
 
-  constructor({ select, slices, blocks, rows, keys, snapshot }: Held) {
+  constructor({ select, slices, blocks, rows, keys, snapshot, takenAt }: Held) {
     this.columns = select.columns;
-    this.hasDays = select.moment.type === 'date';
+    this.hasDays = select.moment?.type === 'date';
     this.keyIndices = select.keys?.places.filter((place) => place < this.columns.length) ?? [];
     this.showsKeys = showsKeys(select);
     this.projection = select.projection;
     this.totalCount = rows;
     this.snapshot = snapshot;
+    this.takenAt = takenAt;
     this.slices = slices;
     this.#keys = select.keys === null ? null : keys;
     this.#blocks = blocks;

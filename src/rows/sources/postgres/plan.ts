@@ -3,6 +3,9 @@ import type { Model, ModelColumn } from '../../../foundation/domain/model.ts';
 import type { Column } from '../../../foundation/domain/row-block.ts';
 import { type DataInterval, toTimestamp } from '../../../foundation/domain/time.ts';
 import { BoundedMap } from '../../query/bounded-map.ts';
+import { changeColumnNames } from '../../../foundation/domain/element.ts';
+import { withChangeColumns, withChangeOutputs } from '../../query/change-rows.ts';
+import { copyDeletesSqls } from '../../query/deleted-rows.ts';
 import { elsewhereSql, type KeyTexts } from '../../query/elsewhere.ts';
 import {
   describeComputed,
@@ -22,8 +25,8 @@ import {
   findRowSql,
   outputsOf,
   relationOf,
-  type Selection,
 } from '../../query/select.ts';
+import type { Selection } from '../../query/selection.ts';
 import type { Projection, SourceRequest } from '../source.ts';
 import type { NumericForm } from './block-decoder.ts';
 import { columnTypeOf, type DescribedColumn } from './column-types.ts';
@@ -36,6 +39,7 @@ import {
   type SentColumns,
   sentColumns,
 } from './sent-columns.ts';
+import { changesOf, type SequencePlan, sequencePlanOf, versionColumnOf } from './sequence-plan.ts';
 import { refuseTenantColumn } from './tenant-column.ts';
 import { type TieFields, tieFieldsOf } from './tie-order.ts';
 
@@ -59,14 +63,19 @@ export interface SelectPlan {
   readonly projection: Projection | null;
   /** For each of `columns`; none for a request of keys. */
   readonly numerics: readonly NumericForm[];
-  /** The interval column. */
-  readonly moment: Pick<Column, 'type' | 'sourceType'>;
+  /** The interval column; null if none selects the rows. */
+  readonly moment: Pick<Column, 'name' | 'type' | 'sourceType'> | null;
   /** Columns that `copySql` sends after `columns`. */
   readonly hidden: readonly Column[];
   /** A way to read the same rows that costs the server less; null if they cannot be sorted here. */
   readonly tied?: TiedPlan | null;
   /** Finds rows with one of these keys outside the range; only for a request of keys. */
   elsewhereSql?(range: DataInterval, keys: readonly KeyTexts[]): string;
+  /** The deletes of an element: `columns` are the keys and the version; missing: there are none. */
+  readonly deletes?: {
+    readonly columns: readonly Column[];
+    copySqls(range: DataInterval): readonly string[];
+  };
   /** The model's keys; null for a request of keys. */
   readonly keys: {
     /** The index of each key column in a row of `copySql`; `hidden` columns follow `columns`. */
@@ -89,7 +98,10 @@ export const showsKeys = ({ columns, keys }: Pick<SelectPlan, 'columns' | 'keys'
 /** A plan that lacks the types of its columns, which only the server knows. */
 export interface RequestPlan extends Pick<SelectPlan, 'countSql' | 'countLateSql' | 'findRowSql'> {
   readonly relation: ReadRelation;
+  /** As the request reads it: without an interval column if it is of all rows. */
   readonly model: Model;
+  /** The state of a changing table; null: the request is of no element. */
+  readonly sequence: SequencePlan | null;
   /** A SELECT whose columns the server is asked to describe; it need not run. */
   readonly describeSql: string;
   /** The columns of the model that the request reads, and a SELECT of them to be described; null if `describeSql` begins with them. */
@@ -108,19 +120,33 @@ export type PlanSelect = (request: SourceRequest) => RequestPlan;
 export function planModels(models: readonly Model[]): PlanSelect {
   const readQuery = queryReader();
   return (request) => {
-    const model = models.find(({ name }) => name === request.model);
-    if (!model) throw new SluiceError('source.unknown_model', request.model);
-    const parsed = request.dslQuery === null ? null : readQuery(request.dslQuery, model);
+    const declared = models.find(({ name }) => name === request.model);
+    if (!declared) throw new SluiceError('source.unknown_model', request.model);
+    const { element } = request;
+    const found = modelFor(declared, request);
+    const asked = request.dslQuery === null ? null : readQuery(request.dslQuery, found);
+    const parsed = element && asked ? withChangeOutputs(asked) : asked;
+    const model = element ? withChangeColumns(found, changesOf(found), element) : found;
     const projection = request.select === 'columns' ? projectionOf(model, parsed) : null;
     const query = projection && parsed ? { ...parsed, outputs: outputsOf(model, null) } : parsed;
-    return planRequest({ request, model, query, projection });
+    const sequence = element ? sequencePlanOf(found) : null;
+    return { ...planRequest({ request, model, query, projection }), sequence };
   };
 }
 
-function planRequest(read: ReadRequest): RequestPlan {
+/** A request of all rows is one of a model without an interval column. */
+function modelFor(model: Model, { whole }: SourceRequest): Model {
+  if (whole) return { ...model, intervalColumn: null };
+  if (model.intervalColumn !== null) return model;
+  const detail = `${model.name} has no interval_column. Name one in the models file, or export it with mode snapshot`;
+  throw new SluiceError('source.model_invalid', detail);
+}
+
+function planRequest(read: ReadRequest): Omit<RequestPlan, 'sequence'> {
   const { request, model, query } = read;
   const selectionOf = selectionsOf(read);
-  const described = [...hiddenKeysOf(read), model.intervalColumn];
+  const { intervalColumn } = model;
+  const described = [...hiddenKeysOf(read), ...(intervalColumn === null ? [] : [intervalColumn])];
   return {
     relation: readRelationOf(model),
     model,
@@ -130,7 +156,10 @@ function planRequest(read: ReadRequest): RequestPlan {
       // The last two of what `describeSql` describes.
       refuseTenantColumn(model.tenantColumn, given.at(-1));
       const { typeOid = 0, sourceType = '' } = given.at(-2) ?? {};
-      const moment = { type: columnTypeOf(typeOid), sourceType };
+      const moment =
+        intervalColumn === null
+          ? null
+          : { name: intervalColumn, type: columnTypeOf(typeOid), sourceType };
       const sent = sentColumns(read, { given, wider });
       const planOf = request.select === 'keys' ? planOfKeys : planOfRows;
       return { ...planOf(read, sent), moment, ...countsOf(selectionOf) };
@@ -143,9 +172,10 @@ type SelectionOf = (range: DataInterval) => Selection;
 
 function selectionsOf({ request, model, query }: ReadRequest): SelectionOf {
   const { tenantKey, includeEvents, excludeEvents } = request;
+  const element = request.element ? { ...request.element, changes: changesOf(model) } : null;
   return ({ start, end }) => {
     const range = { start: toTimestamp(start), end: toTimestamp(end) };
-    return { model, query, tenantKey, range, includeEvents, excludeEvents };
+    return { model, query, tenantKey, element, range, includeEvents, excludeEvents };
   };
 }
 
@@ -171,8 +201,11 @@ function planOfKeys(read: ReadRequest, { all, width }: SentColumns): Sends {
     hidden: [],
     keys: null,
     copySql: (range) => copyKeysSql(selectionOf(range), keys),
-    elsewhereSql: (range, wanted) => elsewhereSql(selectionOf(range), keys, wanted),
     explainSql: (range, runs) => explainSql(selectionOf(range), columns, runs),
+    ...(model.intervalColumn !== null && {
+      elsewhereSql: (range: DataInterval, wanted: readonly KeyTexts[]) =>
+        elsewhereSql(selectionOf(range), keys, wanted),
+    }),
   };
 }
 
@@ -199,6 +232,12 @@ function planOfRows(read: ReadRequest, { all, width, numerics }: SentColumns): S
       columns: keyColumns,
       copySql: (range) => copyKeySetSql(selectionOf(range), keyColumns),
     },
+    ...(read.request.element && {
+      deletes: {
+        columns: [...keyColumns, versionColumnOf(columns)],
+        copySqls: (range: DataInterval) => copyDeletesSqls(selectionOf(range), keyColumns),
+      },
+    }),
     copySql: (range) => copySql(selectionOf(range), columns, hidden),
     explainSql: (range, runs) => explainSql(selectionOf(range), columns, runs),
     tied: tiedPlanOf(read, { all, columns, hidden, places }),
@@ -213,20 +252,22 @@ interface SentRows {
   readonly places: readonly number[];
 }
 
-/** Sorts by the interval column alone, which is sent too if the rows do not show it. */
+/** Sorts by the interval column alone, which is sent too if the rows do not show it. Null if there is none. */
 function tiedPlanOf(
   read: ReadRequest,
   { all, columns, hidden, places }: SentRows,
 ): TiedPlan | null {
   const { model, query } = read;
+  const { intervalColumn } = model;
+  if (intervalColumn === null) return null;
   const selectionOf = selectionsOf(read);
   const sent = [...columns, ...hidden];
-  const shown = outputIndexOf(model.intervalColumn, model, query);
+  const shown = outputIndexOf(intervalColumn, model, query);
   const isHidden = shown < 0;
   const moment = isHidden ? all[sent.length] : columns[shown];
   const fields = tieFieldsOf(sent, places, moment, isHidden ? sent.length : shown);
   if (!fields) return null;
-  const moments = isHidden && moment ? [{ ...moment, name: model.intervalColumn }] : [];
+  const moments = isHidden && moment ? [{ ...moment, name: intervalColumn }] : [];
   const sentToo = [...hidden, ...moments];
   return {
     hidden: sentToo,
@@ -279,7 +320,12 @@ function projectionOf(model: Model, query: ParsedQuery | null): Projection {
   if (problem !== null) throw new SluiceError('query.invalid', problem);
   const { intervalColumn, keyColumns, tenantColumn } = model;
   const names = new Set(model.columns.map(({ name }) => name));
-  const fixed = [...keyColumns, tenantColumn, intervalColumn].filter((name) => names.has(name));
+  const fixed = [
+    ...keyColumns,
+    tenantColumn,
+    ...changeColumnNames,
+    intervalColumn ?? tenantColumn,
+  ].filter((name) => names.has(name));
   return {
     outputs: outputs.flatMap(({ name, expression }): Projection['outputs'] => {
       if (expression.kind === 'column') return [{ name, column: expression.name, path: [] }];

@@ -6,6 +6,7 @@ import type {
   Description,
   EarlierExport,
   SecondLook,
+  SequenceReading,
   Settlement,
   SettleWait,
   Source,
@@ -13,16 +14,11 @@ import type {
   SourceSnapshot,
   SourceState,
 } from '../source.ts';
-import { type SnapshotOptions, inSnapshot } from './begin-snapshot.ts';
-import {
-  type ConnectionOptions,
-  closeConnection,
-  connect,
-  describeColumns,
-  withAbort,
-} from './connection.ts';
+import type { SnapshotOptions } from './begin-snapshot.ts';
+import { type ConnectionOptions, closeConnection, connect } from './connection.ts';
 import { ConnectionLimit } from './connection-limit.ts';
 import { findCulprit } from './culprit.ts';
+import { findElsewhere } from './find-elsewhere.ts';
 import { findExcessRights } from './excess-rights.ts';
 import { explain } from './explain.ts';
 import { watchHeldLocks } from './held-locks.ts';
@@ -32,6 +28,7 @@ import { KeptConnections } from './kept-connections.ts';
 import { haveRowsChanged, lookAgain } from './late-rows.ts';
 import { type PlanSelect, planModels } from './plan.ts';
 import type { HoldRow } from './read-slice.ts';
+import { readSequence } from './read-sequence.ts';
 import { type SettledServers, type SettleTimes, settleInterval } from './settle.ts';
 import { SharedServer } from './shared-server.ts';
 import { Conflicts, lookInParts, openShortReads } from './short-reads.ts';
@@ -189,10 +186,15 @@ class PostgresSource implements Source {
   settle(
     interval: DataInterval,
     signal: AbortSignal,
-    { patienceMs = Number.POSITIVE_INFINITY, waitedMs = 0, pending = null }: SettleWait = {},
+    {
+      patienceMs = Number.POSITIVE_INFINITY,
+      waitedMs = 0,
+      pending = null,
+      onlyEnd = false,
+    }: SettleWait = {},
   ): Promise<Settlement> {
     const leftMs = Math.max(0, this.#times.allowedMs - waitedMs);
-    const times = { ...this.#times, waitedMs, patienceMs: Math.min(patienceMs, leftMs) };
+    const times = { ...this.#times, waitedMs, patienceMs: Math.min(patienceMs, leftMs), onlyEnd };
     return withReason(signal, settleInterval(this.#servers, interval, times, signal, pending));
   }
 
@@ -233,6 +235,13 @@ class PostgresSource implements Source {
     });
   }
 
+  readSequence(model: string, tenantKey: string, signal: AbortSignal): Promise<SequenceReading> {
+    const { source } = this.#servers;
+    const look = () => source.hold(() => source.look(signal));
+    const reading = { options: this.#watched, plan: this.#plan, look };
+    return withReason(signal, readSequence(reading, model, tenantKey, signal));
+  }
+
   findElsewhere(
     request: SourceRequest,
     keys: readonly (readonly (string | null)[])[],
@@ -254,20 +263,24 @@ class PostgresSource implements Source {
     return this.#inParts(request, signal, whole, short);
   }
 
-  /** Reads in parts if the server is a standby that has lately ended a whole read of the model, or ends this one. */
+  /**
+   * Reads in parts if the server is a standby that has lately ended a whole read of the model, or ends this one. All rows
+   * are one snapshot, so they have no parts.
+   */
   async #inParts<T>(
     request: SourceRequest,
     signal: AbortSignal,
     readWhole: () => Promise<T>,
     readParts: () => Promise<T>,
   ): Promise<T> {
-    const { model } = request;
+    const { model, whole = false } = request;
     try {
-      return await (this.#conflicts.has(model) ? readParts() : readWhole());
+      return await (!whole && this.#conflicts.has(model) ? readParts() : readWhole());
     } catch (error) {
       signal.throwIfAborted();
       const culprit = await findCulprit(error, this.#watched, this.#plan, request, signal);
-      if (culprit.code !== 'source.recovery_conflict' || this.#conflicts.has(model)) throw culprit;
+      const isNoConflict = culprit.code !== 'source.recovery_conflict';
+      if (isNoConflict || whole || this.#conflicts.has(model)) throw culprit;
       this.#conflicts.note(model);
       return readParts();
     }
@@ -280,7 +293,7 @@ class PostgresSource implements Source {
     position: string | null = null,
     server: string | null = null,
   ): Promise<SourceSnapshot> {
-    const isAlone = position !== null || request.select === 'keys';
+    const isAlone = position !== null || request.select === 'keys' || request.whole === true;
     const opened = isAlone ? null : await this.#joint.open({ request, signal, maxBytes, server });
     if (opened) return opened;
     const leave = await this.#alone.enter(signal);
@@ -307,9 +320,10 @@ class PostgresSource implements Source {
     tenantKey: string,
     ofOthers: boolean,
     signal: AbortSignal,
+    whole = false,
   ): Promise<readonly string[]> {
     const planned = { options: this.#reading, plan: this.#plan };
-    return tryRow(this, planned, { name, tenantKey, ofOthers }, signal);
+    return tryRow(this, planned, { name, tenantKey, ofOthers, whole }, signal);
   }
 
   findExcessRights(signal: AbortSignal): Promise<readonly string[]> {
@@ -361,30 +375,4 @@ interface Address {
 function notOfQuery(error: unknown): unknown {
   if (!(error instanceof SluiceError) || error.code !== 'query.invalid') return error;
   return new SluiceError('source.unsupported', error.detail, error);
-}
-
-/** The keys of those rows of the tenant that have one of `keys` outside the request's interval. Throws SluiceError. */
-async function findElsewhere(
-  options: SnapshotOptions,
-  plan: PlanSelect,
-  request: SourceRequest,
-  keys: readonly (readonly (string | null)[])[],
-  signal: AbortSignal,
-): Promise<readonly (readonly (string | null)[])[]> {
-  if (keys.length === 0) return [];
-  const { relation, describeSql, select } = plan({ ...request, select: 'keys' });
-  const { tenantKey, interval } = request;
-  return inSnapshot(options, tenantKey, relation, signal, async (client) => {
-    const described = await describeColumns(client, describeSql, signal);
-    const { columns, elsewhereSql } = select(described);
-    if (columns.length === 0 || !elsewhereSql) return [];
-    const text = elsewhereSql(interval, keys);
-    const { rows } = await withAbort(client, signal, () =>
-      client.query<(string | null)[]>({ text, rowMode: 'array' } satisfies pg.QueryArrayConfig),
-    );
-    return rows;
-  }).catch(async (error: unknown) => {
-    signal.throwIfAborted();
-    throw await findCulprit(error, options, plan, request, signal);
-  });
 }

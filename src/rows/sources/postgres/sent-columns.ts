@@ -38,7 +38,7 @@ interface Described {
   readonly wider: ReadonlyMap<string, WiderType>;
 }
 
-/** Each described column as it is sent: those of the rows, then hidden keys, the interval column and the tenant's. */
+/** Each described column as it is sent: those of the rows, then hidden keys, the interval column if there is one, and the tenant's. */
 export interface SentColumns {
   readonly all: readonly (Column & SentColumn)[];
   /** The number of them that are columns of the rows. */

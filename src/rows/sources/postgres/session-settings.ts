@@ -8,7 +8,7 @@ export interface Reader {
   readonly rowSecurity?: string;
 }
 
-/** One statement for all settings of a transaction but its limits (`limitSqls`). It gives the snapshot, when the server was started, and the session's pid. */
+/** One statement for all settings of a transaction but its limits (`limitSqls`). It gives the snapshot, when the server was started, the session's pid, and a moment before the snapshot, by the server's clock. */
 export function setUpSql(idleTimeoutMs: number, reader: Reader): string {
   const { tenantKey, rowSecurity = "'off'" } = reader;
   const limits = Object.entries({
@@ -21,7 +21,7 @@ export function setUpSql(idleTimeoutMs: number, reader: Reader): string {
   );
   return `SELECT pg_catalog.pg_current_snapshot()::pg_catalog.text,
     pg_catalog.extract('epoch', pg_catalog.pg_postmaster_start_time())::pg_catalog.text,
-    pg_catalog.pg_backend_pid(), ${markOwnTransaction}, ${ownPath}, ${settings.join(', ')},
+    pg_catalog.pg_backend_pid(), pg_catalog.extract('epoch', pg_catalog.statement_timestamp())::pg_catalog.text, ${markOwnTransaction}, ${ownPath}, ${settings.join(', ')},
     pg_catalog.set_config('row_security', ${rowSecurity}, true)`;
 }
 

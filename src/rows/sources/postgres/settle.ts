@@ -33,6 +33,8 @@ export interface SettleTimes {
   readonly pollMs: number;
   /** The time that an interval is unsettled if other roles' times are not visible. */
   readonly unseenMs: number;
+  /** True if the interval must only have ended; missing: no. */
+  readonly onlyEnd?: boolean;
 }
 
 /** The database that is read, and the one that is written if that is another. */
@@ -75,6 +77,8 @@ interface Wait {
  * First the clock of the server that writes must have passed the end. Then every live transaction must end,
  * as for CREATE INDEX CONCURRENTLY, and no session may still execute anything that began before the end. On
  * a standby both happen on its primary, and the standby must then replay what the primary has written.
+ *
+ * If only its end counts, the transactions are not waited for.
  *
  * @param pending what an earlier wait for the interval left: then one look shows what is left of it, and nothing else is
  *   waited for. Null: everything alive is waited for
@@ -275,6 +279,7 @@ async function settleWriter(server: SharedServer, first: Look, wait: Wait): Prom
   const lookAgain = async () => checkSame(first, await server.look(signal));
   let look = await waitForClock(first, lookAgain, wait);
   if (look === null) return unsettled('clock', [unlisted]);
+  if (times.onlyEnd) return { ...settledNow, server: first.serverStart };
   // `now()` is taken a moment before anything is visible: a look one poll after the end shows what was between the two then.
   const hiddenMs = interval.end + times.pollMs - look.nowMs;
   if (hiddenMs > 0) {

@@ -95,6 +95,7 @@ class ShortReads implements SourceSnapshot {
   readonly keyIndices;
   readonly showsKeys;
   readonly snapshot;
+  readonly takenAt;
   readonly projection;
   readonly slices: readonly Slice[];
   readonly #reading: ShortReading;
@@ -110,6 +111,7 @@ class ShortReads implements SourceSnapshot {
     this.keyIndices = first.keyIndices;
     this.showsKeys = first.showsKeys;
     this.snapshot = first.snapshot;
+    this.takenAt = first.takenAt;
     this.projection = first.projection;
     this.slices = [reading.request.interval];
     this.#reading = reading;

@@ -1,5 +1,5 @@
 import type { DataInterval } from '../../../foundation/domain/time.ts';
-import { manyRows, type Slice } from '../source.ts';
+import { manyRows, type Slice, type SourceRequest } from '../source.ts';
 
 /** A slice of fewer rows is not worth a statement of its own. */
 const rowsPerSlice = 1_000;
@@ -34,3 +34,11 @@ export function sliceInterval(
   }
   return slices;
 }
+
+/** All rows together are one slice, as no column cuts them. */
+export const slicesOf = (
+  { interval, whole }: SourceRequest,
+  sliceMs: number,
+  rows: number,
+): readonly Slice[] =>
+  whole ? (rows === 0 ? [] : [interval]) : sliceInterval(interval, sliceMs, rows);

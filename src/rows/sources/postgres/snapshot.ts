@@ -1,7 +1,15 @@
 import type pg from 'pg';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import type { RowBlock } from '../../../foundation/domain/row-block.ts';
-import type { KeySet, Slice, SourceRequest, SourceSnapshot } from '../source.ts';
+import { type Instant, toTimestamp } from '../../../foundation/domain/time.ts';
+import {
+  type KeySet,
+  manyRows,
+  type SequenceReading,
+  type Slice,
+  type SourceRequest,
+  type SourceSnapshot,
+} from '../source.ts';
 import { begin, type SnapshotOptions, type View } from './begin-snapshot.ts';
 import { closeConnection, destroyConnection, nameColumns, query } from './connection.ts';
 import { findCulprit } from './culprit.ts';
@@ -12,12 +20,14 @@ import { readKeys } from './key-set.ts';
 import { readKindSql } from './plain-table.ts';
 import { type PlanSelect, type SelectPlan, showsKeys } from './plan.ts';
 import { findRefusal } from './refusal.ts';
+import { readDeletes } from './read-deletes.ts';
 import { readSlice } from './read-slice.ts';
 import { areTablesReplaced, tablesReplaced } from './replaced-tables.ts';
 import { nameLargeRow } from './row-too-large.ts';
+import type { SequencePlan } from './sequence-plan.ts';
 import type { Reader } from './session-settings.ts';
 import { applyTypeChanges, describeTypeChange, findTypeChanges } from './schema-changes.ts';
-import { countLimit, sliceInterval } from './slices.ts';
+import { countLimit, slicesOf } from './slices.ts';
 
 /** Tables may be replaced while a snapshot is taken: then another one is taken. Maximum of all. */
 const maxSnapshots = 5;
@@ -57,19 +67,26 @@ async function takeSnapshot(
   isGuarded: boolean,
   signal: AbortSignal,
 ): Promise<Opened | null> {
-  const { model, relation, describeSql, countSql, used, select } = plan(request);
+  const { model, relation, describeSql, countSql, used, select, sequence } = plan(request);
   // Keys are compared in number, and may not be read at all.
-  const limit = request.select === 'keys' ? null : countLimit(request.interval, options.sliceMs);
+  const limit =
+    request.select === 'keys'
+      ? null
+      : request.whole
+        ? manyRows
+        : countLimit(request.interval, options.sliceMs);
   const { tenantKey } = request;
   const reader = { tenantKey, rowSecurity: rowSecuritySql([relation], isGuarded) };
   const statements = [
+    // First: of a partition that comes meanwhile the next element then knows that it is new.
+    ...(sequence ? [{ sql: sequence.sql }] : []),
     { sql: describeSql, describeOnly: true },
     {
       sql: `SELECT (${countSql(request.interval, limit)}) AS "count", ${readKindSql(relation)} AS "kind"`,
     },
     ...(used.describeSql === null ? [] : [{ sql: used.describeSql, describeOnly: true }]),
   ];
-  const { client, pid, snapshot, serverStart, answers } = await begin(
+  const { client, pid, snapshot, serverStart, takenAt, answers } = await begin(
     options,
     reader,
     settled,
@@ -77,7 +94,8 @@ async function takeSnapshot(
     signal,
   );
   try {
-    const [described, counted, types] = answers;
+    if (request.whole) refuseEarly(takenAt, settled, request);
+    const [described, counted, types] = sequence ? answers.slice(1) : answers;
     const [count, kind] = counted?.rows[0] ?? [];
     if (kind !== 'plain') {
       if (await areTablesReplaced(client, signal)) {
@@ -89,14 +107,12 @@ async function takeSnapshot(
       if (refusal) throw refusal;
     }
     const rows = Number(count);
-    if (!Number.isSafeInteger(rows)) {
-      throw noCount();
-    }
+    if (!Number.isSafeInteger(rows)) throw noCount();
     const named = await nameColumns(client, described?.fields ?? [], signal);
     const usedShape = types ? await nameColumns(client, types.fields, signal) : named;
     const changes = await findTypeChanges(client, used.columns, usedShape, signal);
     const planned = select(named, applyTypeChanges(model, changes));
-    const slices = sliceInterval(request.interval, options.sliceMs, rows);
+    const slices = slicesOf(request, options.sliceMs, rows);
     const isCounted = rows !== limit;
     // A name costs the server a file, and only a second connection needs it.
     const isShared = slices.length > 1 || !isCounted;
@@ -108,6 +124,7 @@ async function takeSnapshot(
       client,
       pid,
       select: planned,
+      sequence: readPoint(sequence, answers[0]?.rows[0]?.[0]),
       typeChanges: changes.map(describeTypeChange),
       counted: isCounted ? rows : null,
       countSql: countSql(request.interval, null),
@@ -115,6 +132,7 @@ async function takeSnapshot(
       exported,
       // Transaction ids are compared at the same start of the server only.
       snapshot: `${snapshot}@${serverStart}`,
+      takenAt,
       serverStart,
     };
   } catch (error) {
@@ -122,6 +140,11 @@ async function takeSnapshot(
     throw error;
   }
 }
+
+const readPoint = (
+  sequence: SequencePlan | null,
+  answer: string | null | undefined,
+): SequenceReading | null => sequence?.of(answer ?? '{}', null) ?? null;
 
 interface Opened {
   readonly options: SnapshotOptions;
@@ -131,6 +154,7 @@ interface Opened {
   readonly client: pg.Client;
   readonly pid: number;
   readonly select: SelectPlan;
+  readonly sequence: SequenceReading | null;
   readonly typeChanges: readonly string[];
   /** All rows of the interval; null if they were too many to be counted first. */
   readonly counted: number | null;
@@ -140,7 +164,22 @@ interface Opened {
   /** The name of the snapshot for other connections; null if none is needed. */
   readonly exported: string | null;
   readonly snapshot: string;
+  readonly takenAt: Instant;
   readonly serverStart: string;
+}
+
+/**
+ * The clock of the server may have been set back since the interval ended there. A snapshot that joins another one has its time. What a
+ * standby has replayed was written after the end by the clock of its primary.
+ *
+ * @throws SluiceError `source.unavailable` if the interval has not ended by the clock of the rows' server
+ */
+function refuseEarly(takenAt: Instant, settled: View, { interval }: SourceRequest): void {
+  if ('snapshot' in settled || settled.position !== null || takenAt >= interval.end) return;
+  throw new SluiceError(
+    'source.unavailable',
+    `its clock says that the interval has not ended: ${toTimestamp(takenAt)}`,
+  );
 }
 
 /** Holds the transaction. Parallel reads get their own connections, which share its snapshot. */
@@ -151,8 +190,10 @@ export class PostgresSnapshot implements SourceSnapshot {
   readonly keyIndices: readonly number[];
   readonly showsKeys: boolean;
   readonly snapshot: string;
+  readonly takenAt: Instant;
   readonly slices: readonly Slice[];
   readonly projection;
+  readonly sequence;
   readonly #opened: Opened;
   readonly #request: SourceRequest;
   readonly #idle: pg.Client[];
@@ -173,11 +214,13 @@ export class PostgresSnapshot implements SourceSnapshot {
     const { columns, keys } = opened.select;
     this.columns = columns;
     this.showsKeys = showsKeys(opened.select);
-    this.hasDays = opened.select.moment.type === 'date';
+    this.hasDays = opened.select.moment?.type === 'date';
     this.typeChanges = opened.typeChanges;
     this.keyIndices = keys?.places.filter((place) => place < columns.length) ?? [];
     this.projection = opened.select.projection;
+    this.sequence = opened.sequence;
     this.snapshot = opened.snapshot;
+    this.takenAt = opened.takenAt;
     this.slices = opened.slices;
     this.#opened = opened;
     this.#request = request;
@@ -286,6 +329,21 @@ export class PostgresSnapshot implements SourceSnapshot {
       throw await this.#faultOf(nameLargeRow(error, select, options.maxRowBytes), signal);
     } finally {
       // A slice that was not read to its end leaves a running statement: its connection is lost.
+      if (whole && !this.#excess) this.#idle.push(client);
+      else this.#drop(client);
+    }
+  }
+
+  async *readDeletes(signal: AbortSignal): AsyncGenerator<RowBlock> {
+    const { options, select } = this.#opened;
+    const client = await this.#acquire(signal);
+    let whole = false;
+    try {
+      yield* readDeletes(client, options, select, this.#request.interval, signal);
+      whole = true;
+    } catch (error) {
+      throw await this.#faultOf(error, signal);
+    } finally {
       if (whole && !this.#excess) this.#idle.push(client);
       else this.#drop(client);
     }

@@ -10,8 +10,8 @@ import { type PlanSelect, readRelationOf } from './plan.ts';
 
 interface FoundRow {
   readonly tenantKey: string;
-  /** The time in its interval column, in milliseconds. */
-  readonly at: number;
+  /** The time in its interval column, in milliseconds; null without such a column. */
+  readonly at: number | null;
 }
 
 /** Maximum time to look for a row, in seconds. */
@@ -23,6 +23,8 @@ interface TriedRow {
   readonly tenantKey: string;
   /** True if a row of another project is read if the project has none. */
   readonly ofOthers: boolean;
+  /** True if the model has no interval column. */
+  readonly whole: boolean;
 }
 
 /**
@@ -34,11 +36,11 @@ interface TriedRow {
 export async function tryRow(
   source: Pick<Source, 'describe' | 'open'>,
   { options, plan }: { readonly options: SnapshotOptions; readonly plan: PlanSelect },
-  { name, tenantKey, ofOthers }: TriedRow,
+  { name, tenantKey, ofOthers, whole }: TriedRow,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
   const asked = { model: name, dslQuery: null, includeEvents: null, excludeEvents: null };
-  const request = { ...asked, tenantKey, interval: anyInterval };
+  const request = { ...asked, tenantKey, interval: anyInterval, whole };
   const { warnings } = await source.describe(request, signal);
   const { model } = plan(request);
   const newest = await findNewestRow(options, model, tenantKey, ofOthers, signal).catch(
@@ -48,8 +50,10 @@ export async function tryRow(
   );
   if (newest === null) return warnings;
   if (typeof newest === 'string') return [...warnings, newest];
-  const interval = { start: newest.at, end: newest.at + 1 };
-  const snapshot = await source.open({ ...asked, tenantKey: newest.tenantKey, interval }, signal);
+  const { at } = newest;
+  const interval = at === null ? anyInterval : { start: at, end: at + 1 };
+  const of = { ...asked, tenantKey: newest.tenantKey, interval, whole };
+  const snapshot = await source.open(of, signal);
   try {
     for (const slice of snapshot.slices) {
       for await (const _ of snapshot.read(slice, signal)) return warnings;
@@ -68,20 +72,26 @@ async function findNewestRow(
   signal: AbortSignal,
 ): Promise<FoundRow | string | null> {
   const column = (name: string) => `source.${quoteName(name)}`;
-  const moment = `CAST(${column(model.intervalColumn)} AS pg_catalog.timestamptz)`;
+  const { intervalColumn } = model;
+  const at =
+    intervalColumn === null
+      ? 'NULL::pg_catalog.timestamptz'
+      : `CAST(${column(intervalColumn)} AS pg_catalog.timestamptz)`;
+  const isTimed = intervalColumn === null ? 'TRUE' : `pg_catalog.isfinite(${at})`;
+  const newestFirst = intervalColumn === null ? '' : `ORDER BY ${column(intervalColumn)} DESC`;
   const rowSql = (
     rest: string,
   ) => `SELECT t.team, pg_catalog.floor(pg_catalog.date_part('epoch', t.at) OPERATOR(pg_catalog.*) 1000) AS at
-    FROM (SELECT CAST(${column(model.tenantColumn)} AS pg_catalog.text) AS team, ${moment} AS at FROM ${relationOf(model)} AS source
-           WHERE pg_catalog.isfinite(${moment}) ${rest}) AS t`;
-  const ofProject = `AND ${column(model.tenantColumn)} = ${quoteText(tenantKey)} ORDER BY ${column(model.intervalColumn)} DESC LIMIT 1`;
+    FROM (SELECT CAST(${column(model.tenantColumn)} AS pg_catalog.text) AS team, ${at} AS at FROM ${relationOf(model)} AS source
+           WHERE ${isTimed} ${rest}) AS t`;
+  const ofProject = `AND ${column(model.tenantColumn)} = ${quoteText(tenantKey)} ${newestFirst} LIMIT 1`;
   const limited = { ...options, statementTimeoutMs: searchSeconds * 1_000 };
   const ofAny = `AND ${column(model.tenantColumn)} IS NOT NULL LIMIT 1`;
   const relation = readRelationOf(model);
   return inSnapshot(limited, tenantKey, relation, signal, async (client) => {
     for (const rest of ofOthers ? [ofProject, ofAny] : [ofProject]) {
-      const [row] = await query<{ team: string; at: number }>(client, rowSql(rest), signal);
-      if (row) return { tenantKey: row.team, at: Number(row.at) };
+      const [row] = await query<{ team: string; at: number | null }>(client, rowSql(rest), signal);
+      if (row) return { tenantKey: row.team, at: row.at === null ? null : Number(row.at) };
     }
     return null;
   }).catch((error: unknown) => {

@@ -1,6 +1,8 @@
 import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
 import { findDecimalFault } from '../../../foundation/domain/decimal-columns.ts';
 import type { SluiceError } from '../../../foundation/domain/errors.ts';
+import { usualMode } from '../../../foundation/domain/model.ts';
+import type { ExportMode } from '../../../foundation/domain/export-settings.ts';
 import { describeError } from '../../../foundation/domain/describe-error.ts';
 import {
   type DestinationConfig,
@@ -26,6 +28,8 @@ import { newQuery } from './input.ts';
 export interface Runnable {
   readonly teamId: number;
   readonly model: string;
+  /** Missing: append, if the model has a time of arrival. */
+  readonly mode?: ExportMode | undefined;
   readonly dslQuery: string | null;
   readonly transformations: boolean;
   readonly config: DestinationConfig;
@@ -39,6 +43,7 @@ export function changesRows({
   filters,
   transformations,
   destination,
+  settings,
   ...cadence
 }: UpdateExportInput): boolean {
   const {
@@ -48,7 +53,7 @@ export function changesRows({
     partition_by: partitions,
   } = destination?.config ?? {};
   const { interval, timezone, offsetDay, offsetHour } = cadence;
-  const times = [interval, timezone, offsetDay, offsetHour];
+  const times = [interval, timezone, offsetDay, offsetHour, settings?.mode];
   const rows = [include, exclude, decimals, partitions];
   const fields = [dslQuery, filters, transformations, ...rows, ...times];
   return fields.some((field) => field !== undefined);
@@ -60,11 +65,11 @@ export function newRunnable(
   input: CreateExportInput,
   teamId: number,
 ): Runnable {
-  const { model, transformations } = input;
+  const { model, mode, transformations } = input;
   const { dslQuery } = newQuery(rules, input);
   const { config } = input.destination;
   const sampleInterval = sampleIntervalOf(input);
-  return { teamId, model, dslQuery, transformations, config, sampleInterval };
+  return { teamId, model, mode, dslQuery, transformations, config, sampleInterval };
 }
 
 /** An export as it would be after a change. */
@@ -76,9 +81,10 @@ export function changedRunnable(
   const { teamId, model } = before;
   const { dslQuery } = changeFilters(rules, before, input);
   const { transformations = before.transformations } = input;
+  const mode = input.settings?.mode ?? before.mode;
   const config = { ...before.destination.config, ...input.destination?.config };
   const sampleInterval = sampleIntervalOf(input, before.cadence);
-  return { teamId, model, dslQuery, transformations, config, sampleInterval };
+  return { teamId, model, mode, dslQuery, transformations, config, sampleInterval };
 }
 
 /**
@@ -99,10 +105,13 @@ export async function checkOnSource(
   // A fault that the rules refuse, the use case refuses with all others.
   if (dslQuery !== null && !rules.checkQuery(dslQuery, model, transformations).ok) return [];
   if (checkEventFilters(rules, model, config).length > 0) return [];
+  const declared = rules.models.find(({ name }) => name === model);
+  const { mode = usualMode(declared) } = runnable;
+  if (mode === 'append' && declared?.intervalColumn === null) return [];
   const { includeEvents, excludeEvents, decimalColumns, partitionBy } = readFileSettings(config);
   const select = transformations ? 'columns' : 'rows';
   const asked: DescribedRequest = {
-    ...{ teamId, model, dslQuery, includeEvents, excludeEvents },
+    ...{ teamId, model, dslQuery, includeEvents, excludeEvents, whole: mode !== 'append' },
     select,
     interval: runnable.sampleInterval,
   };

@@ -166,7 +166,8 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
         await newExport.preHandler(request, reply);
         const input = createInput(request.body);
         const teamId = await teamOf(request, request.body.team_id, input);
-        const asked = { ...input, ...newRunnable(rules, input, teamId) };
+        const { mode } = input;
+        const asked = { ...input, ...newRunnable(rules, input, teamId), mode };
         const check = checkNew(deps, request, reply, asked);
         checks.set(request, check);
         await check.catch(() => {});

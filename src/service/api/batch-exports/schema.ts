@@ -178,6 +178,8 @@ export const BatchExport = named(
           heal_for_hours: 168,
           statement_shows: 'digests',
           look_back_hours: null,
+          mode: 'append',
+          keep_snapshots: 30,
           deadline_minutes: 60,
           deadline_at: null,
           warn_minutes: null,

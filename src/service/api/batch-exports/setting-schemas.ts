@@ -16,8 +16,8 @@ export const settingSchemas = schemasOf((setting) => {
   };
   const schema = { ...more, title, description: setting.description };
   return Type.Optional(
-    mayBeNull(
-      preset,
+    orNull(
+      setting,
       type === 'integer'
         ? Type.Integer({
             ...schema,
@@ -36,21 +36,25 @@ export const settingSchemas = schemasOf((setting) => {
 }) as { [Field in keyof Fields]: TOptional<TUnsafe<Fields[Field]>> };
 
 /** The settings as answers show them. */
-export const shownSettings = schemasOf(({ type, choices, description, default: preset }) =>
-  mayBeNull(
-    preset,
+export const shownSettings = schemasOf((setting) => {
+  const { type, choices, description } = setting;
+  return orNull(
+    setting,
     type === 'integer'
       ? Type.Integer({ description })
       : choices
         ? Type.Enum([...choices], { description })
         : Type.String({ description }),
-  ),
-) as { [Field in keyof Fields]: TUnsafe<Fields[Field]> };
+  );
+}) as { [Field in keyof Fields]: TUnsafe<Fields[Field]> };
 
 function schemasOf(schemaOf: (setting: (typeof settingList)[number]) => TSchema): object {
   return Object.fromEntries(settingList.map((setting) => [setting.field, schemaOf(setting)]));
 }
 
-function mayBeNull(preset: unknown, schema: TSchema): TSchema {
-  return preset === null ? Nullable(schema) : schema;
+function orNull(
+  { default: preset, mayBeNull }: (typeof settingList)[number],
+  schema: TSchema,
+): TSchema {
+  return preset === null || mayBeNull === true ? Nullable(schema) : schema;
 }

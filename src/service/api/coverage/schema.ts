@@ -22,7 +22,7 @@ export const CoverageQuery = Type.Object({
 
 const State = Type.Enum([...coverageStates], {
   description:
-    'done: exported. late_rows: exported, but rows may have come late, and Sluice cannot add them without a person, or cannot look for them; `late_rows_wait` says why. accepted: an operator accepted it as it is. unsettled: exported, but may still receive rows. running: a run or a backfill is in progress. retrying: the same, after a failed attempt. healing: all attempts failed, and Sluice tries again by itself; `healing` says when. failed, cancelled: its last run failed or was cancelled. missing: it was due, and its run was deleted. paused: it was due during a pause. never_asked: neither the schedule nor a backfill requested it.',
+    'done: exported. late_rows: exported, but rows may have come late, and Sluice cannot add them without a person, or cannot look for them; `late_rows_wait` says why. accepted: an operator accepted it as it is. superseded: never made, because a later interval took its place (mode snapshot). unsettled: exported, but may still receive rows. running: a run or a backfill is in progress. retrying: the same, after a failed attempt. healing: all attempts failed, and Sluice tries again by itself; `healing` says when. failed, cancelled: its last run failed or was cancelled. missing: it was due, and its run was deleted. paused: it was due during a pause. never_asked: neither the schedule nor a backfill requested it.',
 });
 
 const CoverageRange = Type.Object({

@@ -84,11 +84,11 @@ const config = { cost: costOfTrial, changesNothing: true } as const;
 export function previewRoutes(api: Api, family: Family, deps: Deps): void {
   const { read } = exportOperations(family);
   const bodies = batchExportBodies(deps.destinations, family === organizationFamily);
-  const { team_id, model, dsl_query, hogql_query, filters, transformations } =
+  const { team_id, model, mode, dsl_query, hogql_query, filters, transformations } =
     bodies.Create.properties;
   const destination = Type.Optional(withRowSettings(deps.destinations));
   const query = { dsl_query, hogql_query, filters, transformations };
-  const fields = { ...trialFields, ...query, team_id, model, destination };
+  const fields = { ...trialFields, ...query, team_id, model, mode, destination };
 
   api.get(
     '/:id/preview',
@@ -123,7 +123,7 @@ type Body = Static<TObject<typeof trialFields>> &
   Partial<
     Pick<
       Static<BatchExportBodies['Create']>,
-      'team_id' | 'model' | 'dsl_query' | 'hogql_query' | 'filters' | 'transformations'
+      'team_id' | 'model' | 'mode' | 'dsl_query' | 'hogql_query' | 'filters' | 'transformations'
     >
   > & { readonly destination?: { readonly config?: Readonly<Record<string, unknown>> } };
 
@@ -156,6 +156,7 @@ async function inputOf(request: Request, body: Body): Promise<PreviewInput> {
     saved,
     teamId: saved?.teamId ?? (await teamFor(db, reachOf(request), team)),
     model: saved ? body.model : modelOf(body),
+    mode: body.mode,
     dslQuery: queryOf(body),
     filters: body.filters,
     transformations: body.transformations,

@@ -83,7 +83,7 @@ export const BatchExportRun = named(
       backfill_id: Nullable(Type.String({ format: 'uuid' })),
       purpose: Type.Enum([...runPurposes], {
         description:
-          '`whole`: makes the files of the interval from all its rows. `supplement`: adds files with late rows. `erase`: removes the rows of a person from the files.',
+          '`whole`: makes the files of the interval from all its rows. `supplement`: adds files with late rows. `erase`: removes the rows of a person from the files. `expire`: removes the files of a snapshot, by keep_snapshots.',
       }),
       settled: Nullable(
         Type.Boolean({

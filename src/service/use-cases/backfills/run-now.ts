@@ -11,6 +11,7 @@ import { readNow } from '../../../state/store/intervals/ticks.ts';
 import type { Context } from '../context.ts';
 import { widenRange } from '../../scheduling/backfill-range.ts';
 import { previewIntervals } from '../../scheduling/preview.ts';
+import { noPast } from '../exports/mode.ts';
 import { windowOf } from '../exports/schedule.ts';
 import { readTimeline } from '../exports/timeline.ts';
 import { countWanted, type StartedBackfill, startBackfill, wholeRange } from './start-backfill.ts';
@@ -24,8 +25,9 @@ export type RanNow = { readonly started: StartedBackfill } | { readonly reason: 
  * @throws Refusal as a backfill does
  */
 export async function runNow(context: Context, batchExport: BatchExport): Promise<RanNow> {
-  const { id, schedule, paused, createdAt } = batchExport;
+  const { id, mode, schedule, paused, createdAt } = batchExport;
   const { db } = context;
+  if (mode !== 'append') return { reason: noPast(mode, null).detail };
   if (paused) {
     return {
       reason: 'The export is paused. Unpause it: that can export what the pause has missed.',

@@ -30,6 +30,7 @@ import { listCompletedIntervals } from '../../../state/store/intervals/receipts.
 import { readNow } from '../../../state/store/intervals/ticks.ts';
 import type { Actor, Context } from '../context.ts';
 import { noteRemoval } from '../exports/activity.ts';
+import { noPast, refusePast } from '../exports/mode.ts';
 import { windowOf } from '../exports/schedule.ts';
 import type { DeliveredInterval } from './compare-rows.ts';
 import { readTimeline } from '../exports/timeline.ts';
@@ -232,6 +233,7 @@ async function readRange(
   batchExport: BatchExport,
   request: BackfillRequest,
 ): Promise<{ readonly range: DataInterval; readonly timeline: Timeline }> {
+  refusePast(batchExport.mode, null);
   const now = await readNow(sql);
   const asked = askedRange(batchExport, request);
   refuseIfAny(rangeProblems(asked, request, now));
@@ -296,6 +298,7 @@ export async function checkBackfill(
   batchExport: BatchExport,
   request: BackfillRequest,
 ): Promise<readonly Problem[]> {
+  if (batchExport.mode !== 'append') return [noPast(batchExport.mode, null)];
   return rangeProblems(askedRange(batchExport, request), request, await readNow(sql));
 }
 

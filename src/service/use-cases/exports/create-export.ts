@@ -26,6 +26,7 @@ import { changesOfNew, exportActivity } from './activity.ts';
 import { sealDestination } from './destination.ts';
 import { changeFilters } from './filters.ts';
 import { checkDeadline } from './deadline.ts';
+import { checkMode, noPast } from './mode.ts';
 import { checkCsvArrays, checkEventFilters, type ExportRules } from './rules.ts';
 import { checkWindow, windowOf } from './schedule.ts';
 
@@ -77,11 +78,13 @@ export function examineNewExport(
     ...checkEventFilters(rules, input.model, checked.config),
     ...checkCsvArrays(transformations, checked.config),
     ...(parsed.ok ? [] : parsed.problems),
+    ...checkMode(rules, { ...input, config: checked.config }),
     ...checkDeadline(input, parsed.ok ? parsed.cadence : null),
     ...checkWindow(input.startAt, input.endAt),
     ...filtered.problems,
     ...(query?.ok === false ? query.problems : []),
     ...(input.backfill && input.startAt === null ? [backfillNeedsStart] : []),
+    ...(input.backfill && input.mode !== 'append' ? [noPast(input.mode, 'backfill')] : []),
   ];
   return { problems, config: checked.config, parsed, query, dslQuery, filters };
 }

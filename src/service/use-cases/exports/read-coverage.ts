@@ -110,6 +110,9 @@ export async function findMark(sql: Sql, batchExport: BatchExport): Promise<Inst
   return batchExport.highWaterMark ?? findFirstTick(sql, batchExport.id);
 }
 
+/** States that hold no high-water mark. */
+const passed: ReadonlySet<CoverageRange['state']> = new Set(['done', 'accepted', 'superseded']);
+
 /** What was read already. */
 interface KnownCoverage {
   readonly mark: Instant | null;
@@ -129,7 +132,7 @@ async function findBlocker(
   const after = { start: mark, end: limitEnd(timeline, { start: mark, end }, blockerIntervals) };
   const found = containing ?? (await coverageOf(db, batchExport, timeline, after))[0];
   // A run may have completed since the export was read.
-  if (!found || found.state === 'done' || found.state === 'accepted') return null;
+  if (!found || passed.has(found.state)) return null;
   return { ...found, start: mark };
 }
 

@@ -12,6 +12,7 @@ import { readNow } from '../../../state/store/intervals/ticks.ts';
 import { type BackfillRequest, recordBackfill, wholeRange } from '../backfills/start-backfill.ts';
 import type { Actor, Context } from '../context.ts';
 import { changeExport } from './activity.ts';
+import { refusePast } from './mode.ts';
 import { readTimeline } from './timeline.ts';
 
 export interface UnpausedExport {
@@ -45,6 +46,8 @@ export async function unpauseExport(
     const locked = await lockExportNow(tx, id);
     if (!locked) throw notFound();
     const { batchExport: before, now } = locked;
+    if (options.backfill) refusePast(before.mode, 'backfill');
+    if (options.retryMissing) refusePast(before.mode, null);
     if (!before.paused) return { batchExport: before, backfillIds: [], totalRuns: 0 };
     const after = {
       ...before,
@@ -90,11 +93,15 @@ export async function previewUnpause(
   return findLeftOut(db, batchExport, await readNow(db));
 }
 
+/** The next tick of an export that has no past exports all that it can. */
+const nothingLeft: LeftOut = { missed: [], missedIntervals: 0, missing: { count: 0, since: null } };
+
 async function findLeftOut(
   sql: Sql,
-  { id, schedule }: BatchExport,
+  { id, mode, schedule }: BatchExport,
   now: Instant,
 ): Promise<LeftOut> {
+  if (mode !== 'append') return nothingLeft;
   const pause = { start: newestGate(schedule).pausedSince ?? now, end: now };
   const timeline = await readTimeline(sql, id, schedule, pause);
   const missed = missedWhilePaused(schedule, timeline, now);

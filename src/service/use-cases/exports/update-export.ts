@@ -9,7 +9,7 @@ import { type Instant, type Timestamp, toTimestamp } from '../../../foundation/d
 import { parseCadence } from '../../scheduling/parse-cadence.ts';
 import { changeCadence, changeWindow, pause, unpause } from '../../scheduling/schedule.ts';
 import type { Sql } from '../../../state/store/database/database.ts';
-import { lockExportNow } from '../../../state/store/exports/exports.ts';
+import { hasRuns, lockExportNow } from '../../../state/store/exports/exports.ts';
 import {
   listFormerDestinations,
   retireDestination,
@@ -21,6 +21,7 @@ import { changeExport } from './activity.ts';
 import { askForSecrets, mergeConfig, openForChange, sealDestination } from './destination.ts';
 import { changeFilters } from './filters.ts';
 import { changeDeadline, checkDeadline } from './deadline.ts';
+import { checkMode, modeIsFixed } from './mode.ts';
 import { checkCsvArrays, checkEventFilters, checkTableStays, type ExportRules } from './rules.ts';
 import { checkWindow, windowOf } from './schedule.ts';
 
@@ -63,6 +64,11 @@ export function examineChange(
     ...destination.problems,
     ...(parsed.ok ? [] : parsed.problems),
     ...checkFixed('model', before.model, input.model),
+    ...checkMode(rules, {
+      ...settings,
+      model: before.model,
+      config: destination.value.config,
+    }),
     ...checkDeadline(settings, parsed.ok ? parsed.cadence : null),
     ...checkWindow(startAt, endAt),
     ...query.problems,
@@ -87,6 +93,9 @@ export async function updateExport(
     const { parsed, destination, query, startAt, endAt, settings, problems } = examined;
     if (!parsed.ok || problems.length > 0) throw new Refusal(...problems);
 
+    if (settings.mode !== before.mode && (await hasRuns(tx, id))) {
+      throw new Refusal(modeIsFixed(before.mode));
+    }
     if (hasMoved(rules, before, destination.value)) await move(tx, rules, id, destination.value);
     const paused = input.paused ?? before.paused;
     // As in pauseExport, a person takes over a pause that Sluice made.

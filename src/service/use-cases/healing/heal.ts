@@ -14,6 +14,7 @@ import {
   makeHealingRuns,
 } from '../../../state/store/healing/healing.ts';
 import { appendLogEntries } from '../../../state/store/exports/log-entries.ts';
+import { supersede } from '../../../state/store/intervals/superseded.ts';
 import type { Context } from '../context.ts';
 import { readTimeline } from '../exports/timeline.ts';
 import { announce, turnOfCode } from '../notifications/announce.ts';
@@ -74,7 +75,7 @@ async function endPauseOf({ db }: Context, exportId: string): Promise<void> {
     const locked = await lockExportNow(tx, exportId);
     if (!locked) return;
     const { batchExport, now } = locked;
-    const { paused, pausedReason, schedule, teamId } = batchExport;
+    const { mode, paused, pausedReason, schedule, teamId } = batchExport;
     // A person may have decided meanwhile.
     if (!paused || pausedReason === null) return;
     const pause = { start: newestGate(schedule).pausedSince ?? now, end: now };
@@ -83,8 +84,14 @@ async function endPauseOf({ db }: Context, exportId: string): Promise<void> {
       ...intervalsIn(timeline, range, 'oldest_first'),
     ]);
     await endPause(tx, exportId, unpause(schedule, now));
-    await healMissed(tx, exportId, missed);
-    const message = `The cause of the pause is over, so Sluice has unpaused the export. Intervals that were missed in the pause and run now: ${missed.length}.`;
+    const newest = missed.at(-1);
+    const due = mode === 'append' ? missed : missed.slice(-1);
+    if (newest && mode !== 'append') {
+      const intervals = missed.slice(0, -1);
+      await supersede(tx, [{ exportId, teamId, run: null, newest: newest.end, intervals }]);
+    }
+    await healMissed(tx, exportId, due);
+    const message = `The cause of the pause is over, so Sluice has unpaused the export. Intervals that were missed in the pause and run now: ${due.length}.`;
     await appendLogEntries(tx, [{ teamId, exportId, runId: null, level: 'INFO', message }]);
   });
 }

@@ -1,8 +1,11 @@
+import type { ExportMode } from '../../../foundation/domain/export-settings.ts';
 import { notFound, Refusal } from '../../../foundation/domain/problem.ts';
 import { isTerminal, type RunPurpose } from '../../../foundation/domain/run.ts';
+import type { DataInterval } from '../../../foundation/domain/time.ts';
 import { cancelBackfillsOf, finishBackfill } from '../../../state/store/exports/backfills.ts';
 import type { Sql } from '../../../state/store/database/database.ts';
 import { lockExport } from '../../../state/store/exports/exports.ts';
+import { findGone } from '../../../state/store/intervals/superseded.ts';
 import { appendLogEntries } from '../../../state/store/exports/log-entries.ts';
 import {
   cancelRuns,
@@ -62,10 +65,12 @@ export async function retryRun(
     // A deletion cancels the existing runs. Without the lock, a run created after it would stay.
     const batchExport = await lockExport(tx, exportId);
     if (!batchExport) throw notFound();
+    const { mode } = batchExport;
+    if (mode !== 'append' && purpose === 'whole') await refuseGone(tx, exportId, interval);
     const [made] = await insertRuns(tx, [
       { exportId, teamId, interval, backfillId: null, purpose, dropsMissing },
     ]);
-    if (made === undefined) throw isLive();
+    if (made === undefined) throw mode === 'append' ? isLive() : hasOther(mode);
     if (dropsMissing) await noteRemoval(tx, actor, batchExport, made, shownBy(run));
     const traceparent = context.traces?.current() ?? null;
     if (traceparent !== null) await noteTraceparent(tx, made, traceparent);
@@ -104,6 +109,31 @@ function shownBy({ latestError }: Pick<FoundRun, 'latestError'>): number | null 
   const [, rows] = /(\d+) delivered rows are missing there/.exec(latestError ?? '') ?? [];
   return rows === undefined ? null : Number(rows);
 }
+
+/** @throws Refusal if a later interval has taken the place of this one, or if its files were removed by the export's rule */
+async function refuseGone(tx: Sql, exportId: string, interval: DataInterval): Promise<void> {
+  const gone = await findGone(tx, exportId, interval);
+  if (gone === 'superseded') {
+    throw invalid(
+      'A later interval has taken the place of this one: the source no longer has the rows of that time. Retry the newest run.',
+    );
+  }
+  if (gone === 'element') {
+    throw invalid(
+      'The interval has an element already, and an element is the only copy of its changes. To get all rows again, raise new_base of the export: the next element is then a base.',
+    );
+  }
+  if (gone === 'removed') {
+    throw invalid(
+      'keep_snapshots has removed the files of this interval, and would remove them again. Retry a newer run, or raise keep_snapshots first.',
+    );
+  }
+}
+
+const hasOther = (mode: ExportMode) =>
+  conflict(
+    `Another run of the export is live, and an export of mode ${mode} has one at a time. Wait until it ends.`,
+  );
 
 const invalid = (detail: string) => new Refusal({ code: 'invalid_input', detail, attr: null });
 const conflict = (detail: string) => new Refusal({ code: 'conflict', detail, attr: null });

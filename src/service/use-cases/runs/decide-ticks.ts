@@ -2,7 +2,7 @@ import type { Schedule } from '../../../foundation/domain/schedule.ts';
 import type { Traces } from '../../../foundation/domain/traces.ts';
 import { newestCadence } from '../../scheduling/cadence-history.ts';
 import { jitterMs } from '../../scheduling/jitter.ts';
-import { planTicks } from '../../scheduling/plan.ts';
+import { newestDue, planTicks, supersedeEarlier } from '../../scheduling/plan.ts';
 import type { Sql } from '../../../state/store/database/database.ts';
 import {
   type DecidedTick,
@@ -13,6 +13,13 @@ import {
   type ScheduleRow,
   storeSchedules,
 } from '../../../state/store/intervals/ticks.ts';
+import {
+  endSuperseded,
+  type LiveRun,
+  listLiveRuns,
+  type Supersession,
+  supersede,
+} from '../../../state/store/intervals/superseded.ts';
 import type { Context } from '../context.ts';
 
 /** Exports decided in one transaction. */
@@ -26,6 +33,9 @@ const maxPages = 20;
 
 /** An export whose schedule cannot be planned is tried again after this time. */
 const putOffSeconds = 60;
+
+/** A tick of an export that has one run at a time waits so long, and looks again, while a run is live. */
+const waitSeconds = 5;
 
 export interface DecideTicksOptions {
   /** Called for each export whose schedule could not be planned. */
@@ -66,9 +76,22 @@ async function decideSchedules(
   const ticksPerExport = Math.ceil(ticksPerPage / due.length);
   const ticks: DecidedTick[] = [];
   const advanced: Pick<ScheduleRow, 'exportId' | 'schedule'>[] = [];
+  const superseding: Supersession[] = [];
+  const live = await liveRunsOf(tx, due);
   for (const row of due) {
     try {
       const plan = planExport(row, now, ticksPerExport, policy.maxJitterSeconds);
+      const { newest } = plan;
+      const run = live.get(row.exportId) ?? null;
+      if (newest !== null && run !== null && !run.isFailing) {
+        await putOffSchedule(tx, row.exportId, waitSeconds);
+        continue;
+      }
+      if (newest !== null) {
+        const passed = plan.ticks.filter(({ fate }) => fate === 'superseded');
+        const intervals = passed.map(({ interval }) => interval);
+        superseding.push({ exportId: row.exportId, teamId: row.teamId, run, newest, intervals });
+      }
       const trace = (tick: PlannedTick) => traceOf(traces, row, tick);
       ticks.push(...plan.ticks.map((tick) => ({ ...tick, traceparent: trace(tick) })));
       advanced.push({ exportId: row.exportId, schedule: plan.schedule });
@@ -77,9 +100,21 @@ async function decideSchedules(
       await putOffSchedule(tx, row.exportId, putOffSeconds);
     }
   }
+  await endSuperseded(tx, superseding);
+  await supersede(tx, superseding);
   const made = await recordTicks(tx, ticks);
   await storeSchedules(tx, advanced);
   return made;
+}
+
+/** Live runs of the exports that have one at a time. */
+async function liveRunsOf(
+  tx: Sql,
+  due: readonly ScheduleRow[],
+): Promise<ReadonlyMap<string, LiveRun>> {
+  const moded = due.filter(({ mode }) => mode !== 'append').map(({ exportId }) => exportId);
+  const runs = moded.length === 0 ? [] : await listLiveRuns(tx, moded);
+  return new Map(runs.map((run) => [run.exportId, run]));
 }
 
 type PlannedTick = Omit<DecidedTick, 'traceparent'>;
@@ -100,19 +135,28 @@ function traceOf(
   return span.traceparent;
 }
 
+interface PlannedExport {
+  readonly ticks: readonly PlannedTick[];
+  readonly schedule: Schedule;
+  /** The newest tick that is due and runs, of an export that has no past; else null. */
+  readonly newest: number | null;
+}
+
 /** @throws if the stored schedule is broken, or if its plan cannot be stored */
 function planExport(
-  { exportId, teamId, schedule }: ScheduleRow,
+  { exportId, teamId, mode, schedule }: ScheduleRow,
   now: number,
   limit: number,
   maxJitterSeconds: number,
-): { readonly ticks: readonly PlannedTick[]; readonly schedule: Schedule } {
+): PlannedExport {
   const plan = planTicks(schedule, now, limit);
   if (!Number.isFinite(plan.schedule.nextTickAt)) throw new Error('the schedule has no next tick');
   const jitter = jitterMs(exportId, newestCadence(schedule.cadences), maxJitterSeconds);
-  const ticks = plan.ticks.map(({ tickAt, interval, fate }) => {
+  const newest = mode === 'append' ? null : newestDue(schedule, now);
+  const fated = mode === 'append' ? plan.ticks : supersedeEarlier(plan.ticks, newest);
+  const ticks = fated.map(({ tickAt, interval, fate }) => {
     if (!(interval.start < interval.end)) throw new Error('an interval of the schedule is empty');
     return { exportId, teamId, tickAt, interval, fate, availableAt: tickAt + jitter };
   });
-  return { ticks, schedule: plan.schedule };
+  return { ticks, schedule: plan.schedule, newest };
 }

@@ -268,5 +268,5 @@ async function addLateRows(
 
 /** The choice that the interval's files were made with; the export may have changed since. */
 function choiceOf(item: LookBack): RowChoice {
-  return { ...item, ...item.recipe };
+  return { ...item, ...item.recipe, mode: 'append' };
 }

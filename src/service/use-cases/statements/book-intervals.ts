@@ -75,6 +75,7 @@ export async function bookIntervals(
 
 const unknownOf = (start: Timestamp, end: Timestamp): UnbookedInterval => ({
   ...{ start, end, before: null, superseded: [], receipt: null, acceptedAt: null },
+  supersededBy: null,
   ...{ fate: 'no_record', isOpen: true, mark: 'open' },
 });
 
@@ -97,12 +98,18 @@ async function bookingsOf(interval: UnbookedInterval, facts: BookingFacts): Prom
     digests = commit.digests;
   }
   if (receipt !== null) return bookings;
-  const { acceptedAt, isOpen, fate } = interval;
+  const { acceptedAt, supersededBy, isOpen, fate } = interval;
   const state = acceptedAt !== null ? 'accepted' : isOpen ? 'open' : 'not_due';
   const after: IntervalState = { state, ...nothing };
   if (isDeepStrictEqual(after, before)) return bookings;
-  if (acceptedAt !== null) add(state, acceptedAt, after, await facts.acceptance(interval));
-  else add(state, end, after, fate === null || fate === 'ran' ? null : { reason: fate });
+  if (acceptedAt !== null) {
+    const byRule = {
+      by: 'rule',
+      reason: `superseded by the interval that ends at ${supersededBy}`,
+    };
+    const note = supersededBy === null ? await facts.acceptance(interval) : byRule;
+    add(state, acceptedAt, after, note);
+  } else add(state, end, after, fate === null || fate === 'ran' ? null : { reason: fate });
   return bookings;
 }
 
@@ -140,6 +147,9 @@ async function reasonOf(
     ];
   }
   if (isRemade && made?.purpose === 'supplement') return ['supplement', { rows }];
+  if (isRemade && made?.purpose === 'expire') {
+    return ['removed', { by: 'rule', request: 'keep_snapshots', shown: -rows }];
+  }
   if (isRemade && made?.drops) return ['removed', await facts.removal(made.run)];
   if (before.place !== after.place) return ['moved', { from: before.place, to: after.place }];
   return [isRemade ? 'remade' : after.state, null];

@@ -174,12 +174,13 @@ function nextAfter({ id, cadence: { timezone } }: BatchExport, now: number): Tim
   return toTimestamp(nextBoundary(daily, now - delay) + delay);
 }
 
-function scheduleOf({ cadence }: BatchExport) {
+function scheduleOf({ cadence, mode, keepSnapshots }: BatchExport) {
   const { interval, timezone, offsetDay, offsetHour } = cadence;
   return {
     interval,
     timezone,
     offset_seconds: ((offsetDay ?? 0) * 24 + (offsetHour ?? 0)) * 3_600,
+    ...(mode === 'snapshot' && { mode, keep_snapshots: keepSnapshots }),
   };
 }
 

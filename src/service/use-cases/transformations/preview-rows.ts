@@ -1,5 +1,6 @@
 import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
 import { StepFault } from '../../../foundation/domain/errors.ts';
+import type { ExportMode } from '../../../foundation/domain/export-settings.ts';
 import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
 import { type PluginConfig, withDefaults } from '../../../foundation/domain/plugin.ts';
 import { type Problem, Refusal, refuseIfAny } from '../../../foundation/domain/problem.ts';
@@ -24,6 +25,7 @@ export interface PreviewInput {
   readonly saved: BatchExport | null;
   readonly teamId: number;
   readonly model: string | undefined;
+  readonly mode: ExportMode | undefined;
   readonly dslQuery: string | null | undefined;
   readonly filters: readonly PropertyFilter[] | null | undefined;
   readonly transformations: boolean | undefined;
@@ -40,6 +42,8 @@ export interface PreviewInput {
 /** Which rows are shown, and through which steps. */
 export interface PreviewedRows extends Pick<PreviewInput, 'teamId' | 'given' | 'limit' | 'trace'> {
   readonly model: string;
+  /** Missing: append, if the model has a time of arrival. */
+  readonly mode?: ExportMode | undefined;
   readonly dslQuery: string | null;
   /** Its event filters and file settings count. */
   readonly config: DestinationConfig;
@@ -59,7 +63,8 @@ export function choosePreview(rules: ExportRules, input: PreviewInput): ChosenRo
   const transformations = input.transformations ?? (saved?.transformations && !configs) ?? false;
   const before = saved ?? { model, dslQuery: null, filters: null };
   const { dslQuery, problems } = changeFilters(rules, before, input);
-  const chosen = { teamId, model, config, configs, transformations, given, limit, trace };
+  const mode = input.mode ?? saved?.mode;
+  const chosen = { teamId, model, mode, config, configs, transformations, given, limit, trace };
   refuseIfAny([
     ...(saved ? checkFixed('model', saved.model, input.model) : []),
     ...(configs && transformations ? [bothChains] : []),

@@ -246,6 +246,16 @@ export async function findBatchExport(
   return row ? toBatchExport(row) : null;
 }
 
+/** True if an export has ever had a run, or will have runs of a backfill. Retention deletes runs, but no receipts. */
+export async function hasRuns(sql: Sql, id: string): Promise<boolean> {
+  const [row] = await sql.query<{ has: boolean }>(
+    `select exists (select from runs where export_id = $1) or exists (select from receipts where export_id = $1)
+         or exists (select from backfills where export_id = $1 and status = 'Running') as has`,
+    [id],
+  );
+  return row?.has !== false;
+}
+
 /** Says whether any project has an export of the model. */
 export async function isModelExported(sql: Sql, model: string): Promise<boolean> {
   const [row] = await sql.query<{ is: boolean }>(

@@ -6,6 +6,7 @@ import type { Sql } from '../database/database.ts';
 import { live } from '../runs/run-moves.ts';
 import { enqueueRuns } from '../runs/outbox.ts';
 import { fitsInto } from '../runs/runs.ts';
+import { hasTurn } from '../intervals/superseded.ts';
 import { boundsOf, isSameInterval, isTime } from '../database/times.ts';
 
 /** SQL: whether the hole `h` of the export `e` still heals. */
@@ -124,12 +125,12 @@ export async function makeHealingRuns(sql: Sql, perExport: number, limit: number
          from ready cross join lateral (
            select h.data_interval_start, h.data_interval_end
              from holes h
-             cross join lateral (select h.export_id, h.data_interval_start as interval_start, h.data_interval_end as interval_end) w
+             cross join lateral (select h.export_id, h.data_interval_start as interval_start, h.data_interval_end as interval_end, 'whole' as purpose) w
             where h.export_id = ready.id and h.heals_since is not null and ${isTime('h.next_try_at')}
               and h.heals_since + ready.heal_for_hours * interval '1 hour' > clock_timestamp()
               -- Its bounds may be those of other zone data, or it has a run that a person asked for.
               and ${fitsInto('receipts', 'true')} and ${fitsInto('runs', `t.status in ${live}`)}
-              and not exists (select from runs r where ${isSameInterval('r', 'h')} and r.status in ${live})
+              and not exists (select from runs r where ${isSameInterval('r', 'h')} and r.status in ${live}) and ${hasTurn}
             order by ${inOrder} limit case when ready.waits then (ready.own = 0)::int else greatest(0, $1 - ready.own) end) hole
      ), chosen as (
        select due.* from due

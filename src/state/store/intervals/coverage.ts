@@ -51,7 +51,7 @@ const exceptions = `
   union all
   select 'late_rows', ${bounds} from receipts c where ${lateRowsWait} and ${inRange('c')}
   union all
-  select 'accepted', ${bounds} from accepted_intervals a
+  select case when a.superseded_by is null then 'accepted' else 'superseded' end, ${bounds} from accepted_intervals a
    where ${inRange('a')} and (not ${has('receipts', 'a')} or ${has('unsettled', 'a')})`;
 
 const edgeColumns = `${instantOf('data_interval_start')} as start, ${instantOf('data_interval_end')} as "end"`;

@@ -51,9 +51,9 @@ const isAgo = (at: string, long: string): string =>
 
 const isRested = isAgo('c.pending_checked_at', `interval '10 s'`);
 
-/** SQL: the hours of the look-back of an export `e`: its own, those of its model, or those of the installation. @param at the parameter of `hoursValue` */
+/** SQL: the hours of the look-back of an export `e`: its own, those of its model, or those of the installation. No mode but append has late rows. @param at the parameter of `hoursValue` */
 export const hoursOf = (at: string): string =>
-  `coalesce(e.look_back_hours, (${at}::jsonb -> 'modelLookbackHours' ->> e.model)::int, (${at}::jsonb ->> 'lateLookbackHours')::int)`;
+  `case when e.mode = 'append' then coalesce(e.look_back_hours, (${at}::jsonb -> 'modelLookbackHours' ->> e.model)::int, (${at}::jsonb ->> 'lateLookbackHours')::int) else 0 end`;
 
 /** The parameter of `hoursOf`. */
 export const hoursValue = ({ lateLookbackHours, modelLookbackHours }: LookBackHours): string =>
@@ -99,9 +99,9 @@ export async function takeLookBacks(
     `with in_time as materialized (
        -- One range of an index for each export.
        select r.place from (
-         select id, model, look_back_hours from batch_exports where deleted_at is null and look_back_hours > 0
+         select id, mode, model, look_back_hours from batch_exports where deleted_at is null and look_back_hours > 0
          union all
-         select id, model, null from batch_exports where deleted_at is null and look_back_hours is null
+         select id, mode, model, null from batch_exports where deleted_at is null and look_back_hours is null
             and ($1::jsonb ->> 'lateLookbackHours' <> '0' or $1::jsonb -> 'modelLookbackHours' <> '{}')
          ) e, lateral (
          select ctid as place from receipts

@@ -1,5 +1,6 @@
+import type { Element } from '../../../foundation/domain/element.ts';
 import type { Recipe } from '../../../foundation/domain/recipe.ts';
-import type { DataInterval } from '../../../foundation/domain/time.ts';
+import type { DataInterval, Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 import { boundsOf, instantOf, intervalOf } from '../database/times.ts';
 
@@ -34,8 +35,11 @@ export interface Receipt {
   readonly manifestSha256: string | null;
   readonly files: readonly ReceiptFile[];
   readonly rejectedFiles: readonly ReceiptFile[];
-  /** Objects beside them that the manifest does not list. */
   readonly recipe: Recipe;
+  /** When the snapshot in the files was taken; null if it is none, or if that is not known. Missing: null. */
+  readonly snapshotAt?: Timestamp | null;
+  /** Of mode changes; missing: null. */
+  readonly element?: Element | null;
   readonly rows: number;
   readonly bytes: number;
   /** What the source had when it was last looked at. */
@@ -60,7 +64,7 @@ interface Settled {
 
 /** The columns of `Receipt`; of a subquery as JSON they stay what they are. */
 export const receiptColumns = `export_id as "exportId", ${intervalOf('receipts')} as interval,
-  run_id as "runId", destination_version as "destinationVersion", generation, era, manifest_key as "manifestKey", manifest_etag as "manifestEtag", manifest_sha256 as "manifestSha256", delivered_digest as "deliveredDigest", files, rejected_files as "rejectedFiles", recipe, rows, bytes,
+  run_id as "runId", destination_version as "destinationVersion", generation, era, manifest_key as "manifestKey", manifest_etag as "manifestEtag", manifest_sha256 as "manifestSha256", delivered_digest as "deliveredDigest", files, rejected_files as "rejectedFiles", recipe, api_time(snapshot_at) as "snapshotAt", element, rows, bytes,
   json_build_object('snapshot', snapshot, 'digest', key_digest, 'count', key_count, 'settled', settled,
     'pending', pending_transactions) as proof`;
 

@@ -1,4 +1,5 @@
 import type { DeliveredState, IntervalState } from '../../../foundation/domain/statement.ts';
+import type { RunPurpose } from '../../../foundation/domain/run.ts';
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 import { isSameInterval } from '../database/times.ts';
@@ -20,7 +21,7 @@ export interface BookedReceipt {
   /** The run that made it; null: it is not known. */
   readonly made: {
     readonly run: string;
-    readonly purpose: 'whole' | 'supplement' | 'erase';
+    readonly purpose: RunPurpose;
     readonly drops: boolean;
     readonly at: Timestamp;
     /** When a person asked for it; null: of runs before this was noted. */
@@ -42,6 +43,8 @@ export interface UnbookedInterval {
   /** Null: there is none. */
   readonly receipt: BookedReceipt | null;
   readonly acceptedAt: Timestamp | null;
+  /** The end of the interval that was made instead; null: there is none. */
+  readonly supersededBy: Timestamp | null;
   /** Of its tick; null: none is known. */
   readonly fate: string | null;
   readonly isOpen: boolean;
@@ -82,7 +85,7 @@ export async function listUnbooked(
        ${['stated_intervals', 'receipts', 'holes', 'accepted_intervals'].map((table) => `select ${bounds} from ${table} where export_id = $1`).join(' union ')}
        union select ${bounds} from ticks where export_id = $1 and data_interval_start >= coalesce($2::timestamptz, '-infinity')
      ), seen as (
-       select k.*, s.state as before, s.mark as stated, s.superseded, t.fate, a.accepted_at, c as receipt, c.export_id is not null as is_received,
+       select k.*, s.state as before, s.mark as stated, s.superseded, t.fate, a.accepted_at, a.superseded_by, c as receipt, c.export_id is not null as is_received,
               case when c.export_id is not null then ${markOf('c')}
                    when a.export_id is not null then 'accepted'
                    when h.export_id is not null or t.fate = 'ran' or ${isOwed} then 'open'
@@ -96,7 +99,7 @@ export async function listUnbooked(
          left join ticks t on s.export_id is null and ${isSameInterval('t', 'k')}
      )
      select api_time(k.data_interval_start) as start, api_time(k.data_interval_end) as "end", nullif(k.before, 'null') as before, k.mark,
-            k.fate, k.mark = 'open' as "isOpen", api_time(k.accepted_at) as "acceptedAt",
+            k.fate, k.mark = 'open' as "isOpen", api_time(k.accepted_at) as "acceptedAt", api_time(k.superseded_by) as "supersededBy",
             case when k.is_received then ${receiptOf('(k.receipt)', `(k.receipt).made_by->>'purpose' = 'erase'`)} end as receipt,
             coalesce((select jsonb_agg(${receiptOf('o', 'true')} order by place)
                         from unnest(k.superseded) with ordinality as p (receipt, place), jsonb_populate_record(null::receipts, p.receipt) o),

@@ -1,3 +1,4 @@
+import type { ExportMode } from '../../../foundation/domain/export-settings.ts';
 import type { Schedule } from '../../../foundation/domain/schedule.ts';
 import type { DataInterval, Instant } from '../../../foundation/domain/time.ts';
 import { toTimestamp } from '../../../foundation/domain/time.ts';
@@ -7,12 +8,13 @@ import { prepared } from '../database/prepared.ts';
 import { live } from '../runs/run-moves.ts';
 import { instantOf } from '../database/times.ts';
 
-export type TickFate = 'ran' | 'paused' | 'outside_window';
+export type TickFate = 'ran' | 'paused' | 'outside_window' | 'superseded';
 
 /** The part of an export that decides its ticks. */
 export interface ScheduleRow {
   readonly exportId: string;
   readonly teamId: number;
+  readonly mode: ExportMode;
   readonly schedule: Schedule;
 }
 
@@ -28,7 +30,7 @@ export interface DecidedTick {
   readonly traceparent: string | null;
 }
 
-const scheduleColumns = `id as "exportId", team_id as "teamId", schedule`;
+const scheduleColumns = `id as "exportId", team_id as "teamId", mode, schedule`;
 
 /** Postgres' clock, the only one of the schedule, in whole milliseconds since the epoch. */
 export async function readNow(sql: Sql): Promise<Instant> {

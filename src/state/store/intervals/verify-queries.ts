@@ -1,4 +1,5 @@
 import type { StoredDestination } from '../../../foundation/domain/batch-export.ts';
+import type { ExportMode } from '../../../foundation/domain/export-settings.ts';
 import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
 import { readKey } from '../../../foundation/domain/file-name.ts';
 import { parseTime } from '../../../foundation/domain/parse-time.ts';
@@ -16,6 +17,7 @@ export interface VerifiedExport {
   readonly tenantKey: string;
   readonly externalId: string;
   readonly model: string;
+  readonly mode: ExportMode;
   readonly dslQuery: string | null;
   readonly destination: StoredDestination;
   readonly destinationVersion: number;
@@ -34,7 +36,7 @@ export async function listVerifiedExports(
   organization: string | null = null,
 ): Promise<VerifiedExport[]> {
   const rows = await sql.query<Omit<VerifiedExport, 'destination'> & StoredDestination>(
-    `select e.id, e.name, e.team_id as "teamId", ${tenantKeyOf('p')}, p.external_id as "externalId", e.model, e.dsl_query as "dslQuery",
+    `select e.id, e.name, e.team_id as "teamId", ${tenantKeyOf('p')}, p.external_id as "externalId", e.model, e.mode, e.dsl_query as "dslQuery",
             e.destination_type as type, e.destination_config as config, e.destination_secrets as secrets,
             e.destination_version as "destinationVersion", e.high_water_mark as "highWaterMark"
        from batch_exports e join projects p on p.id = e.team_id join organizations o on o.id = p.organization_id

@@ -1,4 +1,6 @@
 import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
+import type { Element } from '../../../foundation/domain/element.ts';
+import type { ExportMode } from '../../../foundation/domain/export-settings.ts';
 import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
 import type { PinnedStep } from '../../../foundation/domain/recipe.ts';
 import type { RunPurpose } from '../../../foundation/domain/run.ts';
@@ -54,6 +56,17 @@ export interface ClaimedRun extends Lease {
   /** How often the export's destination had moved when the run was claimed. */
   readonly destinationVersion: number;
   readonly model: string;
+  readonly mode: ExportMode;
+  /** Of mode changes: the newest recorded element of the export; else null. */
+  readonly lastElement: {
+    readonly element: Element;
+    readonly era: string;
+    readonly destinationVersion: number;
+    readonly interval: DataInterval;
+  } | null;
+  /** Of mode changes: elements whose commits were begun after that one and are not recorded. */
+  readonly begunElements: readonly Element[];
+  readonly newBase: number;
   readonly dslQuery: string | null;
   /** The transformation chain that its first claim decided; empty if no step changes the rows. */
   readonly chain: readonly PinnedStep[];
@@ -150,20 +163,31 @@ export const heldUpBy = (
     and e.failing_since is not null and e.heal_for_hours > 0 and not ${isTime('e.heal_after')}
     and not ${isAny(`from receipts done where ${isSameInterval('done', run)}`)} then e.failing_code end`;
 
+/** The newest recorded element of the export `e`. */
+const lastElement = `select c.element, c.era, c.destination_version as "destinationVersion", ${intervalOf('c')} as interval
+  from receipts c where c.export_id = e.id and c.element is not null order by c.data_interval_end desc limit 1`;
+
+/** Elements of the export `e` that may have been published since the element `l`. The last intent of a run has the highest number of it. */
+const begunElements = `select jsonb_agg(r.commit_intent->'element') from runs r
+  where r.export_id = e.id and r.purpose = 'whole' and r.commit_intent->'element' <> 'null'
+    and r.data_interval_end >= coalesce(to_timestamp((l.element->'interval'->>'end')::float8 / 1000), '-infinity')
+    and (r.commit_intent->'element'->>'number')::int > coalesce((l.element->'element'->>'number')::int, -1)`;
+
 /** What an attempt needs to know, of its export and its project. No other commit of the interval can begin under its lease. */
 const facts = `select c.id as "runId", c.lease_holder as holder, c.fence, c.export_id as "exportId", c.team_id as "teamId", c.backfill_id as "backfillId",
        c.purpose, c.erases, c.drops_missing as "dropsMissing", c.attempt, c.generation, c.crashes, c.faults, ${intervalOf('c')} as interval,
        c.heals, ${heldUpBy('c')} as "heldUpBy", e.heal_after is not null as "exportFails",
        c.file_generation as "fileGeneration", c.commit_intent as "commitIntent", c.chain,
        e.destination_type as "destinationType", e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
-       e.destination_version as "destinationVersion", e.deleted_at is not null as "isDeleted", e.model, e.dsl_query as "dslQuery",
+       e.destination_version as "destinationVersion", e.deleted_at is not null as "isDeleted", e.model, e.mode, e.new_base as "newBase", l.element as "lastElement", coalesce(case when e.mode = 'changes' then (${begunElements}) end, '[]') as "begunElements", e.dsl_query as "dslQuery",
        (extract(epoch from now() - e.last_updated_at) * 1000)::float8 as "changedForMs",
        p.external_id as "externalId", ${tenantKeyOf('p')}, ${currentTraits} as "storeTraits", ${eraFacts},
        (select to_jsonb(found) from (select ${receiptColumns} from receipts where export_id = c.export_id
            and data_interval_start = c.data_interval_start and data_interval_end = c.data_interval_end) found) as receipt,
        ${isAny(`from leftover_files l where ${isSameInterval('l', 'c')} and l.uncommitted`)} as "mayBeOvertaken",
        ${begunManifests} as "begunManifests"
-  from claimed c join batch_exports e on e.id = c.export_id join projects p on p.id = c.team_id`;
+  from claimed c join batch_exports e on e.id = c.export_id join projects p on p.id = c.team_id
+  cross join lateral (select case when e.mode = 'changes' then (select to_jsonb(found) from (${lastElement}) found) end as element) l`;
 
 /**
  * Claims runs and reads what their attempts need. An attempt ends as it began: nothing of its interval can change

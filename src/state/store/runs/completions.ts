@@ -55,7 +55,7 @@ const isLeftOf = (run: string) =>
   `${isSameInterval('l', run)} and l.destination_version = ${run}.destination_version`;
 
 /** SQL: whether rows of the source were exported. What only changes the files says nothing of the source. */
-const isOfSchedule = `exists (select from completed c where c.export_id = e.id and c.purpose <> 'erase')`;
+const isOfSchedule = `exists (select from completed c where c.export_id = e.id and c.purpose not in ('erase', 'expire'))`;
 
 /** A table `asked` of the completions. */
 const asked = `asked as materialized (
@@ -64,7 +64,7 @@ const asked = `asked as materialized (
     total_rows bigint, completed_rows bigint, dropped_rows bigint, rejected_rows bigint, sent_bytes bigint, file_count int,
     steps jsonb, snapshot text, settled boolean, pending text[], key_digest text, key_count bigint, delivered_digest text,
     generation int, era uuid, manifest_key text, manifest_etag text, manifest_sha256 text, files jsonb, rejected_files jsonb, recipe jsonb,
-    rows bigint, bytes bigint, named text[], replaced jsonb) ${anyNumber}
+    snapshot_at timestamptz, element jsonb, rows bigint, bytes bigint, named text[], replaced jsonb) ${anyNumber}
 )`;
 
 /** A table `locked` of their exports that no other transaction holds; `is_fresh`: nor has changed since the statement began. */
@@ -110,18 +110,18 @@ const superseded = `superseded as (
 /** The receipt of the interval, with its proof. */
 const received = `received as (
   insert into receipts (export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag, manifest_sha256, made_by,
-         files, rejected_files, rows, bytes, destination_version, recipe, generation, era,
+         files, rejected_files, rows, bytes, destination_version, recipe, snapshot_at, element, generation, era,
          snapshot, settled, pending_transactions, key_digest, key_count, delivered_digest, pending_checked_at, looked_back_at)
   select export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag, manifest_sha256,
          jsonb_build_object('run', coalesce(erasure, run_id), 'purpose', purpose, 'drops', drops_missing, 'at', api_time(clock_timestamp()),
            'asked_at', api_time(created_at)),
-         files, rejected_files, rows, bytes, destination_version, recipe, generation, era,
+         files, rejected_files, rows, bytes, destination_version, recipe, snapshot_at, element, generation, era,
          snapshot, settled, pending, key_digest, key_count, delivered_digest, clock_timestamp(), clock_timestamp() from completed
   on conflict (export_id, data_interval_start, data_interval_end) do update
      set run_id = excluded.run_id, manifest_key = excluded.manifest_key, manifest_etag = excluded.manifest_etag, manifest_sha256 = excluded.manifest_sha256,
          made_by = case when ${isSameContent('receipts', 'excluded')} then receipts.made_by else excluded.made_by end,
          files = excluded.files, rejected_files = excluded.rejected_files, rows = excluded.rows, bytes = excluded.bytes,
-         destination_version = excluded.destination_version, recipe = excluded.recipe,
+         destination_version = excluded.destination_version, recipe = excluded.recipe, snapshot_at = excluded.snapshot_at, element = excluded.element,
          generation = excluded.generation, era = excluded.era, committed_at = clock_timestamp(),
          snapshot = excluded.snapshot, settled = excluded.settled, pending_transactions = excluded.pending_transactions,
          key_digest = excluded.key_digest, key_count = excluded.key_count,
@@ -269,6 +269,8 @@ function recordOf({ lease, result, receipt, replaced }: CompletedRun) {
     files: receipt.files,
     rejected_files: receipt.rejectedFiles,
     recipe: receipt.recipe,
+    element: receipt.element ?? null,
+    snapshot_at: receipt.snapshotAt ?? null,
     rows: receipt.rows,
     bytes: receipt.bytes,
     named: receipt.manifestKey === null ? files : [...files, receipt.manifestKey],

@@ -3,6 +3,7 @@ import { anyNumber, isAny, plannedOnce, unflushed } from '../database/prepared.t
 import { hasNotEnded, running } from './run-moves.ts';
 import { intervalOf, isTime, longerThanAnyWait } from '../database/times.ts';
 import { capacityNow, smallCapacityNow } from './workers.ts';
+import type { ExportMode } from '../../../foundation/domain/export-settings.ts';
 import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
 import type { RunPurpose } from '../../../foundation/domain/run.ts';
 import type { DataInterval } from '../../../foundation/domain/time.ts';
@@ -295,6 +296,7 @@ export interface RunNeeds {
   readonly exportId: string;
   readonly purpose: RunPurpose;
   readonly model: string;
+  readonly mode: ExportMode;
   readonly interval: DataInterval;
   /** Whether an attempt was about to commit. */
   readonly beganCommit: boolean;
@@ -326,7 +328,7 @@ export async function findRunNeeds(
   runIds: readonly string[],
 ): Promise<readonly (RunNeeds | null)[]> {
   const rows = await sql.query<Omit<RunNeeds, 'isHeld'> & EraFacts & { readonly runId: string }>(
-    plannedOnce(`select ${eraFacts}, r.id as "runId", p.organization_id as "organizationId", r.team_id as "teamId", r.export_id as "exportId", r.purpose, e.model, ${intervalOf('r')} as interval,
+    plannedOnce(`select ${eraFacts}, r.id as "runId", p.organization_id as "organizationId", r.team_id as "teamId", r.export_id as "exportId", r.purpose, e.model, e.mode, ${intervalOf('r')} as interval,
             r.commit_intent is not null as "beganCommit", case when o.waits_for is not null then jsonb_build_object('pending', o.waits_for -> 'pending',
               'waitedMs', greatest(extract(epoch from now() - o.waits_since) * 1000, 0)) end as wait,
             e.destination_type as type, e.destination_config as config, e.transformations, coalesce(o.small and ${isSmall('r')}, false) as small,

@@ -22,6 +22,7 @@ import { type RunStepSeen, stepOfRun } from './run-step.ts';
 import { anyNumber, prepared, unflushed } from '../database/prepared.ts';
 import { canMove, hasFailedAttempt, isRunning, live, move } from './run-moves.ts';
 import { intervalOf } from '../database/times.ts';
+import { hasTurn } from '../intervals/superseded.ts';
 
 export interface NewRun {
   readonly exportId: string;
@@ -133,7 +134,7 @@ export const makeRuns = (condition = 'true') => `wanted as (
                          where r.export_id = w.export_id and r.data_interval_start = w.interval_start
                            and r.data_interval_end = w.interval_end), 0)
          from wanted w left join backfills b on b.id = w.backfill_id
-        where ${condition}
+        where ${condition} and ${hasTurn}
           -- Its bounds may be those of other zone data.
           and ${fitsInto('receipts', 'true')} and ${fitsInto('runs', `t.status in ${live}`)}
        on conflict do nothing

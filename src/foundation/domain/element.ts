@@ -1,0 +1,89 @@
+/** The columns that the files of an export of changes have after those of its rows. */
+export const changeColumns = {
+  op: '_sluice_op',
+  version: '_sluice_version',
+  element: '_sluice_element',
+} as const;
+
+export const changeColumnNames: readonly string[] = Object.values(changeColumns);
+
+/**
+ * The values of `_sluice_op`, as Debezium has them: `r`, a row of a base; `u`, the row of a key that was inserted or updated;
+ * `d`, a key whose row is gone.
+ */
+export const changeOps = { base: 'r', upsert: 'u', delete: 'd' } as const;
+
+/** The types that a version column can have. */
+export const versionTypes = ['xid8', 'timestamp with time zone'] as const;
+export type VersionType = (typeof versionTypes)[number];
+
+/** Reasons why an element has all rows instead of those that changed. */
+export const baseReasons = {
+  first: 'it is the first one at this destination',
+  requested: 'new_base of the export was raised',
+  definition: 'the model, the tenant key, the query, the filters or the transformations changed',
+  era: 'our database was restored, copied or failed over',
+  server: 'the source is another server, or was restored or failed over',
+  counter: 'source.version_counter_lower: the transaction ids of the source are lower than before',
+  table: 'the table was replaced, or its trigger was changed',
+  parts: 'a partition is gone, and no tombstones say which rows went with it',
+  tombstones: 'tombstones may have been removed since the element before',
+  unknown: 'the element before did not know which transactions were still open',
+  unfinished:
+    'an element that may have been published was never recorded, and does not continue to here',
+} as const;
+export type BaseReason = keyof typeof baseReasons;
+
+/**
+ * The state of a changing table's source at one moment, as far as it decides whether an element can continue the one before.
+ * Equal points but for their tables: no row was changed without its version.
+ */
+export interface SequencePoint {
+  /** The cluster, its timeline and the database. */
+  readonly server: string;
+  /** A digest of the relation, and of the names and types of the columns that are read. */
+  readonly relation: string;
+  /** A digest of the model. */
+  readonly model: string;
+  /** The tables with rows, by their ids: the triggers of each, with the transactions that last changed them. */
+  readonly tables: Readonly<Record<string, string>>;
+  readonly versionType: VersionType;
+}
+
+/**
+ * An element of the sequence of an export of changes. It has the row of each key that is visible in its snapshot and whose
+ * version is at or above `from`. So elements that are applied in the order of their numbers give the source at each snapshot.
+ */
+export interface Element {
+  /** Higher than that of each element that may have been published before. */
+  readonly number: number;
+  /** The element that it continues; null: it has all rows, and replaces all elements before. */
+  readonly follows: number | null;
+  /** Null unless it has all rows. */
+  readonly base: BaseReason | null;
+  /** Lowest version in it; null: it has all rows. */
+  readonly from: string | null;
+  /** `from` of the element that continues it; null: not known, so that one is a base. */
+  readonly next: string | null;
+  /** When its snapshot was taken, by the clock of the source, in milliseconds. */
+  readonly at: number;
+  readonly point: SequencePoint;
+  /** A digest of query, filters and transformations. */
+  readonly definition: string;
+  /** new_base of the export. */
+  readonly newBase: number;
+  /** The number of deletes among its rows. */
+  readonly deletes: number;
+}
+
+/** What of an element its manifest says. */
+export interface ManifestElement {
+  readonly number: number;
+  readonly follows: number | null;
+  readonly base: string | null;
+  readonly from_version: string | null;
+  readonly version_type: VersionType;
+  readonly snapshot: string;
+  readonly snapshot_at: string;
+  readonly deletes: number;
+}

@@ -1,0 +1,131 @@
+import { createHash } from 'node:crypto';
+import type { BaseReason, Element, SequencePoint } from '../../foundation/domain/element.ts';
+import type { RecipeStep } from '../../foundation/domain/recipe.ts';
+import type { DataInterval } from '../../foundation/domain/time.ts';
+import type { ElementRequest, SequenceReading, SourceRequest } from '../sources/source.ts';
+
+/** The newest recorded element of an export. */
+export interface RecordedElement {
+  readonly element: Element;
+  /** The era of our database that recorded it. */
+  readonly era: string;
+  /** True if its files are at the present destination. */
+  readonly isHere: boolean;
+  readonly interval: DataInterval;
+}
+
+/** What our database knows of the sequence of an export. */
+export interface SequenceState {
+  /** Null before the first one. */
+  readonly last: RecordedElement | null;
+  /** Elements whose commits were begun and never recorded: readers may have applied them. */
+  readonly begun: readonly Element[];
+  /** new_base of the export. */
+  readonly newBase: number;
+}
+
+/** What a run brings to its element. */
+export interface ElementJob {
+  readonly sequence: SequenceState;
+  readonly interval: DataInterval;
+  readonly era: string;
+  readonly request: SourceRequest;
+  readonly chain: { readonly recipe: readonly RecipeStep[] } | null;
+}
+
+/** An element before its snapshot is taken. */
+export interface PlannedElement {
+  readonly element: Omit<Element, 'deletes'>;
+  readonly request: ElementRequest;
+}
+
+/**
+ * Decides number and bounds of the next element.
+ *
+ * An element continues the last recorded one, whatever was begun since: it has all that changed since then, so a reader who has
+ * applied something in between loses nothing. Its number is above all that may have been published, so each reader applies it.
+ */
+export function planElement(job: ElementJob, reading: SequenceReading): PlannedElement {
+  const { sequence } = job;
+  const { last } = sequence;
+  const definition = definitionOf(job);
+  const base = findBaseReason(job, reading, definition);
+  const before = base === null ? (last?.element ?? null) : null;
+  const from = before?.next ?? null;
+  const number = 1 + highestNumber(job);
+  const { point } = reading;
+  const known = before?.point.tables ?? point.tables;
+  const newTables = Object.keys(point.tables).filter((id) => known[id] === undefined);
+  return {
+    element: {
+      number,
+      follows: before?.number ?? null,
+      base,
+      from,
+      // Who may still write is not known: what the element before left open may be open still.
+      next: reading.next ?? from,
+      at: reading.atMs,
+      point,
+      definition,
+      newBase: sequence.newBase,
+    },
+    request: { number, versionType: point.versionType, from, newTables },
+  };
+}
+
+/** A digest of what decides which rows and columns an element has, besides the model. */
+function definitionOf({ request, chain }: ElementJob): string {
+  const { tenantKey, dslQuery, includeEvents, excludeEvents, nested = null } = request;
+  const parts = [tenantKey, dslQuery, includeEvents, excludeEvents, nested, chain?.recipe ?? []];
+  return createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 32);
+}
+
+function findBaseReason(
+  { sequence: { last, begun, newBase }, era }: ElementJob,
+  reading: SequenceReading,
+  definition: string,
+): BaseReason | null {
+  const { point } = reading;
+  if (last === null || !last.isHere) return 'first';
+  const { element } = last;
+  if (last.era !== era) return 'era';
+  if (element.newBase !== newBase) return 'requested';
+  const isOther = element.definition !== definition || element.point.model !== point.model;
+  if (isOther) return 'definition';
+  if (element.point.server !== point.server) return 'server';
+  if (element.next === null) return 'unknown';
+  if (reading.isCounterLower(element.next)) return 'counter';
+  if (element.point.relation !== point.relation) return 'table';
+  const tables = Object.entries(element.point.tables);
+  const kept = tables.filter(([id]) => point.tables[id] !== undefined);
+  if (kept.some(([id, state]) => point.tables[id] !== state)) return 'table';
+  if (kept.length < tables.length && reading.deletesBy === 'tombstones') return 'parts';
+  const { tombstoneDays } = reading;
+  const ageMs = reading.atMs - element.at;
+  if (tombstoneDays !== null && ageMs > tombstoneDays * dayMs) return 'tombstones';
+  const continues = (other: Element) =>
+    other.base === null && other.definition === definition && isSamePoint(other.point, point);
+  return begun.every(continues) ? null : 'unfinished';
+}
+
+const dayMs = 86_400_000;
+const minuteMs = 60_000;
+
+/** Attempts of a minute that may have been published, in a history of our database that is lost. */
+const attemptsPerMinute = 16;
+
+/** The highest number that may have been published. A database that was restored does not know the newest ones. */
+function highestNumber({ sequence: { last, begun }, interval, era }: ElementJob): number {
+  const numbers = [last?.element.number ?? -1, ...begun.map(({ number }) => number)];
+  const isLost = last !== null && last.era !== era;
+  const minutes = isLost ? Math.ceil((interval.end - last.interval.end) / minuteMs) : 0;
+  return Math.max(...numbers) + Math.max(0, minutes) * attemptsPerMinute;
+}
+
+/** True if no row was changed between two points without its version. */
+export function isSamePoint(a: SequencePoint, b: SequencePoint): boolean {
+  return textOf(a) === textOf(b);
+}
+
+const textOf = ({ server, relation, model, tables, versionType }: SequencePoint): string =>
+  JSON.stringify([server, relation, model, versionType, Object.entries(tables).toSorted()]);

@@ -1,0 +1,74 @@
+import { baseReasons, type Element } from '../../foundation/domain/element.ts';
+import { SluiceError } from '../../foundation/domain/errors.ts';
+import { isSamePoint, type PlannedElement, planElement } from '../changes/plan-element.ts';
+import type { SourceSnapshot } from '../sources/source.ts';
+import { requestOf, type SettledAttempt } from './interval-attempt.ts';
+import { allKeyIndicesOf } from './transform-blocks.ts';
+
+/** The rows of an interval, or of an element. */
+export interface OpenedRows {
+  readonly snapshot: SourceSnapshot;
+  /** Null: an interval. */
+  readonly planned: PlannedElement | null;
+}
+
+/** Opens the rows of an attempt. Of mode changes it first decides what the element is. */
+export async function openRows({
+  job,
+  source,
+  ports,
+  settlement: { position, server },
+  signal,
+}: SettledAttempt): Promise<OpenedRows> {
+  const open = (request: typeof job.request) =>
+    ports.step('source', () => source.open(request, signal, position, server));
+  const { sequence } = job;
+  const request = requestOf(job);
+  if (!sequence) return { snapshot: await open(request), planned: null };
+  if (job.current !== null) {
+    // The API refuses to make an element again: it is the only copy of its changes.
+    throw new Error('the interval has an element already');
+  }
+  const reading = await source.readSequence(request.model, request.tenantKey, signal);
+  const planned = planElement({ ...job, sequence, request }, reading);
+  const { element } = planned;
+  ports.log('INFO', describeElement(element));
+  const snapshot = await open({ ...request, element: planned.request });
+  try {
+    checkElement(snapshot, planned);
+    return { snapshot, planned };
+  } catch (error) {
+    await snapshot.close();
+    throw error;
+  }
+}
+
+function describeElement({ number, base, follows }: PlannedElement['element']): string {
+  if (base === null) return `Element ${number}: what changed since element ${follows}.`;
+  return `Element ${number} is a base, with all rows: ${baseReasons[base]}.`;
+}
+
+/** @throws SluiceError if the table is not what the element was planned for, or if readers could not tell its rows apart */
+function checkElement(snapshot: SourceSnapshot, { element }: PlannedElement): void {
+  const { sequence } = snapshot;
+  if (!sequence || !isSamePoint(sequence.point, element.point)) {
+    const detail = 'the table or its server changed while the element was planned';
+    throw new SluiceError('source.unavailable', detail);
+  }
+  if (allKeyIndicesOf(snapshot) === null) {
+    const detail =
+      'with mode changes the query must select every key column of the model as it is, because readers apply changes by key';
+    throw new SluiceError('query.invalid', detail);
+  }
+}
+
+/** The element as it is recorded. */
+export function elementOf(
+  { snapshot: { sequence }, planned }: OpenedRows,
+  deletes: number,
+): Element | null {
+  if (planned === null || !sequence) return null;
+  const { element } = planned;
+  // Of transaction ids the snapshot itself says what it does not show.
+  return { ...element, next: sequence.next ?? element.next, at: sequence.atMs, deletes };
+}

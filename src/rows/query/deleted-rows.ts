@@ -1,0 +1,81 @@
+import { changeColumns } from '../../foundation/domain/element.ts';
+import type { Column } from '../../foundation/domain/row-block.ts';
+import { aliveFilter, changedFilter, versionSql } from './change-rows.ts';
+import type { Expression } from './expression.ts';
+import { printExpression, quoteName, quoteText, serverDialect } from './print.ts';
+import { checkStatement, keyTarget, plainTarget, printSelect, relationOf } from './select.ts';
+import { eventFilter, ofTenant, type Selection } from './selection.ts';
+import { conjunction } from './translate.ts';
+import { checkReads } from './wall.ts';
+
+/** The name, within a statement, of the column that says whether a row is not deleted. */
+const aliveName = 'sluice alive';
+
+/** The keys of an element's deletes, each statement with the model's keys and then the version; empty for a base. */
+export function copyDeletesSqls(selection: Selection, keys: readonly Column[]): readonly string[] {
+  if (!selection.element || selection.element.from === null) return [];
+  return [unwantedSql(selection, keys), tombstonesSql(selection, keys)].flatMap((sql) =>
+    sql === null ? [] : [`COPY (${sql}) TO STDOUT (FORMAT binary)`],
+  );
+}
+
+/** Changed rows that a marker, the events or the query leave out. Null: nothing leaves any out. */
+function unwantedSql(selection: Selection, keys: readonly Column[]): string | null {
+  const { model, query, element } = selection;
+  if (!element) return null;
+  const alive = [...aliveFilter(element.changes), ...eventFilter(selection)];
+  const isAlive = alive.length === 0 ? null : conjunction('AND', alive);
+  const wanted = [
+    ...(isAlive ? [{ kind: 'column', name: aliveName } as const] : []),
+    ...(query?.where ? [query.where] : []),
+  ];
+  if (wanted.length === 0) return null;
+  const where: Expression = {
+    kind: 'test',
+    test: 'IS NOT TRUE',
+    operand: conjunction('AND', wanted),
+  };
+  const marker = {
+    name: aliveName,
+    expression: isAlive && printExpression(isAlive, serverDialect),
+    sourceType: 'boolean',
+    json: false,
+  };
+  const marked = isAlive ? { ...model, columns: [...model.columns, marker] } : model;
+  const unwanted = { outputs: [], where, star: false, limits: query?.limits ?? new Map() };
+  const version = { kind: 'column', name: changeColumns.version } as const;
+  const targets = [
+    ...keys.map((key) => keyTarget(marked, unwanted, key)),
+    plainTarget({ name: changeColumns.version, expression: version }),
+  ];
+  const changed = changedFilter(element.changes, element);
+  const filter = conjunction('AND', [ofTenant(selection), ...changed]);
+  return checkStatement(printSelect(marked, unwanted, targets, filter, null), selection);
+}
+
+/** Tombstones whose key is not in the table, the newest of each. Null: the model has none. */
+function tombstonesSql(
+  { model, tenantKey, element }: Selection,
+  keys: readonly Column[],
+): string | null {
+  const deletes = element?.changes.deletes;
+  if (!element || deletes?.kind !== 'tombstones') return null;
+  const { versionColumn } = element.changes;
+  const of = (name: string) => `"gone".${quoteName(name)}`;
+  const names = model.keyColumns.map(of);
+  const sent = keys.map(({ type, sourceType }, index) => {
+    const key = `CAST(${names[index]} AS ${sourceType})`;
+    return type === 'as_json' ? `CAST(pg_catalog.to_json(${key}) AS pg_catalog.text)` : key;
+  });
+  const tenant = `${quoteName(model.tenantColumn)} = ${quoteText(tenantKey)}`;
+  const same = model.keyColumns.map((name) => `"here".${quoteName(name)} = ${of(name)}`);
+  const changed = changedFilter(element.changes, { ...element, newTables: [] });
+  const isChanged = changed.map((part) =>
+    printExpression(part, { ...serverDialect, column: (name) => of(name) }),
+  );
+  const sql = `SELECT DISTINCT ON (${names.join(', ')}) ${sent.join(', ')}, ${versionSql(of(versionColumn), element.versionType)}
+    FROM ${relationOf(deletes)} AS "gone" WHERE "gone".${tenant} AND ${isChanged.join(' AND ')}
+     AND NOT EXISTS (SELECT FROM ${relationOf(model)} AS "here" WHERE "here".${tenant} AND ${same.join(' AND ')})
+    ORDER BY ${names.join(', ')}, ${of(versionColumn)} DESC`;
+  return checkReads(sql, [deletes.relation, model.relation]);
+}

@@ -1,0 +1,92 @@
+import { SluiceError } from '../../foundation/domain/errors.ts';
+import type { Model, ModelChanges } from '../../foundation/domain/model.ts';
+import type { Timestamp } from '../../foundation/domain/time.ts';
+import { aliveFilter, changedFilter, type ElementBounds } from './change-rows.ts';
+import type { Expression } from './expression.ts';
+import type { ParsedQuery } from './parse-query.ts';
+import { conjunction } from './translate.ts';
+
+/** The rows that a statement reads. */
+export interface Selection {
+  readonly model: Model;
+  /** Null: all columns of the model and every row. */
+  readonly query: ParsedQuery | null;
+  readonly tenantKey: string;
+  /** An element of a changing table, instead of the rows of a range; missing: none. */
+  readonly element?: (ElementBounds & { readonly changes: ModelChanges }) | null;
+  /** Half-open, by the interval column; exact to the microsecond. Without such a column every row is selected. */
+  readonly range: { readonly start: Timestamp; readonly end: Timestamp };
+  /** Only rows with one of these events; null or empty: all. */
+  readonly includeEvents: readonly string[] | null;
+  /** Without rows with one of these events; a row without an event stays. */
+  readonly excludeEvents: readonly string[] | null;
+}
+
+/** Untyped, so that it takes the column's type. */
+export function ofTenant({ model, tenantKey }: Selection): Expression {
+  const left: Expression = { kind: 'column', name: model.tenantColumn };
+  return { kind: 'binary', operator: '=', left, right: literal(tenantKey) };
+}
+
+/** Tenant, interval and events as a tree of literals: nothing is pasted into text. */
+export function rowFilter(selection: Selection): Expression {
+  const { model, range, element } = selection;
+  const column = (name: string): Expression => ({ kind: 'column', name });
+  const compare = (name: string, operator: string, right: Expression): Expression => ({
+    kind: 'binary',
+    operator,
+    left: column(name),
+    right,
+  });
+  const { intervalColumn: at } = model;
+  const bound = (operator: string, time: Timestamp) =>
+    at === null ? [] : [compare(at, operator, instant(time))];
+  return conjunction('AND', [
+    ofTenant(selection),
+    ...(element ? changedFilter(element.changes, element) : []),
+    ...(element ? aliveFilter(element.changes) : []),
+    ...bound('>=', range.start),
+    ...bound('<', range.end),
+    ...eventFilter(selection),
+  ]);
+}
+
+/** The conditions of include_events and exclude_events. */
+export function eventFilter({ model, includeEvents, excludeEvents }: Selection): Expression[] {
+  const events = (names: readonly string[]): Expression => {
+    if (model.eventColumn === null) {
+      throw new SluiceError(
+        'query.invalid',
+        `${model.name} has no event column. Remove include_events and exclude_events.`,
+      );
+    }
+    const items = names.map(literal);
+    const operand: Expression = { kind: 'column', name: model.eventColumn };
+    return { kind: 'in', negated: false, operand, items };
+  };
+  return [
+    ...(includeEvents?.length ? [events(includeEvents)] : []),
+    ...(excludeEvents?.length
+      ? [{ kind: 'test', test: 'IS NOT TRUE', operand: events(excludeEvents) } as const]
+      : []),
+  ];
+}
+
+export function literal(value: string): Expression {
+  // A literal cannot contain a NUL, and a lone surrogate would become another character.
+  if (/\0|\p{Cs}/u.test(value)) {
+    throw new SluiceError(
+      'query.invalid',
+      'An event name contains a NUL or half of a surrogate pair. Remove it.',
+    );
+  }
+  return { kind: 'string', value };
+}
+
+export function instant(timestamp: Timestamp): Expression {
+  if (!/^\d{4,6}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/.test(timestamp)) {
+    throw new Error('A bound is a UTC timestamp with microseconds.');
+  }
+  const type = { name: 'timestamptz', modifiers: [], array: false };
+  return { kind: 'cast', operand: literal(timestamp), type };
+}

@@ -1,0 +1,189 @@
+import { createHash } from 'node:crypto';
+import type { SequencePoint, VersionType } from '../../../foundation/domain/element.ts';
+import { SluiceError } from '../../../foundation/domain/errors.ts';
+import type { Model, ModelChanges } from '../../../foundation/domain/model.ts';
+import { toTimestamp } from '../../../foundation/domain/time.ts';
+import { quoteText } from '../../query/print.ts';
+import { relationOf } from '../../query/select.ts';
+import type { SequenceReading } from '../source.ts';
+import type { Look } from './live-transactions.ts';
+import { oidOf } from './replaced-tables.ts';
+
+/** Bits of `pg_trigger.tgtype`. */
+const [forEachRow, before, onInsert, onDelete, onUpdate] = [1, 2, 4, 8, 16] as const;
+
+/** SQL of whether the table `c` has a trigger of these kinds that fires for every write of the role. */
+const hasTriggerSql = (bits: number, mask: number = bits): string =>
+  `EXISTS (SELECT FROM pg_catalog.pg_trigger AS t WHERE t.tgrelid = c.oid AND t.tgconstraint = '0' AND t.tgenabled IN ('O', 'A')
+     AND t.tgattr = '' AND (t.tgtype::pg_catalog.int4 & ${mask}) = ${bits})`;
+
+/**
+ * SQL of the state of a changing table, as JSON. Without the right to see the cluster's identity, the start of the server stands for it.
+ *
+ * A table is its file, and its triggers with the transactions that last changed them: TRUNCATE, a rewrite, and a trigger that
+ * was off for a while change rows and leave their versions.
+ */
+export function sequencePointSql(model: Model, changes: ModelChanges): string {
+  const { deletes, versionColumn } = changes;
+  const relation = oidOf(relationOf(model));
+  const tombstones = deletes.kind === 'tombstones' ? oidOf(relationOf(deletes)) : null;
+  const read = columnsOf(model, changes).map(quoteText).join(', ');
+  const isTracked =
+    changes.setBy === 'client'
+      ? 'true'
+      : `(${hasTriggerSql(forEachRow | before | onInsert)} AND ${hasTriggerSql(forEachRow | before | onUpdate)})`;
+  const notesDeletes = tombstones === null ? 'true' : hasTriggerSql(forEachRow | onDelete);
+  const marker = deletes.kind === 'column' ? quoteText(deletes.column) : 'NULL';
+  const typeOf = (column: string) =>
+    `(SELECT pg_catalog.format_type(a.atttypid, NULL) FROM pg_catalog.pg_attribute AS a
+       WHERE a.attrelid = ${relation} AND a.attname = ${column} AND NOT a.attisdropped)`;
+  return `WITH RECURSIVE parts (id) AS (
+      SELECT ${relation}
+      UNION
+      SELECT i.inhrelid FROM pg_catalog.pg_inherits AS i JOIN parts ON parts.id = i.inhparent),
+    tables AS (
+      SELECT c.oid, c.relkind, pg_catalog.concat(c.relfilenode, (
+               SELECT pg_catalog.string_agg(pg_catalog.concat(' ', t.oid, '@', t.xmin), '' ORDER BY t.oid)
+                 FROM pg_catalog.pg_trigger AS t
+                WHERE t.tgrelid = c.oid AND t.tgconstraint = '0' AND t.tgenabled IN ('O', 'A'))) AS state,
+             ${isTracked} AS tracked, ${notesDeletes} AS notes
+        FROM parts JOIN pg_catalog.pg_class AS c ON c.oid = parts.id WHERE c.relkind <> 'p')
+    SELECT pg_catalog.json_build_object(
+      'server', pg_catalog.concat_ws('/',
+         CASE WHEN pg_catalog.has_function_privilege('pg_catalog.pg_control_system()', 'EXECUTE')
+              THEN (SELECT system_identifier::pg_catalog.text FROM pg_catalog.pg_control_system())
+              ELSE pg_catalog.extract('epoch', pg_catalog.pg_postmaster_start_time())::pg_catalog.text END,
+         CASE WHEN NOT pg_catalog.pg_is_in_recovery()
+              THEN pg_catalog."left"(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 8) END,
+         (SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname = pg_catalog.current_database())),
+      'columns', (SELECT pg_catalog.string_agg(pg_catalog.concat(a.attname, ' ', a.atttypid, ' ', a.atttypmod), ', ' ORDER BY a.attname)
+                    FROM pg_catalog.pg_attribute AS a
+                   WHERE a.attrelid = ${relation} AND NOT a.attisdropped AND a.attname IN (${read})),
+      'relation', (SELECT pg_catalog.concat(c.oid, c.relkind) FROM pg_catalog.pg_class AS c WHERE c.oid = ${relation}),
+      'tables', (SELECT pg_catalog.json_object_agg(oid, state) FROM tables),
+      'tombstones', ${tombstones === null ? 'NULL' : `(SELECT c.relfilenode FROM pg_catalog.pg_class AS c WHERE c.oid = ${tombstones})`},
+      'isTracked', (SELECT pg_catalog.bool_and(tracked) FROM tables),
+      'notesDeletes', (SELECT pg_catalog.bool_and(notes) FROM tables),
+      'versionType', ${typeOf(quoteText(versionColumn))},
+      'markerType', ${typeOf(marker)},
+      'isStandby', pg_catalog.pg_is_in_recovery(),
+      'nowMs', pg_catalog.floor(pg_catalog.extract('epoch', pg_catalog.clock_timestamp()) * 1000),
+      'snapshot', pg_catalog.pg_current_snapshot()::pg_catalog.text)::pg_catalog.text AS point`;
+}
+
+/** The columns of the relation that decide what an element has, but for those of expressions. */
+function columnsOf(model: Model, { versionColumn, deletes }: ModelChanges): readonly string[] {
+  const plain = model.columns.filter(({ expression }) => expression === null);
+  const marker = deletes.kind === 'column' ? [deletes.column] : [];
+  const more = [model.tenantColumn, ...model.keyColumns, versionColumn, ...marker];
+  return [...new Set([...more, ...plain.map(({ name }) => name)])];
+}
+
+/** How late a program may set a time, unless look_back_hours of the model says it. */
+const usualLateHours = 24;
+
+interface PointRow {
+  readonly server: string;
+  readonly columns: string | null;
+  readonly relation: string;
+  readonly tables: Readonly<Record<string, string>> | null;
+  readonly tombstones: number | null;
+  readonly isTracked: boolean | null;
+  readonly notesDeletes: boolean | null;
+  readonly versionType: string | null;
+  readonly markerType: string | null;
+  readonly isStandby: boolean;
+  readonly nowMs: number;
+  readonly snapshot: string;
+}
+
+/**
+ * Reads the answer to `sequencePointSql`.
+ *
+ * @param openSince the start of the oldest transaction that may still write, of a look before the snapshot; null: not known
+ * @throws SluiceError if the table cannot be exported by its changes
+ */
+export function sequenceOf(
+  model: Model,
+  changes: ModelChanges,
+  answer: string,
+  openSince: number | null,
+): SequenceReading {
+  const row = JSON.parse(answer) as PointRow;
+  const versionType = checkTable(model, changes, row);
+  const shape = JSON.stringify([row.relation, row.columns, row.tombstones]);
+  const point: SequencePoint = {
+    server: row.server,
+    relation: digest(shape),
+    model: digest(JSON.stringify({ ...model, intervalColumn: null })),
+    tables: row.tables ?? {},
+    versionType,
+  };
+  const [xmin = '', xmax = ''] = row.snapshot.split(':');
+  const isTime = versionType !== 'xid8';
+  const lateMs = (model.lookBackHours ?? usualLateHours) * 3_600_000;
+  const since = changes.setBy === 'client' ? row.nowMs - lateMs : openSince;
+  return {
+    point,
+    atMs: row.nowMs,
+    next: isTime ? timeText(since) : xmin,
+    isSettled: changes.setBy === 'database',
+    deletesBy: changes.deletes.kind,
+    tombstoneDays: changes.deletes.kind === 'tombstones' ? changes.deletes.days : null,
+    isCounterLower: (from) => !isTime && BigInt(xmax) < BigInt(from),
+  };
+}
+
+/** @throws SluiceError `source.model_invalid`, `model.version_without_trigger` */
+function checkTable(model: Model, changes: ModelChanges, row: PointRow): VersionType {
+  const invalid = (detail: string) => new SluiceError('source.model_invalid', detail);
+  const { versionColumn } = changes;
+  const name = `${model.relation.schema}.${model.relation.name}`;
+  if (row.isStandby) throw invalid('exports of changes read the primary. Name it as source');
+  if (!/[rp]$/.test(row.relation)) {
+    throw invalid(`${name} is no table. Exports of changes read a table or a partitioned table`);
+  }
+  const { versionType } = row;
+  if (versionType !== 'xid8' && versionType !== 'timestamp with time zone') {
+    const found = versionType === null ? 'there is none' : `it is ${versionType}`;
+    throw invalid(`version_column ${versionColumn} must be xid8 or timestamptz, and ${found}`);
+  }
+  if (row.isTracked === false) {
+    const detail = `${name}, or a partition of it, has no enabled trigger that sets ${versionColumn} before each insert and update`;
+    throw new SluiceError('model.version_without_trigger', detail);
+  }
+  if (row.notesDeletes === false) {
+    const detail = `${name}, or a partition of it, has no enabled trigger that writes tombstones for each delete`;
+    throw new SluiceError('model.version_without_trigger', detail);
+  }
+  return versionType;
+}
+
+const digest = (text: string): string =>
+  createHash('sha256').update(text).digest('hex').slice(0, 32);
+
+const timeText = (ms: number | null): string | null =>
+  ms === null ? null : toTimestamp(Math.floor(ms));
+
+/**
+ * More than the time between the moment that a message takes its time and the moment that it shows it, and than a usual step of the
+ * server's clock.
+ */
+const marginMs = 60_000;
+
+/**
+ * The start of the oldest transaction that may still write rows, by the server's clock: none that is open after the look has
+ * an earlier `now()`. Null if the look does not show it: other roles' times are hidden, or a transaction is prepared, which shows no start.
+ */
+export function openSince({ nowMs, sessions, locks, prepared }: Look): number | null {
+  const marked = new Set(locks.filter(({ own }) => own).map(({ pid }) => pid));
+  const writers = sessions.filter(
+    ({ pid, counts, isUpkeep, sameRole }) =>
+      counts && isUpkeep !== true && !(sameRole && marked.has(pid)),
+  );
+  if (prepared.length > 0 || writers.some(({ hidden }) => hidden)) return null;
+  const starts = writers.flatMap(({ transactionAt, messageAt }) =>
+    [transactionAt, messageAt].flatMap((at) => (at === null ? [] : [at / 1000])),
+  );
+  return Math.min(nowMs, ...starts) - marginMs;
+}

@@ -1,0 +1,112 @@
+/** Intervals of exports that have no past: a later one takes the place of those that were not made. */
+
+import {
+  inSeconds,
+  type DataInterval,
+  type Instant,
+  toTimestamp,
+} from '../../../foundation/domain/time.ts';
+import type { Sql } from '../database/database.ts';
+import { boundsOf, isSameInterval } from '../database/times.ts';
+import { appendLogEntries, type NewLogEntry } from '../exports/log-entries.ts';
+import { canMove, hasFailedAttempt, live, move } from '../runs/run-moves.ts';
+
+/** A live run that makes an interval. */
+export interface LiveRun {
+  readonly exportId: string;
+  readonly runId: string;
+  /** True if its last attempt has failed, no other has begun, and none was about to commit. */
+  readonly isFailing: boolean;
+}
+
+/** SQL: whether the export of a wanted run `w` has room for it: of any mode but append, runs that make intervals come one after the other. */
+export const hasTurn = `(w.purpose <> 'whole' or (select e.mode = 'append' from batch_exports e where e.id = w.export_id)
+  or not exists (select from runs t where t.export_id = w.export_id and t.purpose = 'whole' and t.status in ${live}))`;
+
+/** The runs of exports that the transaction has locked, one for each at most. */
+export async function listLiveRuns(tx: Sql, exportIds: readonly string[]): Promise<LiveRun[]> {
+  return tx.query<LiveRun>(
+    `select r.export_id as "exportId", r.id as "runId",
+            r.lease_holder is null and ${hasFailedAttempt('r')} and r.committing_generation is null as "isFailing"
+       from runs r where r.export_id = any ($1::uuid[]) and r.purpose = 'whole' and r.status in ${live}`,
+    [exportIds],
+  );
+}
+
+/** Reasons why an interval is never made again. An element is the only copy of its changes. */
+type Gone = 'superseded' | 'removed' | 'element';
+
+/** The reason why an interval is never made again; null: it may be. */
+export async function findGone(
+  tx: Sql,
+  exportId: string,
+  interval: DataInterval,
+): Promise<Gone | null> {
+  const ofInterval = 'x.export_id = $1 and x.data_interval_start = $2 and x.data_interval_end = $3';
+  const [row] = await tx.query<{ gone: Gone | null }>(
+    `select case when exists (select from accepted_intervals x where ${ofInterval} and x.superseded_by is not null) then 'superseded'
+                 when exists (select from receipts x where ${ofInterval} and x.made_by->>'purpose' = 'expire') then 'removed'
+                 when exists (select from receipts x where ${ofInterval} and x.element is not null) then 'element' end as gone`,
+    [exportId, ...boundsOf(interval)],
+  );
+  return row?.gone ?? null;
+}
+
+/** An interval is about to be made, and takes the place of all earlier ones of its export. */
+export interface Supersession {
+  readonly exportId: string;
+  readonly teamId: number;
+  /** A run that fails until now; null: none is live. */
+  readonly run: LiveRun | null;
+  /** The end of the interval. */
+  readonly newest: Instant;
+  /** Earlier intervals whose ticks get no run. */
+  readonly intervals: readonly DataInterval[];
+}
+
+/** Ends the failing runs: their attempts are over. */
+export async function endSuperseded(tx: Sql, all: readonly Supersession[]): Promise<void> {
+  const ended = all.filter(({ run }) => run !== null);
+  if (ended.length === 0) return;
+  await tx.query(
+    `update runs set ${move('exhausted')}, fence = fence + 1, finished_at = now(), last_updated_at = now()
+      where id = any ($1::uuid[]) and ${canMove('exhausted')}`,
+    [ended.flatMap(({ run }) => run?.runId ?? [])],
+  );
+  const entries = ended.map(({ exportId, teamId, run, newest }): NewLogEntry => {
+    const message = `The run ends without success: the interval that ends at ${inSeconds(toTimestamp(newest))} is due, and takes its place.`;
+    return { teamId, exportId, runId: run?.runId ?? null, level: 'WARNING', message };
+  });
+  await appendLogEntries(tx, entries);
+}
+
+/** Notes what is never made: the intervals, and all earlier ones without data. */
+export async function supersede(tx: Sql, all: readonly Supersession[]): Promise<void> {
+  if (all.length === 0) return;
+  const passed = all.flatMap(({ exportId, newest, intervals }) =>
+    intervals.map((interval) => ({ exportId, newest, bounds: boundsOf(interval) })),
+  );
+  await tx.query(
+    `with newer as (
+       select * from unnest($1::uuid[], $2::timestamptz[]) as n (export_id, newest)
+     ), passed as (
+       select * from unnest($3::uuid[], $4::timestamptz[], $5::timestamptz[], $6::timestamptz[]) as p (export_id, data_interval_start, data_interval_end, newest)
+     ), unmade as (
+       delete from holes h using newer n where h.export_id = n.export_id and h.data_interval_end < n.newest
+       returning h.export_id, h.data_interval_start, h.data_interval_end, n.newest
+     ), never as materialized (select * from passed union select * from unmade
+     ), owed as (
+       delete from late_intervals l using never n where ${isSameInterval('l', 'n')} and l.delivered_at is null
+     )
+     insert into accepted_intervals (export_id, data_interval_start, data_interval_end, superseded_by)
+     select * from never on conflict do nothing`,
+    [
+      all.map(({ exportId }) => exportId),
+      all.map(({ newest }) => toTimestamp(newest)),
+      passed.map(({ exportId }) => exportId),
+      passed.map(({ bounds }) => bounds[0]),
+      passed.map(({ bounds }) => bounds[1]),
+      passed.map(({ newest }) => toTimestamp(newest)),
+    ],
+  );
+}

@@ -1,0 +1,197 @@
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
+import type { Model } from '../../../src/foundation/domain/model.ts';
+import { createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
+import {
+  changingModel,
+  createChangingTable,
+  tenant,
+  withConnection,
+} from '../../support/changing-table.ts';
+import { type OpenedDestination, openedBy } from '../../support/interval-bench.ts';
+import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
+import { SequenceReader, SequenceSide } from '../../support/sequence-side.ts';
+
+let server: OwnPostgres;
+let opened: OpenedDestination;
+
+beforeAll(async () => {
+  server = await startOwnPostgres();
+  await createChangingTable(server.adminUrl);
+}, 120_000);
+afterAll(() => server?.stop());
+beforeEach(async () => {
+  opened = await openedBy.File();
+  await sql('truncate things, gone', insert(1, 'one'), insert(2, 'two'));
+});
+afterEach(() => opened.close());
+
+const sql = (...statements: readonly string[]) =>
+  withConnection(server.adminUrl, async (client) => {
+    for (const statement of statements) await client.query(statement);
+  });
+
+const insert = (id: number, note: string) =>
+  `insert into things values (${id}, ${tenant}, ${id % 2}, '${note}', 1.50)`;
+
+function sideOf(model: Model = changingModel, changes: object = {}) {
+  const { adminUrl: connectionString } = server;
+  const source = createPostgresSource({ connectionString, plan: planModels([model]) });
+  return new SequenceSide(source, opened.destination, changes);
+}
+
+/** Makes an element, and checks that a reader has the rows of the source. */
+async function next(side: SequenceSide, reader: SequenceReader): Promise<void> {
+  await side.attempt('recorded');
+  await reader.catchUp(opened.destination);
+  expect(reader.applied).toBe(side.last?.number);
+  expect([...reader.rows].toSorted()).toEqual(
+    [...(side.truth.get(reader.applied) ?? [])].toSorted(),
+  );
+}
+
+it('continues after what changes no row, and begins anew after what changes rows and not their versions', async () => {
+  const [side, reader] = [sideOf(), new SequenceReader()];
+  const baseAfter = async (...statements: readonly string[]) => {
+    await sql(...statements);
+    await next(side, reader);
+    return side.last?.base;
+  };
+  expect(await baseAfter()).toBe('first');
+  expect(await baseAfter('analyze things', insert(3, 'three'))).toBe(null);
+  const off = 'alter table things disable trigger zz_sluice_stamp';
+  const on = 'alter table things enable always trigger zz_sluice_stamp';
+  expect(await baseAfter(off, `update things set note = 'quiet'`, on)).toBe('table');
+  expect(await baseAfter()).toBe(null);
+  expect(await baseAfter('truncate things', insert(4, 'four'))).toBe('table');
+  // Rows of a new partition bring versions from elsewhere, or none.
+  const part = [
+    'create table things_2 (like things)',
+    `insert into things_2 values (9, ${tenant}, 2, 'brought', 1)`,
+    'alter table things_2 add primary key (id, kind)',
+    'alter table things attach partition things_2 for values in (2)',
+  ];
+  expect(await baseAfter(...part)).toBe(null);
+  expect(reader.rows.has('9')).toBe(true);
+  expect(
+    await baseAfter('alter table things detach partition things_2', 'drop table things_2'),
+  ).toBe('parts');
+  expect(reader.rows.has('9')).toBe(false);
+  side.newBase = 1;
+  expect(await baseAfter()).toBe('requested');
+  side.move();
+  expect(await baseAfter()).toBe('first');
+  const { number } = side.last ?? { number: 0 };
+  side.era = 'another era';
+  expect(await baseAfter()).toBe('era');
+  // More than a lost history can have made in an hour.
+  expect(side.last?.number).toBeGreaterThan(number + 60);
+});
+
+it('brings what was written before the last snapshot and committed after it, also under a savepoint and by a prepared transaction', async () => {
+  const [side, reader] = [sideOf(), new SequenceReader()];
+  await next(side, reader);
+  await withConnection(server.adminUrl, async (late) => {
+    await late.query('begin');
+    await late.query(`update things set note = 'late' where id = 1`);
+    await late.query('savepoint a');
+    await late.query('delete from things where id = 2');
+    await late.query('release a');
+    // Newer, and over before the snapshot.
+    await sql(insert(3, 'three'));
+    await next(side, reader);
+    expect(reader.rows.size).toBe(3);
+    await late.query(`prepare transaction 'late'`);
+    await sql(insert(4, 'four'));
+    await next(side, reader);
+    await late.query(`commit prepared 'late'`);
+  });
+  await next(side, reader);
+  expect([...reader.rows.keys()].toSorted()).toEqual(['1', '3', '4']);
+  expect(reader.rows.get('1')).toContain('late');
+  expect(side.last?.deletes).toBe(1);
+});
+
+it('refuses a table whose trigger is off', async () => {
+  const side = sideOf();
+  await sql('alter table things_1 disable trigger zz_sluice_stamp');
+  await expect(side.attempt('recorded')).rejects.toMatchObject({
+    code: 'model.version_without_trigger',
+  });
+  await sql('alter table things_1 enable always trigger zz_sluice_stamp');
+  await sql('alter table things_0 disable trigger zz_sluice_deleted');
+  await expect(side.attempt('recorded')).rejects.toMatchObject({
+    code: 'model.version_without_trigger',
+  });
+  await sql('alter table things_0 enable always trigger zz_sluice_deleted');
+  await side.attempt('recorded');
+});
+
+it('deletes a row that the query, or the marker of deleted rows, no longer wants, and shows nothing else of it', async () => {
+  const changes = changingModel.changes && {
+    ...changingModel.changes,
+    deletes: { kind: 'column' as const, column: 'removed_at' },
+  };
+  await sql('alter table things add column removed_at timestamptz');
+  const [side, reader] = [
+    sideOf({ ...changingModel, changes: changes ?? null }),
+    new SequenceReader(),
+  ];
+  await side.attempt('recorded');
+  await reader.catchUp(opened.destination);
+  await sql(
+    'update things set removed_at = now() where id = 1',
+    `update things set note = 'zwei' where id = 2`,
+  );
+  await side.attempt('recorded');
+  await reader.catchUp(opened.destination);
+  expect([...reader.rows]).toEqual([
+    ['2', JSON.stringify({ id: 2, kind: 0, note: 'zwei', price: 1.5 })],
+  ]);
+  expect(side.last).toMatchObject({ number: 1, deletes: 1, base: null });
+  await sql('update things set removed_at = null where id = 1');
+  await next(side, reader);
+  expect(reader.rows.size).toBe(2);
+  await sql('alter table things drop column removed_at');
+});
+
+it('a version that is a time goes back to the oldest transaction that was open, and an unknown one makes a base', async () => {
+  await sql(
+    'create table if not exists timed (id bigint primary key, team int, kind int, note text, price numeric(10,2), at timestamptz)',
+    `create or replace function touch() returns trigger language plpgsql as $$ begin new.at := now(); return new; end $$`,
+    'create or replace trigger touch before insert or update on timed for each row execute function touch()',
+    `insert into timed values (1, ${tenant}, 0, 'one', 1)`,
+  );
+  const model: Model = {
+    ...changingModel,
+    relation: { schema: 'public', name: 'timed' },
+    changes: { versionColumn: 'at', setBy: 'database', deletes: { kind: 'none' } },
+  };
+  const [side, reader] = [sideOf(model), new SequenceReader()];
+  await withConnection(server.adminUrl, async (late) => {
+    await late.query('begin');
+    await late.query(`insert into timed values (2, ${tenant}, 0, 'late', 1)`);
+    await next(side, reader);
+    const { rows } = await late.query(
+      `select now() - interval '1 minute' >= $1::timestamptz as is`,
+      [side.last?.next],
+    );
+    expect(rows).toEqual([{ is: true }]);
+    await late.query('commit');
+  });
+  await next(side, reader);
+  expect(side.last?.base).toBe(null);
+  expect(reader.rows.size).toBe(2);
+  await withConnection(server.adminUrl, async (two) => {
+    await two.query('begin');
+    await two.query(`insert into timed values (3, ${tenant}, 0, 'prepared', 1)`);
+    await two.query(`prepare transaction 'long'`);
+    const { from } = side.last ?? {};
+    await next(side, reader);
+    // Nothing shows when it began: the bound stays.
+    expect(side.last?.next).toBe(side.last?.from);
+    expect(side.last?.from).not.toBe(from);
+    await two.query(`commit prepared 'long'`);
+  });
+  await next(side, reader);
+  expect(reader.rows.size).toBe(3);
+});

@@ -1,0 +1,144 @@
+import { expect, test } from 'vitest';
+import { SluiceError } from '../../../src/foundation/domain/errors.ts';
+import { recordFault } from '../../../src/service/use-cases/runs/finish-run.ts';
+import { makeHealingRuns } from '../../../src/state/store/healing/healing.ts';
+import { insertRuns } from '../../../src/state/store/runs/runs.ts';
+import {
+  claim,
+  complete,
+  createExportOfThePast,
+  decide,
+  emptyCommit,
+  failAttempt,
+  firstRun,
+  hourMs,
+  listRuns,
+} from '../../support/run-side.ts';
+import { beginCommit } from '../../support/run-verbs.ts';
+import { useRunSide } from '../../support/use-run-side.ts';
+
+const side = useRunSide();
+
+const createSnapshots = (hours: number) =>
+  createExportOfThePast(side, { mode: 'snapshot', createdMsAgo: hours * hourMs });
+
+/** The schedule goes back, so that its last `hours` are due again. */
+async function goBack(exportId: string, hours: number): Promise<void> {
+  await side.db.query(
+    `update batch_exports set next_tick_at = next_tick_at - $2 * interval '1 hour', schedule = schedule || jsonb_build_object(
+       'openIntervalStart', (schedule->>'openIntervalStart')::bigint - $2 * ${hourMs}, 'nextTickAt', (schedule->>'nextTickAt')::bigint - $2 * ${hourMs})
+      where id = $1`,
+    [exportId, hours],
+  );
+}
+
+/** An export whose newest hour is not due yet; the hour before has a run. */
+async function createWithRun() {
+  const { id } = await createSnapshots(1);
+  await decide(side.context);
+  return { id, run: await firstRun(side.db, id) };
+}
+
+/** Decides what is due. @returns the statuses of the runs of an export, the oldest interval first */
+async function decideAll(exportId: string): Promise<readonly string[]> {
+  await side.db.query(
+    "update batch_exports set next_tick_at = now() where id = $1 and next_tick_at < now() + interval '10 s'",
+    [exportId],
+  );
+  await decide(side.context);
+  return (await listRuns(side.db, exportId)).map(({ status }) => status);
+}
+
+const fatesOf = async (exportId: string) => {
+  const rows = await side.db.query<{ fate: string }>(
+    'select fate from ticks where export_id = $1 order by tick_at',
+    [exportId],
+  );
+  return rows.map(({ fate }) => fate);
+};
+
+const supersededOf = async (exportId: string) => {
+  const rows = await side.db.query<{ end: string; by: string }>(
+    `select api_time(data_interval_end) as "end", api_time(superseded_by) as by from accepted_intervals where export_id = $1 order by 1`,
+    [exportId],
+  );
+  return rows;
+};
+
+/** Makes the hour after the run's due: as if the run were of the hour before. */
+async function ageRun(exportId: string): Promise<void> {
+  for (const table of ['runs', 'ticks', 'holes']) {
+    await side.db.query(
+      `update ${table} set data_interval_start = data_interval_start - interval '1 hour', data_interval_end = data_interval_end - interval '1 hour'
+        where export_id = $1`,
+      [exportId],
+    );
+  }
+  await side.db.query(
+    `update ticks set tick_at = tick_at - interval '1 hour' where export_id = $1`,
+    [exportId],
+  );
+  await goBack(exportId, 1);
+}
+
+test('of the ticks that an outage has missed only the newest gets a run, and the mark passes the others', async () => {
+  const { id } = await createSnapshots(4);
+  expect(await decideAll(id)).toEqual(['Starting']);
+  const fates = await fatesOf(id);
+  expect(fates.at(-1)).toBe('ran');
+  expect(fates.slice(0, -1)).toEqual(fates.slice(1).map(() => 'superseded'));
+  expect(fates.length).toBeGreaterThanOrEqual(3);
+  const run = await firstRun(side.db, id);
+  const superseded = await supersededOf(id);
+  expect(superseded.map(({ by }) => by)).toEqual(superseded.map(() => run.end));
+  expect(await complete(side.context, await claim(side, run.id))).toBe(true);
+  const [marked] = await side.db.query<{ mark: string; health: string }>(
+    'select api_time(high_water_mark) as mark from batch_exports where id = $1',
+    [id],
+  );
+  expect(marked?.mark).toBe(run.end);
+});
+
+test('a tick waits for the run before it, and nothing else makes a second one', async () => {
+  const { id, run } = await createWithRun();
+  await ageRun(id);
+  const interval = { start: Date.parse(run.end) - hourMs, end: Date.parse(run.end) };
+  expect(await decideAll(id), 'it waits for its first attempt').toEqual(['Starting']);
+  const held = await claim(side, run.id);
+  expect(await decideAll(id)).toEqual(['Running']);
+  const wanted = { exportId: id, teamId: side.teamId, interval, backfillId: null };
+  expect(await insertRuns(side.db, [wanted])).toEqual([]);
+  await side.db.query(
+    `insert into holes (export_id, data_interval_start, data_interval_end, heals_since) values ($1, to_timestamp($2), to_timestamp($3), now())`,
+    [id, interval.start / 1000, interval.end / 1000],
+  );
+  expect(await makeHealingRuns(side.db, 2, 10)).toBe(0);
+  await side.db.query('delete from holes where export_id = $1', [id]);
+  expect(await complete(side.context, held)).toBe(true);
+  expect(await decideAll(id)).toEqual(['Completed', 'Starting']);
+  expect(await supersededOf(id)).toEqual([]);
+});
+
+test('a run that fails until the next tick ends without success, and the newer one takes its place', async () => {
+  const { id, run } = await createWithRun();
+  await failAttempt(side, side.context, run.id, new SluiceError('destination.unavailable'));
+  await ageRun(id);
+  expect(await decideAll(id)).toEqual(['FailedRetryable', 'Starting']);
+  const [, next] = await listRuns(side.db, id);
+  expect(await side.db.query('select from holes where export_id = $1', [id])).toEqual([]);
+  expect(await supersededOf(id)).toEqual([{ end: next?.start, by: next?.end }]);
+  const [row] = await side.db.query<{ code: string }>(
+    'select failing_code as code from batch_exports where id = $1',
+    [id],
+  );
+  expect(row?.code).toBe('destination.unavailable');
+});
+
+test('a run that has begun to commit is not ended: its manifest may be current', async () => {
+  const { id, run } = await createWithRun();
+  const held = await claim(side, run.id);
+  expect(await beginCommit(side.db, held, 60_000, {}, emptyCommit)).toBe(true);
+  await recordFault(side.context, held, new SluiceError('destination.unavailable'), 0);
+  await ageRun(id);
+  expect(await decideAll(id)).toEqual(['Running']);
+});

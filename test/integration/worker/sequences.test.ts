@@ -1,0 +1,156 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { fileDefinition } from '../../../src/rows/destinations/file/definition.ts';
+import { armFailpoints, type FailpointName } from '../../../src/foundation/failpoints/failpoint.ts';
+import { joinConnectors } from '../../../src/main/connectors.ts';
+import { createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
+import { retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
+import { Attempt } from '../../../src/service/worker/attempt.ts';
+import { RunStatements } from '../../../src/state/store/runs/run-statements.ts';
+import { findRun, insertRuns } from '../../../src/state/store/runs/runs.ts';
+import { contextWith, owner } from '../../conformance/destination-suite.ts';
+import {
+  changingModel,
+  createChangingTable,
+  withConnection,
+} from '../../support/changing-table.ts';
+import {
+  claim,
+  createExportOfThePast,
+  hourMs,
+  listRuns,
+  openRunSide,
+  type RunSide,
+} from '../../support/run-side.ts';
+import { readManifests, SequenceReader } from '../../support/sequence-side.ts';
+
+let side: RunSide;
+let root: string;
+
+beforeEach(async () => {
+  side = await openRunSide();
+  root = await mkdtemp(path.join(tmpdir(), 'sluice-sequences-'));
+  await createChangingTable(side.adminUrl);
+});
+afterEach(async () => {
+  armFailpoints(async () => {});
+  await side?.stop();
+  await rm(root, { recursive: true, force: true });
+});
+
+const config = { directory: 'acme', prefix: 'p' };
+const open = () => fileDefinition.open(config, contextWith({ fileDestinationRoot: root }), owner);
+
+const write = (...statements: readonly string[]) =>
+  withConnection(side.adminUrl, async (client) => {
+    for (const statement of statements) await client.query(statement);
+  });
+const put = (id: number, note: string) =>
+  `insert into things values (${id}, ${side.teamId}, 0, '${note}', 1) on conflict (id, kind) do update set note = excluded.note`;
+
+async function createSequence() {
+  const destination = { type: 'File', config, secrets: null };
+  const made = await createExportOfThePast(side, { mode: 'changes', destination });
+  await side.db.query(`update batch_exports set model = 'things' where id = $1`, [made.id]);
+  return made;
+}
+
+async function ask(exportId: string, hour: number): Promise<string> {
+  const start = Date.UTC(2024, 2, 1) + hour * hourMs;
+  const interval = { start, end: start + hourMs };
+  const wanted = { exportId, teamId: side.teamId, interval, backfillId: null };
+  const [runId] = await insertRuns(side.db, [wanted]);
+  if (!runId) throw new Error('the interval has a run');
+  return runId;
+}
+
+/** One attempt of a run. @param at where its worker dies, as far as our database knows */
+async function attempt(runId: string, at: FailpointName | null = null): Promise<string> {
+  const { context, db } = side;
+  armFailpoints(async (name) => {
+    if (name === at) throw new Error('dies');
+  });
+  await db.query('update outbox set available_at = now(), ready = true where run_id = $1', [runId]);
+  const source = createPostgresSource({
+    connectionString: side.adminUrl,
+    plan: planModels([changingModel]),
+  });
+  const connectors = joinConnectors(
+    () => source,
+    contextWith({ fileDestinationRoot: root }),
+    context.secrets,
+  );
+  const statements = new RunStatements(db, context.policy.leaseMs);
+  const options = { context, statements, connectors, memoryBytes: 2 ** 30, onError() {} };
+  const made = new Attempt(options, await claim(side, runId), new AbortController().signal, null);
+  return (await made.execute()).end;
+}
+
+const numbersOf = async () =>
+  (await readManifests(open()))
+    .map(({ element }) => element?.number)
+    .toSorted((a, b) => Number(a) - Number(b));
+
+it.each([
+  ['before_manifest', [0, 2, 3]],
+  ['after_manifest', [0, 1, 2]],
+] as const)('after a death at %s each reader has the rows of the source', async (at, numbers) => {
+  const { id } = await createSequence();
+  const [early, late] = [new SequenceReader(), new SequenceReader()];
+  const notes = (reader: SequenceReader) =>
+    [...reader.rows.values()].map((row) => JSON.parse(row).note).toSorted();
+  await write(put(1, 'one'), put(2, 'two'));
+  expect(await attempt(await ask(id, 0))).toBe('completed');
+  await early.catchUp(open());
+  await write(put(3, 'three'), 'delete from things where id = 1');
+  const second = await ask(id, 1);
+  expect(await attempt(second, at)).toBe('failed');
+  await early.catchUp(open());
+  await write(put(2, 'zwei'), 'delete from things where id = 3');
+  expect(await attempt(second)).toBe('completed');
+  expect(await attempt(await ask(id, 2))).toBe('completed');
+  for (const reader of [early, late]) {
+    await reader.catchUp(open());
+    expect(notes(reader)).toEqual(['zwei']);
+  }
+  expect(await numbersOf()).toEqual(numbers);
+  const [recorded] = await side.db.query<{ elements: readonly number[] }>(
+    `select array_agg((element->>'number')::int order by data_interval_start) as elements from receipts where export_id = $1`,
+    [id],
+  );
+  expect(recorded?.elements).toEqual(numbers);
+});
+
+it('a run that never ends its commit leaves its number to no other', async () => {
+  const { id } = await createSequence();
+  await write(put(1, 'one'));
+  await attempt(await ask(id, 0));
+  const lost = await ask(id, 1);
+  await attempt(lost, 'after_manifest');
+  // The next tick is not held up by what failed.
+  await side.db.query('update batch_exports set heal_for_hours = 0 where id = $1', [id]);
+  await side.db.query(`update runs set status = 'FailedRetryable' where id = $1`, [lost]);
+  await write(put(1, 'eins'));
+  expect(await attempt(await ask(id, 2))).toBe('completed');
+  expect(await numbersOf()).toEqual([0, 1, 2]);
+  const follows = (await readManifests(open())).map(({ element }) => element?.follows);
+  expect(follows.toSorted()).toEqual([0, 0, null]);
+});
+
+it('an element is not made again, and a higher new_base makes a base', async () => {
+  const { id } = await createSequence();
+  await write(put(1, 'one'));
+  const runId = await ask(id, 0);
+  await attempt(runId);
+  const [{ status } = { status: '' }] = await listRuns(side.db, id);
+  expect(status).toBe('Completed');
+  const run = await findRun(side.db, id, runId);
+  if (!run) throw new Error('there is no run');
+  await expect(retryRun(side.context, run)).rejects.toThrow(/new_base/);
+  await side.db.query('update batch_exports set new_base = 4 where id = $1', [id]);
+  await attempt(await ask(id, 1));
+  const last = (await readManifests(open())).find(({ element }) => element?.number === 1);
+  expect(last?.element).toMatchObject({ follows: null, base: 'new_base of the export was raised' });
+});

@@ -1,0 +1,178 @@
+import pg from 'pg';
+import type { Model } from '../../src/foundation/domain/model.ts';
+import { triggerStatements } from '../../src/rows/changes/trigger-sql.ts';
+
+/** The project whose rows are exported. */
+export const tenant = '7';
+
+const column = (name: string, sourceType: string) => ({
+  name,
+  expression: null,
+  sourceType,
+  json: false,
+});
+
+/** A partitioned table whose rows change, move and go. */
+export const changingModel: Model = {
+  name: 'things',
+  relation: { schema: 'public', name: 'things' },
+  tenantColumn: 'team',
+  intervalColumn: null,
+  keyColumns: ['id'],
+  eventColumn: null,
+  changes: {
+    versionColumn: 'version',
+    setBy: 'database',
+    deletes: { kind: 'tombstones', relation: { schema: 'public', name: 'gone' }, days: null },
+  },
+  columns: [
+    column('id', 'bigint'),
+    column('kind', 'integer'),
+    column('note', 'text'),
+    column('price', 'numeric(10,2)'),
+  ],
+};
+
+/** Makes the table, and all that `sluice models trigger` prints for it. */
+export async function createChangingTable(url: string): Promise<void> {
+  await withConnection(url, async (client) => {
+    await client.query(`
+      create table things (id bigint not null, team int not null, kind int not null, note text, price numeric(10,2),
+        primary key (id, kind)) partition by list (kind);
+      create table things_0 partition of things for values in (0);
+      create table things_1 partition of things for values in (1)`);
+    for (const { sql } of triggerStatements(changingModel)) await client.query(sql);
+  });
+}
+
+export async function withConnection<T>(
+  url: string,
+  work: (client: pg.Client) => Promise<T>,
+): Promise<T> {
+  const client = new pg.Client(url);
+  await client.connect();
+  try {
+    return await work(client);
+  } finally {
+    await client.end();
+  }
+}
+
+/** What a session does next. */
+export interface WriterStep {
+  readonly session: number;
+  readonly does: (typeof writerSteps)[number];
+  readonly id: number;
+  readonly value: number;
+}
+
+export const writerSteps = [
+  'begin',
+  'insert',
+  'update',
+  'delete',
+  'rekey',
+  'move',
+  'leave',
+  'copy',
+  'savepoint',
+  'rollbackTo',
+  'commit',
+  'rollback',
+  'prepare',
+  'commitPrepared',
+] as const;
+
+/** Sessions that write at the same time, one statement after the other. What waits for another session's lock fails at once. */
+export class Writers {
+  readonly #clients: pg.Client[] = [];
+  readonly #prepared: string[] = [];
+  #named = 0;
+
+  /** One more than `count` is open: a prepared transaction ends outside of any other. */
+  static async open(url: string, count: number): Promise<Writers> {
+    const writers = new Writers();
+    for (let index = 0; index <= count; index += 1) {
+      const client = new pg.Client(url);
+      client.on('error', () => {});
+      await client.connect();
+      await client.query(`set lock_timeout = '20ms'`);
+      writers.#clients.push(client);
+    }
+    return writers;
+  }
+
+  async do({ session, does, id, value }: WriterStep): Promise<void> {
+    const client = this.#clients[session % (this.#clients.length - 1)];
+    if (!client) return;
+    try {
+      await this.#execute(client, does, id, value);
+    } catch {
+      await client.query('rollback').catch(() => {});
+    }
+  }
+
+  async #execute(client: pg.Client, does: WriterStep['does'], id: number, value: number) {
+    const mine = `where id = ${id} and team = ${tenant}`;
+    const isFree = `not exists (select from things where id = ${id})`;
+    switch (does) {
+      case 'insert':
+        return client.query(
+          `insert into things select ${id}, ${tenant}, ${id % 2}, 'made ${value}', ${value} where ${isFree}`,
+        );
+      case 'update':
+        return client.query(`update things set note = 'note ${value}', price = ${value} ${mine}`);
+      case 'delete':
+        return client.query(`delete from things ${mine}`);
+      case 'rekey':
+        return client.query(
+          `update things set id = ${id}, kind = ${id % 2} where id = ${(id + value) % 12} and team = ${tenant} and ${isFree}`,
+        );
+      case 'move':
+        return client.query(`update things set kind = 1 - kind ${mine}`);
+      case 'leave':
+        // Now of another project, or back.
+        return client.query(
+          `update things set team = ${Number(tenant) + 1} - (team - ${tenant}) where id = ${id}`,
+        );
+      case 'copy':
+        return this.#copy(client, id, value);
+      case 'rollbackTo':
+        return client.query('rollback to a');
+      case 'prepare': {
+        this.#named += 1;
+        const name = `changing ${this.#named}`;
+        await client.query(`prepare transaction '${name}'`);
+        this.#prepared.push(name);
+        return;
+      }
+      case 'commitPrepared': {
+        const name = this.#prepared.shift();
+        if (name === undefined) return;
+        return this.#clients
+          .at(-1)
+          ?.query(`${value % 4 === 0 ? 'rollback' : 'commit'} prepared '${name}'`);
+      }
+      default:
+        return client.query(does === 'savepoint' ? 'savepoint a' : does);
+    }
+  }
+
+  /** COPY fires triggers too. The protocol's data is one row. */
+  async #copy(client: pg.Client, id: number, value: number): Promise<void> {
+    const free = await client.query(`select from things where id = ${id}`);
+    if (free.rowCount !== 0) return;
+    const file = `copy things (id, team, kind, note, price) from program 'echo "${id},${tenant},${id % 2},copied ${value},${value}"' with (format csv)`;
+    await client.query(file);
+  }
+
+  async close(): Promise<void> {
+    for (const client of this.#clients) await client.query('rollback').catch(() => {});
+    const last = this.#clients.at(-1);
+    // PREPARE of a failed transaction is a ROLLBACK.
+    for (const name of this.#prepared) {
+      await last?.query(`rollback prepared '${name}'`).catch(() => {});
+    }
+    await Promise.all(this.#clients.map((client) => client.end()));
+  }
+}
