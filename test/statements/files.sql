@@ -292,6 +292,7 @@ with due as (
 select c.run_id as "runId", c.generation, c.manifest_key as "manifestKey", c.files,
             c.rejected_files as "rejectedFiles",
             (select r.committing_generation from runs r where r.id = $4 and r.status = 'Completed') as "runGeneration", json_build_object('type', e.destination_type,
+              'leftVersion', nullif(c.destination_version, e.destination_version),
               'config', case when c.destination_version = e.destination_version then e.destination_config
                              else coalesce(f.destination_config, e.destination_config) end) as destination
        from receipts c join batch_exports e on e.id = c.export_id

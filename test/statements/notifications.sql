@@ -190,11 +190,10 @@ select from organizations where id = $1 for no key update;
 select count(*) from notification_targets where organization_id = $1;
 
 -- notifications/notification-targets.ts insertTarget
--- takes $1 uuid, $2 uuid, $3 integer, $4 text, $5 text, $6 text, $7 text, $8 text[], $9 text[], $10 boolean, $11 bytea
+-- takes $1 uuid, $2 text, $3 text, $4 text, $5 text[], $6 text[], $7 boolean, $8 bytea, $9 uuid, $10 integer, $11 text
 -- gives id uuid, organizationId uuid, teamId integer, kind text, description text, urlPreview text, format text, recipients text[], events text[], enabled boolean, secrets bytea, disabledReason text, previousSecretUntil timestamp with time zone, failingSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone
-insert into notification_targets as t (id, organization_id, team_id, kind, description, url_preview, format,
-            recipients, events, enabled, secrets)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) returning t.id, t.organization_id as "organizationId", t.team_id as "teamId", t.kind, t.description,
+insert into notification_targets as t (organization_id, team_id, kind, id, description, url_preview, format, recipients, events, enabled, secrets)
+     values ($9, $10, $11, $1, $2::text, $3::text, $4::text, $5::text[], $6::text[], $7::boolean, $8::bytea) returning t.id, t.organization_id as "organizationId", t.team_id as "teamId", t.kind, t.description,
   t.url_preview as "urlPreview", t.format, t.recipients, t.events, t.enabled, t.secrets,
   t.disabled_reason as "disabledReason",
   case when t.previous_secret_until > now() then t.previous_secret_until end as "previousSecretUntil",
@@ -213,7 +212,7 @@ select t.id, t.organization_id as "organizationId", t.team_id as "teamId", t.kin
 -- takes $1 uuid, $2 text, $3 text, $4 text, $5 text[], $6 text[], $7 boolean, $8 bytea
 -- gives id uuid, organizationId uuid, teamId integer, kind text, description text, urlPreview text, format text, recipients text[], events text[], enabled boolean, secrets bytea, disabledReason text, previousSecretUntil timestamp with time zone, failingSince timestamp with time zone, createdAt timestamp with time zone, lastUpdatedAt timestamp with time zone
 update notification_targets t
-        set description = $2, url_preview = $3, format = $4, recipients = $5, events = $6, enabled = $7, secrets = $8,
+        set (description, url_preview, format, recipients, events, enabled, secrets) = row ($2::text, $3::text, $4::text, $5::text[], $6::text[], $7::boolean, $8::bytea),
             disabled_reason = case when $7 then null else t.disabled_reason end,
             failing_since = case when $7 and not t.enabled then null else failing_since end,
             last_updated_at = clock_timestamp()
