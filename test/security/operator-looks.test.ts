@@ -84,7 +84,8 @@ beforeAll(async () => {
     ],
   );
   await api.db.query(
-    `insert into export_checks (export_id, verified_at, result, breaches, detail) values ($1, now(), 'broken', 1, $2)`,
+    `insert into export_checks (export_id, verified_at, result, breaches, detail) values ($1, now(), 'broken', 1, $2)
+     on conflict (export_id) do update set verified_at = now(), result = 'broken', breaches = 1, detail = $2`,
     [
       exportId,
       `1 breach. Start a backfill.\n  I3 (Each row once): 2024-01-01T00:00:00Z to 2024-01-01T01:00:00Z: 2 rows doubled: ${canary}, ${canary}`,
