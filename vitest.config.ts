@@ -25,7 +25,7 @@ const pure = [
  * - `test/security/sandbox` has hostile plugins, and `pipeline/iceberg-table.test.ts` what tables hold. A clean checkout builds without the types of the API.
  */
 export const atNight = [
-  'test/e2e/{erase-and-offboard,erase-organization,healing,iceberg-table,kill-worker,notifications-page,operators-page}.test.ts',
+  'test/e2e/{erase-and-offboard,erase-organization,iceberg-table,kill-worker,notifications-page,operators-page}.test.ts',
   'test/e2e/{own-plugins,operate-page,quickstart,run-statements,transformations-page,verify-moved,worker-memory}.test.ts',
   'test/integration/{api-types,client-package,count-reporter,embedded-postgres}.test.ts',
   'test/integration/{api/generated-client,store/growth}.test.ts',
@@ -33,7 +33,7 @@ export const atNight = [
   'test/security/{answer-weights,hostile-plugins,hostile-store-runs}.test.ts',
   'test/sim/healing.test.ts',
   'test/e2e/faults/{attack,backfill-requests,broken-starts,clocks,crashes,embedded-start,few-connections}.test.ts',
-  'test/e2e/faults/{generations,migration,outages,own-settings,places,pooler,promoted-copy,redis,redis-failover}.test.ts',
+  'test/e2e/faults/{generations,migration,outages,own-settings,pooler,promoted-copy,redis,redis-failover}.test.ts',
   'test/e2e/faults/{restored-backup,settling,standby,strange-stores}.test.ts',
 ];
 
