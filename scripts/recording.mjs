@@ -40,8 +40,14 @@ writeFileSync(picture, draw(lines));
 process.stdout.write(`${lines.map(({ text }) => text).join('\n')}\n`);
 
 async function record() {
-  show('npx sluice quickstart &', 'command');
-  const first = start('clients/cli/sluice.js', ['quickstart'], /^(Writing|Creating|Backfilling) /);
+  // `npm run recording -- --rows 40000`
+  const more = process.argv.slice(2);
+  show(['npx sluice quickstart', ...more, '&'].join(' '), 'command');
+  const first = start(
+    'clients/cli/sluice.js',
+    ['quickstart', ...more],
+    /^(Writing|Creating|Backfilling) /,
+  );
   const before = await until(async () => {
     const runs = await listRuns();
     const completed = runs.filter(({ status }) => status === 'Completed').length;
