@@ -119,7 +119,13 @@ async function findPort() {
 }
 
 /** A terminal of its own colours, so that it is readable on a light and on a dark page. Waits are shortened to a second. */
-function draw(all) {
+function draw(recorded) {
+  const all = recorded.flatMap((line) =>
+    (line.text.match(/.{1,92}(?:\s|$)/g) ?? [line.text]).map((text) => ({
+      ...line,
+      text: text.trimEnd(),
+    })),
+  );
   let shown = 0.5;
   let last = 0;
   const [size, step, left, top] = [15, 24, 20, 52];
