@@ -40,8 +40,14 @@ writeFileSync(picture, draw(lines));
 process.stdout.write(`${lines.map(({ text }) => text).join('\n')}\n`);
 
 async function record() {
-  show('npx sluice quickstart &', 'command');
-  const first = start('clients/cli/sluice.js', ['quickstart'], /^(Writing|Creating|Backfilling) /);
+  // `npm run recording -- --rows 40000`
+  const more = process.argv.slice(2);
+  show(['npx sluice quickstart', ...more, '&'].join(' '), 'command');
+  const first = start(
+    'clients/cli/sluice.js',
+    ['quickstart', ...more],
+    /^(Writing|Creating|Backfilling) /,
+  );
   const before = await until(async () => {
     const runs = await listRuns();
     const completed = runs.filter(({ status }) => status === 'Completed').length;
@@ -113,7 +119,13 @@ async function findPort() {
 }
 
 /** A terminal of its own colours, so that it is readable on a light and on a dark page. Waits are shortened to a second. */
-function draw(all) {
+function draw(recorded) {
+  const all = recorded.flatMap((line) =>
+    (line.text.match(/.{1,92}(?:\s|$)/g) ?? [line.text]).map((text) => ({
+      ...line,
+      text: text.trimEnd(),
+    })),
+  );
   let shown = 0.5;
   let last = 0;
   const [size, step, left, top] = [15, 24, 20, 52];
