@@ -203,7 +203,7 @@ function intentOf(
 ): CommitIntent {
   const keyDigest = snapshot.keySet()?.digest ?? null;
   const isWhole = job.request.whole === true;
-  // What comes after a snapshot is in the next one.
+  // Rows that come after a snapshot are in the next one.
   const { settled, pending } = isWhole ? { settled: true, pending: [] } : settlement;
   return {
     generation: job.generation,
