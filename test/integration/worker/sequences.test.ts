@@ -66,7 +66,7 @@ async function ask(exportId: string, hour: number): Promise<string> {
   return runId;
 }
 
-/** One attempt of a run. @param at where its worker dies, as far as our database knows */
+/** One attempt of a run. @param at the step at which it ends without a record */
 async function attempt(runId: string, at: FailpointName | null = null): Promise<string> {
   const { context, db } = side;
   armFailpoints(async (name) => {
