@@ -213,7 +213,7 @@ function intentOf(
   const element = elementOf(opened, deletes);
   const keyDigest = snapshot.keySet()?.digest ?? null;
   const isWhole = job.request.whole === true;
-  // What comes after a snapshot is in the next one.
+  // Rows that come after a snapshot are in the next one.
   const { settled, pending } = isWhole
     ? { settled: snapshot.sequence?.isSettled ?? true, pending: [] }
     : settlement;

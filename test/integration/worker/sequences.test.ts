@@ -131,7 +131,10 @@ it('a run that never ends its commit leaves its number to no other', async () =>
   await attempt(lost, 'after_manifest');
   // The next tick is not held up by what failed.
   await side.db.query('update batch_exports set heal_for_hours = 0 where id = $1', [id]);
-  await side.db.query(`update runs set status = 'FailedRetryable' where id = $1`, [lost]);
+  await side.db.query(
+    `update runs set status = 'FailedRetryable', finished_at = now() where id = $1`,
+    [lost],
+  );
   await write(put(1, 'eins'));
   expect(await attempt(await ask(id, 2))).toBe('completed');
   expect(await numbersOf()).toEqual([0, 1, 2]);

@@ -179,6 +179,26 @@ describe('a model of another table', () => {
   });
 });
 
+describe('a model without an interval column', () => {
+  const model = { ...small, intervalColumn: null };
+
+  test('gives all rows of the tenant by key, and still only those', () => {
+    const selection = select(null, { model });
+    const sent = copySql(selection, asText(selection));
+    expect(sent).toContain(`WHERE (source."account" = '42') ORDER BY source."id", source."line"`);
+    expect(sent).not.toContain('2024');
+    expect(countSql(selection)).toMatch(/WHERE \(source."account" = '42'\)$/);
+    expect(() => checkWall(countSql(selection), model, '43')).toThrow('not limited to its tenant');
+  });
+
+  test('keeps the order of the keys outside of the fence of a condition', () => {
+    const selection = select('SELECT id FROM orders WHERE cents > 3', { model });
+    expect(copySql(selection, asText(selection))).toMatch(
+      /ORDER BY source."id", source."line" OFFSET 0\) AS source WHERE .* ORDER BY source."sluice order 2", source."sluice order 3"/,
+    );
+  });
+});
+
 describe('the second wall', () => {
   const good = `SELECT 1 FROM "public"."events" AS source WHERE (source."team_id" = '42') AND TRUE`;
 

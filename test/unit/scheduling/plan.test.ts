@@ -1,7 +1,12 @@
 import { describe, expect, test } from 'vitest';
 import type { Schedule } from '../../../src/foundation/domain/schedule.ts';
 import type { Instant } from '../../../src/foundation/domain/time.ts';
-import { nextRunAt, planTicks } from '../../../src/service/scheduling/plan.ts';
+import {
+  newestDue,
+  nextRunAt,
+  planTicks,
+  supersedeEarlier,
+} from '../../../src/service/scheduling/plan.ts';
 import { changeWindow, pause, unpause } from '../../../src/service/scheduling/schedule.ts';
 import { at, daily, scheduleFrom, show } from './examples.ts';
 
@@ -214,5 +219,34 @@ describe('nextRunAt', () => {
     expect(shown(nextRunAt(unpause(created, at('2024-05-01T10:30Z'))))).toBe(
       '2024-05-01T11:00:00Z',
     );
+  });
+});
+
+describe('of an export that has no past', () => {
+  const shownFates = (schedule: Schedule, now: string, limit = 1000) => {
+    const { ticks } = planTicks(schedule, at(now), limit);
+    return supersedeEarlier(ticks, newestDue(schedule, at(now))).map(({ fate }) => fate);
+  };
+
+  test('only the newest tick that is due runs, also if a page ends before it', () => {
+    const schedule = scheduleFrom('2024-05-01T10:30Z');
+    expect(shownFates(schedule, '2024-05-01T13:00Z')).toEqual(['superseded', 'superseded', 'ran']);
+    expect(shownFates(schedule, '2024-05-01T13:00Z', 2)).toEqual(['superseded', 'superseded']);
+    expect(newestDue(schedule, at('2024-05-01T10:59Z'))).toBeNull();
+  });
+
+  test('a newer tick that does not run takes the place of none', () => {
+    const paused = pause(scheduleFrom('2024-05-01T10:30Z'), at('2024-05-01T12:30Z'));
+    expect(shownFates(paused, '2024-05-01T14:00Z')).toEqual([
+      'superseded',
+      'ran',
+      'paused',
+      'paused',
+    ]);
+  });
+
+  test('a year of ticks has one newest', () => {
+    const schedule = scheduleFrom('2023-05-01T10:30Z');
+    expect(shown(newestDue(schedule, at('2024-05-01T10:59Z')))).toBe(show(at('2024-05-01T10:00Z')));
   });
 });
