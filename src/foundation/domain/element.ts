@@ -76,7 +76,7 @@ export interface Element {
   readonly deletes: number;
 }
 
-/** What of an element its manifest says. */
+/** The parts of an element that its manifest has. */
 export interface ManifestElement {
   readonly number: number;
   readonly follows: number | null;

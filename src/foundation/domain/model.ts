@@ -13,7 +13,7 @@ export interface ModelColumn {
   readonly json: boolean;
 }
 
-/** How the rows that an export of changes must bring are found: by a version that each write of a row sets. */
+/** The way to find the rows of an export of changes: a version that each write of a row sets. */
 export interface ModelChanges {
   /** An `xid8`, or a `timestamptz`. */
   readonly versionColumn: string;
@@ -22,7 +22,7 @@ export interface ModelChanges {
   readonly deletes: ModelDeletes;
 }
 
-/** How rows that are gone are found. */
+/** The way to find rows that are gone. */
 export type ModelDeletes =
   | { readonly kind: 'none' }
   /** A column of the relation marks them: true, or any time. */

@@ -14,7 +14,7 @@ export interface RecordedElement {
   readonly interval: DataInterval;
 }
 
-/** What our database knows of the sequence of an export. */
+/** The sequence of an export, as far as our database knows it. */
 export interface SequenceState {
   /** Null before the first one. */
   readonly last: RecordedElement | null;
@@ -24,7 +24,7 @@ export interface SequenceState {
   readonly newBase: number;
 }
 
-/** What a run brings to its element. */
+/** The parts of a run that decide its element. */
 export interface ElementJob {
   readonly sequence: SequenceState;
   readonly interval: DataInterval;
@@ -54,8 +54,8 @@ export function planElement(job: ElementJob, reading: SequenceReading): PlannedE
   const from = before?.next ?? null;
   const number = 1 + highestNumber(job);
   const { point } = reading;
-  const known = before?.point.tables ?? point.tables;
-  const newTables = Object.keys(point.tables).filter((id) => known[id] === undefined);
+  const tablesBefore = before?.point.tables ?? point.tables;
+  const newTables = Object.keys(point.tables).filter((id) => tablesBefore[id] === undefined);
   return {
     element: {
       number,
@@ -97,9 +97,9 @@ function findBaseReason(
   if (reading.isCounterLower(element.next)) return 'counter';
   if (element.point.relation !== point.relation) return 'table';
   const tables = Object.entries(element.point.tables);
-  const kept = tables.filter(([id]) => point.tables[id] !== undefined);
-  if (kept.some(([id, state]) => point.tables[id] !== state)) return 'table';
-  if (kept.length < tables.length && reading.deletesBy === 'tombstones') return 'parts';
+  const remaining = tables.filter(([id]) => point.tables[id] !== undefined);
+  if (remaining.some(([id, state]) => point.tables[id] !== state)) return 'table';
+  if (remaining.length < tables.length && reading.deletesBy === 'tombstones') return 'parts';
   const { tombstoneDays } = reading;
   const ageMs = reading.atMs - element.at;
   if (tombstoneDays !== null && ageMs > tombstoneDays * dayMs) return 'tombstones';

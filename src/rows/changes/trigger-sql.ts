@@ -62,14 +62,16 @@ function tombstoneStatements(
 ): readonly TriggerStatement[] {
   const table = nameOf(relation);
   const version = quoteName(changes?.versionColumn ?? '');
-  const kept = [...new Set([tenantColumn, ...keyColumns])].map(quoteName);
+  const columns = [...new Set([tenantColumn, ...keyColumns])].map(quoteName);
   const write = `${quoteName(relation.schema)}.${shortName('sluice_tombstone', relation.name)}`;
-  const isOther = kept.map((column) => `OLD.${column} IS DISTINCT FROM NEW.${column}`).join(' OR ');
+  const isOther = columns
+    .map((column) => `OLD.${column} IS DISTINCT FROM NEW.${column}`)
+    .join(' OR ');
   return [
     {
       about:
         'The keys of deleted rows. Rows older than tombstone_days of the model may be deleted by deleted_at.',
-      sql: `CREATE TABLE IF NOT EXISTS ${tombstones} AS SELECT ${kept.join(', ')}, ${version}, pg_catalog.now() AS deleted_at FROM ${table} WITH NO DATA`,
+      sql: `CREATE TABLE IF NOT EXISTS ${tombstones} AS SELECT ${columns.join(', ')}, ${version}, pg_catalog.now() AS deleted_at FROM ${table} WITH NO DATA`,
     },
     {
       about: 'When the row was deleted.',
@@ -82,7 +84,7 @@ function tombstoneStatements(
     {
       about:
         'Writes a tombstone with the rights of its owner, so that programs need none on the table.',
-      sql: `CREATE OR REPLACE FUNCTION ${write}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $sluice$ BEGIN INSERT INTO ${tombstones} (${kept.join(', ')}, ${version}) VALUES (${kept.map((column) => `OLD.${column}`).join(', ')}, pg_catalog.pg_current_xact_id()); RETURN NULL; END $sluice$`,
+      sql: `CREATE OR REPLACE FUNCTION ${write}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $sluice$ BEGIN INSERT INTO ${tombstones} (${columns.join(', ')}, ${version}) VALUES (${columns.map((column) => `OLD.${column}`).join(', ')}, pg_catalog.pg_current_xact_id()); RETURN NULL; END $sluice$`,
     },
     ...triggerOf(table, {
       name: 'zz_sluice_deleted',

@@ -12,11 +12,7 @@ import { type Commit, commitFiles, findAdoptable, findUnchanged, prepareCommit }
 import { describeUnproven, describeUnsettled } from './describe-unsettled.ts';
 import { eraseRows, expireFiles } from './erase-rows.ts';
 import { expectsNoManifest, findManifest, noManifest } from './found-manifest.ts';
-import type {
-  IntervalAttempt,
-  IntervalSource,
-  SettledAttempt,
-} from './interval-attempt.ts';
+import type { IntervalAttempt, IntervalSource, SettledAttempt } from './interval-attempt.ts';
 import type {
   CommitIntent,
   IntervalJob,

@@ -5,7 +5,7 @@ import type { Output, ParsedQuery } from './parse-query.ts';
 import { quoteName, quoteText } from './print.ts';
 import { conjunction } from './translate.ts';
 
-/** What of an element decides its rows: `sources/source.ts: ElementRequest`. */
+/** The parts of an element that decide its rows: `sources/source.ts: ElementRequest`. */
 export interface ElementBounds {
   readonly number: number;
   readonly versionType: 'xid8' | 'timestamp with time zone';
@@ -60,8 +60,8 @@ export function changedFilter(
   { from, versionType, newTables }: ElementBounds,
 ): readonly Expression[] {
   if (from === null) return [];
-  const known = versionType === 'xid8' ? /^\d+$/ : /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z$/;
-  if (!known.test(from)) throw new Error('A version is a transaction id or a time.');
+  const form = versionType === 'xid8' ? /^\d+$/ : /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z$/;
+  if (!form.test(from)) throw new Error('A version is a transaction id or a time.');
   const name = versionType === 'xid8' ? 'xid8' : 'timestamptz';
   const type = { name, modifiers: [], array: false };
   const isChanged: Expression = {
@@ -82,10 +82,10 @@ export function aliveFilter({ deletes }: ModelChanges): readonly Expression[] {
   // The text of a value says whether it is a boolean.
   const type = { name: 'text', modifiers: [], array: false };
   const marker: Expression = { kind: 'cast', operand: column(deletes.column), type };
-  const known: Expression = {
+  const marking: Expression = {
     kind: 'form',
     name: 'COALESCE',
     arguments: [marker, string('false')],
   };
-  return [{ kind: 'binary', operator: '=', left: known, right: string('false') }];
+  return [{ kind: 'binary', operator: '=', left: marking, right: string('false') }];
 }

@@ -25,15 +25,15 @@ function unwantedSql(selection: Selection, keys: readonly Column[]): string | nu
   if (!element) return null;
   const alive = [...aliveFilter(element.changes), ...eventFilter(selection)];
   const isAlive = alive.length === 0 ? null : conjunction('AND', alive);
-  const wanted = [
+  const conditions = [
     ...(isAlive ? [{ kind: 'column', name: aliveName } as const] : []),
     ...(query?.where ? [query.where] : []),
   ];
-  if (wanted.length === 0) return null;
+  if (conditions.length === 0) return null;
   const where: Expression = {
     kind: 'test',
     test: 'IS NOT TRUE',
-    operand: conjunction('AND', wanted),
+    operand: conjunction('AND', conditions),
   };
   const marker = {
     name: aliveName,

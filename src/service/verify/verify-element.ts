@@ -25,9 +25,9 @@ export async function verifyElement(
     findings.push(breach('I11', `element ${number} comes after element ${before.number}`));
   }
   if (follows !== null && before?.number !== follows) {
-    const found = before === null ? 'there is none' : `that is element ${before.number}`;
+    const actual = before === null ? 'there is none' : `that is element ${before.number}`;
     findings.push(
-      breach('I11', `element ${number} continues element ${follows}, but before it ${found}`),
+      breach('I11', `element ${number} continues element ${follows}, but before it ${actual}`),
     );
   }
   const counted = { ...noAnswers, findings, onlyCounted: true };

@@ -10,8 +10,9 @@ const page = readFileSync(
   path.resolve(import.meta.dirname, '../../../docs/changing-tables.md'),
   'utf8',
 );
+const fence = '`'.repeat(3);
 const blocks = (language: string) =>
-  [...page.matchAll(new RegExp('```' + language + '\\n(.*?)```', 'gs'))].map(
+  [...page.matchAll(new RegExp(`^${fence}${language}\n(.*?)^${fence}$`, 'gms'))].map(
     ([, text]) => text ?? '',
   );
 const [duckDbView = '', postgresView = '', clickHouseView = ''] = blocks('sql');

@@ -66,7 +66,7 @@ async function ask(exportId: string, hour: number): Promise<string> {
   return runId;
 }
 
-/** One attempt of a run. @param at where its worker dies, as far as our database knows */
+/** One attempt of a run. @param at the step at which it ends without a record */
 async function attempt(runId: string, at: FailpointName | null = null): Promise<string> {
   const { context, db } = side;
   armFailpoints(async (name) => {
@@ -131,7 +131,10 @@ it('a run that never ends its commit leaves its number to no other', async () =>
   await attempt(lost, 'after_manifest');
   // The next tick is not held up by what failed.
   await side.db.query('update batch_exports set heal_for_hours = 0 where id = $1', [id]);
-  await side.db.query(`update runs set status = 'FailedRetryable' where id = $1`, [lost]);
+  await side.db.query(
+    `update runs set status = 'FailedRetryable', finished_at = now() where id = $1`,
+    [lost],
+  );
   await write(put(1, 'eins'));
   expect(await attempt(await ask(id, 2))).toBe('completed');
   expect(await numbersOf()).toEqual([0, 1, 2]);

@@ -49,7 +49,7 @@ export async function findChangeWarnings(
   return [...findings, ...(await findTombstoneFaults(client, model, signal))];
 }
 
-/** What the table of tombstones lacks. */
+/** The faults of the table of tombstones. */
 async function findTombstoneFaults(
   client: pg.Client,
   { changes, tenantColumn, keyColumns, relation }: Model,
@@ -57,7 +57,7 @@ async function findTombstoneFaults(
 ): Promise<readonly ModelFinding[]> {
   if (changes?.deletes.kind !== 'tombstones') return [];
   const { schema, name } = changes.deletes.relation;
-  const wanted = [...new Set([tenantColumn, ...keyColumns, changes.versionColumn])];
+  const columns = [...new Set([tenantColumn, ...keyColumns, changes.versionColumn])];
   const [found] = await query<{ exists: boolean; readable: boolean | null; missing: string[] }>(
     client,
     `SELECT c.oid IS NOT NULL AS exists, has_table_privilege(c.oid, 'SELECT') AS readable,
@@ -71,7 +71,7 @@ async function findTombstoneFaults(
               SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
                WHERE n.nspname = $1 AND c.relname = $2) AS c ON true`,
     signal,
-    [schema, name, wanted, relation.schema, relation.name],
+    [schema, name, columns, relation.schema, relation.name],
   );
   const table = `${quoteNameIfNeeded(schema)}.${quoteNameIfNeeded(name)}`;
   const fault = (detail: string): ModelFinding[] => [{ severity: 'error', detail }];

@@ -123,13 +123,13 @@ export function planModels(models: readonly Model[]): PlanSelect {
     const declared = models.find(({ name }) => name === request.model);
     if (!declared) throw new SluiceError('source.unknown_model', request.model);
     const { element } = request;
-    const found = modelFor(declared, request);
-    const asked = request.dslQuery === null ? null : readQuery(request.dslQuery, found);
-    const parsed = element && asked ? withChangeOutputs(asked) : asked;
-    const model = element ? withChangeColumns(found, changesOf(found), element) : found;
+    const plain = modelFor(declared, request);
+    const selected = request.dslQuery === null ? null : readQuery(request.dslQuery, plain);
+    const parsed = element && selected ? withChangeOutputs(selected) : selected;
+    const model = element ? withChangeColumns(plain, changesOf(plain), element) : plain;
     const projection = request.select === 'columns' ? projectionOf(model, parsed) : null;
     const query = projection && parsed ? { ...parsed, outputs: outputsOf(model, null) } : parsed;
-    const sequence = element ? sequencePlanOf(found) : null;
+    const sequence = element ? sequencePlanOf(plain) : null;
     return { ...planRequest({ request, model, query, projection }), sequence };
   };
 }

@@ -79,7 +79,7 @@ function columnsOf(model: Model, { versionColumn, deletes }: ModelChanges): read
   return [...new Set([...more, ...plain.map(({ name }) => name)])];
 }
 
-/** How late a program may set a time, unless look_back_hours of the model says it. */
+/** The hours by which a program may set a time late, unless look_back_hours of the model says it. */
 const usualLateHours = 24;
 
 interface PointRow {
@@ -145,8 +145,8 @@ function checkTable(model: Model, changes: ModelChanges, row: PointRow): Version
   }
   const { versionType } = row;
   if (versionType !== 'xid8' && versionType !== 'timestamp with time zone') {
-    const found = versionType === null ? 'there is none' : `it is ${versionType}`;
-    throw invalid(`version_column ${versionColumn} must be xid8 or timestamptz, and ${found}`);
+    const present = versionType === null ? 'there is none' : `it is ${versionType}`;
+    throw invalid(`version_column ${versionColumn} must be xid8 or timestamptz, and ${present}`);
   }
   if (row.isTracked === false) {
     const detail = `${name}, or a partition of it, has no enabled trigger that sets ${versionColumn} before each insert and update`;
