@@ -18,8 +18,8 @@ let installation: Installation;
 let folder: string;
 
 beforeAll(async () => {
-  installation = await startInstallation({ workers: 1, env: { UPLOAD_STALL_SECONDS: '1' } });
   folder = await mkdtemp(path.join(tmpdir(), 'sluice-hostile-'));
+  installation = await startInstallation({ workers: 1, env: { UPLOAD_STALL_SECONDS: '1' } });
   await insertEvents(installation.pool, { team: installation.tenant.projectIds[0], rows: 20 });
 });
 afterEach(() => installation?.s3.faults.clear());
@@ -83,7 +83,7 @@ async function expectRight(id: string): Promise<void> {
   for (const checker of checkers) expect(await runChecker(checker, copy)).toMatch(/^0: Right/);
 }
 
-test('a store that says 200 and stores nothing is found by the next list, and gets the statement again', async () => {
+test('a store that says 200 and stores nothing, or loses a statement, gets it again', async () => {
   const id = await delivered();
   const effect = { foreignAnswer: { status: 200, body: '', etag: '"0"' } };
   await installation.s3.faults.add({
@@ -91,10 +91,14 @@ test('a store that says 200 and stores nothing is found by the next list, and ge
     ...{ times: 1, effect },
   });
   await stateNow(id);
+  // The tag is not that of the bytes, so they are read back.
   await untilPut(id);
-  const found = await stateNow(id);
-  expect(found).toMatchObject({ state: 'listed', missing: [`${id}/_sluice/statements/1.json`] });
+  const first = `${id}/_sluice/statements/1.json`;
+  const bytes = await installation.s3.body(bucket, first);
+  await installation.s3.remove(bucket, first);
+  expect(await stateNow(id)).toMatchObject({ state: 'listed', missing: [first] });
   await untilPut(id);
+  expect(await installation.s3.body(bucket, first)).toEqual(bytes);
   await expectRight(id);
 }, 400_000);
 
