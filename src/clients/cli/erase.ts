@@ -224,9 +224,8 @@ function jsonOf(
 function lineOf({ interval, rows, keyOnlyRows, files, doubt }: SearchedInterval): string {
   const range = describeInterval(interval);
   const has = `${range}: ${plural(rows, 'row')} in ${plural(files.length, 'file')}`;
-  const unsearched =
-    keyOnlyRows === 0 ? '' : `, ${plural(keyOnlyRows, 'rejected row')} NOT SEARCHED`;
-  return plain(doubt === null ? `${has}${unsearched}` : `${range}: NOT SURE: ${doubt}`);
+  const rest = keyOnlyRows === 0 ? '' : `, ${plural(keyOnlyRows, 'rejected row')} NOT SEARCHED`;
+  return plain(doubt === null ? `${has}${rest}` : `${range}: NOT SURE: ${doubt}`);
 }
 
 /** Places that a search by a column does not reach: names of folders, and rejected rows that are stored with their key alone. */
@@ -311,13 +310,11 @@ async function rewrite(
     if ((await search.destination.statFile(key, deps.terminal.signal)) !== null)
       namedAfter.push(key);
   }
-  const remainder = [...describeLeft({ ...first, namedAfter }, wanted)];
+  const gaps = [...describeLeft({ ...first, namedAfter }, wanted)];
   const { countQuotes } = await import('../../state/store/exports/log-entries.ts');
   const quotes = await countQuotes(db, options.export, wanted.value);
-  if (quotes > 0) remainder.push(describeQuotes(quotes));
-  const proof = [describeProof(rewritten, after, search.hasMoved, deletedAgain), ...remainder].join(
-    ' ',
-  );
+  if (quotes > 0) gaps.push(describeQuotes(quotes));
+  const proof = [describeProof(rewritten, after, search.hasMoved, deletedAgain), ...gaps].join(' ');
   const { doubtful, unrecorded, intervals } = rewritten;
   if (!json) {
     for (const interval of intervals) deps.print(`Rewritten: ${describeInterval(interval)}`);

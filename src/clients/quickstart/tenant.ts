@@ -25,21 +25,14 @@ export async function ensureTenant(db: Database, dataDir: string): Promise<Quick
     () => null,
   );
   if (kept && (await findProject(db, kept.projectId))) return kept;
-  const organization = await createOrganization(db, 'Quickstart');
-  const project = await createProject(db, { organizationId: organization.id, name: 'Quickstart' });
-  const issued = await issueKey(db, {
-    organizationId: organization.id,
-    projectIds: null,
-    name: 'Quickstart',
-    scopes: ['*'],
-    expiresAt: null,
-  });
+  const { id: organizationId } = await createOrganization(db, 'Quickstart');
+  const project = await createProject(db, { organizationId, name: 'Quickstart' });
+  const all = { projectIds: null, scopes: ['*'], expiresAt: null } as const;
+  const issued = await issueKey(db, { ...all, organizationId, name: 'Quickstart' });
   const operator = await issueKey(db, {
+    ...all,
     organizationId: null,
-    projectIds: null,
     name: 'Quickstart operator',
-    scopes: ['*'],
-    expiresAt: null,
   });
   const tenant = { projectId: project.id, key: issued.key, operatorKey: operator.key };
   await writeFile(path, `${JSON.stringify(tenant)}\n`, { mode: 0o600 });

@@ -78,12 +78,8 @@ async function beginInterval(
       joinFields(fields, job.encoding.tableFields?.(columns) ?? []);
     },
     async hasFiles(files: readonly ManifestFile[]) {
-      const tableFiles = files.map(({ key, rows, bytes }) => ({
-        path: place.uri(key),
-        rows,
-        bytes,
-      }));
-      return haveSameFiles((await read()).files, tableFiles);
+      const own = files.map(({ key, rows, bytes }) => ({ path: place.uri(key), rows, bytes }));
+      return haveSameFiles((await read()).files, own);
     },
     commit: (made) => commitFiles(place, retentionMs, interval, attempt, made),
   };

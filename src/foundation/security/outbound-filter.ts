@@ -130,10 +130,8 @@ function guard<A extends HttpAgent>(
     if (host !== undefined && proxy !== null && listener) {
       throughProxy(proxy, host, port, checkedLookup(resolve)).then(
         (socket) => {
-          const connected = secure
-            ? connectPlain({ ...options, socket } as ConnectOptions)
-            : socket;
-          listener(null, connected ?? socket);
+          const link = secure ? connectPlain({ ...options, socket } as ConnectOptions) : socket;
+          listener(null, link ?? socket);
         },
         (error: Error) => listener(error, new Socket()),
       );

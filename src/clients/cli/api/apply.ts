@@ -320,10 +320,8 @@ const planned = ({ action, name, id, differences }: Step): DoneStep => ({
 async function projectOf(api: Api, stored: readonly BatchExport[]): Promise<string> {
   const id = stored[0]?.team_id;
   if (id === undefined) return 'the project';
-  const ownProject = (await api.call('get', '/api/me')).projects.find(
-    (project) => project.id === id,
-  );
-  return `project ${id}${ownProject ? ` (${plain(ownProject.name)})` : ''}`;
+  const own = (await api.call('get', '/api/me')).projects.find((project) => project.id === id);
+  return `project ${id}${own ? ` (${plain(own.name)})` : ''}`;
 }
 
 function stepLines(step: Step, paint: Paint): readonly string[] {

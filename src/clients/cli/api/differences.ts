@@ -44,11 +44,10 @@ function destinationDifferences(
   { destination, team_id: project }: BatchExport,
   fields: ExportFields,
 ): readonly Difference[] {
-  const destinationFields = fields.destinations.get(destination.type);
+  const facts = fields.destinations.get(destination.type);
   // A property of the type that it gets may be a secret, though the type that it has has no such property.
   const wantedType = fields.destinations.get(String(type ?? destination.type));
-  const isSecret = (name: string) =>
-    destinationFields?.secrets.has(name) || wantedType?.secrets.has(name);
+  const isSecret = (name: string) => facts?.secrets.has(name) || wantedType?.secrets.has(name);
   const differences: Difference[] = [];
   if (type !== undefined && type !== destination.type) {
     differences.push({ field: 'destination.type', before: destination.type, after: type });
@@ -58,8 +57,7 @@ function destinationDifferences(
     const before = destination.config[name] ?? null;
     // Null removes a property. Only those that have no other default may be null.
     const newValue = after ?? null;
-    const isBelow =
-      destinationFields?.belowProject.has(name) && before === `${project}/${newValue}`;
+    const isBelow = facts?.belowProject.has(name) && before === `${project}/${newValue}`;
     if (isBelow || isSame(before, newValue)) continue;
     differences.push({ field: `destination.config.${name}`, before, after: newValue });
   }

@@ -41,12 +41,10 @@ export async function exportAll({ deps, api, isJson }: Called): Promise<null> {
 function specOf(stored: BatchExport, fields: ExportFields, prefix: string): Json {
   const current = stored as unknown as Json;
   const { destination } = stored;
-  const destinationFields = fields.destinations.get(destination.type);
+  const facts = fields.destinations.get(destination.type);
   const config = Object.entries(destination.config).filter(
     ([name, value]) =>
-      value !== null &&
-      destinationFields?.names.includes(name) &&
-      value !== destinationFields.defaults[name],
+      value !== null && facts?.names.includes(name) && value !== facts.defaults[name],
   );
   const secrets = stored.secrets.map(({ name }) => name);
   const spec = fields.names.flatMap((name): [string, unknown][] => {

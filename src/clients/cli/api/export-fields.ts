@@ -87,17 +87,15 @@ function destinationsOf(document: unknown, schema: unknown): [string, Destinatio
 }
 
 function choicesOf(properties: Json): Choices {
-  const choiceLists = Object.entries(properties).flatMap(
-    ([name, schema]): [string, unknown[]][] => {
-      const branches = at(schema, 'anyOf');
-      // A branch without a list of choices takes anything.
-      const lists = (Array.isArray(branches) ? branches : [schema]).map((branch: unknown) =>
-        at(branch, 'type') === 'null' ? [null] : at(branch, 'enum'),
-      );
-      return lists.every(Array.isArray) ? [[name, lists.flat()]] : [];
-    },
-  );
-  return new Map(choiceLists);
+  const all = Object.entries(properties).flatMap(([name, schema]): [string, unknown[]][] => {
+    const branches = at(schema, 'anyOf');
+    // A branch without a list of choices takes anything.
+    const lists = (Array.isArray(branches) ? branches : [schema]).map((branch: unknown) =>
+      at(branch, 'type') === 'null' ? [null] : at(branch, 'enum'),
+    );
+    return lists.every(Array.isArray) ? [[name, lists.flat()]] : [];
+  });
+  return new Map(all);
 }
 
 function resolve(document: unknown, schema: unknown): unknown {

@@ -34,16 +34,14 @@ export async function findExport(api: Api, nameOrId: string): Promise<BatchExpor
     });
   if (uuid.test(nameOrId)) return read(nameOrId);
   const all = await listSummaries(api);
-  const sameName = all.filter(({ name }) => name === nameOrId);
-  const [only] = sameName;
+  const same = all.filter(({ name }) => name === nameOrId);
+  const [only] = same;
   if (!only) {
     throw new CliError(`There is no export ${quoted(nameOrId)} in this project. ${suggest(all)}`);
   }
-  if (sameName.length === 1) return read(only.id);
-  const ids = sameName.map(({ id }) => id).join(', ');
-  throw new CliError(
-    `${sameName.length} exports are named ${quoted(nameOrId)}. Use an id: ${ids}.`,
-  );
+  if (same.length === 1) return read(only.id);
+  const ids = same.map(({ id }) => id).join(', ');
+  throw new CliError(`${same.length} exports are named ${quoted(nameOrId)}. Use an id: ${ids}.`);
 }
 
 function suggest(all: readonly ExportSummary[]): string {

@@ -18,17 +18,11 @@ export async function readStoredQueries(
 ): Promise<ReadonlyMap<string, string | null>> {
   const queries = new Map<string, string | null>();
   for (const { name, spec } of wanted) {
-    const storedExport = stored.find((one) => one.name === name);
+    const saved = stored.find((one) => one.name === name);
     const query = spec.dsl_query === undefined ? spec.hogql_query : spec.dsl_query;
-    const filters = spec.filters === undefined ? storedExport?.filters : spec.filters;
-    if (
-      !storedExport ||
-      query === undefined ||
-      query === storedExport.dsl_query ||
-      !hasSome(filters)
-    )
-      continue;
-    const body: Json = { model: storedExport.model, dsl_query: query, filters };
+    const filters = spec.filters === undefined ? saved?.filters : spec.filters;
+    if (!saved || query === undefined || query === saved.dsl_query || !hasSome(filters)) continue;
+    const body: Json = { model: saved.model, dsl_query: query, filters };
     try {
       queries.set(name, (await api.call('post', 'batch_exports/query', { body })).dsl_query);
     } catch (error) {
