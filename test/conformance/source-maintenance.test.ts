@@ -128,7 +128,10 @@ describe('maintenance of a source', () => {
     const writer = await begin(sql, 'begin');
     expect(await settle(1_500)).toMatchObject({
       settled: false,
-      blockers: [expect.stringMatching(new RegExp(`^process ${writer.pid} .*application upkeep`))],
+      // A server with time to spare makes an index by several processes.
+      blockers: expect.arrayContaining([
+        expect.stringMatching(new RegExp(`^process ${writer.pid} .*application upkeep`)),
+      ]),
     });
   });
 

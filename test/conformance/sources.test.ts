@@ -347,15 +347,18 @@ describe('any source', () => {
     await superuser.end();
 
     await writer.query('begin');
-    const named = expect.stringMatching(
-      /^process \d+ \(role \S+, application billing, transaction since 20\S+Z, last statement since 20\S+Z, nothing written so far\)$/,
-    );
+    // On a busy server the patience can end before the rights of the dumper are known.
+    const blockers = expect.arrayContaining([
+      expect.stringMatching(
+        /^process \d+ \(role \S+, application billing, transaction since 20\S+Z, last statement since 20\S+Z, nothing written so far\)$/,
+      ),
+    ]);
     const waiting = shop.source({}, { settleTimeoutMs: 60_000 });
     const waited = await waiting.settle(interval, never, { patienceMs: 1_000 });
-    expect(waited).toMatchObject({ settled: false, reason: 'transactions', blockers: [named] });
+    expect(waited).toMatchObject({ settled: false, reason: 'transactions', blockers });
     const { pending } = waited;
     const again = await waiting.settle(interval, never, { pending, waitedMs: 1_000 });
-    expect(again).toMatchObject({ settled: false, pending, blockers: [named] });
+    expect(again).toMatchObject({ settled: false, pending, blockers });
     await writer.query('rollback');
 
     // Each of these lets it write.
