@@ -152,7 +152,7 @@ export async function startInstallation(options: InstallationOptions = {}): Prom
   const startApi: Installation['startApi'] = async (extra = {}) => {
     const api = start('main/api.js', [], { env: { ...env, PORT: port, ...extra } });
     processes.push(api);
-    const line = await api.waitForLine(/^ready http/, 90_000);
+    const line = await api.waitForLine(/^ready http/, 240_000);
     port = new URL(line.replace(/^ready /, '')).port;
     return api;
   };
