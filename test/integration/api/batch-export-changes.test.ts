@@ -42,19 +42,23 @@ describe('update', () => {
     const shape = { title: setting.title, description: setting.description };
     const { body: document } = await client.get('/api/openapi.json');
     expect(JSON.stringify(document)).toContain(JSON.stringify(shape).slice(1, -1));
-    // Days have every setting, and a warning needs a deadline.
+    // Days have every setting, and some need another one.
     const [first, second] =
       type === 'integer'
         ? [Math.min(maximum, 9_000), Math.min(maximum, 8_000) - 1]
-        : [choices?.at(-1) ?? '09:30', choices?.[0] ?? '21:00'];
-    const deadline = field === 'warn_minutes' ? { deadline_minutes: 20_000 } : {};
-    const made = await create({ interval: 'day', ...deadline, [field]: first });
+        : [choices?.[1] ?? '09:30', choices?.[0] ?? '21:00'];
+    const needs: Readonly<Record<string, object>> = {
+      warn_minutes: { deadline_minutes: 20_000 },
+      keep_snapshots: { mode: 'snapshot' },
+    };
+    const more = needs[field] ?? {};
+    const made = await create({ interval: 'day', ...more, [field]: first });
     expect(made[field]).toBe(first);
     const url = `${exports}/${made.id}`;
     const { body: changed } = await client.patch(url, { [field]: second });
     expect(changed[field]).toBe(second);
     await client.patch(url, { name: 'renamed' });
-    expect((await client.get(url)).body).toMatchObject({ ...deadline, [field]: second });
+    expect((await client.get(url)).body).toMatchObject({ ...more, [field]: second });
     const { body: activity } = await client.get(`${url}/activity`);
     expect(activity.results[1]?.changes).toEqual([{ field, before: first, after: second }]);
     const { body: kept } = await client.patch(url, { [field]: setting.default });
