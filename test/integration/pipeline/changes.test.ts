@@ -54,7 +54,7 @@ describe.each([
       fc.asyncProperty(fc.array(anyStep, { minLength: 30, maxLength: 120 }), (steps) =>
         replay(server.adminUrl, steps),
       ),
-      { numRuns: 20, endOnFailure: true },
+      { numRuns: 8, endOnFailure: true },
     );
   }, 600_000);
 });
