@@ -49,6 +49,13 @@ export interface IntervalChange extends Interval {
   readonly state: string;
   /** The rows that the interval has now. */
   readonly rows: number;
+  /**
+   * `append`: its rows come beside those of other intervals. `snapshot`: they are the whole table, so those of earlier intervals
+   * are older. `changes`: `element` says in which order to apply them. Null if it has no files.
+   */
+  readonly mode: 'append' | 'snapshot' | 'changes' | null;
+  /** As the manifest has it: its number, and the element that it follows (null: it replaces all rows). */
+  readonly element: { readonly number: number; readonly follows: number | null } | null;
   readonly add: readonly DataFile[];
   /** The `id` of each file that was replaced, or whose rows were removed. */
   readonly remove: readonly string[];

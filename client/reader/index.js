@@ -20,11 +20,12 @@ export async function* readChanges(options) {
   if (newest === null || digest === cursor?.sha256) return;
   let waiting = 0;
   for (const { start, end, after, kinds } of bookings.values()) {
-    const files = await bucket.filesOf({ start, end, after });
-    if (files === null) {
+    const delivered = await bucket.deliveredOf({ start, end, after });
+    if (delivered === null) {
       waiting += 1;
       continue;
     }
+    const { files, mode, element } = delivered;
     const held = await options.heldFiles({ start, end });
     const current = new Set(files.map(({ id }) => id));
     yield {
@@ -34,12 +35,16 @@ export async function* readChanges(options) {
       kinds,
       state: after.state,
       rows: after.rows,
+      mode,
+      element,
       add: files.filter(({ id }) => !held.includes(id)),
       remove: held.filter((id) => !current.has(id)),
     };
   }
   yield { type: 'cursor', cursor: { number: newest.number, sha256: digest }, chains, waiting };
 }
+
+const none = { files: [], mode: null, element: null };
 
 class Bucket {
   keys = [];
@@ -101,9 +106,9 @@ class Bucket {
     return { bookings, newest, digest, chains };
   }
 
-  /** The files of an interval by its manifest; null if the manifest is newer than the newest statement. */
-  async filesOf({ start, end, after }) {
-    if (after.state !== 'delivered' && after.state !== 'empty') return [];
+  /** The files of an interval by its manifest, and their mode; null if the manifest is newer than the newest statement. */
+  async deliveredOf({ start, end, after }) {
+    if (after.state !== 'delivered' && after.state !== 'empty') return none;
     const { manifest: named, place } = after;
     must(named !== null, `the interval of ${start} has no manifest, so its files are not known`);
     const bytes = await this.bytesOf(named.key, place, mostBytes.manifest);
@@ -119,7 +124,8 @@ class Bucket {
       return null;
     }
     must(Array.isArray(manifest.files), `${named.key} has no files`);
-    return manifest.files.map((file) => this.fileOf(file, manifest, place));
+    const files = manifest.files.map((file) => this.fileOf(file, manifest, place));
+    return { files, mode: manifest.mode ?? 'append', element: manifest.element ?? null };
   }
 
   fileOf({ key, rows, bytes, sha256 }, { format, compression }, place) {

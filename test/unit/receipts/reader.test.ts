@@ -57,7 +57,10 @@ test('gives files to add and files that were replaced, in order', async () => {
   const second = history.deliver(3);
   history.skip('open');
   history.state();
-  expect(summary(await target.read(history))).toEqual([
+  const changes = await target.read(history);
+  expect(changes[0]).toMatchObject({ mode: 'append', element: null });
+  expect(changes[2]).toMatchObject({ mode: null, element: null });
+  expect(summary(changes)).toEqual([
     ['00', ['delivered'], 3, 2, 0],
     ['01', ['delivered'], 3, 1, 0],
     ['02', ['open'], 0, 0, 0],
