@@ -1,5 +1,10 @@
 import type { Model } from '../foundation/domain/model.ts';
-import { describeComputed, parseQuery, schemaOf } from '../rows/query/parse-query.ts';
+import {
+  describeComputed,
+  type ParsedQuery,
+  parseQuery,
+  schemaOf,
+} from '../rows/query/parse-query.ts';
 import { type ExportRules, modelGone } from '../service/use-cases/exports/rules.ts';
 
 /** Connects the query room to the API: each refusal names the construct and its position. */
@@ -11,7 +16,17 @@ export function checkQueryOf(models: readonly Model[]): ExportRules['checkQuery'
     if (!('ok' in parsed)) return { ok: false, problems: parsed.problems };
     const detail = transformed ? describeComputed(parsed.ok.outputs) : null;
     return detail === null
-      ? { ok: true, schema: schemaOf(parsed.ok, model) }
+      ? {
+          ok: true,
+          schema: schemaOf(parsed.ok, model),
+          missingKeys: missingKeysOf(parsed.ok, model),
+        }
       : { ok: false, problems: [{ code: 'invalid_input', detail, attr: 'dsl_query' }] };
   };
+}
+
+function missingKeysOf({ outputs }: ParsedQuery, { keyColumns }: Model): readonly string[] {
+  const hasKey = (key: string) =>
+    outputs.some(({ expression }) => expression.kind === 'column' && expression.name === key);
+  return keyColumns.filter((key) => !hasKey(key));
 }

@@ -216,3 +216,23 @@ test('a model without a version allows no changes', async () => {
   expect(created).toMatchObject({ status: 400 });
   expect(JSON.stringify(created.body)).toContain('version_column');
 });
+
+test('a query without the key is refused, by which readers apply changes', async () => {
+  const { client } = installation;
+  const path = `${projectPath(installation)}/batch_exports/`;
+  const body = {
+    ...{ name: 'x', model: 'customers', mode: 'changes', interval: 'hour' },
+    destination: { type: 'S3', config: { bucket_name: bucket, region: 'eu-west-1' } },
+  };
+  const refused = { status: 400, body: { attr: 'dsl_query' } };
+  const query = (dsl_query: string) => ({ ...body, dsl_query });
+  const unkeyed = 'SELECT name FROM customers';
+  expect(await client.post(path, query(unkeyed))).toMatchObject(refused);
+  expect(await client.post(path, query('SELECT id + 1 AS id FROM customers'))).toMatchObject(
+    refused,
+  );
+  const id = await createChanges();
+  expect(await client.patch(`${path}${id}/`, { dsl_query: unkeyed })).toMatchObject(refused);
+  const keyed = 'SELECT id AS customer, name FROM customers';
+  expect((await client.patch(`${path}${id}/`, { dsl_query: keyed })).status).toBe(200);
+});

@@ -119,7 +119,7 @@ const rules: ExportRules = {
   placeOf: () => 'nowhere',
   secretProperties: () => [],
   ownProperties: () => [],
-  checkQuery: () => ({ ok: true, schema: null }),
+  checkQuery: () => ({ ok: true, schema: null, missingKeys: [] }),
   applyFilters: (dslQuery) => ({ ok: true, dslQuery }),
 };
 

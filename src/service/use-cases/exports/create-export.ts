@@ -26,7 +26,7 @@ import { changesOfNew, exportActivity } from './activity.ts';
 import { sealDestination } from './destination.ts';
 import { changeFilters } from './filters.ts';
 import { checkDeadline } from './deadline.ts';
-import { checkMode, noPast } from './mode.ts';
+import { checkKeys, checkMode, noPast } from './mode.ts';
 import { checkCsvArrays, checkEventFilters, type ExportRules } from './rules.ts';
 import { checkWindow, windowOf } from './schedule.ts';
 
@@ -83,6 +83,7 @@ export function examineNewExport(
     ...checkWindow(input.startAt, input.endAt),
     ...filtered.problems,
     ...(query?.ok === false ? query.problems : []),
+    ...(query?.ok === true ? checkKeys(input.mode, query.missingKeys) : []),
     ...(input.backfill && input.startAt === null ? [backfillNeedsStart] : []),
     ...(input.backfill && input.mode !== 'append' ? [noPast(input.mode, 'backfill')] : []),
   ];

@@ -60,6 +60,19 @@ export function checkMode(
   return problems;
 }
 
+/** Finds the fault of a query of mode changes: readers apply changes by key. */
+export function checkKeys(mode: ExportMode, missingKeys: readonly string[]): Problem[] {
+  if (mode !== 'changes' || missingKeys.length === 0) return [];
+  const names = missingKeys.join(', ');
+  return [
+    {
+      code: 'invalid_input',
+      detail: `With mode changes, readers apply rows by their key. Add ${names} to the SELECT list, as it is.`,
+      attr: 'dsl_query',
+    },
+  ];
+}
+
 /**
  * Refuses what makes runs of the past.
  *

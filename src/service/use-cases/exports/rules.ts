@@ -44,7 +44,12 @@ export interface ExportRules {
     model: string,
     transformed: boolean,
   ):
-    | { readonly ok: true; readonly schema: unknown }
+    | {
+        readonly ok: true;
+        readonly schema: unknown;
+        /** Key columns of the model that the SELECT list lacks, or has in another form. */
+        readonly missingKeys: readonly string[];
+      }
     | { readonly ok: false; readonly problems: readonly Problem[] };
   /** A query with the conditions of the filters `after`, and without those of the filters `before`. */
   applyFilters(

@@ -21,7 +21,7 @@ import { changeExport } from './activity.ts';
 import { askForSecrets, mergeConfig, openForChange, sealDestination } from './destination.ts';
 import { changeFilters } from './filters.ts';
 import { changeDeadline, checkDeadline } from './deadline.ts';
-import { checkMode, modeIsFixed } from './mode.ts';
+import { checkKeys, checkMode, modeIsFixed } from './mode.ts';
 import { checkCsvArrays, checkEventFilters, checkTableStays, type ExportRules } from './rules.ts';
 import { checkWindow, windowOf } from './schedule.ts';
 
@@ -238,7 +238,11 @@ function changeQuery(
   input: UpdateExportInput,
 ): Pick<BatchExport, 'dslQuery' | 'filters' | 'querySchema'> & { problems: readonly Problem[] } {
   const { transformations = before.transformations } = input;
-  const isSame = input.dslQuery === undefined && transformations === before.transformations;
+  const { mode = before.mode } = input.settings ?? {};
+  const isSame =
+    input.dslQuery === undefined &&
+    transformations === before.transformations &&
+    mode === before.mode;
   const { dslQuery, filters, problems } = changeFilters(rules, before, input);
   const { querySchema } = before;
   if (problems.length > 0) return { dslQuery, filters, querySchema, problems };
@@ -247,7 +251,10 @@ function changeQuery(
   if (dslQuery === null) return { dslQuery, filters, querySchema: null, problems };
   const checked = rules.checkQuery(dslQuery, before.model, transformations);
   return checked.ok
-    ? { dslQuery, filters, querySchema: checked.schema, problems }
+    ? {
+        ...{ dslQuery, filters, querySchema: checked.schema },
+        problems: checkKeys(mode, checked.missingKeys),
+      }
     : { dslQuery, filters, querySchema, problems: checked.problems };
 }
 
