@@ -290,6 +290,7 @@ describe.skipIf(!hasBrowser)('the page, in a browser, over the whole service', (
     await page.getByRole('link', { name: 'Changes' }).click();
     await page.getByRole('heading', { name: 'linked a file' }).waitFor();
     await change(key);
+    await page.getByRole('link', { name: 'Exports' }).first().click();
   });
 
   test('says so if the key is refused later on', async () => {
