@@ -222,7 +222,7 @@ test('a query without the key is refused, by which readers apply changes', async
   const path = `${projectPath(installation)}/batch_exports/`;
   const body = {
     ...{ name: 'x', model: 'customers', mode: 'changes', interval: 'hour' },
-    destination: { type: 'S3', config: { bucket_name: bucket, region: 'eu-west-1' } },
+    destination: { type: 'NoOp', config: {} },
   };
   const refused = { status: 400, body: { attr: 'dsl_query' } };
   const query = (dsl_query: string) => ({ ...body, dsl_query });

@@ -145,7 +145,7 @@ export interface SourceSnapshot {
   /** Null unless `columns` were requested. */
   readonly projection: Projection | null;
   /** The state of the table in this snapshot; only for a request of an element. */
-  readonly sequence?: SequenceReading | null;
+  readonly sequence: SequenceReading | null;
   /**
    * The keys that an element deletes: those of changed rows that are no longer wanted, and those of tombstones that are not in
    * this snapshot. The columns are the model's keys and `_sluice_version`. Only for a request of an element, once its rows are read.

@@ -5,13 +5,16 @@ export function readThrough(
   snapshot: SourceSnapshot,
   reads: (snapshot: SourceSnapshot) => SourceSnapshot['read'],
 ): SourceSnapshot {
+  const deletes = snapshot.readDeletes?.bind(snapshot);
   return {
+    ...(deletes && { readDeletes: deletes }),
     columns: snapshot.columns,
     get totalCount() {
       return snapshot.totalCount;
     },
     snapshot: snapshot.snapshot,
     takenAt: snapshot.takenAt,
+    sequence: snapshot.sequence,
     slices: snapshot.slices,
     projection: snapshot.projection,
     keyIndices: snapshot.keyIndices,

@@ -324,6 +324,7 @@ class MemorySnapshot implements SourceSnapshot {
   readonly showsKeys: boolean;
   readonly totalCount: number;
   readonly snapshot: string;
+  readonly sequence = null;
   readonly takenAt: Instant;
   readonly slices: readonly Slice[];
   readonly projection;

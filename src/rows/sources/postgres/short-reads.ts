@@ -95,6 +95,7 @@ class ShortReads implements SourceSnapshot {
   readonly keyIndices;
   readonly showsKeys;
   readonly snapshot;
+  readonly sequence = null;
   readonly takenAt;
   readonly projection;
   readonly slices: readonly Slice[];
