@@ -13,6 +13,8 @@ const allowed: Readonly<Record<string, string>> = {
   'support/tcp-proxy.ts': 'it delays data: that is its work',
   'support/s3-server/exchange.ts': 'it delays answers: that is its work',
   'support/redis.ts': 'the time limit of a socket',
+  'integration/s3-links.test.ts': 'the moment at which a link ends',
+  'integration/api/file-links.test.ts': 'the moment at which a link ends',
   'unit/support/tcp-proxy.test.ts': 'a delay that was asked for is a minimum',
   'unit/support/s3-faults.test.ts': 'a delay that was asked for is a minimum',
   'integration/queue/queue.test.ts': 'a rate: how often, in the time that passed',

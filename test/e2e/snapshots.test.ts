@@ -369,7 +369,7 @@ test('what an export of this mode cannot do is refused with a remedy', async () 
   const body = { name: 'X', interval: 'hour', model: 'customers', destination: noOp };
   const refusals: readonly [object, string, string][] = [
     [body, 'mode', 'no interval_column'],
-    [{ ...body, mode: 'changes' }, 'mode', 'not in this release'],
+    [{ ...body, mode: 'changes' }, 'mode', 'no version_column'],
     [{ ...body, model: 'orders', keep_snapshots: 3 }, 'keep_snapshots', 'mode snapshot'],
     [{ ...body, mode: 'snapshot', look_back_hours: 2 }, 'look_back_hours', 'mode append'],
     [{ ...body, mode: 'snapshot', backfill: true, start_at: '2024-01-01' }, 'backfill', 'no past'],

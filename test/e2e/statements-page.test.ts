@@ -89,7 +89,7 @@ describe.skipIf(!hasBrowser)('the statements of an export, on the page', () => {
   test('saves the delivery record of the project, to read and as it is signed', async () => {
     const saved = async (name: string) => {
       const download = page.waitForEvent('download');
-      await button(`Save the delivery record as ${name}`).click();
+      await button(`Save as ${name}: the delivery record`).click();
       return readFile(await (await download).path(), 'utf8');
     };
     expect(JSON.parse(await saved('signed JSON'))).toMatchObject({

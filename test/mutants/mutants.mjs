@@ -360,8 +360,8 @@ export const mutants = [
   {
     name: 'own plugins: a block overtakes the one before it in a step',
     file: 'src/rows/transforms/chain.ts',
-    find: 'await Promise.all([made, before])',
-    replace: 'await Promise.all([made])',
+    find: 'await Promise.all([applied, before])',
+    replace: 'await Promise.all([applied])',
     test: 'test/unit/transforms/chain.test.ts',
   },
   {

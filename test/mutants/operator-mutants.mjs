@@ -30,8 +30,8 @@ export const operatorMutants = [
     [
       'two exports of one name are one',
       'apply',
-      'if (found.length > 1) {',
-      'if (found.length > 9) {',
+      'if (sameName.length > 1) {',
+      'if (sameName.length > 9) {',
     ],
     [
       'what another client created at the same time fails',
@@ -49,8 +49,8 @@ export const operatorMutants = [
     [
       'a folder below the project is another one',
       'differences',
-      'if (isBelow || isSame(before, wanted)) continue;',
-      'if (isSame(before, wanted)) continue;',
+      'if (isBelow || isSame(before, newValue)) continue;',
+      'if (isSame(before, newValue)) continue;',
     ],
     [
       'a time that is written differently is another one',

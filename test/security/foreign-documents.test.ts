@@ -44,6 +44,7 @@ const readers: Readonly<Record<string, string>> = {
   'rows/encoders/parquet/without-rows.ts': 'a row group of a file whose SHA-256 is ours',
   'rows/encoders/parquet/read.ts': 'a row group of a file',
   'state/store/intervals/statements.ts': 'statements of our own',
+  'rows/sources/postgres/sequence-point.ts': 'the answer to a statement of our own',
   'service/use-cases/statements/make-documents.ts': 'statements of our own',
   // Requests: 1 MiB.
   'service/api/capabilities/routes.ts': 'names compressions only',

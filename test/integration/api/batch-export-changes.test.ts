@@ -37,7 +37,9 @@ describe('update', () => {
     expect(String(body.last_updated_at) > String(created.last_updated_at)).toBe(true);
   });
 
-  test.each(settingList)('$field is taken, shown, changed and recorded', async (setting) => {
+  // new_base needs a model with a version: test/e2e/changes.test.ts has it.
+  const changed = settingList.filter(({ field }) => field !== 'new_base');
+  test.each(changed)('$field is taken, shown, changed and recorded', async (setting) => {
     const { field, type, minimum = 0, maximum = 0, choices } = setting;
     const shape = { title: setting.title, description: setting.description };
     const { body: document } = await client.get('/api/openapi.json');

@@ -67,6 +67,7 @@ describe('create', () => {
       look_back_hours: null,
       mode: 'append',
       keep_snapshots: 30,
+      new_base: 0,
       late_rows_added: null,
       deadline_minutes: null,
       deadline_at: null,

@@ -30,7 +30,7 @@ function SaveButtons({ what, save }: SaveProps) {
           key={format}
           type="button"
           className="small quiet"
-          aria-label={`Save ${what} as ${name}`}
+          aria-label={`Save as ${name}: ${what}`}
           aria-disabled={action.busy}
           onClick={() => void action.run(format, type)}
         >

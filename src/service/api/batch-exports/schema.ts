@@ -180,6 +180,7 @@ export const BatchExport = named(
           look_back_hours: null,
           mode: 'append',
           keep_snapshots: 30,
+          new_base: 0,
           deadline_minutes: 60,
           deadline_at: null,
           warn_minutes: null,

@@ -19,6 +19,12 @@ const data = {
   since: When,
   missing_intervals: Count,
   statement: Nullable(Type.Object({ number: Count, sha256: Type.String() })),
+  acknowledged: Type.Object({
+    number: Count,
+    sha256: Type.String(),
+    rows: Count,
+    rows_of_balance: Count,
+  }),
   remedy: Text,
   link: Text,
   run: Type.Object({
