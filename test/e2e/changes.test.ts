@@ -3,9 +3,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { stringify } from 'yaml';
-import { parseModelsFile } from '../../src/foundation/config/models-file.ts';
-import { triggerStatements } from '../../src/rows/changes/trigger-sql.ts';
 import { insertRuns } from '../../src/state/store/runs/runs.ts';
+import { runCli } from '../support/cli.ts';
 import {
   createS3Export,
   projectPath,
@@ -47,10 +46,10 @@ beforeAll(async () => {
   await shop.query(
     'create table public.customers (account int, id bigint, name text, primary key (account, id))',
   );
-  const options = { checkExpression: () => null, env: { [shopVariable]: 'postgres://x/y' } };
-  const [parsed] = parseModelsFile(stringify({ models: [customers] }), 'models.yaml', options);
-  if (!parsed) throw new Error('there is no model');
-  for (const { sql } of triggerStatements(parsed.model)) await shop.query(sql);
+  const printed = await runCli(['models', 'trigger', 'customers', '--json'], {
+    env: installation.env,
+  });
+  for (const { sql } of JSON.parse(printed.out)) await shop.query(sql);
   // As sluice models grants prints it.
   await shop.query('grant select on public.gone_customers to public');
 }, 240_000);

@@ -125,7 +125,9 @@ export const hostVerbs: Verbs = {
     args: { name: ['<name>', 'the name of the model', required(String)] },
     async run({ deps, given }) {
       const { listTriggers } = await import('../../main/model-triggers.ts');
-      return listTriggers(await readSettings(deps), given.name as string);
+      const statements = listTriggers(await readSettings(deps), given.name as string);
+      if (typeof statements === 'string') throw new CliError(statements);
+      return statements;
     },
     lines: (statements) => statements.flatMap(({ about, sql }) => [`-- ${about}`, `${sql};`]),
   }),

@@ -92,7 +92,7 @@ async function readLog(exportId: string): Promise<string> {
 
 describe('kill -9 of a worker', () => {
   // The run is over by the removal: `generations.test.ts` has it. Only an Iceberg table has the steps of a table.
-  const all = failpointNames.filter((name) => !/enqueue|removal|table/.test(name));
+  const all = failpointNames.filter((name) => !/enqueue|removal|table|statement|chain/.test(name));
   // Workers freeze at before_complete, and die at upload_begun, in tests of their own.
   const isByDay = (name: FailpointName) =>
     !/claim|before_open|upload_begun|first_part|_complete|before_record/.test(name);

@@ -346,19 +346,23 @@ describe.each(Object.entries(rows))('%s', (verb, row) => {
     expect([code, out, err]).toEqual([3, '', expect.stringMatching(/^(SLUICE|DATABASE)_URL: /)]);
   });
 
-  test('prints one JSON document, or one per line where it says so', async () => {
-    const { code, out, err } = await sluice(row.who, [...argsOf(verb, row), '--json']);
-    const says = row.says || row.code ? expect.stringMatching(/^[^\n]+\n$/) : '';
-    expect([code, err]).toEqual([row.code ?? 0, says]);
-    if (row.none) {
-      expect(out).toBe('');
-      return;
-    }
-    expect(out).toMatch(row.lines ? /^([^\n]+\n)*$/ : /^[^\n]+\n$/);
-    const documents = out
-      .split('\n')
-      .slice(0, -1)
-      .map((line) => JSON.parse(line) as unknown);
-    if (row.keeps) made.set(row.keeps, String(([documents[0]].flat()[0] as { id: unknown }).id));
-  });
+  // test/e2e/changes.test.ts has a model with a version, and runs what this prints.
+  test.skipIf(verb === 'models trigger')(
+    'prints one JSON document, or one per line where it says so',
+    async () => {
+      const { code, out, err } = await sluice(row.who, [...argsOf(verb, row), '--json']);
+      const says = row.says || row.code ? expect.stringMatching(/^[^\n]+\n$/) : '';
+      expect([code, err]).toEqual([row.code ?? 0, says]);
+      if (row.none) {
+        expect(out).toBe('');
+        return;
+      }
+      expect(out).toMatch(row.lines ? /^([^\n]+\n)*$/ : /^[^\n]+\n$/);
+      const documents = out
+        .split('\n')
+        .slice(0, -1)
+        .map((line) => JSON.parse(line) as unknown);
+      if (row.keeps) made.set(row.keeps, String(([documents[0]].flat()[0] as { id: unknown }).id));
+    },
+  );
 });
