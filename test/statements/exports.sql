@@ -974,17 +974,17 @@ insert into log_entries (team_id, export_id, run_id, level, message, timestamp)
 -- exports/log-entries.ts countEntries
 -- takes $1 uuid
 -- gives count bigint
-select count(*) as count from log_entries l where l.export_id = $1;
+select count(*) as count from (select from log_entries l where l.export_id = $1 order by l.id desc) as counted;
 
 -- exports/log-entries.ts countEntries
 -- takes $1 uuid, $2 text, $3 text[]
 -- gives count bigint
-select count(*) as count from log_entries l where l.export_id = $1 and l.message ilike '%' || $2 || '%' and l.level = any ($3);
+select count(*) as count from unnest($3::text[]) as chosen (level), lateral (select from log_entries l where l.export_id = $1 and l.message ilike '%' || $2 || '%' and l.level = chosen.level order by l.id desc) as counted;
 
 -- exports/log-entries.ts countEntries
 -- takes $1 uuid, $2 uuid, $3 timestamp with time zone, $4 interval, $5 text[]
 -- gives count bigint
-select count(*) as count from log_entries l where l.export_id = $1 and l.run_id = $2 and l.timestamp >= $3::timestamptz and l.timestamp <= now() - $4::interval and l.level = any ($5);
+select count(*) as count from unnest($5::text[]) as chosen (level), lateral (select from log_entries l where l.export_id = $1 and l.run_id = $2 and l.timestamp >= $3::timestamptz and l.timestamp <= now() - $4::interval and l.level = chosen.level order by l.id desc) as counted;
 
 -- exports/log-entries.ts readPage
 -- takes $1 uuid, $2 bigint, $3 bigint
