@@ -305,7 +305,7 @@ describe('causes', () => {
        select id, date_trunc('hour', now(), 'UTC') - n * interval '1 hour', date_trunc('hour', now(), 'UTC') - (n - 1) * interval '1 hour', now()
          from batch_exports, generate_series(1, 3) n where name like 'Many %'`,
     );
-    await api.db.query('analyze batch_exports, holes');
+    await api.db.query('analyze batch_exports, holes, export_checks');
     const took = async (path: string) => {
       const start = performance.now();
       expect((await reader.get(path)).status).toBe(200);
