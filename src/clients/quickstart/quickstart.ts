@@ -177,7 +177,7 @@ async function backfill(
   exportId: string,
   end: number,
 ): Promise<void> {
-  // If an earlier start was killed, its backfill goes on by itself, and there may be only one of a range.
+  // If an earlier start was killed, its backfill continues, and there may be only one of a range.
   const path = { batch_export_id: exportId };
   const { results } = await api.call('get', 'batch_exports/{batch_export_id}/backfills', { path });
   const running = results.filter(({ status }) => status === 'Running');

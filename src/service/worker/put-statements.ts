@@ -60,7 +60,7 @@ export async function putStatements(
 ): Promise<void> {
   const { context, connectors, statements: sources } = options;
   const { db } = context;
-  const found = await db.transaction(async (tx) => {
+  const waiting = await db.transaction(async (tx) => {
     const batchExport = await lockExport(tx, exportId);
     if (!batchExport) return null;
     const chain = await lockChain(tx, exportId);
@@ -81,8 +81,8 @@ export async function putStatements(
       }
     );
   });
-  if (found === null || found.chain.putNumber >= found.chain.number) return;
-  const { batchExport, place, name, stored, chain } = found;
+  if (waiting === null || waiting.chain.putNumber >= waiting.chain.number) return;
+  const { batchExport, place, name, stored, chain } = waiting;
   const { type } = batchExport.destination;
   if (!connectors.keepsFiles(type)) {
     await db.transaction((tx) => notePut(tx, exportId, name, chain.number));
@@ -184,19 +184,19 @@ interface FoundObject {
 }
 
 async function readWhole({ destination, signal }: Place, key: string): Promise<FoundObject | null> {
-  const found = await destination.readFile(key, { maxBytes, signal });
-  if (found === null) return null;
+  const object = await destination.readFile(key, { maxBytes, signal });
+  if (object === null) return null;
   const hash = createHash('sha256');
   let chunks: Uint8Array[] = [];
   let length = 0;
-  for await (const chunk of found.body) {
+  for await (const chunk of object.body) {
     hash.update(chunk);
     length += chunk.length;
     if (length <= heldBytes) chunks.push(chunk);
     else chunks = [];
   }
   const bytes = length <= heldBytes ? Buffer.concat(chunks) : null;
-  return { bytes, sha256: hash.digest('hex'), etag: found.etag };
+  return { bytes, sha256: hash.digest('hex'), etag: object.etag };
 }
 
 /**
