@@ -46,7 +46,7 @@ export async function waitForDatabase<T>(
       signal.throwIfAborted();
       const refusal = findRefusal(error);
       if (refusal !== null)
-        throw new StartError(`DATABASE_URL: ${refusal}. Correct it, then start again.`);
+        throw new StartError(`DATABASE_URL: ${refusal}. Then start again.`);
       if (!isDatabaseUnavailable(error)) throw error;
       const reason = reasonOf(error);
       onWait(reason);

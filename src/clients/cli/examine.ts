@@ -105,7 +105,7 @@ async function examineDatabase(url: string, address: string): Promise<Examined> 
     const detail =
       refusal === null
         ? `DATABASE_URL: unreachable: ${reasonOf(error)}. Start it, or correct the address.`
-        : `DATABASE_URL: ${refusal}. Correct it.`;
+        : `DATABASE_URL: ${refusal}.`;
     return failed('database', detail);
   }
 }

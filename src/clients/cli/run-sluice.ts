@@ -90,7 +90,7 @@ async function explain(error: unknown): Promise<{ code: number; message: string 
     '../../state/store/database/unavailable.ts'
   );
   const refusal = findRefusal(error);
-  if (refusal !== null) return { code, message: `DATABASE_URL: ${refusal}. Correct it.` };
+  if (refusal !== null) return { code, message: `DATABASE_URL: ${refusal}.` };
   return isDatabaseUnavailable(error)
     ? {
         code: exitCodes.unreachable,

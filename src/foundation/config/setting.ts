@@ -111,14 +111,21 @@ export function optionalText(about: string, options: TextOptions = {}): Setting<
   });
 }
 
-export function list(about: string, secret = false): Setting<readonly string[]> {
-  const facts = { about, defaultText: '', secret, accepts: 'a list, comma separated' };
-  return setting<readonly string[]>(facts, [], (value) =>
-    value
-      .split(',')
-      .map((item) => item.trim())
-      .filter((item) => item !== ''),
-  );
+/** @param options `matches` and `mustBe` are for each item */
+export function list(
+  about: string,
+  options: Omit<TextOptions, 'default'> = {},
+): Setting<readonly string[]> {
+  const { secret = false, matches, mustBe = 'text' } = options;
+  const accepts = `a list, comma separated${matches ? `: ${mustBe}` : ''}`;
+  return setting<readonly string[]>({ about, defaultText: '', secret, accepts }, [], (value) => {
+    const items = value.split(',').map((item) => item.trim());
+    const wrong = items.findIndex((item) => item !== '' && matches?.test(item) === false);
+    // A secret list is not quoted.
+    const which = secret ? `item ${wrong + 1}` : `"${items[wrong]}"`;
+    if (wrong >= 0) throw new Error(`must be a list of ${mustBe}; ${which} is none`);
+    return items.filter((item) => item !== '');
+  });
 }
 
 export function noProxyList(about: string): Setting<readonly NoProxyEntry[]> {

@@ -55,7 +55,7 @@ export const settings = {
   SLUICE_DATA_DIR: text('Folder of the embedded database and of generated keys.', './.sluice'),
   ENCRYPTION_KEYS: list(
     'Keys that encrypt destination secrets, each as `id:base64 of 32 bytes`. The first key encrypts, all keys decrypt. Without it, Sluice generates a key in SLUICE_DATA_DIR, which works only on one machine.',
-    true,
+    { secret: true },
   ),
   AUTO_MIGRATE: flag(
     "Migrate Sluice's own tables at every start. If false, run `sluice migrate`.",
@@ -100,7 +100,11 @@ export const settings = {
   ),
   OTEL_EXPORTER_OTLP_HEADERS: optionalText(
     'Headers for that receiver, as name=value, separated by commas.',
-    { secret: true },
+    {
+      secret: true,
+      matches: /^[^=,\s]+=[^,]*(,\s*[^=,\s]+=[^,]*)*$/,
+      mustBe: 'name=value,name=value',
+    },
   ),
   OTEL_SERVICE_NAME: text('Name of the service in traces.', 'sluice'),
   OTEL_TRACES_SAMPLER_ARG: optionalText(
@@ -192,7 +196,11 @@ export const settings = {
     [1, 600],
   ),
   ALLOWED_PRIVATE_ENDPOINTS: list(
-    'Endpoints with private IP addresses that exports are allowed to use, each as `host` or `host:port`.',
+    'Endpoints with private IP addresses that exports are allowed to use. A range such as 10.0.0.0/8 is refused: name each host.',
+    {
+      matches: /^((\*\.)?[\w-]+(\.[\w-]+)*\.?|\[[\da-f:.]+\])(:\d{1,5})?$/i,
+      mustBe: 'host or host:port, such as 10.0.0.7:9000, minio, *.internal or [fd00::1]:9000',
+    },
   ),
   ALLOW_AMBIENT_CREDENTIALS: flag(
     'Let exports without credentials use the AWS credentials of the process itself.',
@@ -215,6 +223,10 @@ export const settings = {
   ),
   MAIL_RECIPIENTS: list(
     'Who may get notifications by e-mail: addresses and domains, such as `oncall@example.com,example.org`. All others use webhooks.',
+    {
+      matches: /^([^\s@<>]+@)?[\w-]+(\.[\w-]+)*$/,
+      mustBe: 'addresses and domains, such as oncall@example.com or example.org',
+    },
   ),
   VERIFY_SCHEDULE: optionalText(
     'Time of day in UTC, such as `03:00`, from which on workers verify each export once. A worker verifies one at a time, in 192 MiB of WORKER_MEMORY_MB, and begins none after six hours. The exports that are not reached come first the next time. Without it, nothing is verified by itself.',
@@ -246,6 +258,7 @@ export const settings = {
   ),
   STS_ENDPOINT: optionalText(
     'STS endpoint for exports that use a role. Without it, Sluice uses the AWS endpoint of the region.',
+    { matches: /^https?:\/\/[^\s/?#@]+\/?$/, mustBe: 'an http:// or https:// address' },
   ),
   UPLOAD_STALL_SECONDS: wholeNumber(
     'Seconds without progress after which Sluice aborts and retries an upload. After this time each request to a destination must also have moved 16 KiB per second.',

@@ -186,7 +186,7 @@ describe.skipIf(!hasPgbouncer)('PgBouncer in transaction mode, before our own da
     const wrong = new URL(pooled);
     wrong.password = 'wrong';
     expect(await startRefused({ DATABASE_URL: wrong.href })).toMatch(
-      /DATABASE_URL: PgBouncer refuses the user or the password .*Correct it/,
+      /DATABASE_URL: PgBouncer .*refuses the user or the password; correct the address/,
     );
   });
 });

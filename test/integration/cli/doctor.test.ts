@@ -262,7 +262,7 @@ test('a database that is unreachable, one that refuses, and one that was not mig
   const missing = new URL(api.databaseUrl);
   missing.pathname = '/no_such_database';
   expect((await doctor({ DATABASE_URL: missing.href })).of('database')?.detail).toBe(
-    'DATABASE_URL: the database does not exist (3D000). Correct it.',
+    'DATABASE_URL: the database does not exist (3D000); create it, or correct the address.',
   );
   const empty = await createEmptyDatabase();
   onTestFinished(() => empty.drop());

@@ -1,11 +1,12 @@
 import { createServer, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { allowBriefReceipts } from '../../support/brief-receipts.ts';
 import { type CliOptions, cliEnv, runCli } from '../../support/cli.ts';
+import { createEmptyDatabase } from '../../support/database.ts';
 import { createKey } from '../../support/tenants.ts';
 
 let api: ApiUnderTest;
@@ -47,6 +48,24 @@ async function serve(listener: RequestListener): Promise<string> {
 
 describe('one line says what is wrong and what to do', () => {
   const list = ['exports', 'list'];
+
+  test('a database that was never migrated', async () => {
+    const empty = await createEmptyDatabase();
+    onTestFinished(() => empty.drop());
+    for (const verb of [
+      ['keys', 'create', '--operator', '--scopes', '*', '--name', 'x'],
+      ['verify'],
+      ['eras', 'list'],
+    ]) {
+      const { code, err } = await sluice(verb, { env: { DATABASE_URL: empty.url } });
+      expect({ code, err }, verb.join(' ')).toMatchObject({
+        code: 1,
+        err: expect.stringMatching(
+          /^DATABASE_URL: relation ".*" does not exist .*; run `sluice migrate`\.$/m,
+        ),
+      });
+    }
+  });
 
   test('a missing URL or key', async () => {
     expect(await sluice(list, { env: {} })).toMatchObject({

@@ -25,6 +25,7 @@ const examples: Readonly<Record<string, string>> = {
   SMTP_URL: 'smtp://u:p@host:587',
   HTTP_PROXY: 'http://u:p@proxy:3128',
   HTTPS_PROXY: 'http://u:p@proxy:3128',
+  OTEL_EXPORTER_OTLP_HEADERS: 'x-team=a',
 };
 const secrets = Object.entries(settings).filter(([, { secret }]) => secret);
 
@@ -73,4 +74,24 @@ test.each([
   [{ PORT: '9464', METRICS_PORT: '9464' }, /METRICS_PORT is the same as PORT/],
 ])('ports that cannot be served are refused: %s', (env, text) => {
   expect(() => readConfig(env)).toThrow(text);
+});
+
+test.each([
+  ['ALLOWED_PRIVATE_ENDPOINTS', 'minio,127.0.0.0/8', '"127.0.0.0/8"'],
+  ['ALLOWED_PRIVATE_ENDPOINTS', 'http://minio:9000', '"http://minio:9000"'],
+  ['ALLOWED_PRIVATE_ENDPOINTS', 'fd00::1', '"fd00::1"'],
+  ['ALLOWED_PRIVATE_ENDPOINTS', '*', '"*"'],
+  ['ALLOWED_PRIVATE_ENDPOINTS', 'minio 10.0.0.1', '"minio 10.0.0.1"'],
+  ['MAIL_RECIPIENTS', '@example.com', '"@example.com"'],
+  ['MAIL_RECIPIENTS', 'a@example.com;b@example.com', 'must be a list of addresses and domains'],
+  ['STS_ENDPOINT', 'sts.example.com', 'an http:// or https:// address'],
+  ['OTEL_EXPORTER_OTLP_HEADERS', 'x-team: a', 'name=value,name=value'],
+])('%s refuses %s, which could have no effect', (name, value, words) => {
+  expect(() => readConfig({ [name]: value })).toThrow(words);
+});
+
+test('hosts of private endpoints: names, addresses, a domain, ports', () => {
+  const hosts = ['minio', '10.0.0.7:9000', '[::1]', '[fd00::1]:9000', '*.internal:9000', 'a_b.c-d'];
+  const config = readConfig({ ALLOWED_PRIVATE_ENDPOINTS: `${hosts.join(' , ')},` });
+  expect(config.ALLOWED_PRIVATE_ENDPOINTS).toEqual(hosts);
 });

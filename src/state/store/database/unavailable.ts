@@ -73,7 +73,10 @@ function findTlsFault({ message }: Error, code: string): string | null {
 /** PgBouncer has one code for everything that it says itself. */
 const saidByPgbouncer = '08P01';
 const pgbouncerRefusals: readonly (readonly [RegExp, string])[] = [
-  [/^(SASL|password) authentication failed|^no such user/, 'refuses the user or the password'],
+  [
+    /^(SASL|password) authentication failed|^no such user/,
+    'refuses the user or the password; correct the address',
+  ],
   [/^no such database/, 'does not serve the database; add it to [databases] of pgbouncer.ini'],
   [
     /^unsupported startup parameter/,
@@ -82,28 +85,28 @@ const pgbouncerRefusals: readonly (readonly [RegExp, string])[] = [
 ];
 
 /**
- * Why PostgreSQL or a pooler refuses this address permanently: a wrong user, password or database. Null if
- * it did not refuse.
+ * Why PostgreSQL or a pooler refuses this address until somebody changes something, and the remedy: a wrong user, password
+ * or database, a missing schema. Null if it did not refuse.
  */
 export function findRefusal(error: unknown): string | null {
   if (!(error instanceof Error)) return null;
   const code = 'code' in error ? String(error.code) : '';
   if (code === saidByPgbouncer) {
     const [, refusal] = pgbouncerRefusals.find(([said]) => said.test(error.message)) ?? [];
-    return refusal === undefined ? null : `PgBouncer ${refusal} (${error.message})`;
+    return refusal === undefined ? null : `PgBouncer (${error.message}) ${refusal}`;
   }
   if (code === '28P01' || code === '28000') {
     const isPlain = /no encryption/.test(error.message);
-    const remedy = isPlain ? '; add sslmode=verify-full to the address' : '';
-    return `PostgreSQL refuses the login: ${error.message} (${code})${remedy}`;
+    const remedy = isPlain ? 'add sslmode=verify-full to' : 'correct';
+    return `PostgreSQL refuses the login: ${error.message} (${code}); ${remedy} the address`;
   }
   const tls = findTlsFault(error, code);
   if (tls !== null) return tls;
   if (code === '42501' && error.message.includes('session_replication_role')) {
-    return 'session_replication_role is replica for this role, so no trigger runs. Run as a superuser: ALTER ROLE … RESET session_replication_role, or ALTER DATABASE …';
+    return 'session_replication_role is replica for this role, so no trigger runs; run as a superuser: ALTER ROLE … RESET session_replication_role, or ALTER DATABASE …';
   }
   // pg's own error if the address has no password and the server requires one.
-  if (error.message.startsWith('SASL')) return 'PostgreSQL requires a password';
+  if (error.message.startsWith('SASL')) return 'PostgreSQL requires a password; add it to the address';
   // Only the start of a session ends with these two.
   const isFatal = 'severity' in error && error.severity === 'FATAL';
   if (isFatal && code === '42501') {
@@ -111,5 +114,12 @@ export function findRefusal(error: unknown): string | null {
   }
   if (isFatal && code === '55000')
     return `the database accepts no connections (${code}); see ALLOW_CONNECTIONS`;
-  return code === '3D000' ? `the database does not exist (${code})` : null;
+  return lacking[code]?.(error.message) ?? null;
 }
+
+/** What the server or the database lacks, by SQLSTATE. */
+const lacking: Readonly<Record<string, (message: string) => string>> = {
+  '3D000': () => 'the database does not exist (3D000); create it, or correct the address',
+  '42P01': (message) => `${message} (42P01); run \`sluice migrate\``,
+  '53400': (message) => `${message} (53400); raise this limit for the role`,
+};
