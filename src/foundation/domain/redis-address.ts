@@ -42,7 +42,13 @@ export function parseRedisAddress(text: string): RedisAddress {
   if (!parts) throw new Error(`must be ${redisAddressForms}`);
   const { hosts = '', login = '', path = '', query = '' } = parts;
   const isSentinel = parts.kind === '+sentinel';
-  if (parts.kind === undefined && !hosts.includes(',')) return { kind: 'server', url: text };
+  if (parts.kind === undefined && !hosts.includes(',')) {
+    // The client ignores what it does not know, and then another database has the queue.
+    if (!/^\d{0,4}$/.test(path)) throw new Error('must have only the number of a database after /');
+    if (!/^(family=[46])?$/.test(query))
+      throw new Error('must have no parameter but family=4 or 6');
+    return { kind: 'server', url: text };
+  }
   const kind = isSentinel ? 'sentinel' : 'cluster';
   const places: RedisServers = {
     hosts: hosts.split(',').map((host, index) => parseHost(host, index + 1, ports[kind])),

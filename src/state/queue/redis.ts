@@ -144,7 +144,7 @@ function isRefusal(error: unknown): error is Error {
 }
 
 /**
- * Tries what each job needs: a script that writes a key and finds it.
+ * Tries what each job needs: the database of the address, and a script that writes a key and finds it.
  *
  * @returns why no job can pass through this Redis as it is, for the operator; null if jobs can
  * @throws if Redis is unreachable
@@ -153,6 +153,16 @@ export async function findRefusal(
   redis: Redis | Cluster,
   address: RedisAddress,
 ): Promise<string | null> {
+  const database = 'nodes' in redis ? 0 : (redis.options.db ?? 0);
+  // The client continues with database 0 if the server refuses another.
+  if (database !== 0 && !('nodes' in redis)) {
+    try {
+      await redis.select(database);
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      return `Redis refuses database ${database} (${oneLine(error.message, 120).trim()}). Correct the number in REDIS_URL.`;
+    }
+  }
   const right = await findMissingRight(redis, (queue) => prefixOf(address, queue));
   if (right !== null) return right;
   const queue = queueNames.runs;

@@ -51,3 +51,17 @@ it.skipIf(!ownRedisAvailable())(
     await redis.stop();
   },
 );
+
+it.skipIf(!ownRedisAvailable())('a database that Redis does not have is reported', async () => {
+  const redis = await startOwnRedis([]);
+  const inspect = async (database: number) => {
+    const address = parseRedisAddress(`${redis.url.replace(/\/\d*$/, '')}/${database}`);
+    const connection = connectQueues({ kind: 'redis', address }, () => {});
+    const faults = await until(() => connection.inspect());
+    await connection.close();
+    return faults;
+  };
+  expect(await inspect(99)).toEqual([expect.stringMatching(/refuses database 99 \(ERR DB index/)]);
+  expect(await inspect(3)).toEqual([]);
+  await redis.stop();
+});

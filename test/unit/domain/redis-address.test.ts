@@ -18,6 +18,15 @@ describe('the address of Redis', () => {
     }
   });
 
+  it.each([
+    ['redis://h/jobs', 'only the number of a database after /'],
+    ['redis://h/1/2', 'only the number of a database after /'],
+    ['rediss://u:p@h:1/3?ssl_cert_reqs=none', 'no parameter but family'],
+    ['redis://h?db=3', 'no parameter but family'],
+  ])('%s has a part that would be ignored', (url, words) => {
+    expect(messageOf(() => parseRedisAddress(url))).toContain(words);
+  });
+
   it('with several hosts, or named so, is a cluster', () => {
     expect(parseRedisAddress('redis://u:p%40@h1:7000,h2,[::1]:7002')).toEqual({
       kind: 'cluster',
