@@ -124,8 +124,8 @@ function findTableOf(
     const { externalId } = project;
     const destination = destinationOf(known, type).open(config, context, { externalId });
     try {
-      const found = await table.findExisting(destination, signal);
-      return found && { ...found, folder: table.folder };
+      const existing = await table.findExisting(destination, signal);
+      return existing && { ...existing, folder: table.folder };
     } finally {
       await destination.close();
     }

@@ -69,12 +69,12 @@ export async function findTightLimits(
   // Behind a pooler only the queue has connections of its own.
   const { DATABASE_POOL_SIZE: all, DATABASE_DIRECT_URL: direct } = config;
   const ofOneProcess = direct === null ? all : divideConnections(config).queue;
-  const wanted = [
+  const needs = [
     { address: directUrl, setting: 'DATABASE_URL', connections: (1 + workers) * ofOneProcess },
     ...[...sources].map(([address, setting]) => ({ address, setting, connections: ofSources })),
   ];
   const demands = await Promise.all(
-    wanted.map(async ({ address, ...demand }): Promise<Demand> => {
+    needs.map(async ({ address, ...demand }): Promise<Demand> => {
       const roomMs = patienceMs / 2;
       const options = { applicationName: 'sluice-start', connectTimeoutMs: patienceMs, roomMs };
       const room = await readConnectionRoom(

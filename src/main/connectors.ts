@@ -47,14 +47,14 @@ export function joinRegistry(
 export const registry = joinRegistry(encoders, ownDefinitions);
 
 export function encoderOf({ encoders: known }: Registry, format: string): EncoderDefinition {
-  const found = known.find((definition) => definition.format === format);
-  if (!found) throw new TypeError(`unknown format ${format}`);
-  return found;
+  const encoder = known.find((definition) => definition.format === format);
+  if (!encoder) throw new TypeError(`unknown format ${format}`);
+  return encoder;
 }
 
 export function destinationOf({ destinations }: Registry, type: string): DestinationDefinition {
-  const found = destinations.find((definition) => definition.type === type);
-  if (found) return found;
+  const matching = destinations.find((definition) => definition.type === type);
+  if (matching) return matching;
   throw new SluiceError('destination.invalid_config', `unknown destination type ${type}`);
 }
 

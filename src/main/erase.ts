@@ -115,7 +115,7 @@ async function countNow(
   const [receipt] = await listReceipts(db, id, { start, end: end - 1 }, 1);
   // The settings that made its files; the export may have changed since.
   const files = { ...readFileSettings(destination.config), ...receipt?.recipe };
-  const asked = receipt?.recipe ?? { dslQuery };
+  const recipe = receipt?.recipe ?? { dslQuery };
   try {
     const chain = await openChain({ db, secrets, ownSteps }, teamId, receipt?.recipe?.chain ?? []);
     const request = sourceRequestOf(
@@ -124,7 +124,7 @@ async function countNow(
         mode,
         tenantKey: await findTenantKey(db, teamId),
         ...files,
-        dslQuery: asked.dslQuery,
+        dslQuery: recipe.dslQuery,
       },
       interval,
     );

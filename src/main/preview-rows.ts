@@ -88,8 +88,8 @@ export function previewsOf(options: PreviewOptions, patienceMs = 10_000): Previe
         isWhole: mode !== 'append',
         open: (reachMs, select, patience) => {
           const start = reachMs === null ? 0 : now - reachMs;
-          const wanted = { ...request, select, interval: { start, end: now } };
-          return sourceOf(model).open(wanted, patience);
+          const snapshotRequest = { ...request, select, interval: { start, end: now } };
+          return sourceOf(model).open(snapshotRequest, patience);
         },
         patiently: (work) => inSlot(() => patiently(signal, work)),
       };

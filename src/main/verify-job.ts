@@ -41,12 +41,12 @@ export function verifyJobOf(
       signal: stopping,
     });
     // Another export may have this id as its name.
-    for (const found of results.filter(({ id }) => id === exportId)) {
-      const result = resultOf(found);
-      const [detail = '', ...more] = describeResult(found, result);
+    for (const verified of results.filter(({ id }) => id === exportId)) {
+      const result = resultOf(verified);
+      const [detail = '', ...more] = describeResult(verified, result);
       const isFailed = result === 'broken' || result === 'unread';
       logger[isFailed ? 'error' : 'info']({ export: exportId, result }, `verified: ${detail}`);
-      const { intervals, rows, breaches } = found;
+      const { intervals, rows, breaches } = verified;
       const text = [detail, ...more].join('\n').slice(0, longestDetail);
       const sums = { intervals, rows, breaches, detail: text };
       await storeVerification(db, dueAt, { exportId, result, ...sums });

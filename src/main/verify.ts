@@ -160,11 +160,14 @@ async function openPlaces(
   const { keepsFiles } = destinationOf(registry, type);
   const present = places.ownersAt(id, type, config);
   // The export is not back at these places.
-  const left = (await listLeftDestinations(db, id))
+  const formerDestinations = (await listLeftDestinations(db, id))
     .map((one) => ({ ...one, owners: places.ownersAt(id, type, one.destination.config) }))
     .filter(({ owners }) => !owners.own.some(({ version }) => version === destinationVersion));
   // Until a sweep has compared them, they may be the present place by other addresses.
-  const sameOwners = [present, ...left.filter(({ isOther }) => !isOther).map((one) => one.owners)];
+  const sameOwners = [
+    present,
+    ...formerDestinations.filter(({ isOther }) => !isOther).map((one) => one.owners),
+  ];
   const maybeHere = {
     own: sameOwners.flatMap(({ own }) => own),
     all: sameOwners.flatMap(({ all }) => all),

@@ -83,11 +83,11 @@ export async function rewriteFound(rewrite: Rewrite): Promise<Rewritten> {
   const replaced = new Set(before.found.flatMap(({ files }) => files));
   const first = new Map([...had.values(), ...sealed].map((one) => [keyOf(one), one]));
   let doubtful = before.doubtful;
-  let wanted: readonly DataInterval[] = [...first.values()];
+  let toRewrite: readonly DataInterval[] = [...first.values()];
   const own = new Set<string>();
   for (;;) {
-    for (const runId of await makeRuns(rewrite, wanted)) own.add(runId);
-    await untilOver(rewrite, wanted, underWay, endsAt);
+    for (const runId of await makeRuns(rewrite, toRewrite)) own.add(runId);
+    await untilOver(rewrite, toRewrite, underWay, endsAt);
     if (watched.size === 0) break;
     const after = await rewrite.find((interval) => watched.has(keyOf(interval)));
     doubtful = [...doubtful.filter((one) => !watched.has(keyOf(one))), ...after.doubtful];
@@ -99,7 +99,7 @@ export async function rewriteFound(rewrite: Rewrite): Promise<Rewritten> {
       await expectGone(rewrite, replaced, after.files);
       break;
     }
-    wanted = await listAgain(rewrite, after.found, own, endsAt);
+    toRewrite = await listAgain(rewrite, after.found, own, endsAt);
   }
   await expectRemoved(rewrite, endsAt);
   // Also what ended meanwhile without a record.
@@ -195,14 +195,14 @@ async function listAgain(
   endsAt: number,
 ): Promise<readonly DataInterval[]> {
   const { listNewestRuns } = await import('../../state/store/intervals/interval-runs.ts');
-  const left = found.map(({ interval }) => interval);
-  const newest = await listNewestRuns(db, exportId, left);
+  const remaining = found.map(({ interval }) => interval);
+  const newest = await listNewestRuns(db, exportId, remaining);
   const ours = newest.filter(({ runId }) => own.has(runId));
-  if (ours.length > 0 || performance.now() > endsAt) throw stillThere(left.length, newest);
+  if (ours.length > 0 || performance.now() > endsAt) throw stillThere(remaining.length, newest);
   if (!isQuiet) {
     deps.print('Another run wrote the key meanwhile. Its interval is rewritten again.');
   }
-  return left;
+  return remaining;
 }
 
 /** @throws CliError that names the replaced files that are still at the destination */
@@ -211,21 +211,21 @@ async function expectGone(
   replaced: ReadonlySet<string>,
   current: ReadonlySet<string>,
 ): Promise<void> {
-  const left: string[] = [];
+  const remaining: string[] = [];
   const endsAt = performance.now() + removalPatienceMs;
   for (const key of replaced) {
     if (current.has(key)) continue;
     while ((await destination.statFile(key, deps.terminal.signal)) !== null) {
       if (performance.now() > endsAt) {
-        left.push(key);
+        remaining.push(key);
         break;
       }
       await sleep(1_000, undefined, { signal: deps.terminal.signal });
     }
   }
-  if (left.length === 0) return;
+  if (remaining.length === 0) return;
   throw new CliError(
-    `No current file has the key, but ${plural(left.length, 'replaced file')} must still be removed:\n${left.map(plain).join('\n')}`,
+    `No current file has the key, but ${plural(remaining.length, 'replaced file')} must still be removed:\n${remaining.map(plain).join('\n')}`,
   );
 }
 
@@ -246,16 +246,18 @@ async function expectRemoved(
   let before = '';
   let quietAt = performance.now();
   for (;;) {
-    const left = await listReplacedFiles(db, exportId, since, maxNamed);
-    if (left.length === 0) return;
+    const remaining = await listReplacedFiles(db, exportId, since, maxNamed);
+    if (remaining.length === 0) return;
     const now = performance.now();
-    if (left.join() !== before) quietAt = now;
-    before = left.join();
+    if (remaining.join() !== before) quietAt = now;
+    before = remaining.join();
     if (now > endsAt || now - quietAt > removalPatienceMs) {
       const many =
-        left.length === maxNamed ? `${maxNamed} or more files` : plural(left.length, 'file');
+        remaining.length === maxNamed
+          ? `${maxNamed} or more files`
+          : plural(remaining.length, 'file');
       throw new CliError(
-        `No current file has the key, but ${many} that earlier runs replaced may still be there:\n${left.map(plain).join('\n')}`,
+        `No current file has the key, but ${many} that earlier runs replaced may still be there:\n${remaining.map(plain).join('\n')}`,
       );
     }
     await sleep(1_000, undefined, { signal: deps.terminal.signal });

@@ -168,7 +168,7 @@ async function find(
   only: ((interval: DataInterval) => boolean) | null,
 ): Promise<Searched> {
   const { json, after } = options;
-  const found: SearchedInterval[] = [];
+  const intervals: SearchedInterval[] = [];
   const doubtful: DataInterval[] = [];
   const lacking: SearchedInterval[] = [];
   const files = new Set<string>();
@@ -183,7 +183,7 @@ async function find(
     searchedIntervals += 1;
     keyOnlyRows += searched.keyOnlyRows;
     namedAfter.push(...searched.namedAfter);
-    if (searched.rows > 0) found.push(searched);
+    if (searched.rows > 0) intervals.push(searched);
     // A whole export may have millions.
     if (only !== null) for (const key of searched.files) files.add(key);
     if (searched.hasColumn === true) hasColumn = true;
@@ -208,7 +208,7 @@ async function find(
     doubtful.push(searched.interval);
     deps.print(json ? jsonOf(options, searched) : lineOf(searched));
   }
-  return { doubtful, found, files, searchedIntervals, keyOnlyRows, namedAfter };
+  return { doubtful, found: intervals, files, searchedIntervals, keyOnlyRows, namedAfter };
 }
 
 function jsonOf(
@@ -295,12 +295,12 @@ async function rewrite(
     timeoutMs: timeout * 1_000,
     since: after,
     async find(only) {
-      const found = await find(deps, options, search, wanted, only);
+      const searched = await find(deps, options, search, wanted, only);
       if (only === null) {
-        summarize(deps, options, wanted, found);
-        first = found;
+        summarize(deps, options, wanted, searched);
+        first = searched;
       }
-      return found;
+      return searched;
     },
   });
   const { countDeletedAgain } = await import('../../state/store/files/unfinished-commits.ts');

@@ -244,10 +244,10 @@ async function migrate({ deps, given, isJson }: Called): Promise<Migrated> {
   if (!isJson) deps.print(migrated.length > 0 ? `migrated: ${migrated.join(', ')}` : 'up to date');
   if (!given.sourceRole) return { migrated };
   const { ensureConfiguredRole } = await import('../../main/source-role.ts');
-  const made = await ensureConfiguredRole(config, url);
-  return 'role' in made
-    ? { migrated, source_role: made.role }
-    : { migrated, source_role: null, instead: made.instead };
+  const role = await ensureConfiguredRole(config, url);
+  return 'role' in role
+    ? { migrated, source_role: role.role }
+    : { migrated, source_role: null, instead: role.instead };
 }
 
 /**

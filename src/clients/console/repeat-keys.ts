@@ -20,12 +20,12 @@ export function createRepeatKeys(makeKey: () => string, clock: () => number) {
       const now = clock();
       for (const [change, { since }] of open) if (now - since > lifetimeMs) open.delete(change);
       const change = `${path} ${body}`;
-      const kept = open.get(change) ?? { key: makeKey(), since: now };
-      open.set(change, kept);
+      const entry = open.get(change) ?? { key: makeKey(), since: now };
+      open.set(change, entry);
       const forget = () => {
-        if (open.get(change) === kept) open.delete(change);
+        if (open.get(change) === entry) open.delete(change);
       };
-      return { key: kept.key, forget };
+      return { key: entry.key, forget };
     },
     /** The bodies of changes may have secrets. */
     clear: () => open.clear(),

@@ -20,11 +20,11 @@ export interface QuickstartTenant {
 /** The organization, project and key of the last start, or new ones. */
 export async function ensureTenant(db: Database, dataDir: string): Promise<QuickstartTenant> {
   const path = join(dataDir, 'quickstart.json');
-  const kept = await readFile(path, 'utf8').then(
+  const saved = await readFile(path, 'utf8').then(
     (text) => JSON.parse(text) as QuickstartTenant,
     () => null,
   );
-  if (kept && (await findProject(db, kept.projectId))) return kept;
+  if (saved && (await findProject(db, saved.projectId))) return saved;
   const { id: organizationId } = await createOrganization(db, 'Quickstart');
   const project = await createProject(db, { organizationId, name: 'Quickstart' });
   const all = { projectIds: null, scopes: ['*'], expiresAt: null } as const;

@@ -112,10 +112,10 @@ async function unpack(packed: Buffer): Promise<Buffer> {
 
 function readMetadata(file: Reader): ReadonlyMap<string, string> {
   const metadata = new Map<string, string>();
-  for (let left = file.long(); left !== 0; left = file.long()) {
-    if (left < 0) throw new RangeError('an unknown form of metadata');
-    if (metadata.size + left > maxNotes) throw new RangeError('too much metadata');
-    for (; left > 0; left -= 1) metadata.set(file.text(), file.text());
+  for (let remaining = file.long(); remaining !== 0; remaining = file.long()) {
+    if (remaining < 0) throw new RangeError('an unknown form of metadata');
+    if (metadata.size + remaining > maxNotes) throw new RangeError('too much metadata');
+    for (; remaining > 0; remaining -= 1) metadata.set(file.text(), file.text());
   }
   return metadata;
 }
@@ -131,9 +131,9 @@ function readValue(from: Reader, type: AvroType): AvroValue {
 }
 
 function skipMap(from: Reader, pair: AvroRecord): void {
-  for (let left = from.long(); left !== 0; left = from.long()) {
-    if (left < 0) throw new RangeError('an unknown form of a map');
-    for (; left > 0; left -= 1) readValue(from, pair);
+  for (let remaining = from.long(); remaining !== 0; remaining = from.long()) {
+    if (remaining < 0) throw new RangeError('an unknown form of a map');
+    for (; remaining > 0; remaining -= 1) readValue(from, pair);
   }
 }
 

@@ -349,13 +349,13 @@ async function writeManifests(
     );
     rewritten.set(info, await rewriteManifest(context, info, entries));
   }
-  const kept = manifests.map((info) => rewritten.get(info) ?? info);
+  const rest = manifests.map((info) => rewritten.get(info) ?? info);
   if (added.length > 0) {
     const facts = { status: entryStatus.added, snapshotId, sequence: null };
     const entries = added.map((file) => ({ ...file, ...facts }));
-    kept.push(await writeManifest(context, change, entries));
+    rest.push(await writeManifest(context, change, entries));
   }
-  return mergeManifests(context, kept);
+  return mergeManifests(context, rest);
 }
 
 function summarize(
@@ -364,8 +364,8 @@ function summarize(
   { removed, added }: FileChange,
   manifests: readonly ManifestInfo[],
 ): Readonly<Record<string, string>> {
-  const kept = new Set(manifests.map(({ path }) => path));
-  const dropped = listed.map(({ path }) => path).filter((path) => !kept.has(path));
+  const currentPaths = new Set(manifests.map(({ path }) => path));
+  const dropped = listed.map(({ path }) => path).filter((path) => !currentPaths.has(path));
   const live = manifests.map(liveOf);
   const operation = removed.length === 0 ? 'append' : added.length === 0 ? 'delete' : 'overwrite';
   const numbers = {

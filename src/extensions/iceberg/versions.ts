@@ -56,8 +56,8 @@ async function readStart(place: TablePlace, objects: TableObjects) {
     const hint = await readHint(place, objects);
     // Without the hint a version that is not the newest may be the first that is found.
     const version = hint.version === 0 ? await listNewest(place, objects) : hint.version;
-    const found = version === 0 ? null : await readVersion(place, objects, version);
-    if (found !== null || version === 0) return { hint, version, found };
+    const metadata = version === 0 ? null : await readVersion(place, objects, version);
+    if (metadata !== null || version === 0) return { hint, version, found: metadata };
     // While this worker was slow, others may have removed the version. Then the hint names a later one.
     if (version <= before) {
       const detail = `${versionKey(place, version)} is missing`;

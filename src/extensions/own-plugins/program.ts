@@ -16,12 +16,12 @@ export interface Programs {
   readonly realm: string;
 }
 
-let made: Promise<Programs> | null = null;
+let programs: Promise<Programs> | null = null;
 
 /** The first call takes some tenths of a second of a processor, a turn of the event loop for each file. */
 export function makePrograms(): Promise<Programs> {
-  made ??= make();
-  return made;
+  programs ??= make();
+  return programs;
 }
 
 async function make(): Promise<Programs> {

@@ -31,7 +31,7 @@ const partition = /([\w%.-]+)=[^/\s]*(?=\/)/g;
 /** The end of the id of an access key. */
 const endOfKey = /…\w{4}\b/g;
 
-/** What a plugin writes, and all that follows a count of rejected rows or the keys of rows. */
+/** The text that a plugin writes, and all that follows a count of rejected rows or the keys of rows. */
 const ofRows =
   /(^Step \d+ \(.*?\) writes|\brows? (?:was|were) rejected|\brows (?:went on without this step)|\bThe first(?: keys)?)\b.*$/s;
 

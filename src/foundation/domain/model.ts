@@ -56,7 +56,7 @@ export interface Model {
   readonly rowSecurity?: 'filtered' | null;
   /** Says what happens if a column has another type in the database than here; default `fail`. */
   readonly onSchemaChange?: 'fail' | 'follow' | 'widen';
-  /** How far back late rows are looked for, unless the export says it; null: as everywhere in the installation. */
+  /** The hours in which late rows are looked for, unless the export says it; null: as everywhere in the installation. */
   readonly lookBackHours?: number | null;
   /** Null or missing: the model allows no export of changes. */
   readonly changes?: ModelChanges | null;

@@ -51,7 +51,7 @@ export function writeShortNumeric(bytes: DataView, at: number, from: number): nu
   const end = from + headerBytes + bytes.getUint16(from) * 2;
   let next = from + headerBytes;
   let whole = 0;
-  for (let left = weight; left >= 0; left -= 1) {
+  for (let power = weight; power >= 0; power -= 1) {
     whole = whole * 10_000 + (next < end ? bytes.getUint16(next) : 0);
     next += 2;
   }
@@ -106,9 +106,9 @@ export function writeNumeric(target: Buffer, at: number, bytes: Buffer, from: nu
   if (scale === 0) return to;
   target[to] = POINT;
   to += 1;
-  for (let left = scale, index = weight + 1; left > 0; left -= places, index += 1) {
+  for (let rest = scale, index = weight + 1; rest > 0; rest -= places, index += 1) {
     const digit = index >= 0 && index < count ? (digits[index] as number) : 0;
-    to = left >= places ? writeDigit(target, to, digit) : writeStart(target, to, digit, left);
+    to = rest >= places ? writeDigit(target, to, digit) : writeStart(target, to, digit, rest);
   }
   return to;
 }

@@ -1,6 +1,6 @@
 import type { RetryPolicy } from './retry-policy.ts';
 
-/** How far back to re-check completed intervals for late rows, if their export does not say it; 0: unsettled ones only. */
+/** The hours in which completed intervals are re-checked for late rows, if their export does not say it; 0: unsettled ones only. */
 export interface LookBackHours {
   /** Of models that do not say it. */
   readonly lateLookbackHours: number;

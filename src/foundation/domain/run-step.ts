@@ -1,4 +1,4 @@
-/** What an attempt of a run can be doing. */
+/** The steps of an attempt. */
 export const runSteps = ['prepare', 'settle', 'first_row', 'read', 'write', 'commit'] as const;
 export type RunStep = (typeof runSteps)[number];
 
@@ -23,7 +23,7 @@ export interface StepNow {
 const longSeconds = 60;
 
 /**
- * Whether a step takes long.
+ * Says whether a step takes long.
  *
  * @param usual seconds of a usual run of the export; null: not known
  */

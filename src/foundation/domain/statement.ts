@@ -1,6 +1,6 @@
-/** What a statement says, as docs/receipts.md describes it. All of it is canonical JSON. */
+/** The parts of a statement, as docs/receipts.md describes them. All is canonical JSON. */
 
-/** What is known of an interval. */
+/** The state of an interval in a statement. */
 export interface IntervalState {
   readonly state: 'delivered' | 'empty' | 'accepted' | 'open' | 'not_due';
   readonly rows: number;
@@ -46,7 +46,7 @@ export interface Sum {
   readonly files: number;
 }
 
-/** What a receiver says that it has loaded. `rows` are those that it holds after the statement. */
+/** The acknowledgement of a receiver. `rows` are those that it holds after the statement. */
 export interface Acknowledgement {
   readonly number: number;
   readonly sha256: string;
@@ -74,7 +74,7 @@ export interface Reconciliation {
   readonly changed: readonly string[];
   /** Objects that nothing names. */
   readonly stray: readonly string[];
-  /** How many keys were left out. */
+  /** The number of omitted keys. */
   readonly more: number;
 }
 
@@ -89,7 +89,7 @@ export interface StatementPlace {
   readonly prefix: string;
 }
 
-/** What bookings call a place. */
+/** The name of a place in bookings. */
 export const nameOfPlace = ({ type, bucket, prefix }: StatementPlace): string =>
   `${type.toLowerCase()}://${[bucket, prefix].filter(Boolean).join('/')}`;
 

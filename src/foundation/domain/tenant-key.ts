@@ -3,12 +3,12 @@ import type { Problem } from './problem.ts';
 /** Characters of a tenant key. */
 const maxLength = 200;
 
-/** What a model has for a tenant key. */
+/** The answer of a model for a tenant key. */
 export interface ModelTenant {
   readonly model: string;
   readonly column: string;
   readonly type: string;
-  /** Whether the column can have the key. */
+  /** True if the column can have the key. */
   readonly isPossible: boolean;
   /** Null: it is not known. */
   readonly hasRows: boolean | null;

@@ -16,7 +16,7 @@ export interface SigningKey {
   readonly seed: string;
 }
 
-/** What comes before the 32 bytes in the usual encodings of an Ed25519 key (RFC 8410). */
+/** The bytes before the 32 bytes in the usual encodings of an Ed25519 key (RFC 8410). */
 const privateHead = '302e020100300506032b657004220420';
 const publicHead = '302a300506032b6570032100';
 
@@ -39,7 +39,7 @@ export function signWith({ keyId, seed }: SigningKey): Sign {
   });
 }
 
-/** Whether a key made the signature. */
+/** Says whether a key made the signature. */
 export function isSignedBy(publicKey: string, bytes: Uint8Array, signature: string): boolean {
   const der = Buffer.from(publicHead + publicKey, 'hex');
   const key = createPublicKey({ key: der, format: 'der', type: 'spki' });

@@ -75,10 +75,10 @@ function conditionOf(filter: PropertyFilter, model: Model): string {
   const { key, operator: name = 'exact', type = 'event' } = filter;
   const column = model.columns.find((candidate) => candidate.name === columns[type]);
   if (!column?.json) {
-    const known = Object.keys(columns).filter((kind) =>
+    const kinds = Object.keys(columns).filter((kind) =>
       model.columns.some((candidate) => candidate.name === columns[kind] && candidate.json),
     );
-    const choices = known.length === 0 ? 'none' : known.join(', ');
+    const choices = kinds.length === 0 ? 'none' : kinds.join(', ');
     const detail = `Filters of this type cannot be translated exactly. Types of the model ${model.name}: ${choices}. Write the condition into the WHERE of dsl_query.`;
     return refuse('type', 'invalid_choice', detail);
   }
@@ -141,7 +141,7 @@ export function applyFilters(
   // The rules report what is wrong with the query itself.
   if (!('ok' in parsed)) return { ok: true, dslQuery };
   const problems: Problem[] = [];
-  const wanted = after.flatMap((filter, index) => {
+  const conditions = after.flatMap((filter, index) => {
     const term = termOf(filter, model);
     if (!Array.isArray(term)) return [term];
     problems.push(...term.map((one) => ({ ...one, attr: `filters__${index}__${one.attr}` })));
@@ -150,11 +150,11 @@ export function applyFilters(
   if (problems.length > 0) return { ok: false, problems };
   const former = before.map((filter) => termOf(filter, model));
   const formerTexts = new Set(former.flatMap((term) => ('text' in term ? [term.text] : [])));
-  const wantedTexts = new Set(wanted.map(({ text }) => text));
+  const wantedTexts = new Set(conditions.map(({ text }) => text));
   const terms = termsOf(parsed.ok.where);
   const others = terms.filter(({ text }) => wantedTexts.has(text) || !formerTexts.has(text));
   const texts = new Set(others.map(({ text }) => text));
-  const added = wanted.filter(({ text }) => !texts.has(text));
+  const added = conditions.filter(({ text }) => !texts.has(text));
   if (added.length === 0 && others.length === terms.length) return { ok: true, dslQuery };
   const where = [...others, ...added].map(({ expression }) => expression);
   if (where.length === 0 && parsed.ok.star) return { ok: true, dslQuery: null };

@@ -53,8 +53,8 @@ export function checkReads(sql: string, relations: readonly Model['relation'][])
   const reads = findAll(statements, 'RangeVar').map(({ schemaname, relname }) =>
     JSON.stringify([schemaname, relname]),
   );
-  const wanted = relations.map(({ schema, name }) => JSON.stringify([schema, name]));
-  if (statements.length !== 1 || reads.join() !== wanted.join()) {
+  const expectedReads = relations.map(({ schema, name }) => JSON.stringify([schema, name]));
+  if (statements.length !== 1 || reads.join() !== expectedReads.join()) {
     throw new Error('A statement reads other relations than it should.');
   }
   return sql;

@@ -10,13 +10,13 @@ const maxMade = 200_000;
 const maxPassed = 20_000_000;
 
 let lookups = 0;
-let made = 0;
+let madeCount = 0;
 let passed = 0;
 let isLimited = false;
 
 /** A step handles a row. Steps are synchronous, so one count serves all. */
 export function withEffort<Result>(step: () => Result): Result {
-  [lookups, made, passed, isLimited] = [0, 0, 0, true];
+  [lookups, madeCount, passed, isLimited] = [0, 0, 0, true];
   try {
     return step();
   } finally {
@@ -31,8 +31,8 @@ export function withEffort<Result>(step: () => Result): Result {
  * @throws RowError if it is too much for one row
  */
 export function spendMade(count: number): void {
-  made += count;
-  if (isLimited && made > maxMade) throw tooMuch();
+  madeCount += count;
+  if (isLimited && madeCount > maxMade) throw tooMuch();
 }
 
 /** Counts the characters that a step passes over, as `spendMade` counts what it makes. */

@@ -22,7 +22,6 @@ import type { Destination } from '../../rows/destinations/destination.ts';
 import type { IntervalSource } from '../../rows/pipeline/interval-attempt.ts';
 import type { Source } from '../../rows/sources/source.ts';
 
-/** What a worker has for runs. */
 export interface AdmissionOptions {
   /** The memory of all runs together. */
   readonly memoryBytes: number;
@@ -39,7 +38,7 @@ export interface AdmissionOptions {
   ) => number;
   /** Aborted when the worker shuts down. */
   readonly stopping: AbortSignal;
-  /** Whether processors have too much to do; default: as the kernel says. */
+  /** True if processors have too much to do; default: as the kernel says. */
   readonly pressure?: Pick<CpuPressure, 'isPressed' | 'rest' | 'close'>;
 }
 
@@ -54,20 +53,20 @@ export interface ComingRun {
   readonly transformations: boolean;
   /** Steps of its chain whose plugin is an organization's own. */
   readonly ownSteps: number;
-  /** Whether it gets the memory of a small run. */
+  /** True if it gets the memory of a small run. */
   readonly small: boolean;
-  /** Whether it gets a process of its own. */
+  /** True if it gets a process of its own. */
   readonly isAlone: boolean;
 }
 
-/** What a worker has for runs that are enqueued. */
+/** The free room of a worker for runs in the queue. */
 export interface Room {
   readonly slots: number;
   /** Small runs that large ones can't keep out. */
   readonly smallRuns: number;
   /** Bytes that the runs inside may need. */
   readonly usedBytes: number;
-  /** Whether small runs wait to begin. */
+  /** True if small runs wait to begin. */
   readonly isFull: boolean;
 }
 
@@ -117,7 +116,7 @@ export class Admission {
     };
   }
 
-  /** How many small runs a job brings. @param smallRuns of all workers */
+  /** The number of small runs in one job. @param smallRuns of all workers */
   runsPerJob(runs: number, smallRuns: number): number {
     return runsPerJob(runs, this.#smallSlots.count, smallRuns);
   }
@@ -243,7 +242,7 @@ export class SmallSlots {
     this.#running.add(running);
   }
 
-  /** Whether the next slot that is free is taken at once. */
+  /** True if the next slot that is free is taken at once. */
   get hasNext(): boolean {
     return this.#waiting.length > 0;
   }
@@ -255,7 +254,7 @@ export class SmallSlots {
 }
 
 /**
- * How many small runs a job brings. Each worker gets its part of them, and none gets more than it can execute at once.
+ * The number of small runs in one job. Each worker gets its part of them, and none gets more than it can execute at once.
  *
  * @param runs that are enqueued now
  * @param slots of this worker; the others are expected to have as many

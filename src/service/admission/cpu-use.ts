@@ -1,12 +1,12 @@
 import { readFile } from 'node:fs/promises';
 
-/** What was used so long ago counts half. */
+/** Use that is so old counts half. */
 const halfLifeMs = 30_000;
-/** How many times as much as the others an organization may use. */
+/** An organization may use so many times as much as the others. */
 const usualTimes = 2;
 /** Nor does one that uses less than one in so many parts of everything. */
 const leastPart = 8;
-/** How often what is nearly nothing is forgotten. */
+/** Amounts near zero are forgotten so often. */
 const forgetEveryMs = 1_000;
 
 interface Use {
@@ -20,14 +20,14 @@ interface Use {
 const nothing: Use = { cpuMs: 0, runMs: 0, at: 0 };
 
 /**
- * What each organization used lately, as far as this process can know. The processor time of the process is
+ * The recent use of each organization, as far as this process can know it. The processor time of the process is
  * divided equally among the runs that it executed meanwhile. What a run makes a source compute is not known, so
  * the time in which runs are executed counts as well.
  */
 export class CpuUse {
   readonly #cpuMs: () => number;
   readonly #now: () => number;
-  /** How many runs of each organization are being executed. */
+  /** The number of running runs, by organization. */
   readonly #executing = new Map<string, number>();
   readonly #used = new Map<string, Use>();
   #forgotAt = Number.NEGATIVE_INFINITY;
@@ -54,7 +54,7 @@ export class CpuUse {
   }
 
   /**
-   * Whether the organization used at least an eighth of everything, and more than twice as much as the others on
+   * Says whether the organization used at least an eighth of everything, and more than twice as much as the others on
    * average, both of processors and of time. One whose runs wait for a slow store used time only.
    *
    * Of many organizations with equal work half are above the mean at any moment. None of them keeps others waiting.
@@ -100,8 +100,8 @@ export class CpuUse {
 
   #usedBy(organizationId: string): Use {
     const { cpuMs, runMs, at } = this.#used.get(organizationId) ?? nothing;
-    const left = 0.5 ** ((this.#now() - at) / halfLifeMs);
-    return { cpuMs: cpuMs * left, runMs: runMs * left, at: this.#now() };
+    const remainingShare = 0.5 ** ((this.#now() - at) / halfLifeMs);
+    return { cpuMs: cpuMs * remainingShare, runMs: runMs * remainingShare, at: this.#now() };
   }
 }
 
@@ -133,7 +133,7 @@ const everyMs = 1_000;
 const files = ['/sys/fs/cgroup/cpu.pressure', '/proc/pressure/cpu'];
 
 /**
- * Whether the processors of this machine have too much to do, by the kernel's own measure (Linux). On other
+ * True if the processors of this machine have too much to do, by the kernel's own measure (Linux). On other
  * systems they never have.
  */
 export class CpuPressure {
@@ -159,7 +159,7 @@ export class CpuPressure {
   }
 
   /**
-   * How many times as long as its work someone who leaves room to others should rest: twice as long with each
+   * The ratio of rest to work for an organization that leaves room to others: twice as long with each
    * second in which the processors had too much to do, and a little shorter with each other one. So
    * rests last as long as needed.
    */
@@ -189,8 +189,8 @@ export class CpuPressure {
 async function readStalledMs(): Promise<number | null> {
   for (const file of files) {
     const text = await readFile(file, 'utf8').catch(() => '');
-    const found = /^some .*total=(\d+)/m.exec(text);
-    if (found) return Number(found[1]) / 1_000;
+    const match = /^some .*total=(\d+)/m.exec(text);
+    if (match) return Number(match[1]) / 1_000;
   }
   return null;
 }

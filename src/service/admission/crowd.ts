@@ -1,4 +1,4 @@
-/** How long an organization counts as active after its last run was seen. */
+/** The time for which an organization counts as active after its last run. */
 const activeMs = 10_000;
 
 /**
@@ -26,7 +26,7 @@ export class Crowd {
     for (const [id, at] of this.#seen) if (now - at > activeMs) this.#seen.delete(id);
   }
 
-  /** Whether the organization must leave room to others now. */
+  /** Says whether the organization must leave room to others now. */
   isCrowding(organizationId: string): boolean {
     return this.#isPressed() && this.companyOf(organizationId).length > 0;
   }

@@ -21,7 +21,7 @@ export interface QueueEntry {
    * enqueued for the first time.
    */
   readonly deduplicationId: string | null;
-  /** Whether it goes to the queue of small runs. */
+  /** True if it goes to the queue of small runs. */
   readonly small: boolean;
 }
 
@@ -29,7 +29,7 @@ export interface QueueEntry {
 type Enqueue = (entries: readonly QueueEntry[], smallSlots: number) => Promise<void>;
 
 /**
- * What time brings: makes runs visible whose backoff or jitter has ended, and enqueues those again that no
+ * Does what the time makes due: makes runs visible whose backoff or jitter has ended, and enqueues those again that no
  * worker has claimed. Then enqueues waiting runs.
  *
  * @param enqueue adds runs to the queue; throws if the queue is unreachable

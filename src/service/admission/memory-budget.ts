@@ -2,36 +2,35 @@ import { ownStepMib } from '../../rows/transforms/own-steps.ts';
 
 const mebibyte = 1024 ** 2;
 
-/** What the memory of a run depends on. */
 export interface RunShape {
   readonly transforms: boolean;
   /** Steps of the chain with an organization's own plugin: each has a process of its own. */
   readonly ownSteps?: number;
-  /** What the encoder and its compression may hold. */
+  /** The most that the encoder and its compression hold. */
   readonly encoderBytes: number;
   /** The size of an upload's first parts; 0 if nothing is uploaded. */
   readonly partBytes: number;
   readonly partsInFlight: number;
-  /** Whether the rows are divided into partitions. */
+  /** True if the rows are divided into partitions. */
   readonly partitions?: boolean;
 }
 
 /** Memory of a worker's process without runs: Node, pools, and the code and heap once warm; measured. */
 export const idleWorkerBytes = 150 * mebibyte;
 
-/** How often a row of more than a few MiB is held at most: as read, while it grows, as text, and sent. */
+/** The most copies of a row of more than a few MiB: as read, while it grows, as text, and sent. */
 export const largeRowCopies = 4;
 
 /** A run of the larger formats, with the default settings. */
 export const usualRunBytes = 96 * mebibyte;
 
-/** What several large runs of one organization leave to a run of another: a quarter, at most a usual run. @param bytes of large runs */
+/** The bytes that several large runs of one organization leave to a run of another: a quarter, at most a usual run. @param bytes of large runs */
 export const leftToOthers = (bytes: number): number => Math.min(usualRunBytes, bytes / 4);
 
-/** What a run that reads at most 512 KiB of rows may need, whatever its format is; measured. */
+/** The most that a run of at most 512 KiB of rows needs, whatever its format is; measured. */
 export const smallRunBytes = 3 * mebibyte;
 
-/** What a run holds besides that reads delivered files: the pages of a row group, and one of each column unpacked; measured. */
+/** The additional memory of a run that reads delivered files: the pages of a row group, and one of each column unpacked; measured. */
 export const readBackBytes = 80 * mebibyte;
 
 /** A share of a worker's memory that large runs leave to small ones. */

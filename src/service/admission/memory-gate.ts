@@ -39,7 +39,7 @@ export class MemoryGate {
   readonly #smallShareBytes: number;
   readonly #slots: number;
   readonly #reserveBytes: number;
-  /** What large runs of each organization have. */
+  /** The bytes of large runs, by organization. */
   readonly #held = new Map<string, number>();
   #waiting: Waiting[] = [];
   readonly #waitingSmall: WaitingSmall[] = [];
@@ -65,7 +65,7 @@ export class MemoryGate {
     this.#slots = slots;
   }
 
-  /** What all runs inside may need together. */
+  /** The memory for all admitted runs together. */
   get totalBytes(): number {
     return this.#totalBytes;
   }
@@ -166,7 +166,7 @@ export class MemoryGate {
     return held === 0 || held + bytes + this.#reserveBytes <= ordinary;
   }
 
-  /** Whether a large run may enter now. */
+  /** Says whether a large run may enter now. */
   #hasRoom(bytes: number): boolean {
     if (this.#growing.length > 0) return false;
     if (this.usedBytes === 0) return true;
@@ -175,7 +175,7 @@ export class MemoryGate {
     return this.#usedByLarge + bytes <= ordinary || this.#runs.large === 0;
   }
 
-  /** What waits must not wait forever while small runs come and go: then they keep to their share. */
+  /** If a large run waits, small runs keep to their share, so that it does not wait forever. */
   #hasRoomForSmall(bytes: number): boolean {
     const free = this.#totalBytes - this.usedBytes - bytes;
     if (free < 0) return this.usedBytes === 0 && this.#next() === undefined;
@@ -183,8 +183,8 @@ export class MemoryGate {
     if (needed <= free) return true;
     // The large runs inside that do not wait will leave.
     const isNext = this.#growing.length >= this.#runs.large;
-    const left = this.#totalBytes - this.#usedByLarge - needed;
-    const share = isNext ? Math.min(this.#smallShareBytes, left) : this.#smallShareBytes;
+    const freeBytes = this.#totalBytes - this.#usedByLarge - needed;
+    const share = isNext ? Math.min(this.#smallShareBytes, freeBytes) : this.#smallShareBytes;
     return this.#used.small + bytes <= share;
   }
 
@@ -218,8 +218,8 @@ export class MemoryGate {
     return () => {
       if (!inside) return;
       inside = false;
-      const left = (this.#held.get(organizationId) ?? 0) - bytes;
-      if (left > 0) this.#held.set(organizationId, left);
+      const heldBytes = (this.#held.get(organizationId) ?? 0) - bytes;
+      if (heldBytes > 0) this.#held.set(organizationId, heldBytes);
       else this.#held.delete(organizationId);
       leave();
     };

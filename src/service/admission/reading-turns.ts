@@ -9,11 +9,11 @@ const longestWaitMs = 2_000;
 const longestRestMs = 1_000;
 
 export interface TurnOptions {
-  /** Whether an organization must leave room to others now. */
+  /** True if an organization must leave room to others now. */
   readonly isCrowding: (organizationId: string) => boolean;
   /** Whether, if it crowds others, it used the most lately: then it rests between its turns; default: no. */
   readonly mustRest?: (organizationId: string) => boolean;
-  /** How many times as long as its work such an organization rests; default: 1. */
+  /** Such an organization rests so many times as long as it worked; default: 1. */
   readonly restShare?: () => number;
   /** Time of processors that this process has used, in ms; default: none. */
   readonly cpuMs?: () => number;
@@ -89,7 +89,7 @@ export class ReadingTurns {
             if (next.done) return;
             bytes += next.value.bytes.length;
             yield next.value;
-            // What is done with a block takes more than to read it.
+            // To process a block takes longer than to read it.
             turns.#noteWork(organizationId, cpuMs() - before);
           }
         } finally {

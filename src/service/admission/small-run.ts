@@ -29,7 +29,7 @@ export class SmallRun {
     this.#mayRead = mayRead;
   }
 
-  /** Whether the attempt ended because there was no memory to go on. */
+  /** True if the attempt ended because there was no memory to go on. */
   get hasOutgrown(): boolean {
     return this.#hasOutgrown;
   }

@@ -94,8 +94,8 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
 
   const { db } = context;
   const failures = new FailedKeys(options.failedKeysPerMinute, async (hashes) => {
-    const known = await findKnownHashes(db, hashes);
-    return new Set(known.map((hash) => hash.toString('hex')));
+    const knownHashes = await findKnownHashes(db, hashes);
+    return new Set(knownHashes.map((hash) => hash.toString('hex')));
   });
   const takeRequest = createRequestLimit(db, options.rateLimit);
   const operators = { db, failures, takeRequest, publicUrl: options.publicUrl };

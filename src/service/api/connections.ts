@@ -123,12 +123,12 @@ export class Connections {
   }
 
   #connectionOf(socket: Socket, address: string): Connection {
-    const known = this.#bySocket.get(socket);
-    if (known) return known;
+    const existing = this.#bySocket.get(socket);
+    if (existing) return existing;
     const idleSince = performance.now();
-    const made = { socket, address, queue: [], answeredBytes: 0, idleSince, sentAt: null };
-    this.#bySocket.set(socket, made);
-    return made;
+    const connection = { socket, address, queue: [], answeredBytes: 0, idleSince, sentAt: null };
+    this.#bySocket.set(socket, connection);
+    return connection;
   }
 
   #leave(connection: Connection): void {

@@ -41,8 +41,8 @@ export function contextOf(
   publicUrl: string | null,
 ): Readonly<Record<string, unknown>> {
   const { type, facts, projectId } = notification;
-  const known: CommonFacts = facts;
-  const code = codeOf(known);
+  const allFacts: CommonFacts = facts;
+  const code = codeOf(allFacts);
   const error = code !== null && isErrorCode(code) ? code : null;
   const own = remedies[type] ?? null;
   const common = {
@@ -54,7 +54,7 @@ export function contextOf(
     const { next_step: remedy, link } = stepOfGroup(notification, publicUrl);
     return { ...common, remedy, link };
   }
-  const about = known.export;
+  const about = allFacts.export;
   return {
     ...common,
     // The cause is over: what is left is to export the intervals.
@@ -105,16 +105,16 @@ function linkOf(
 
 /** Describes the context in words. */
 export function contextLines({ facts, type }: Notification): readonly string[] {
-  const known: CommonFacts = facts;
-  const { organization, project, since, missing_intervals: missing } = known;
-  const code = codeOf(known);
+  const allFacts: CommonFacts = facts;
+  const { organization, project, since, missing_intervals: missing } = allFacts;
+  const code = codeOf(allFacts);
   const turn = turnOfEvent(type, code);
   return [
     ...(organization && project
       ? [`Customer ${oneLine(organization.name)}, project ${oneLine(project.name)}`]
       : []),
     ...(turn === null ? [] : [`Whose turn: ${turnNames[turn]}`]),
-    ...(known.export && since && !isOver(type) ? [`Since ${inSeconds(since)}`] : []),
+    ...(allFacts.export && since && !isOver(type) ? [`Since ${inSeconds(since)}`] : []),
     ...(missing !== undefined && missing > 0 && type !== 'export.recovered'
       ? [`Intervals without data: ${missing}`]
       : []),

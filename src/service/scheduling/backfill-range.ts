@@ -64,10 +64,10 @@ export function pageOfIntervals(
   page: IntervalPage,
 ): readonly DataInterval[] {
   const { order, after, limit } = page;
-  const left = after === undefined ? range : remainder(timeline, range, order, after);
+  const rest = after === undefined ? range : remainder(timeline, range, order, after);
   const intervals: DataInterval[] = [];
   if (limit <= 0) return intervals;
-  for (const interval of intervalsIn(timeline, left, order)) {
+  for (const interval of intervalsIn(timeline, rest, order)) {
     intervals.push(interval);
     if (intervals.length >= limit) break;
   }

@@ -42,15 +42,15 @@ export function changeCadence(schedule: Schedule, cadence: Cadence, now: Instant
   const closesAt =
     now < schedule.nextTickAt ? schedule.nextTickAt : tickAfter(schedule.cadences, now);
   const [first, ...rest] = schedule.cadences;
-  const kept: CadenceHistory = [
+  const history: CadenceHistory = [
     first,
     ...rest.filter((era) => era.since !== null && era.since < closesAt),
   ];
   return {
     ...schedule,
-    cadences: sameCadence(newestCadence(kept), cadence)
-      ? kept
-      : [...kept, { since: closesAt, cadence }],
+    cadences: sameCadence(newestCadence(history), cadence)
+      ? history
+      : [...history, { since: closesAt, cadence }],
   };
 }
 
@@ -90,11 +90,11 @@ function changeGate(
   const closes = newest.since < nextTickAt && nextTickAt <= since;
   // A gate without a tick is replaced, so that changes between two ticks do not accumulate.
   if (rest.length > 0 && !closes && tickAfter(cadences, newest.since) > since) {
-    const kept: Schedule = { ...schedule, gates: [first, ...rest.slice(0, -1)] };
+    const keptSchedule: Schedule = { ...schedule, gates: [first, ...rest.slice(0, -1)] };
     const replaced: Gate = { ...next, since: newest.since };
-    return sameGate(newestGate(kept), replaced)
-      ? kept
-      : { ...kept, gates: [...kept.gates, replaced] };
+    return sameGate(newestGate(keptSchedule), replaced)
+      ? keptSchedule
+      : { ...keptSchedule, gates: [...keptSchedule.gates, replaced] };
   }
   return { ...schedule, gates: [...schedule.gates, next] };
 }

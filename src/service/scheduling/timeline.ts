@@ -22,16 +22,16 @@ export function timelineOf(
   { cadences, openIntervalStart, nextTickAt }: Schedule,
   facts: readonly DataInterval[],
 ): Timeline {
-  const kept: DataInterval[] = [];
+  const keptIntervals: DataInterval[] = [];
   for (const fact of [{ start: openIntervalStart, end: nextTickAt }, ...facts]) {
-    const place = indexAt(kept, fact.start) + 1;
-    const isFree = (kept[place - 1]?.end ?? Number.NEGATIVE_INFINITY) <= fact.start;
-    const endsBefore = fact.end <= (kept[place]?.start ?? Number.POSITIVE_INFINITY);
-    if (isFree && endsBefore) kept.splice(place, 0, fact);
+    const place = indexAt(keptIntervals, fact.start) + 1;
+    const isFree = (keptIntervals[place - 1]?.end ?? Number.NEGATIVE_INFINITY) <= fact.start;
+    const endsBefore = fact.end <= (keptIntervals[place]?.start ?? Number.POSITIVE_INFINITY);
+    if (isFree && endsBefore) keptIntervals.splice(place, 0, fact);
   }
   const isComputed = ({ start, end }: DataInterval) =>
     tickAtOrBefore(cadences, start) === start && tickAfter(cadences, start) === end;
-  return { cadences, decided: kept.filter((fact) => !isComputed(fact)) };
+  return { cadences, decided: keptIntervals.filter((fact) => !isComputed(fact)) };
 }
 
 /** Returns the same timeline with bounds at both ends of a range that was decided as a whole. */

@@ -71,8 +71,8 @@ export function firstInstantAt(timezone: string, localMs: number): Instant {
 }
 
 function cellAt(timezone: string, index: number): Cell {
-  const known = cellsOfZones.get(timezone)?.get(index);
-  if (known !== undefined) return known;
+  const cached = cellsOfZones.get(timezone)?.get(index);
+  if (cached !== undefined) return cached;
   if (cellsInAll >= maxCells || cellsOfZones.size >= maxZones) forgetZones();
   const cells = cellsOfZones.get(timezone) ?? new Map<number, Cell>();
   cellsOfZones.set(timezone, cells);

@@ -10,7 +10,7 @@ import {
 /** Beyond its patience: for what ends late, and a process that is silent meanwhile. */
 const lateMs = 60_000;
 
-/** Whether the work was done. `busy`: another process is at it, or it was set aside before. */
+/** The end of guarded work. `busy`: another process is at it, or it was set aside before. */
 export type GuardedEnd = 'done' | 'busy' | 'set aside';
 
 /**

@@ -73,7 +73,7 @@ export function lookUpFor(
   let leftMs = limitMs;
   return {
     async find(request, columns, keys) {
-      const found = new Set<string>();
+      const existing = new Set<string>();
       for (let from = 0; from < keys.length; from += keysPerLookUp) {
         if (leftMs <= 0) return null;
         const began = now();
@@ -85,10 +85,10 @@ export function lookUpFor(
           .findElsewhere(request, texts as readonly (readonly (string | null)[])[], signal)
           .catch(nullIfFinal);
         if (rows === null) return null;
-        for (const fields of rows) found.add(keyOfFields(columns, fields));
+        for (const fields of rows) existing.add(keyOfFields(columns, fields));
         leftMs -= now() - began;
       }
-      return found;
+      return existing;
     },
   };
 }

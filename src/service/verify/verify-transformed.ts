@@ -91,11 +91,11 @@ async function judge(
     return withUnproven(receipt, compared, why);
   }
   const { gone, moved, goneOrMoved, onlyCounted } = rows;
-  const left = onlyCounted
+  const missing = onlyCounted
     ? commit.rowsRead - again.totalRows
     : gone.count + moved.count + goneOrMoved;
   const isLess = rowsOf(again.rejectedFiles) <= rowsOf(receipt.rejectedFiles);
-  if (lost === 0 && foreign <= left && isLess)
+  if (lost === 0 && foreign <= missing && isLess)
     return answersOf(receipt, withoutDropped(rows), commit);
   const detail = describeDifference(receipt, again);
   return { ...noAnswers, findings: [breachesOf(receipt.exportId)('I3', detail)] };
@@ -129,12 +129,12 @@ async function differRows(
   folder: string,
 ): Promise<RowDifference> {
   const { columns } = again;
-  const made = madeBy(receipt.recipe);
+  const encoding = madeBy(receipt.recipe);
   const readBoth = async (sink: KeySink) => {
     const files = { ...receipt, rejectedFiles: [] };
-    await verifyFiles(interval, files, made, columns, (row) => sink.add(row, -1));
+    await verifyFiles(interval, files, encoding, columns, (row) => sink.add(row, -1));
     for (const { key } of again.files) {
-      for await (const row of interval.readRows(join(folder, key), made, columns)) {
+      for await (const row of interval.readRows(join(folder, key), encoding, columns)) {
         sink.add(keyOfRow(row, columns), 1);
       }
     }

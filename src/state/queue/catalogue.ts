@@ -51,9 +51,9 @@ const runOf = (data: unknown): RunData => {
 };
 
 const runsOf = (data: unknown): { readonly runs: readonly RunData[] } => {
-  const found: unknown = Reflect.get(Object(data), 'runs');
-  if (!Array.isArray(found)) throw new Error('the job has no runs');
-  return { runs: found.map(runOf) };
+  const runs: unknown = Reflect.get(Object(data), 'runs');
+  if (!Array.isArray(runs)) throw new Error('the job has no runs');
+  return { runs: runs.map(runOf) };
 };
 
 /** Jobs carry ids only, never a secret: the dashboard shows them. */

@@ -101,8 +101,8 @@ class RunQueue extends BullMQAdapter {
   async #describe(jobs: readonly Job[]): Promise<void> {
     const ids = jobs.flatMap(({ data }) => idsIn(data));
     if (ids.length === 0) return;
-    const found = await this.#findRuns(ids).catch(() => []);
-    const byId = new Map(found.map((run) => [run.id, run]));
+    const shownRuns = await this.#findRuns(ids).catch(() => []);
+    const byId = new Map(shownRuns.map((run) => [run.id, run]));
     for (const job of jobs) {
       const runs = idsIn(job.data).flatMap((id) => byId.get(id) ?? []);
       const [first] = runs;

@@ -124,9 +124,9 @@ function pathHint(url: string): string {
 
 function notSluice({ status, headers }: Answer, { url }: Called): CliError {
   const target = headers.get('location');
-  const found = target === null ? '' : `, a redirect to ${plain(target)}`;
+  const redirectText = target === null ? '' : `, a redirect to ${plain(target)}`;
   return new CliError(
-    `SLUICE_URL: ${url} does not answer as Sluice does (status ${status}${found}). Set it to the address of the API, such as http://127.0.0.1:8000.`,
+    `SLUICE_URL: ${url} does not answer as Sluice does (status ${status}${redirectText}). Set it to the address of the API, such as http://127.0.0.1:8000.`,
     exitCodes.unreachable,
   );
 }

@@ -80,13 +80,13 @@ export function FirstFields(props: Props) {
 function Times({ description, draft, batchExport, errors, onChange }: PartProps): ReactNode {
   const scheduled = scheduleFields(draft.interval);
   const allowed = description.installation?.intervals;
-  const known = offered(description.intervals, allowed, batchExport?.interval ?? '');
+  const intervals = offered(description.intervals, allowed, batchExport?.interval ?? '');
   return (
     <>
       <Choice
         {...fieldProps('interval', errors)}
         value={draft.interval}
-        choices={known.map((name) => [name, name])}
+        choices={intervals.map((name) => [name, name])}
         help={
           allowed && allowed.length < description.intervals.length
             ? 'Shorter intervals are not allowed in this installation.'

@@ -187,7 +187,7 @@ function KeyDialog({ api, id, projects, onMade, onClose }: KeyProps) {
   const [scopes, setScopes] = useState<string>(rights[1][0]);
   const [project, setProject] = useState('');
   const action = useAction(async () => {
-    const made = await api.post(
+    const created = await api.post(
       '/api/admin/organizations/{organization_id}/keys',
       { organization_id: id },
       {
@@ -196,10 +196,10 @@ function KeyDialog({ api, id, projects, onMade, onClose }: KeyProps) {
         project_ids: project === '' ? null : [Number(project)],
       },
     );
-    if (made.key === null)
+    if (created.key === null)
       throw new Error('Its key was in an answer that did not arrive. Revoke it.');
     onClose();
-    onMade({ name, key: made.key });
+    onMade({ name, key: created.key });
   });
   return (
     <ConfirmDialog title="New key" verb="Create" action={action} onClose={onClose}>

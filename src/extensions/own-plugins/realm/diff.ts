@@ -47,7 +47,7 @@ function diffObjects(
 ): Change | undefined {
   let changed: Record<string, Change> | undefined;
   let removed: string[] | undefined;
-  let kept = 0;
+  let keptParts = 0;
   // By index: without the optimising compilers an iterator makes an object for each name.
   const given = keys(after);
   for (let at = 0; at < given.length; at += 1) {
@@ -55,23 +55,23 @@ function diffObjects(
     const value = after[name];
     // Most members. No prototype has such a value, so the member is the object's own.
     if (value === before[name] && isPlainScalar(value)) {
-      kept += 1;
+      keptParts += 1;
     } else if (isWritten(value)) {
       const isOld = hasOwn(before, name);
-      if (isOld) kept += 1;
+      if (isOld) keptParts += 1;
       const change = isOld ? diff(before[name], value) : { v: value };
       if (change) {
         changed ??= {};
         changed[name] = change;
       }
     } else if (hasOwn(before, name)) {
-      kept += 1;
+      keptParts += 1;
       removed ??= [];
       removed[removed.length] = name;
     }
   }
   const names = keys(before);
-  if (kept < names.length) {
+  if (keptParts < names.length) {
     for (let at = 0; at < names.length; at += 1) {
       const name = names[at] as string;
       if (hasOwn(after, name)) continue;

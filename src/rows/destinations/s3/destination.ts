@@ -31,11 +31,11 @@ export function openS3Destination(
   const { sharedProbes: shared } = context;
   const probePuts = async (signal: AbortSignal, journal?: UploadJournal) => {
     shared?.forget(connection.store);
-    const known = connection.traits;
+    const knownTraits = connection.traits;
     const puts = await probePutsOf(connection, folder, signal, journal);
-    isAssuming ||= known === null;
+    isAssuming ||= knownTraits === null;
     // A store that was not probed is assumed to behave like S3.
-    connection.traits = { ...(known ?? allTraits), ...puts };
+    connection.traits = { ...(knownTraits ?? allTraits), ...puts };
     return connection.traits;
   };
   const probeAgain = (signal: AbortSignal, journal?: UploadJournal) =>

@@ -39,7 +39,7 @@ function readScaledNumeric(view: DataView, from: number, scale: number): number 
   let at = from + headerBytes;
   const end = at + count * digitBytes;
   let whole = 0;
-  for (let left = weight; left >= 0; left--) {
+  for (let power = weight; power >= 0; power--) {
     whole *= base;
     if (at < end) whole += view.getUint16(at);
     at += digitBytes;

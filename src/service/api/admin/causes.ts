@@ -150,8 +150,8 @@ export function causeRoutes(api: Api): void {
     async (request) => {
       const { search: text, turn = null, cause_id: causeId = null, health = null } = request.query;
       const page = pageOf(request.query);
-      const asked = { search: text ?? null, turn, causeId, healths: health };
-      const exports = await listOperatorExports(request.context.db, asked, page);
+      const filter = { search: text ?? null, turn, causeId, healths: health };
+      const exports = await listOperatorExports(request.context.db, filter, page);
       return offsetEnvelope(request, page, exports, ({ completeUpTo, teamId, ...one }) => ({
         ...inSnakeCase(one),
         project_id: teamId,

@@ -41,11 +41,11 @@ export function backfillRoutes(api: Api, family: Family, deps: Deps): void {
   const { read, write } = exportOperations(family);
   const backfillOf = async (request: Request): Promise<BackfillWithProgress> => {
     const { id } = request.params as { id: string };
-    const found = isUuid(id)
+    const backfill = isUuid(id)
       ? await findBackfill(request.context.db, batchExportOf(request).id, id)
       : null;
-    if (!found) throw notFound();
-    return found;
+    if (!backfill) throw notFound();
+    return backfill;
   };
 
   api.post(
@@ -67,8 +67,8 @@ export function backfillRoutes(api: Api, family: Family, deps: Deps): void {
     async (request, reply) => {
       const batchExport = batchExportOf(request);
       if (request.body.dry_run === true) {
-        const asked = await askedOf(request, request.body);
-        const preview = await previewBackfill(request.context, batchExport, asked);
+        const backfillRequest = await askedOf(request, request.body);
+        const preview = await previewBackfill(request.context, batchExport, backfillRequest);
         const { intervals } = preview;
         const compared = await lookAtIntervals(deps, request, reply, batchExport, intervals);
         const average = await averageOfRuns(request.context.db, batchExport.id);
@@ -195,7 +195,7 @@ function boundsWithoutOffset(body: BackfillBody): readonly string[] {
 /** Everything that is wrong with the bounds of a body. */
 async function problemsOf(request: Request, body: BackfillBody): Promise<readonly Problem[]> {
   const withoutOffset = boundsWithoutOffset(body);
-  const found = await checkBackfill(
+  const checked = await checkBackfill(
     request.context.db,
     batchExportOf(request),
     backfillRequest(body),
@@ -205,6 +205,6 @@ async function problemsOf(request: Request, body: BackfillBody): Promise<readonl
       const detail = 'Must have an offset from UTC, such as 2024-03-01T00:00:00Z.';
       return { code: 'invalid_input', detail, attr };
     }),
-    ...found.filter(({ attr }) => attr === null || !withoutOffset.includes(attr)),
+    ...checked.filter(({ attr }) => attr === null || !withoutOffset.includes(attr)),
   ];
 }

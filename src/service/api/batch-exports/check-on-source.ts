@@ -110,20 +110,20 @@ export async function checkOnSource(
   if (mode === 'append' && declared?.intervalColumn === null) return [];
   const { includeEvents, excludeEvents, decimalColumns, partitionBy } = readFileSettings(config);
   const select = transformations ? 'columns' : 'rows';
-  const asked: DescribedRequest = {
+  const describedRequest: DescribedRequest = {
     ...{ teamId, model, dslQuery, includeEvents, excludeEvents, whole: mode !== 'append' },
     select,
     interval: runnable.sampleInterval,
   };
   const { organizationId } = actorOf(request);
   const look = async (signal: AbortSignal) => {
-    const describe = (what: typeof asked) =>
+    const describe = (what: typeof describedRequest) =>
       describeQuery(what, (work) => previews.use(organizationId, signal, work), signal);
-    const { columns, warnings } = await describe(asked);
+    const { columns, warnings } = await describe(describedRequest);
     if (decimalColumns !== null || partitionBy.length > 0) {
       // Transformations get the names of the model, not those of the SELECT list.
       const rows = transformations
-        ? (await describe({ ...asked, select: 'rows' })).columns
+        ? (await describe({ ...describedRequest, select: 'rows' })).columns
         : columns;
       refuseColumns('decimal_columns', findDecimalFault(decimalColumns, rows));
       refuseColumns('partition_by', findPartitionFault(partitionBy, rows));

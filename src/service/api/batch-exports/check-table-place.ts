@@ -34,12 +34,12 @@ export async function checkTablePlace(
   if (config === null) return [];
   const { organizationId } = actorOf(request);
   const look = async (signal: AbortSignal) => {
-    const found = await tests.use(organizationId, signal, () =>
+    const existing = await tests.use(organizationId, signal, () =>
       findTable({ teamId, model, type: destination.type, config }, signal),
     );
-    if (!found) return [];
+    if (!existing) return [];
     const attr = 'destination__config__prefix';
-    throw new Refusal({ code: 'invalid_input', detail: describe(found), attr });
+    throw new Refusal({ code: 'invalid_input', detail: describe(existing), attr });
   };
   return lookPatiently(reply, unchecked, look, describeError);
 }

@@ -37,9 +37,9 @@ export function destinationRules(
     }),
   );
   const find = (type: string): Checked => {
-    const found = byType.get(type);
-    if (!found) throw new Error(`there is no destination type ${type}`);
-    return found;
+    const rule = byType.get(type);
+    if (!rule) throw new Error(`there is no destination type ${type}`);
+    return rule;
   };
   return {
     destinationTypes: [...byType.keys()],
@@ -57,10 +57,10 @@ export function destinationRules(
       // The validation writes defaults into it.
       const whole = structuredClone(config);
       const faults = validate(whole) ? [] : problemsOf(validate.errors ?? [], config);
-      const known = new Set(faults.map(({ attr }) => attr));
+      const faultyFields = new Set(faults.map(({ attr }) => attr));
       const rest = withStandIns(definition, whole, faults);
       const others = validate(rest)
-        ? definition.validate(rest, context).filter(({ attr }) => !known.has(attr))
+        ? definition.validate(rest, context).filter(({ attr }) => !faultyFields.has(attr))
         : [];
       const problems = [...faults, ...others];
       return { problems: problems.map((p) => ({ ...p, attr: at(p.attr) })), config: whole };

@@ -11,14 +11,14 @@ import { isUuid } from '../validation/validator.ts';
 export function loadBatchExport(parameter: string) {
   return async (request: Request): Promise<void> => {
     const id = (request.params as Record<string, string>)[parameter] ?? '';
-    const found = isUuid(id)
+    const batchExport = isUuid(id)
       ? await findBatchExport(request.context.db, reachOf(request), id)
       : null;
-    if (!found) throw notFound();
-    request.batchExport = found;
+    if (!batchExport) throw notFound();
+    request.batchExport = batchExport;
     if (isOperatorsLook(request)) {
       const actor = { ...actorOf(request), organizationId: reachOf(request).organizationId };
-      await recordLook(request.context, actor, found);
+      await recordLook(request.context, actor, batchExport);
     }
   };
 }

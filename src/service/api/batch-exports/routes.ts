@@ -167,8 +167,8 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
         const input = createInput(request.body);
         const teamId = await teamOf(request, request.body.team_id, input);
         const { mode } = input;
-        const asked = { ...input, ...newRunnable(rules, input, teamId), mode };
-        const check = checkNew(deps, request, reply, asked);
+        const wholeInput = { ...input, ...newRunnable(rules, input, teamId), mode };
+        const check = checkNew(deps, request, reply, wholeInput);
         checks.set(request, check);
         await check.catch(() => {});
       },
@@ -241,9 +241,9 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
       response: { 200: Ref(BatchExport), ...postErrors() },
     }),
     async (request) => {
-      const found = batchExportOf(request);
+      const { id } = batchExportOf(request);
       // A paused export does not change.
-      const paused = await pauseExport(request.context, actorOf(request), found.id);
+      const paused = await pauseExport(request.context, actorOf(request), id);
       return batchExportView(request.context, paused);
     },
   );
@@ -256,11 +256,11 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
     }),
     async (request) => {
       refuseOtherRows(request);
-      const found = batchExportOf(request);
+      const current = batchExportOf(request);
       const { backfill = false, retry_missing: retryMissing = false, dry_run } = request.body;
-      if (dry_run) return unpausePreviewView(await previewUnpause(request.context, found));
+      if (dry_run) return unpausePreviewView(await previewUnpause(request.context, current));
       const options = { backfill, retryMissing };
-      const unpaused = await unpauseExport(request.context, actorOf(request), found.id, options);
+      const unpaused = await unpauseExport(request.context, actorOf(request), current.id, options);
       const { batchExport, backfillIds, totalRuns } = unpaused;
       const shown = await batchExportView(request.context, batchExport, backfillIds.at(-1));
       return backfillIds.length === 0 ? shown : { ...shown, backfill_total_runs: totalRuns };

@@ -77,12 +77,12 @@ export function coverageRoutes(api: Api, family: Family): void {
     }),
     async (request) => {
       const { id } = batchExportOf(request);
-      const wanted = acceptRequest(request.body);
+      const bounds = acceptRequest(request.body);
       const { counts, batchExport } = await acceptCoverage(
         request.context,
         actorOf(request),
         id,
-        wanted,
+        bounds,
       );
       const holes = await findHoles(request.context.db, id);
       return {

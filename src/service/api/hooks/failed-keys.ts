@@ -89,12 +89,12 @@ export class FailedKeys {
 
   #bucketOf(address: string): Bucket {
     const now = performance.now();
-    const found = this.#buckets.get(address) ?? { left: this.#perMinute, at: now };
-    const gained = ((now - found.at) / 60_000) * this.#perMinute;
-    found.left = Math.min(this.#perMinute, found.left + gained);
-    found.at = now;
-    remember(this.#buckets, address, found);
-    return found;
+    const bucket = this.#buckets.get(address) ?? { left: this.#perMinute, at: now };
+    const gained = ((now - bucket.at) / 60_000) * this.#perMinute;
+    bucket.left = Math.min(this.#perMinute, bucket.left + gained);
+    bucket.at = now;
+    remember(this.#buckets, address, bucket);
+    return bucket;
   }
 
   #screen(address: string, hash: Buffer): Promise<boolean> {
@@ -102,11 +102,11 @@ export class FailedKeys {
     if (own >= maxWaitingPerAddress || this.#waiting.length >= maxWaiting) {
       return Promise.resolve(false);
     }
-    const known = new Promise<boolean>((resolve, reject) => {
+    const answer = new Promise<boolean>((resolve, reject) => {
       this.#waiting.push({ address, hash, resolve, reject });
     });
     if (!this.#screening) this.#schedule();
-    return known;
+    return answer;
   }
 
   #schedule(): void {
@@ -115,13 +115,13 @@ export class FailedKeys {
   }
 
   async #lookUp(): Promise<void> {
-    const asked = this.#waiting;
+    const batch = this.#waiting;
     this.#waiting = [];
     try {
-      const knownHashes = await this.#findKnown(asked.map(({ hash }) => hash));
-      for (const { hash, resolve } of asked) resolve(knownHashes.has(hash.toString('hex')));
+      const knownHashes = await this.#findKnown(batch.map(({ hash }) => hash));
+      for (const { hash, resolve } of batch) resolve(knownHashes.has(hash.toString('hex')));
     } catch (error) {
-      for (const { reject } of asked) reject(error);
+      for (const { reject } of batch) reject(error);
     }
     this.#screening = false;
     if (this.#waiting.length > 0) this.#schedule();

@@ -23,9 +23,9 @@ export function honourIdempotencyKeys(api: Api): void {
     if (!takesIdempotencyKey(route)) return;
     const { handler } = route;
     route.handler = async function (request, reply) {
-      const asked = idempotentRequest(request);
+      const claimed = idempotentRequest(request);
       const handle = async () => handler.call(this, request, reply);
-      return asked ? once(asked, handle, request, reply) : handle();
+      return claimed ? once(claimed, handle, request, reply) : handle();
     } satisfies RouteHandlerMethod;
   });
 }

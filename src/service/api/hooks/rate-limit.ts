@@ -151,10 +151,10 @@ function headersOf(
   cost: number,
 ): Record<string, string> {
   const { held, reservation } = budget;
-  const left = leftIn(reservation) + held;
+  const available = leftIn(reservation) + held;
   return {
     'ratelimit-limit': String(perMinute),
-    'ratelimit-remaining': String(Math.max(0, left)),
+    'ratelimit-remaining': String(Math.max(0, available)),
     'ratelimit-reset': seconds(retryAfterMs(budget, cost)),
     'ratelimit-policy': `${perMinute};w=60, ${perHour};w=3600`,
   };

@@ -80,8 +80,8 @@ export class PreviewSlots {
 
   /** @throws Throttled if no time is left */
   #checkTime(organizationId: string): void {
-    const left = this.#timeLeft(organizationId);
-    if (left <= 0) throw tooLong(Math.ceil(1 - left / this.#limits.savedPerSecondMs));
+    const leftMs = this.#timeLeft(organizationId);
+    if (leftMs <= 0) throw tooLong(Math.ceil(1 - leftMs / this.#limits.savedPerSecondMs));
   }
 
   #timeLeft(organizationId: string): number {

@@ -34,7 +34,7 @@ export function logRoutes(api: Api, family: Family, { searches }: Deps): void {
     }
     const levels = [...(query.level ?? []), ...(query.level_filter ?? [])];
     const page = pageOf(query);
-    const asked = {
+    const listRequest = {
       exportId: batchExportOf(request).id,
       runId,
       levels: levels.length === 0 ? null : levels,
@@ -42,10 +42,10 @@ export function logRoutes(api: Api, family: Family, { searches }: Deps): void {
       before: timeBound(query.before),
       search: query.search || null,
     };
-    const read = () => listLogEntries(request.context.db, asked, page);
+    const read = () => listLogEntries(request.context.db, listRequest, page);
     // A search reads every message, so it must not take the connections and processors of others.
     const entries =
-      asked.search === null
+      listRequest.search === null
         ? await read()
         : await searches.use(actorOf(request).organizationId, untilClosed(reply), read);
     return offsetEnvelope(request, page, entries, logView);

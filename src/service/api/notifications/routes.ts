@@ -47,9 +47,9 @@ import { checkTarget, type TargetInput } from '../../use-cases/notifications/rul
 async function loadNotificationTarget(request: Request): Promise<void> {
   const { id = '' } = request.params as { id?: string };
   const { db } = request.context;
-  const found = isUuid(id) ? await findNotificationTarget(db, reachOf(request), id) : null;
-  if (!found) throw notFound();
-  request.notificationTarget = found;
+  const target = isUuid(id) ? await findNotificationTarget(db, reachOf(request), id) : null;
+  if (!target) throw notFound();
+  request.notificationTarget = target;
 }
 
 /** Who is notified of changes, and what was sent. */

@@ -62,10 +62,10 @@ export function offboardingRoutes(api: Api): void {
     '/admin/offboardings/:id',
     { schema: { hide: true, querystring: NoQuery, params: OffboardingParams } },
     async ({ context, params }) => {
-      const found = await findOffboarding(context.db, params.id);
-      if (!found) throw notFound();
-      const remaining = await listRemainingFiles(context.db, found.id, 100_000);
-      return { ...offboardingView(found), remaining_files: remaining.map(inSnakeCase) };
+      const record = await findOffboarding(context.db, params.id);
+      if (!record) throw notFound();
+      const remaining = await listRemainingFiles(context.db, record.id, 100_000);
+      return { ...offboardingView(record), remaining_files: remaining.map(inSnakeCase) };
     },
   );
 }

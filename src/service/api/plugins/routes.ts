@@ -22,12 +22,12 @@ export function pluginRoutes(api: Api, { sandboxes }: Deps): void {
   const pluginOf = async (request: Request) => {
     const id = idOf(request);
     const { organizationId } = reachOf(request);
-    const found =
+    const shownPlugin =
       id === null
         ? undefined
         : (await findPlugins(request.context.db, organizationId, [id])).get(id);
-    if (!found) throw notFound();
-    return found;
+    if (!shownPlugin) throw notFound();
+    return shownPlugin;
   };
   /** Before the body is read. */
   const onRequest = async (request: Request) => {

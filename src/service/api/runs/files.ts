@@ -79,8 +79,8 @@ export async function runFilesPage(
 
 /** The current files of the interval of a run, and those of the run itself. */
 export async function currentFilesOf(request: Request, run: Run) {
-  const found = await findFilesOf(request.context.db, run);
-  return { found, own: found && ownFiles(found, run) };
+  const runFiles = await findFilesOf(request.context.db, run);
+  return { found: runFiles, own: runFiles && ownFiles(runFiles, run) };
 }
 
 /** The newest run of an interval has all its files, an earlier one those that it wrote and that no run has replaced. */

@@ -9,15 +9,15 @@ export function Nullable<T extends TSchema>(schema: T) {
 /** A schema with a name; the OpenAPI document defines it once. */
 export type Named<T extends TSchema> = T & { readonly $id: string };
 
-const known: Named<TSchema>[] = [];
+const allNamed: Named<TSchema>[] = [];
 
 /** Every schema that a module has named. A module names its schemas once, when it is loaded. */
-export const namedSchemas: readonly Named<TSchema>[] = known;
+export const namedSchemas: readonly Named<TSchema>[] = allNamed;
 
 export function named<T extends TSchema>(name: string, schema: T): Named<T> {
-  const made = { ...schema, $id: name };
-  known.push(made);
-  return made;
+  const namedSchema = { ...schema, $id: name };
+  allNamed.push(namedSchema);
+  return namedSchema;
 }
 
 /** A reference to a named schema. */

@@ -147,8 +147,8 @@ export function statementRoutes(
     async (request) => {
       const page = pageOf(request.query);
       const { id } = batchExportOf(request);
-      const found = await listStatements(request.context.db, id, page);
-      return offsetEnvelope(request, page, found, statementView);
+      const listed = await listStatements(request.context.db, id, page);
+      return offsetEnvelope(request, page, listed, statementView);
     },
   );
   api.post(

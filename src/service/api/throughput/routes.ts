@@ -94,14 +94,14 @@ export function throughputRoutes(api: Api, family: Family): void {
     async (request) => {
       const { before, limit = 200 } = request.query;
       const bound = before === undefined ? null : parseTime(before);
-      const found = await listThroughput(
+      const intervals = await listThroughput(
         request.context.db,
         batchExportOf(request).id,
         bound && ceilInstant(bound.timestamp),
         limit,
       );
       return {
-        results: found.map(({ startsAt, endsAt, ...interval }) => ({
+        results: intervals.map(({ startsAt, endsAt, ...interval }) => ({
           data_interval_start: startsAt,
           data_interval_end: endsAt,
           ...inSnakeCase(interval),

@@ -17,9 +17,9 @@ declare module 'fastify' {
 export async function loadTransformationConfig(request: Request): Promise<void> {
   const id = idOf(request);
   const { db } = request.context;
-  const found = id === null ? null : await findTransformationConfig(db, teamOf(request), id);
-  if (!found) throw notFound();
-  [request.step] = await withPlugins(request, [found]);
+  const config = id === null ? null : await findTransformationConfig(db, teamOf(request), id);
+  if (!config) throw notFound();
+  [request.step] = await withPlugins(request, [config]);
 }
 
 /** The step that the path names. Only behind `loadTransformationConfig`. */

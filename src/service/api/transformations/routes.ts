@@ -123,13 +123,13 @@ export function transformationConfigRoutes(api: Api): void {
       response: { 200: Ref(RearrangedConfigs), ...bodyErrors() },
     }),
     async (request) => {
-      const asked = rearrangement(request.body);
+      const rearranged = rearrangement(request.body);
       const teamId = teamOf(request);
       const moved = await rearrangeTransformationConfigs(
         request.context,
         actorOf(request),
         teamId,
-        asked,
+        rearranged,
       );
       const [first] = await withPlugins(request, [moved]);
       if (!first) throw new Error('a step is missing');

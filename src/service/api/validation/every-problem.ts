@@ -61,10 +61,10 @@ async function everyProblem(
   const sound = Object.entries(body).filter(([name]) => !faulty.has(name));
   const repaired = rules.repair?.(body, faulty) ?? {};
   const whole = { ...rules.standIns, ...Object.fromEntries(sound), ...repaired };
-  const found = await problemsOf(async () => rules.examine(request, whole, reply));
+  const problemList = await problemsOf(async () => rules.examine(request, whole, reply));
   return merged(
     refusal,
-    found.filter(({ attr }) => fieldOf(attr) in repaired || !faulty.has(fieldOf(attr))),
+    problemList.filter(({ attr }) => fieldOf(attr) in repaired || !faulty.has(fieldOf(attr))),
   );
 }
 

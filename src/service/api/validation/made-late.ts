@@ -2,10 +2,10 @@
 export function madeLate<Given extends unknown[], Result>(
   make: () => (...given: Given) => Result,
 ): { readonly call: (...given: Given) => Result; makeNow(): void } {
-  let made: ((...given: Given) => Result) | undefined;
-  const known = () => {
-    made ??= make();
-    return made;
+  let call: ((...given: Given) => Result) | undefined;
+  const callOf = () => {
+    call ??= make();
+    return call;
   };
-  return { call: (...given) => known()(...given), makeNow: () => void known() };
+  return { call: (...given) => callOf()(...given), makeNow: () => void callOf() };
 }

@@ -29,11 +29,11 @@ export async function advanceBackfill(
   statements: RunStatements,
   backfillId: string,
 ): Promise<number> {
-  let made = 0;
+  let runCount = 0;
   for (;;) {
     const step = await advancePage(context, statements, backfillId);
-    made += step.made;
-    if (!step.more) return made;
+    runCount += step.made;
+    if (!step.more) return runCount;
   }
 }
 
@@ -76,10 +76,10 @@ async function advancePage(
           page.map((interval) => interval.start),
           backfill.reprocess,
         );
-  const wanted = page.filter((interval) => !passesOver(interval.start));
-  const taken = wanted.slice(0, room);
+  const intervals = page.filter((interval) => !passesOver(interval.start));
+  const taken = intervals.slice(0, room);
   // Up to the last interval taken if the concurrency is reached, else the whole page.
-  const last = (wanted.length > room ? taken.at(-1) : page.at(-1)) ?? null;
+  const last = (intervals.length > room ? taken.at(-1) : page.at(-1)) ?? null;
   if (last === null) return { made: 0, more: false };
   const planned = {
     backfillId,
@@ -88,12 +88,12 @@ async function advancePage(
     intervals: page.indexOf(last) + 1,
     runs: taken.map((interval) => ({ exportId, teamId, interval, backfillId })),
   };
-  const made = await statements.planPage(planned);
+  const runCount = await statements.planPage(planned);
   // Another worker was faster: look again.
-  if (made === null) return { made: 0, more: true };
+  if (runCount === null) return { made: 0, more: true };
   // Without a live run nothing else would end the backfill.
-  const isLast = made > 0 && page.length < limit && last === page.at(-1);
-  return { made, more: made < room && !isLast };
+  const isLast = runCount > 0 && page.length < limit && last === page.at(-1);
+  return { made: runCount, more: runCount < room && !isLast };
 }
 
 async function endBackfill(tx: Sql, backfill: Backfill): Promise<void> {

@@ -12,7 +12,7 @@ export interface DeliveredInterval extends DataInterval {
   readonly deliveredDigest: string | null;
 }
 
-/** What a backfill would do to an interval. */
+/** The effect of a backfill on an interval. */
 export interface ComparedInterval extends DeliveredInterval {
   /** Null if the source was not asked. */
   readonly rowsNow: number | null;
@@ -24,7 +24,7 @@ export interface ComparedInterval extends DeliveredInterval {
 export interface Comparison {
   /** In the order of the request. */
   readonly intervals: readonly ComparedInterval[];
-  /** How many intervals with delivered rows were left out, and why; null if there are none. */
+  /** The number of omitted intervals with delivered rows, and the reason; null if there are none. */
   readonly leftOut: string | null;
 }
 
@@ -44,24 +44,24 @@ export async function compareRows(
   signal: AbortSignal,
 ): Promise<Comparison> {
   const delivered = intervals.filter(({ deliveredRows }) => deliveredRows > 0);
-  const found = new Map<DeliveredInterval, ComparedInterval>();
+  const comparedIntervals = new Map<DeliveredInterval, ComparedInterval>();
   let why: string | null = null;
   try {
     for (const interval of delivered.slice(0, maxLooks)) {
-      found.set(interval, await look(source, choice, interval, signal));
+      comparedIntervals.set(interval, await look(source, choice, interval, signal));
     }
   } catch (error) {
     if (!signal.aborted && !(error instanceof SluiceError)) throw error;
     why = signal.aborted ? 'The source took too long.' : describeError(toSluiceError(error));
   }
-  const left = delivered.length - found.size;
+  const omitted = delivered.length - comparedIntervals.size;
   const reason = why ?? `A request looks at up to ${maxLooks} intervals.`;
   return {
-    intervals: intervals.map((interval) => found.get(interval) ?? unseen(interval)),
+    intervals: intervals.map((interval) => comparedIntervals.get(interval) ?? unseen(interval)),
     leftOut:
-      left === 0
+      omitted === 0
         ? null
-        : `Intervals with delivered rows that were not compared with the source: ${left}. ${reason}`,
+        : `Intervals with delivered rows that were not compared with the source: ${omitted}. ${reason}`,
   };
 }
 
@@ -87,7 +87,7 @@ async function look(
   if (digest === null || rowsNow !== delivered) {
     return { ...counted, wouldGo: { rows: least, isExact: rowsNow === 0 } };
   }
-  // Whether these are the same rows: their keys are read, which takes longer than to count them.
+  // To see if these are the same rows, their keys are read, which takes longer than to count them.
   const earlier = { snapshot: '', digest, count: delivered };
   const { now } = await source.lookAgain(request, earlier, null, signal);
   const isSame = now.count === delivered && now.digest === digest;

@@ -16,7 +16,7 @@ import { windowOf } from '../exports/schedule.ts';
 import { readTimeline } from '../exports/timeline.ts';
 import { countWanted, type StartedBackfill, startBackfill, wholeRange } from './start-backfill.ts';
 
-/** What was started, or why nothing was. */
+/** The backfill that was started, or the reason for none. */
 export type RanNow = { readonly started: StartedBackfill } | { readonly reason: string };
 
 /**
@@ -40,9 +40,9 @@ export async function runNow(context: Context, batchExport: BatchExport): Promis
       reason: `The export starts at ${textOf(startAt)}, its start_at. Nothing is due before.`,
     };
   }
-  const asked = { start: startAt ?? floorInstant(createdAt), end: Math.min(now, endAt ?? now) };
-  const timeline = await readTimeline(db, id, schedule, asked);
-  const range = asked.start < asked.end ? widenRange(timeline, asked, now) : null;
+  const bounds = { start: startAt ?? floorInstant(createdAt), end: Math.min(now, endAt ?? now) };
+  const timeline = await readTimeline(db, id, schedule, bounds);
+  const range = bounds.start < bounds.end ? widenRange(timeline, bounds, now) : null;
   const present = previewIntervals(schedule, now, 1)[0]?.interval.end ?? now;
   const next =
     endAt !== null && endAt < present

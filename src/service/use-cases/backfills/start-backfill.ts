@@ -41,15 +41,15 @@ export interface BackfillRequest {
   readonly endAt: Instant | null;
   readonly order: BackfillOrder;
   readonly reprocess: Reprocess;
-  /** Whether delivered rows may go that the source no longer has: a person asked for it. Default: false. */
+  /** True if delivered rows may go that the source no longer has: a person asked for it. Default: false. */
   readonly dropsMissing?: boolean;
-  /** How many rows they were shown to go; null or missing: they did not say. A statement has it. */
+  /** The number of rows that they were shown to go; null or missing: they did not say. A statement has it. */
   readonly shownRows?: number | null;
   /** Who asks: a statement names them if rows go. Missing: an operator. */
   readonly actor?: Actor;
   /** Null: the installation's default. */
   readonly concurrency: number | null;
-  /** Whether an operator asks: the limit of the project does not count. Default: false. */
+  /** True if an operator asks: the limit of the project does not count. Default: false. */
   readonly isOfOperator?: boolean;
 }
 
@@ -179,7 +179,7 @@ export interface BackfillPreview {
 /** Maximum intervals in a preview. */
 const previewedIntervals = 1_000;
 
-/** What `startBackfill` would do; stores nothing. */
+/** Plans what `startBackfill` would do; stores nothing. */
 export async function previewBackfill(
   context: Context,
   batchExport: BatchExport,
@@ -217,11 +217,11 @@ export function countWanted(
   passesOver: PassesOver,
 ): number {
   if (passesOver === passesNothing) return countIntervals(timeline, range);
-  let wanted = 0;
+  let wantedCount = 0;
   for (const { start } of intervalsIn(timeline, range, 'oldest_first')) {
-    if (!passesOver(start)) wanted += 1;
+    if (!passesOver(start)) wantedCount += 1;
   }
-  return wanted;
+  return wantedCount;
 }
 
 /** No row that a service exports is older, and the count of local days is exact from here on. */
@@ -235,9 +235,9 @@ async function readRange(
 ): Promise<{ readonly range: DataInterval; readonly timeline: Timeline }> {
   refusePast(batchExport.mode, null);
   const now = await readNow(sql);
-  const asked = askedRange(batchExport, request);
-  refuseIfAny(rangeProblems(asked, request, now));
-  const { start, end } = asked;
+  const bounds = askedRange(batchExport, request);
+  refuseIfAny(rangeProblems(bounds, request, now));
+  const { start, end } = bounds;
   if (start === null || end === null) throw new Error('a range without bounds passed its check');
   const timeline = await readTimeline(sql, batchExport.id, batchExport.schedule, { start, end });
   const range = widenRange(timeline, { start, end }, now);
@@ -268,7 +268,7 @@ function askedRange({ startAt, endAt }: BatchExport, request: BackfillRequest): 
   return { start: request.startAt ?? own.startAt, end: request.endAt ?? own.endAt };
 }
 
-/** What is wrong with the bounds of a request, each by itself and together. */
+/** Returns the problems of the bounds of a request. */
 function rangeProblems(
   { start, end }: AskedRange,
   request: BackfillRequest,

@@ -71,9 +71,9 @@ export async function acceptCoverage(
       const holdsMark = part.state === 'never_asked' && mark !== null && mark < part.end;
       if (!acceptable.has(part.state) && !holdsMark) continue;
       const start = holdsMark ? Math.max(part.start, mark) : part.start;
-      const found = [...intervalsIn(timeline, { start, end: part.end }, 'oldest_first')];
-      counts.set(part.state, (counts.get(part.state) ?? 0) + found.length);
-      intervals.push(...found);
+      const partIntervals = [...intervalsIn(timeline, { start, end: part.end }, 'oldest_first')];
+      counts.set(part.state, (counts.get(part.state) ?? 0) + partIntervals.length);
+      intervals.push(...partIntervals);
     }
     if (intervals.length === 0) return { counts, batchExport: locked };
     await acceptIntervals(tx, id, intervals);

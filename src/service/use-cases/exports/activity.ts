@@ -66,7 +66,7 @@ export function changesBetween(before: Described | null, after: Described): Chan
   return changes;
 }
 
-/** What a new export has without being asked. */
+/** The default values of a new export. */
 const presets: Readonly<Record<string, unknown>> = {
   ...{ timezone: 'UTC', offset_day: 0, offset_hour: 0, transformations: false, paused: false },
   ...Object.fromEntries(settingList.map((setting) => [setting.field, setting.default])),

@@ -45,9 +45,9 @@ export interface CreateExportInput extends ExportSettings {
   readonly lastPausedAt: Timestamp | null;
   readonly startAt: Timestamp | null;
   readonly endAt: Timestamp | null;
-  /** Whether to also export from startAt to now. */
+  /** True to also export from startAt to now. */
   readonly backfill: boolean;
-  /** Whether to refuse it if the project has an export of this name. */
+  /** True to refuse it if the project has an export of this name. */
   readonly uniqueName: boolean;
 }
 
@@ -115,7 +115,7 @@ export async function createExport(
       await refuseTakenName(db, teamId, input.name);
     }
     const now = await readNow(db);
-    const wanted = {
+    const newExport = {
       ...input,
       id,
       teamId,
@@ -129,8 +129,8 @@ export async function createExport(
       pausedCode: null,
       schedule: openSchedule({ cadence, paused, ...windowOf(startAt, endAt) }, now),
     };
-    const activity = exportActivity(actor, 'created', wanted, changesOfNew(wanted, usual));
-    const batchExport = await createBatchExport(db, maxExportsPerProject, wanted, activity);
+    const activity = exportActivity(actor, 'created', newExport, changesOfNew(newExport, usual));
+    const batchExport = await createBatchExport(db, maxExportsPerProject, newExport, activity);
     if (!batchExport) throw new Refusal(tooManyExports(maxExportsPerProject));
     const backfillId = input.backfill ? await backfillThePast(db, context, batchExport, now) : null;
     return { batchExport, backfillId };

@@ -6,7 +6,7 @@ import { isLocal } from '../../scheduling/boundary.ts';
 /** By when intervals are due. */
 export type DeadlineSettings = Pick<BatchExport, 'deadlineMinutes' | 'deadlineAt' | 'warnMinutes'>;
 
-/** What is wrong with the deadline of an export. @param cadence null: it has problems of its own */
+/** Returns the problems of a deadline. @param cadence null: it has problems of its own */
 export function checkDeadline(
   { deadlineMinutes, deadlineAt, warnMinutes }: DeadlineSettings,
   cadence: Cadence | null,
@@ -49,6 +49,6 @@ export function changeDeadline(
     deadlineAt: deadlineAt === undefined ? (minutes === null ? before.deadlineAt : null) : at,
   };
   const hasDeadline = after.deadlineMinutes !== null || after.deadlineAt !== null;
-  const kept = hasDeadline ? before.warnMinutes : null;
-  return { ...after, warnMinutes: warnMinutes === undefined ? kept : warnMinutes };
+  const previousMinutes = hasDeadline ? before.warnMinutes : null;
+  return { ...after, warnMinutes: warnMinutes === undefined ? previousMinutes : warnMinutes };
 }

@@ -2,7 +2,7 @@ import type { Problem } from '../../../foundation/domain/problem.ts';
 import type { PropertyFilter } from '../../../foundation/domain/property-filter.ts';
 import { type ExportRules, modelGone } from './rules.ts';
 
-/** What a request says about the rows of an export; undefined: nothing. */
+/** The fields of a request that select rows; undefined: the request has none. */
 interface Asked {
   readonly dslQuery?: string | null | undefined;
   readonly filters?: readonly PropertyFilter[] | null | undefined;
@@ -25,11 +25,11 @@ export function changeFilters(
   { dslQuery: given, filters }: Asked,
 ): Omit<Query, 'model'> & { readonly problems: readonly Problem[] } {
   const dslQuery = given === undefined ? before.dslQuery : given;
-  const kept = { dslQuery, filters: before.filters, problems: [] };
+  const unchanged = { dslQuery, filters: before.filters, problems: [] };
   const isNone = filters === undefined || filters === null || filters.length === 0;
-  if (isNone && before.filters === null) return kept;
+  if (isNone && before.filters === null) return unchanged;
   const model = models.find(({ name }) => name === before.model);
-  if (!model) return { ...kept, problems: [modelGone(before.model)] };
+  if (!model) return { ...unchanged, problems: [modelGone(before.model)] };
   const after = filters === undefined ? before.filters : isNone ? null : filters;
   const isNew = given !== undefined && given !== before.dslQuery;
   if (isNew && after === null) return { dslQuery, filters: null, problems: [] };
@@ -37,5 +37,5 @@ export function changeFilters(
   const changed = applyFilters(dslQuery, gone, after ?? [], model);
   return changed.ok
     ? { dslQuery: changed.dslQuery, filters: after, problems: [] }
-    : { ...kept, problems: changed.problems };
+    : { ...unchanged, problems: changed.problems };
 }

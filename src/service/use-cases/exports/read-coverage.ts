@@ -29,7 +29,7 @@ export interface CoverageRequest {
   readonly from: Instant | null;
   /** Null: now. */
   readonly to: Instant | null;
-  /** Whether to count per UTC day. */
+  /** True to count per UTC day. */
   readonly perDay: boolean;
 }
 
@@ -40,9 +40,9 @@ export interface CountedRange extends CoverageRange {
   readonly intervals: number;
 }
 
-/** What holds the high-water mark. */
+/** The intervals that hold the high-water mark. */
 export interface Blocker extends CountedRange {
-  /** How many of its intervals Sluice exports by itself once their cause is over. */
+  /** The number of its intervals that Sluice exports by itself once their cause is over. */
   readonly healing: number;
 }
 
@@ -52,7 +52,7 @@ export interface Coverage {
   /** In order; neighbours share their bound and differ in their state. Null if counted per day. */
   readonly ranges: readonly CountedRange[] | null;
   readonly days: readonly CoverageDay[] | null;
-  /** What begins where the high-water mark is and holds it; null if nothing complete does. */
+  /** The stretch that begins at the high-water mark and holds it; null if nothing complete does. */
   readonly blocker: Blocker | null;
   /** The first intervals of the range whose late rows wait for a person. */
   readonly lateRowsWaits: readonly LateRowsWait[];
@@ -113,7 +113,7 @@ export async function findMark(sql: Sql, batchExport: BatchExport): Promise<Inst
 /** States that hold no high-water mark. */
 const passed: ReadonlySet<CoverageRange['state']> = new Set(['done', 'accepted', 'superseded']);
 
-/** What was read already. */
+/** Coverage that was read already. */
 interface KnownCoverage {
   readonly mark: Instant | null;
   readonly ranges: readonly CoverageRange[];
@@ -130,10 +130,10 @@ async function findBlocker(
   if (mark === null || mark >= end) return null;
   const containing = ranges.find((part) => part.start <= mark && mark < part.end);
   const after = { start: mark, end: limitEnd(timeline, { start: mark, end }, blockerIntervals) };
-  const found = containing ?? (await coverageOf(db, batchExport, timeline, after))[0];
+  const stretch = containing ?? (await coverageOf(db, batchExport, timeline, after))[0];
   // A run may have completed since the export was read.
-  if (!found || passed.has(found.state)) return null;
-  return { ...found, start: mark };
+  if (!stretch || passed.has(stretch.state)) return null;
+  return { ...stretch, start: mark };
 }
 
 /** The states of the intervals of a range of whole intervals. */

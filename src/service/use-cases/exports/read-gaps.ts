@@ -26,8 +26,8 @@ export async function readGaps(
   const created = floorInstant(batchExport.createdAt);
   const range = { start: Math.min(oldest, created), end: await readNow(db) };
   const timeline = await readTimeline(db, id, schedule, range);
-  const found = await findGaps(db, id, boundAtOrBefore(timeline, created));
-  return found
+  const gaps = await findGaps(db, id, boundAtOrBefore(timeline, created));
+  return gaps
     .map((gap) => ({ ...gap, intervals: countIntervals(timeline, gap) }))
     .filter(({ intervals }) => intervals > 0);
 }

@@ -14,7 +14,7 @@ export interface CheckedConfig {
   readonly config: DestinationConfig;
 }
 
-/** What connectors and query check of an export's parts. The composition root provides it. */
+/** The checks of an export's parts by connectors and query. The composition root provides it. */
 export interface ExportRules {
   /** Every model that can be exported. */
   readonly models: readonly Model[];

@@ -28,7 +28,7 @@ export interface UnpauseOptions {
   readonly backfill: boolean;
   /** Also export the requested intervals that have no data: runs that failed leave them behind. */
   readonly retryMissing: boolean;
-  /** Whether an operator asks: the limit of the project's backfills does not count. Default: false. */
+  /** True if an operator asks: the limit of the project's backfills does not count. Default: false. */
   readonly isOfOperator?: boolean;
 }
 
@@ -57,16 +57,16 @@ export async function unpauseExport(
       schedule: unpause(before.schedule, now),
     };
     const batchExport = await changeExport(tx, actor, 'unpaused', before, after);
-    const left = await findLeftOut(tx, before, now);
+    const omitted = await findLeftOut(tx, before, now);
     const requests = [
-      ...(options.backfill ? left.missed.map((range) => wholeRange(range)) : []),
-      ...(options.retryMissing ? holesBefore(left, options.backfill, now) : []),
+      ...(options.backfill ? omitted.missed.map((range) => wholeRange(range)) : []),
+      ...(options.retryMissing ? holesBefore(omitted, options.backfill, now) : []),
     ];
     const backfillIds: string[] = [];
     let totalRuns = 0;
     for (const request of requests) {
-      const asked = { ...request, isOfOperator: options.isOfOperator ?? false };
-      const recorded = await recordBackfill(tx, context, batchExport, asked);
+      const backfillRequest = { ...request, isOfOperator: options.isOfOperator ?? false };
+      const recorded = await recordBackfill(tx, context, batchExport, backfillRequest);
       backfillIds.push(recorded.backfillId);
       totalRuns += recorded.totalRuns;
     }
@@ -76,7 +76,7 @@ export async function unpauseExport(
   return unpaused;
 }
 
-/** What an unpause leaves out unless its options ask for it. */
+/** The intervals that an unpause omits unless its options include them. */
 export interface LeftOut {
   /** The ranges of intervals whose ticks were missed in the pause, oldest first. */
   readonly missed: readonly DataInterval[];
@@ -85,7 +85,7 @@ export interface LeftOut {
   readonly missing: MissingIntervals;
 }
 
-/** What an unpause would leave out now; stores nothing. Nothing is missed if the export is not paused. */
+/** Lists the intervals that an unpause would omit now; stores nothing. Nothing is missed if the export is not paused. */
 export async function previewUnpause(
   { db }: Pick<Context, 'db'>,
   batchExport: BatchExport,

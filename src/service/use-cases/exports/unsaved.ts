@@ -57,7 +57,7 @@ export function readChangedDestination(
   return config;
 }
 
-/** Whether two configs differ in more than file settings and secrets. */
+/** Says whether two configs differ in more than file settings and secrets. */
 function hasOtherPlace(
   rules: ExportRules,
   type: string,
@@ -88,7 +88,7 @@ function askForSecretsAgain(
     }));
 }
 
-/** What of an export decides its rows. */
+/** The settings of an export that decide its rows. */
 interface Rows {
   readonly model: string;
   readonly dslQuery: string | null;

@@ -127,7 +127,7 @@ export async function updateExport(
 
 type Changeable = Pick<BatchExport, 'destination' | 'dslQuery' | 'filters' | 'transformations'>;
 
-/** Whether a change of an export can end what its runs failed with. */
+/** Says whether a change of an export can end what its runs failed with. */
 function mayFix(before: Changeable, after: Changeable): boolean {
   const names = ['destination', 'dslQuery', 'filters', 'transformations'] as const;
   return names.some((name) => !isDeepStrictEqual(before[name], after[name]));
@@ -213,12 +213,15 @@ function changeDestination(
   if (problems.length > 0) return { value: before.destination, problems };
   const sealed = sealDestination(rules, context.secrets, before.id, type, config);
   const isKept = (name: string) => isDeepStrictEqual(current[name] ?? null, merged[name] ?? null);
-  const kept = !isDamaged && rules.secretProperties(type).every(isKept);
+  const keepsSecrets = !isDamaged && rules.secretProperties(type).every(isKept);
   // The same secret encrypted again would look like a change.
-  return { value: kept ? { ...sealed, secrets: before.destination.secrets } : sealed, problems };
+  return {
+    value: keepsSecrets ? { ...sealed, secrets: before.destination.secrets } : sealed,
+    problems,
+  };
 }
 
-/** Whether the files of a changed config would be elsewhere. A property that is refused counts as it was. */
+/** Says whether the files of a changed config would be elsewhere. A property that is refused counts as it was. */
 function leavesPlace(
   rules: ExportRules,
   { type, config: before }: BatchExport['destination'],

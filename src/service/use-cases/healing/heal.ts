@@ -37,11 +37,11 @@ const announcedPerCall = 1_000;
  */
 export async function heal(context: Context): Promise<number> {
   const { db, policy } = context;
-  let made = 0;
+  let runCount = 0;
   await doEach([
     // Up to the concurrency of a backfill per export, so a long outage never floods the outbox.
     async () => {
-      made = await makeHealingRuns(db, policy.backfillConcurrency, runsPerCall);
+      runCount = await makeHealingRuns(db, policy.backfillConcurrency, runsPerCall);
     },
     async () => {
       const healed = await findHealedPauses(db, pausesPerCall);
@@ -50,7 +50,7 @@ export async function heal(context: Context): Promise<number> {
     () => logExpired(context),
     () => announceCauses(context),
   ]);
-  return made;
+  return runCount;
 }
 
 /** Announces what holds exports up, once for each error of an organization, and that it is over. */

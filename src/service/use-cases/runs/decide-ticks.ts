@@ -51,7 +51,7 @@ export interface DecideTicksOptions {
  * @returns how many runs were created
  */
 export async function decideTicks(context: Context, options: DecideTicksOptions): Promise<number> {
-  let made = 0;
+  let tickCount = 0;
   for (let pages = 0; pages < maxPages; pages += 1) {
     const page = await context.db.transaction(async (tx) => {
       const now = await readNow(tx);
@@ -59,10 +59,10 @@ export async function decideTicks(context: Context, options: DecideTicksOptions)
       const runs = await decideSchedules(tx, due, now, context, options);
       return { runs, exports: due.length };
     });
-    made += page.runs;
+    tickCount += page.runs;
     if (page.exports === 0) break;
   }
-  return made;
+  return tickCount;
 }
 
 async function decideSchedules(
@@ -102,9 +102,9 @@ async function decideSchedules(
   }
   await endSuperseded(tx, superseding);
   await supersede(tx, superseding);
-  const made = await recordTicks(tx, ticks);
+  const recorded = await recordTicks(tx, ticks);
   await storeSchedules(tx, advanced);
-  return made;
+  return recorded;
 }
 
 /** Live runs of the exports that have one at a time. */

@@ -28,24 +28,24 @@ export async function eraseIntervals(
     const batchExport = await lockExport(tx, exportId);
     if (!batchExport) throw notFound();
     const { teamId } = batchExport;
-    const made = await insertRuns(
+    const runIds = await insertRuns(
       tx,
       intervals.map((interval) => ({
         ...{ exportId, teamId, interval, backfillId: null },
         purpose: 'erase' as const,
       })),
     );
-    for (const runId of made) {
+    for (const runId of runIds) {
       await sealErased(tx, runId, secrets.seal({ column, value }, identityOf(runId)), request);
     }
-    const message = `The files of ${made.length} intervals are made again without the rows of one value, as an operator asked.`;
+    const message = `The files of ${runIds.length} intervals are made again without the rows of one value, as an operator asked.`;
     const entry = { teamId, exportId, runId: null, level: 'INFO', message } as const;
-    if (made.length > 0) await appendLogEntries(tx, [entry]);
-    return made;
+    if (runIds.length > 0) await appendLogEntries(tx, [entry]);
+    return runIds;
   });
 }
 
-/** What a claimed run is to erase; null if that is not its purpose. @throws SluiceError `secrets.undecryptable` */
+/** Opens the value that a claimed run erases; null if that is not its purpose. @throws SluiceError `secrets.undecryptable` */
 export function openErased(
   { secrets }: Pick<Context, 'secrets'>,
   { runId, erases }: Pick<ClaimedRun, 'runId' | 'erases'>,

@@ -227,7 +227,7 @@ async function logForExport(
 
 /** A recorded completion. */
 export interface Completion {
-  /** Whether there are files that the run must remove. */
+  /** True if there are files that the run must remove. */
   readonly leavesFiles: boolean;
 }
 
@@ -264,9 +264,9 @@ function plural(count: number, what: string): string {
   return `${count} ${what}${count === 1 ? '' : 's'}`;
 }
 
-/** How the process of a run ended. */
+/** The end of the process of a run. */
 interface DeathAlone {
-  /** Whether the run must have caused it; otherwise the process may have been killed from outside. */
+  /** True if the run must have caused it; otherwise the process may have been killed from outside. */
   readonly certain: boolean;
   /** `SIGSEGV` */
   readonly how: string;

@@ -26,13 +26,13 @@ import { type RowChoice, sourceRequestOf } from './source-request.ts';
 
 /** Checks that one worker makes at a time. */
 const lanes = 4;
-/** How many of these may be checks of slow exports. */
+/** The number of these that may be checks of slow exports. */
 const longLanes = 2;
 /** Time limit of a check of a slow export: reading the keys of a large interval is slow. */
 const longestMs = 900_000;
 /** Time limit of any other check. An organization begins no more checks once its turn has taken this long. */
 const turnMs = 30_000;
-/** How often a check that goes on says so: after ten seconds of silence another worker may begin it too. */
+/** A check reports this often that it goes on: after ten seconds of silence another worker may begin it too. */
 const stampMs = 3_000;
 /** Until lanes that are free look for work again. */
 const idleMs = 5_000;
@@ -43,12 +43,12 @@ export interface LookBackOptions {
   /** Throws SluiceError `source.unknown_model`. */
   readonly sourceOf: (model: string) => Source;
   readonly onError: (error: unknown, item: LookBack) => void;
-  /** Whether files that a run makes at such a destination can be read again. */
+  /** Says whether files that a run makes at such a destination can be read again. */
   keepsFiles(type: string): boolean;
   /** A run was created. */
   readonly onMade: () => void;
   readonly guard: WorkGuard;
-  /** What earlier calls have found. */
+  /** The slow exports that earlier calls have found. */
   readonly slow: SlowExports;
   /** Milliseconds; default 30 s. */
   readonly turnMs?: number;
@@ -56,7 +56,7 @@ export interface LookBackOptions {
   readonly stopping: AbortSignal;
 }
 
-/** What is served by one kind of lane. */
+/** The work of one kind of lane. */
 interface Round {
   readonly isLong: boolean;
   /** By organization. */
@@ -89,8 +89,8 @@ export async function lookBack(
     const limit = Math.min(isLong ? longLanes - served.size : lanes, lanes - turns().length);
     if (limit <= 0 || (isLong && slow.list().length === 0)) return;
     const without = [...new Set([...served.keys(), ...had])];
-    const wanted = { limit, without, slow: slow.list(), isLong };
-    const items = await takeLookBacks(db, policy, wanted);
+    const choice = { limit, without, slow: slow.list(), isLong };
+    const items = await takeLookBacks(db, policy, choice);
     for (const id of new Set(items.map(({ organizationId }) => organizationId))) {
       const own = items.filter(({ organizationId }) => organizationId === id);
       had.add(id);

@@ -1,6 +1,6 @@
 /** Maximum exports that are kept; the oldest go first. */
 const most = 1_000;
-/** How long an export counts as slow after a check that was. */
+/** The time for which an export counts as slow after a slow check. */
 const slowMs = 3_600_000;
 
 /** Exports whose look-backs take longer than a turn, as this process has found. */

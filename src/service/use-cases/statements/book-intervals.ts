@@ -12,7 +12,7 @@ import type {
   UnbookedInterval,
 } from '../../../state/store/intervals/statement-changes.ts';
 
-/** What the database knows of a booking besides the receipts. */
+/** The facts about a booking that are not in receipts. */
 export interface BookingFacts {
   /**
    * The name of the place of a receipt.
@@ -24,7 +24,7 @@ export interface BookingFacts {
   removal(runId: string): Promise<Readonly<Record<string, unknown>>>;
 }
 
-/** What a statement books. */
+/** The bookings of a statement. */
 export interface Booked {
   /** In the order of the statement. */
   readonly bookings: readonly Booking[];
@@ -116,11 +116,11 @@ async function bookingsOf(interval: UnbookedInterval, facts: BookingFacts): Prom
 function stateOf(receipt: BookedReceipt, before: Any | null, facts: BookingFacts): DeliveredState {
   const { manifest: key, sha256, version, generation, rows, bytes, files } = receipt;
   const manifest = key === null ? null : { key, sha256 };
-  const made = { manifest, generation, rows, bytes, files };
-  const isSame = isDelivered(before) && isDeepStrictEqual({ ...before, ...made }, before);
+  const delivery = { manifest, generation, rows, bytes, files };
+  const isSame = isDelivered(before) && isDeepStrictEqual({ ...before, ...delivery }, before);
   return {
     state: rows === 0 ? 'empty' : 'delivered',
-    ...made,
+    ...delivery,
     place: facts.placeOf(version, key ?? receipt.key, isSame ? before.place : null),
     key_digest: receipt.digest,
     settled: receipt.settled,

@@ -44,7 +44,7 @@ import type { Context } from '../context.ts';
 import { ensureSigningKey, openSigner } from '../installation/signing.ts';
 import { type BookingFacts, bookIntervals } from './book-intervals.ts';
 
-/** What the composition root knows of models and places. */
+/** The facts about models and places that the composition root provides. */
 export interface StatementSources {
   /** @param prefix the part of the destination's prefix that all intervals share */
   placeOf(type: string, config: DestinationConfig, prefix: string): StatementPlace;
@@ -65,7 +65,7 @@ const spreadSeconds = 2_700;
 export interface MadeStatement {
   readonly number: number;
   readonly sha256: string;
-  /** Whether there is more to book at once. */
+  /** True if there is more to book at once. */
   readonly isCut: boolean;
 }
 
@@ -187,7 +187,7 @@ function scheduleOf({ cadence, mode, keepSnapshots }: BatchExport) {
 const digestOf = (value: unknown): string =>
   createHash('sha256').update(canonicalBytes(value)).digest('hex');
 
-/** What is exported, by digests, and from where. */
+/** The definition of an export by digests, and its source. */
 async function definitionOf(tx: Sql, sources: StatementSources, batchExport: BatchExport) {
   const { definition, source } = sources.modelOf(batchExport.model);
   const { dslQuery, transformations: isTransformed, teamId, destination } = batchExport;

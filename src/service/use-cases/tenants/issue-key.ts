@@ -99,16 +99,16 @@ export function checkName(name: string): Problem[] {
 }
 
 function checkScopes(asked: readonly string[], scopesOfKind: readonly string[]): Problem[] {
-  const known = [...scopesOfKind, '*'];
+  const allowed = [...scopesOfKind, '*'];
   if (asked.length === 0) {
-    const detail = `Name at least one scope. The scopes are ${known.join(', ')}.`;
+    const detail = `Name at least one scope. The scopes are ${allowed.join(', ')}.`;
     return [{ code: 'required', detail, attr: 'scopes' }];
   }
   return asked
-    .filter((scope) => !known.includes(scope))
+    .filter((scope) => !allowed.includes(scope))
     .map((scope) => ({
       code: 'invalid_choice',
-      detail: `Unknown scope "${scope}". The scopes are ${known.join(', ')}.`,
+      detail: `Unknown scope "${scope}". The scopes are ${allowed.join(', ')}.`,
       attr: 'scopes',
     }));
 }

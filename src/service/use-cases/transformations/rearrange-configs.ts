@@ -28,13 +28,13 @@ export async function rearrangeTransformationConfigs(
 ): Promise<TransformationConfig> {
   return context.db.transaction(async (tx) => {
     const chain = await lockChain(tx, teamId);
-    const wanted =
+    const orders =
       'orders' in asked ? ordersById(chain, asked.orders) : orderOfPlugin(chain, asked);
-    await moveSteps(tx, teamId, wanted);
-    const [first = 0] = wanted.keys();
+    await moveSteps(tx, teamId, orders);
+    const [first = 0] = orders.keys();
     const moved = await findTransformationConfig(tx, teamId, first);
     if (!moved) throw new Error('a locked step is missing');
-    await recordMoves(tx, actor, chain, wanted);
+    await recordMoves(tx, actor, chain, orders);
     return moved;
   });
 }

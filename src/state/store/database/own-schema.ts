@@ -72,8 +72,8 @@ export function chooseSchema(
   if (first !== undefined) return { name: first, isNew: false };
   const preferred = [role, usualName, 'public'].find((name) => others.includes(name));
   const [only] = others.length === 1 ? others : [];
-  const found = preferred ?? only;
-  if (found !== undefined) return { name: found, isNew: false };
+  const chosen = preferred ?? only;
+  if (chosen !== undefined) return { name: chosen, isNew: false };
   const names = { role: quoted(role), database: quoted(database) };
   if (others.length > 1) {
     return {

@@ -98,6 +98,6 @@ async function plan(
     pages.map(({ plannedTo }) => toTimestamp(plannedTo)),
     pages.map(({ intervals }) => intervals),
   ]);
-  const made = new Map(planned.map((one) => [one.id, one.made]));
-  return pages.map(({ backfillId }) => made.get(backfillId) ?? null);
+  const runCounts = new Map(planned.map((one) => [one.id, one.made]));
+  return pages.map(({ backfillId }) => runCounts.get(backfillId) ?? null);
 }

@@ -57,7 +57,7 @@ export interface OwedInterval {
   readonly deliveredAt: Instant | null;
   /** The newest failure of an interval that is not delivered. */
   readonly code: string | null;
-  /** Whether it waits for open transactions of its source. */
+  /** True if it waits for open transactions of its source. */
   readonly waitsForSource: boolean;
 }
 
@@ -126,7 +126,7 @@ export async function noteLate(
   );
 }
 
-/** What a check found about an export. */
+/** The result of a check of an export. */
 export interface Checked {
   readonly exportId: string;
   /** Ticks up to here are judged; null: as before. */

@@ -57,7 +57,7 @@ export const healingColumn = `(select case when count(*) > 0 then jsonb_build_ob
    from (select h.heals_since, ${nextTryOf} as next_try_at from holes h
           where h.export_id = e.id and h.heals_since is not null order by h.data_interval_start limit ${maxMissingCounted}) x)`;
 
-/** How many intervals of an export that start in `range` Sluice exports by itself. */
+/** Counts the intervals that start in `range` and that Sluice exports by itself. */
 export async function countHealing(
   sql: Sql,
   exportId: string,
@@ -71,7 +71,7 @@ export async function countHealing(
   return row?.count ?? 0;
 }
 
-/** What kept these exports from their data may be fixed: what heals is tried at once. */
+/** The cause may be fixed: intervals that heal are attempted at once. */
 const retried = (exports: string) => `with fixed as (
     update batch_exports e set heal_failures = 0, heal_after = null where ${exports} returning id
   )

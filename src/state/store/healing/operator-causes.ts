@@ -9,7 +9,7 @@ import { Conditions, type OffsetPage, type PageRequest } from '../database/lists
 import { rangeOf } from '../database/times.ts';
 
 /**
- * What keeps exports from their data: one row for all exports that fail with the same error at the same place. It is a view for people;
+ * The causes that keep exports from their data: one row for all exports that fail with the same error at the same place. It is a view for people;
  * each export is attempted by itself.
  */
 export interface OperatorCause {

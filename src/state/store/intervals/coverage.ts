@@ -84,7 +84,7 @@ interface Edge extends CoverageRange {
 }
 
 /**
- * What the rows say about the intervals of an export that start in `range`, as stretches of neighbours of one
+ * Reads the state of the intervals of an export that start in `range`, as stretches of neighbours of one
  * state, in any order. Stretches can overlap: `joinCoverage` decides. Reads one entry of an index for each
  * completed interval, so the caller limits the range.
  */
@@ -104,7 +104,7 @@ export async function findCoverage(
 }
 
 /**
- * What the ticks say about `gaps`, stretches without runs and receipts: `paused` if they came during a pause,
+ * Reads the ticks of `gaps`, stretches without runs and receipts: `paused` if they came during a pause,
  * `missing` if a run was made and has been deleted.
  */
 export async function findTicksWithoutRun(
@@ -184,7 +184,7 @@ export async function findFirstTick(sql: Sql, exportId: string): Promise<Instant
   return row?.start ?? null;
 }
 
-/** What holds an export back, of all that its intervals show. */
+/** The intervals that hold an export back. */
 export interface Holes {
   readonly missing: MissingIntervals;
   /** Start of the oldest exported interval that may still receive rows; null if there is none. */

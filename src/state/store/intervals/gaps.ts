@@ -3,7 +3,7 @@ import type { Sql } from '../database/database.ts';
 import { instantOf } from '../database/times.ts';
 import { live } from '../runs/run-moves.ts';
 
-/** What shows that an interval was requested; a tick that fell outside of the window requested none. */
+/** The rows that show that an interval was requested; a tick that fell outside of the window requested none. */
 const requests = [
   ['receipts', 'true'],
   ['runs', 'true'],

@@ -1,7 +1,7 @@
 import type { Sql } from '../database/database.ts';
 import { anyNumber } from '../database/prepared.ts';
 
-/** What a statement walks over, as SQL. */
+/** The rows that a statement walks over, as SQL. */
 interface Walk {
   /** The ids of the exports: a list, or a SELECT. */
   readonly exportIds: string;

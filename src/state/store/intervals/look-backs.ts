@@ -16,7 +16,7 @@ export interface LookBack {
   readonly tenantKey: string;
   readonly organizationId: string;
   readonly interval: DataInterval;
-  /** What the source had when it was last looked at. */
+  /** The snapshot and digest of the source at the last look. */
   readonly snapshot: string;
   readonly keyDigest: string | null;
   readonly keyCount: number;
@@ -28,19 +28,18 @@ export interface LookBack {
   readonly tries: number;
   /** Looks of the export that failed in a row. */
   readonly exportFailures: number;
-  /** Whether to compare it with its source even if nothing it waited for has ended. */
+  /** True to compare it with its source even if nothing it waited for has ended. */
   readonly isDue: boolean;
-  /** How long after its end it is regularly compared with its source. */
+  /** The hours after its end in which it is regularly compared with its source. */
   readonly lookBackHours: number;
   readonly model: string;
-  /** How its rows were selected. */
   readonly recipe: Recipe;
   readonly destinationType: string;
-  /** Whether the export has another destination now than the files. */
+  /** True if the export has another destination now than the files. */
   readonly hasMoved: boolean;
 }
 
-/** Whether late rows of the receipt `c` wait for a person, who has not accepted the interval since. */
+/** Says whether late rows of the receipt `c` wait for a person, who has not accepted the interval since. */
 export const lateRowsWait = `c.late_rows_wait is not null and not exists (
   select from accepted_intervals a where a.export_id = c.export_id and a.data_interval_start = c.data_interval_start
      and a.data_interval_end = c.data_interval_end and a.accepted_at >= c.pending_checked_at)`;
@@ -61,7 +60,7 @@ export const hoursValue = ({ lateLookbackHours, modelLookbackHours }: LookBackHo
 
 const hours = hoursOf('$1');
 
-/** Whether to compare it regularly. What is over by the clock is over after one more look. */
+/** True to compare it regularly. What is over by the clock is over after one more look. */
 const isDue = `${hours} > 0 and (c.data_interval_end > now() - ${hours} * interval '1 hour' or c.look_owed)
   and ${isAgo('c.looked_back_at', `interval '5 minutes'`)}`;
 
@@ -188,7 +187,7 @@ export async function recordLookBack(
   found: {
     readonly settled: boolean;
     readonly pending: readonly string[];
-    /** What the source has now, without late rows; null if it was not compared. */
+    /** The rows of the source now, without late rows; null if it was not compared. */
     readonly seen: ReadSnapshot | null;
   },
 ): Promise<boolean> {
@@ -226,7 +225,7 @@ export async function recordLookBack(
   return true;
 }
 
-/** Whether a run may be made of what a look has found: the export may have been paused, or its organization disabled, meanwhile. */
+/** Says whether a run may be made of what a look has found: the export may have been paused, or its organization disabled, meanwhile. */
 export async function mayAddLateRows(tx: Sql, exportId: string): Promise<boolean> {
   const rows = await tx.query(`select from batch_exports e where e.id = $1 and ${mayRun}`, [
     exportId,

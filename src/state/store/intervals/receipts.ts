@@ -42,7 +42,7 @@ export interface Receipt {
   readonly element?: Element | null;
   readonly rows: number;
   readonly bytes: number;
-  /** What the source had when it was last looked at. */
+  /** The snapshot and digest of the source at the last look. */
   readonly proof: ReadSnapshot & Settled;
   /** A digest of the keys in the files, rejected rows included; null if it is not known. */
   readonly deliveredDigest: string | null;
@@ -56,7 +56,7 @@ export interface ReadSnapshot {
   readonly count: number;
 }
 
-/** Whether transactions can still add rows, and which. */
+/** The transactions that can still add rows. */
 interface Settled {
   readonly settled: boolean;
   readonly pending: readonly string[];
@@ -68,7 +68,7 @@ export const receiptColumns = `export_id as "exportId", ${intervalOf('receipts')
   json_build_object('snapshot', snapshot, 'digest', key_digest, 'count', key_count, 'settled', settled,
     'pending', pending_transactions) as proof`;
 
-/** Whether an export has a receipt at this version of its destination. */
+/** Says whether an export has a receipt at this version of its destination. */
 export async function hasReceiptAt(
   sql: Sql,
   exportId: string,

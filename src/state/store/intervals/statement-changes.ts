@@ -36,9 +36,9 @@ export interface BookedReceipt {
 export interface UnbookedInterval {
   readonly start: Timestamp;
   readonly end: Timestamp;
-  /** What the newest statement says; null: nothing. */
+  /** The interval in the newest statement; null: it is not in it. */
   readonly before: IntervalState | DeliveredState | null;
-  /** What was made and replaced since, the oldest first. */
+  /** Receipts that were made and replaced since, oldest first. */
   readonly superseded: readonly BookedReceipt[];
   /** Null: there is none. */
   readonly receipt: BookedReceipt | null;
@@ -110,7 +110,7 @@ export async function listUnbooked(
   );
 }
 
-/** What is booked now. */
+/** An interval as it is booked now. */
 export interface BookedInterval {
   readonly start: Timestamp;
   readonly end: Timestamp;

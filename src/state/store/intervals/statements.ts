@@ -10,7 +10,7 @@ import type { Sql } from '../database/database.ts';
 import type { OffsetPage, PageRequest } from '../database/lists.ts';
 import { findStoreTraits } from '../files/store-traits.ts';
 
-/** How far the statements of an export are. */
+/** The newest statement of an export, and what follows. */
 export interface StatementChain {
   /** Null before the first statement. */
   readonly chain: string | null;
@@ -295,7 +295,7 @@ export interface NamedObject {
   readonly key: string;
   /** Null: it is not known. */
   readonly bytes: number | null;
-  /** Whether it is at the place of now. */
+  /** True if it is at the place of now. */
   readonly isHere: boolean;
 }
 

@@ -41,7 +41,7 @@ export async function listDueVerifications(sql: Sql, timeOfDay: string): Promise
   );
 }
 
-/** Whether the export has no result of the round, and the round is not over. */
+/** Says whether the export has no result of the round, and the round is not over. */
 export async function isVerificationDue(
   sql: Sql,
   { exportId, dueAt }: VerifyJob,
@@ -54,7 +54,7 @@ export async function isVerificationDue(
   return rows.length === 1;
 }
 
-/** What a verification has found of an export. */
+/** The result of a verification of an export. */
 export interface VerificationFound {
   readonly exportId: string;
   readonly result: VerifyResult;
@@ -112,7 +112,7 @@ export async function listVerifications(
   return { count: rows[0]?.count ?? 0, results: rows.map(({ count: _, ...rest }) => rest) };
 }
 
-/** What the gauges show of scheduled verifications. */
+/** The figures of scheduled verifications, for the gauges. */
 export interface VerifyState {
   /** Exports whose newest verification has not proven them. */
   readonly failed: number;

@@ -51,7 +51,6 @@ export async function listVerifiedExports(
   }));
 }
 
-/** How much the current files of an export are. */
 export interface ExportSize {
   readonly intervals: number;
   readonly rows: number;
@@ -98,7 +97,7 @@ export interface LeftDestination {
   readonly destination: StoredDestination;
   /** Secrets that it had were deleted. */
   readonly isLocked: boolean;
-  /** Whether it is known to be another place than the present one, by whatever address. */
+  /** True if it is known to be another place than the present one, by whatever address. */
   readonly isOther: boolean;
 }
 
@@ -264,7 +263,7 @@ export interface PlaceOwner {
   readonly version: number;
 }
 
-/** What our tables say about keys at a place. */
+/** The keys of a place, by what our tables say about them. */
 export interface KnownKeys {
   /** A current receipt names them. */
   readonly current: ReadonlySet<string>;
@@ -320,7 +319,7 @@ export async function listWriters(
   return rows.map(({ id }) => id);
 }
 
-/** Whether the sweep aborts an upload at a key of ours, because an attempt of one of these exports may have begun it. */
+/** Says whether the sweep aborts an upload at a key of ours, because an attempt of one of these exports may have begun it. */
 export async function isUploadKnown(
   sql: Sql,
   owners: readonly PlaceOwner[],
@@ -338,7 +337,7 @@ export async function isUploadKnown(
 }
 
 /**
- * Whether the run of a manifest is of the history of this database. Old runs are deleted; then a later generation of
+ * Says whether the run of a manifest is of the history of this database. Old runs are deleted; then a later generation of
  * the interval says so.
  */
 export async function isOfOurHistory(
@@ -361,7 +360,7 @@ export async function isOfOurHistory(
   return row?.known === true;
 }
 
-/** Whether any run of an export may be writing now. */
+/** Says whether any run of an export may be writing now. */
 export async function hasLiveRuns(sql: Sql, exportId: string): Promise<boolean> {
   const rows = await sql.query(
     `select from runs where export_id = $1 and status in ${live} limit 1`,

@@ -25,13 +25,13 @@ import { intervalOf, isSameInterval, isTime } from '../database/times.ts';
 export interface ClaimedRun extends Lease {
   readonly exportId: string;
   readonly teamId: number;
-  /** What the tenant column of a model has for its project. */
+  /** The value of a tenant column for its project. */
   readonly tenantKey: string;
   readonly backfillId: string | null;
   readonly purpose: RunPurpose;
   /** The rows to erase, sealed; null unless that is its purpose. */
   readonly erases: Buffer | null;
-  /** Whether delivered rows may go that the new files lack: a person asked for it. */
+  /** True if delivered rows may go that the new files lack: a person asked for it. */
   readonly dropsMissing: boolean;
   readonly attempt: number;
   /** 0 for the first run of the interval. */
@@ -42,18 +42,18 @@ export interface ClaimedRun extends Lease {
   readonly interval: DataInterval;
   /** The generation under which this attempt writes its files. */
   readonly fileGeneration: number;
-  /** What an earlier attempt was about to commit; null if no attempt got that far. */
+  /** The commit that an earlier attempt began; null if no attempt got that far. */
   readonly commitIntent: unknown;
-  /** Whether it was made to heal its interval. */
+  /** True if it was made to heal its interval. */
   readonly heals: boolean;
   /** The error with which its export fails again and again; null: it may make an attempt. Otherwise its interval heals with the others. */
   readonly heldUpBy: string | null;
-  /** Whether the last attempts of its export failed. */
+  /** True if the last attempts of its export failed. */
   readonly exportFails: boolean;
-  /** Whether its export was deleted while an attempt committed: the run ends without another commit. */
+  /** True if its export was deleted while an attempt committed: the run ends without another commit. */
   readonly isDeleted: boolean;
   readonly destination: BatchExport['destination'];
-  /** How often the export's destination had moved when the run was claimed. */
+  /** The version of the export's destination when the run was claimed. */
   readonly destinationVersion: number;
   readonly model: string;
   readonly mode: ExportMode;
@@ -72,16 +72,16 @@ export interface ClaimedRun extends Lease {
   readonly chain: readonly PinnedStep[];
   /** The external ID that the customer's role trusts. */
   readonly externalId: string;
-  /** How long before the claim the export was changed. */
+  /** The time between the last change of the export and the claim. */
   readonly changedForMs: number;
-  /** What an earlier probe of its destination found; null if it must be probed. */
+  /** The result of an earlier probe of its destination; null if it must be probed. */
   readonly storeTraits: StoreTraits | null;
   /** The id of the current era. */
   readonly era: string;
   /** The receipt of the interval; null before its first commit. */
   readonly receipt: Receipt | null;
   /**
-   * Whether a commit of the interval was begun and never confirmed, at any version: the export may have
+   * True if a commit of the interval was begun and never confirmed, at any version: the export may have
    * come back to a place where such a worker still writes.
    */
   readonly mayBeOvertaken: boolean;
@@ -126,7 +126,7 @@ const nextGeneration = `1 + greatest(0,
   (select c.generation from receipts c where ${isSameInterval('c', 'runs')}),
   (select max(l.generation) from leftover_files l where ${isSameInterval('l', 'runs')}))`;
 
-/** What is added to files, or taken from them, is made by the chain that made them. */
+/** Rows that are added to files, or taken from them, go through the chain of these files. */
 const chainOf = `case when purpose = 'whole' then ${pinnedChainOf('runs')} else coalesce(runs.chain,
   (select c.recipe->'chain' from receipts c where ${isSameInterval('c', 'runs')}), '[]') end`;
 
@@ -173,7 +173,7 @@ const begunElements = `select jsonb_agg(r.commit_intent->'element') from runs r
     and r.data_interval_end >= coalesce(to_timestamp((l.element->'interval'->>'end')::float8 / 1000), '-infinity')
     and (r.commit_intent->'element'->>'number')::int > coalesce((l.element->'element'->>'number')::int, -1)`;
 
-/** What an attempt needs to know, of its export and its project. No other commit of the interval can begin under its lease. */
+/** All that an attempt needs of its export and its project. No other commit of the interval can begin under its lease. */
 const facts = `select c.id as "runId", c.lease_holder as holder, c.fence, c.export_id as "exportId", c.team_id as "teamId", c.backfill_id as "backfillId",
        c.purpose, c.erases, c.drops_missing as "dropsMissing", c.attempt, c.generation, c.crashes, c.faults, ${intervalOf('c')} as interval,
        c.heals, ${heldUpBy('c')} as "heldUpBy", e.heal_after is not null as "exportFails",

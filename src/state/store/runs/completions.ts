@@ -12,7 +12,6 @@ import type { Receipt } from '../intervals/receipts.ts';
 import { canMove, isRunning, move } from './run-moves.ts';
 import { boundsOf, isSameInterval } from '../database/times.ts';
 
-/** What a run has read and made. */
 interface RunResult {
   readonly totalRows: number;
   readonly rows: number;
@@ -27,7 +26,7 @@ interface RunResult {
   readonly pending: readonly string[];
   /** A digest of the keys that the source has for the interval, for the receipt; null if there is none. */
   readonly keyDigest: string | null;
-  /** How many rows these are. */
+  /** The number of these rows. */
   readonly keyCount: number;
 }
 
@@ -42,11 +41,10 @@ export interface CompletedRun {
   readonly entries: readonly NewLogEntry[];
 }
 
-/** What became of it. */
 export interface CompletionOutcome {
-  /** Whether the lease was held; otherwise nothing was recorded. */
+  /** True if the lease was held; otherwise nothing was recorded. */
   readonly isCompleted: boolean;
-  /** Whether there are files that the run must remove. */
+  /** True if there are files that the run must remove. */
   readonly leavesFiles: boolean;
 }
 
@@ -99,7 +97,7 @@ const isSameContent = (a: string, b: string): string =>
   `(${[a, b].map((row) => ['destination_version', 'generation', 'rows', 'bytes', 'manifest_sha256'].map((name) => `${row}.${name}`).join(', ')).join(') is not distinct from (')})
    and (${a}.manifest_sha256 is not null or ${a}.files = ${b}.files)`;
 
-/** What an earlier commit had made, until a statement has booked it. */
+/** The receipt of an earlier commit, until a statement has booked it. */
 const superseded = `superseded as (
   insert into stated_intervals as s (export_id, data_interval_start, data_interval_end, superseded)
   select old.export_id, old.data_interval_start, old.data_interval_end, array[to_jsonb(old) - 'recipe' - 'snapshot']
@@ -129,7 +127,7 @@ const received = `received as (
          pending_checked_at = excluded.pending_checked_at, looked_back_at = excluded.looked_back_at
 )`;
 
-/** What the manifest names is no leftover. */
+/** A file that the manifest names is no leftover. */
 const forgotten = `forgotten as (
   delete from leftover_files l using completed c where ${isLeftOf('c')} and l.key = any (c.named)
 )`;
@@ -346,7 +344,7 @@ async function beginAll(
   requests: readonly CommitRequest[],
   leaseMs: number,
 ): Promise<readonly (boolean | null)[]> {
-  const asked = requests.map((request) => ({
+  const shared = requests.map((request) => ({
     run_id: request.runId,
     fence: request.fence,
     intent: request.intent,
@@ -356,7 +354,7 @@ async function beginAll(
     keys: request.keys,
   }));
   const rows = await sql.query<{ readonly runId: string; readonly isHeld: boolean }>(text, [
-    JSON.stringify(asked),
+    JSON.stringify(shared),
     leaseMs,
   ]);
   const held = new Map(rows.map(({ runId, isHeld }) => [runId, isHeld]));

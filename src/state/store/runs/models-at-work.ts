@@ -1,7 +1,7 @@
 import type { Sql } from '../database/database.ts';
 import { live } from './run-moves.ts';
 
-/** How long after its last run a model still counts. */
+/** A model counts for this long after its last run. */
 const afterwards = `interval '1 minute'`;
 
 /** The models whose source is read now: those with runs that wait, read or have just ended, or with intervals that are checked again. */

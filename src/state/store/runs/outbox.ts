@@ -17,7 +17,7 @@ export const laneOf = `coalesce(backfill_id, case when heals then export_id end)
 /** The most that the neighbours of a run may have in their files, if it is expected to be small. */
 const smallBytes = 128 * 1024;
 const smallRows = 2_000;
-/** How long all runs of an export count as large, once one has read more than a small run may. */
+/** All runs of an export count as large for this long, once one has read more than a small run may. */
 const largeFor = `interval '1 day'`;
 
 /**
@@ -213,7 +213,7 @@ export async function removeEndedEntries(sql: Sql): Promise<number> {
 }
 
 /**
- * How long the dispatcher has enqueued nothing although a run waits, no run is executed and workers have slots.
+ * The seconds in which the dispatcher has enqueued nothing although a run waits, no run is executed and workers have slots.
  *
  * @returns seconds; null if it works
  */
@@ -289,7 +289,7 @@ export async function countWaiting(sql: Sql): Promise<number> {
   return row?.n ?? 0;
 }
 
-/** What must be known of a run before it is claimed. */
+/** The facts about a run that a worker needs before it claims it. */
 export interface RunNeeds {
   readonly organizationId: string;
   readonly teamId: number;
@@ -298,7 +298,7 @@ export interface RunNeeds {
   readonly model: string;
   readonly mode: ExportMode;
   readonly interval: DataInterval;
-  /** Whether an attempt was about to commit. */
+  /** True if an attempt was about to commit. */
   readonly beganCommit: boolean;
   /** The wait for its source that it is in; null: none. */
   readonly wait: {
@@ -314,15 +314,15 @@ export interface RunNeeds {
   readonly ownSteps: number;
   /** The number that its next claim will count. */
   readonly crashes: number;
-  /** Whether it waits for a place for small runs, and is still expected to be small. */
+  /** True if it waits for a place for small runs, and is still expected to be small. */
   readonly small: boolean;
-  /** Whether it makes no attempt: its export fails, and its interval heals with the others. */
+  /** True if it makes no attempt: its export fails, and its interval heals with the others. */
   readonly isHeldUp: boolean;
-  /** Whether no work is done in this database until an operator accepts its era. */
+  /** True if no work is done in this database until an operator accepts its era. */
   readonly isHeld: boolean;
 }
 
-/** What live runs need, in the order of their ids; null for a run that has ended. */
+/** Reads the needs of live runs, in the order of their ids; null for a run that has ended. */
 export async function findRunNeeds(
   sql: Sql,
   runIds: readonly string[],
@@ -341,10 +341,10 @@ export async function findRunNeeds(
       where ${hasNotEnded('r')}`),
     [runIds],
   );
-  const found = new Map<string, RunNeeds>();
+  const needsByRun = new Map<string, RunNeeds>();
   for (const { newestEra, place, runId, ...needs } of rows) {
     const { held: isHeld } = await resolveEra(sql, { newestEra, place });
-    found.set(runId, { ...needs, isHeld });
+    needsByRun.set(runId, { ...needs, isHeld });
   }
-  return runIds.map((runId) => found.get(runId) ?? null);
+  return runIds.map((runId) => needsByRun.get(runId) ?? null);
 }

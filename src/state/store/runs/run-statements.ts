@@ -23,7 +23,7 @@ import type { Lease } from './lease.ts';
 import { isDatabaseUnavailable } from '../database/unavailable.ts';
 
 /**
- * What each run asks of our database: its claim, the begin of its commit, its completion, and the pages of its backfill. Those
+ * All statements of a run: its claim, the begin of its commit, its completion, and the pages of its backfill. Those
  * that ask at the same moment share a statement; callers need not know. Each has its own answer, as if it had asked
  * alone: a shared statement waits for no lock, and what it has left out is asked again by a statement that waits.
  */

@@ -1,7 +1,7 @@
 import type { StepNow } from '../../../foundation/domain/run-step.ts';
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 
-/** What an attempt is doing, and since when. */
+/** The step of an attempt, and its start. */
 export interface RunStepSeen extends StepNow {
   readonly since: Timestamp;
   /** Seconds of a usual run of its export; null: none has completed. */

@@ -31,7 +31,7 @@ export interface NewRun {
   readonly backfillId: string | null;
   /** Default `whole`. */
   readonly purpose?: RunPurpose;
-  /** Whether delivered rows may go that the new files lack; default false. A run of a backfill also takes what that says. */
+  /** True if delivered rows may go that the new files lack; default false. A run of a backfill also takes what that says. */
   readonly dropsMissing?: boolean;
 }
 
@@ -51,9 +51,9 @@ export interface Run {
   readonly faults: number;
   /** The time before which no attempt begins; null while an attempt is in progress, and after the end. */
   readonly nextAttemptAt: Timestamp | null;
-  /** What its interval waits for, in words, as a worker saw it last; null if it does not wait. */
+  /** The transactions that its interval waits for, as a worker saw it last; null if it does not wait. */
   readonly waitsFor: readonly string[] | null;
-  /** What its attempt is doing; null: there is none, or its worker has not said it yet. */
+  /** The step of its attempt; null: there is none, or its worker has not said it yet. */
   readonly step: RunStepSeen | null;
   readonly recordsTotalCount: number | null;
   readonly recordsCompleted: number | null;
@@ -61,7 +61,7 @@ export interface Run {
   readonly recordsRejected: number;
   readonly bytesExported: number;
   readonly files: number;
-  /** Whether no transaction can add rows to the interval any more; null before it is completed. */
+  /** True if no transaction can add rows to the interval any more; null before it is completed. */
   readonly settled: boolean | null;
   /** The steps of its transformation chain; null before it is completed. */
   readonly steps: readonly StepCount[] | null;
@@ -347,7 +347,7 @@ export async function cancelHeldRun(tx: Sql, lease: Lease): Promise<boolean> {
   return rows.length === 1;
 }
 
-/** Whether an attempt of a run has begun to commit: if the run is not completed, its manifest may be current. */
+/** Says whether an attempt of a run has begun to commit: if the run is not completed, its manifest may be current. */
 export async function hasBegunCommit(sql: Sql, runId: string): Promise<boolean> {
   const rows = await sql.query(
     `select from runs where id = $1 and committing_generation is not null`,

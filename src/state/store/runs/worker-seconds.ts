@@ -44,11 +44,10 @@ export async function listBusiestTenants(
   );
 }
 
-/** What one exported interval has, and how long its run took. */
+/** The size of an exported interval, and the duration of its run. */
 interface IntervalThroughput {
   readonly startsAt: Timestamp;
   readonly endsAt: Timestamp;
-  /** How many rows the current files have. */
   readonly rows: number;
   readonly bytes: number;
   /** The run that wrote them, or that found them unchanged. */

@@ -40,7 +40,7 @@ export async function sumCapacity(sql: Sql): Promise<number> {
   return row?.capacity ?? 0;
 }
 
-/** How long no worker that reported lately has decided schedules and dispatched runs, in seconds; null if none reported. */
+/** The seconds since a worker that reported lately decided schedules and dispatched runs, in seconds; null if none reported. */
 export async function findSilence(sql: Sql): Promise<number | null> {
   const [row] = await sql.query<{ seconds: number | null }>(
     `select min(silent_seconds) as seconds from workers where ${reported}`,

@@ -81,13 +81,13 @@ export async function findKnownHashes(
   sql: Sql,
   hashes: readonly Buffer[],
 ): Promise<readonly Buffer[]> {
-  const found = await sql.query<{ hash: Buffer }>(
+  const rows = await sql.query<{ hash: Buffer }>(
     `select hash from api_keys
       where hash = any($1) and not coalesce(revoked_at <= now(), false)
         and not coalesce(expires_at <= now(), false)`,
     [hashes],
   );
-  return found.map(({ hash }) => hash);
+  return rows.map(({ hash }) => hash);
 }
 
 /** Writes at most once per minute, however often it is called. */
