@@ -64,7 +64,7 @@ try {
     // Small runs wait for slots too: how many wait at a time is what is varied.
     WORKER_SMALL_RUNS: '0',
     DATABASE_POOL_SIZE: '8',
-    MAX_RUNS_PER_EXPORT: '100',
+    BACKFILL_CONCURRENCY: '99',
     MAX_RUNS_PER_TENANT: '100',
   };
   const { named: api } = await processes.start('main/api.js', [], env, /^ready (http\S+)/m);

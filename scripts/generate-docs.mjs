@@ -1,7 +1,6 @@
 /**
- * Writes the documentation that is generated from code: docs/destinations.md, docs/errors.md, .env.example,
- * the table of settings in docs/operate.md and that of a model's properties in docs/models.md. Works in the
- * current folder, on what `npm run build` made.
+ * Writes the documentation that is generated from code: docs/destinations.md, docs/errors.md, .env.example, and the
+ * table of a model's properties in docs/models.md. Works in the current folder, on what `npm run build` made.
  *
  *   node scripts/generate-docs.mjs           writes
  *   node scripts/generate-docs.mjs --check   writes nothing; exits 1 and names the outdated files
@@ -20,17 +19,6 @@ const cell = (text) => text.replaceAll('|', '\\|').replaceAll('\n', ' ');
 const code = (text) => (text === '' ? '' : `\`${text}\``);
 const row = (cells) => `| ${cells.join(' | ')} |`;
 const table = (head, rows) => [row(head), row(head.map(() => '---')), ...rows.map(row)].join('\n');
-
-function settingsTable() {
-  return table(
-    ['Variable', 'Default', 'Meaning'],
-    Object.entries(settings).map(([name, { about, accepts, defaultText, secret }]) => [
-      code(name),
-      code(defaultText),
-      cell(`${about}${accepts === 'text' ? '' : ` (${accepts})`}${secret ? ' *Secret.*' : ''}`),
-    ]),
-  );
-}
 
 const faults = {
   customer: 'Errors that the customer must fix',
@@ -125,10 +113,22 @@ function defaultValue({ defaultText, read }) {
   }
 }
 
+/** A setting's meaning and values. A default that is no value, such as that of another setting, is named too. */
+function textOf(setting) {
+  const { about, accepts, defaultText, secret } = setting;
+  const isWord = defaultText !== '' && defaultValue(setting) === '';
+  const facts = [
+    ...(accepts === 'text' ? [] : [accepts]),
+    ...(isWord ? [`default: ${defaultText}`] : []),
+    ...(secret ? ['secret'] : []),
+  ];
+  return facts.length === 0 ? about : `${about} (${facts.join('; ')})`;
+}
+
 function environmentExample() {
   const optional = Object.entries(settings)
     .filter(([name]) => name !== 'ENCRYPTION_KEYS')
-    .map(([name, setting]) => `${comment(setting.about)}\n# ${name}=${defaultValue(setting)}\n`);
+    .map(([name, setting]) => `${comment(textOf(setting))}\n# ${name}=${defaultValue(setting)}\n`);
   return `# ${from.replaceAll('`', '')}. For docker compose: cp .env.example .env, and fill in the secrets.
 
 # ── Secrets that docker-compose.yml needs ──
@@ -177,8 +177,6 @@ function between(path, what, generated) {
   return `${text.slice(0, start + startMark.length)}\n\n${generated}\n\n${text.slice(end)}`;
 }
 
-const operatePage = () => between('docs/operate.md', 'settings', settingsTable());
-
 const modelsPage = () =>
   between(
     'docs/models.md',
@@ -190,7 +188,6 @@ const pages = {
   'docs/destinations.md': destinationsPage,
   'docs/errors.md': errorsPage,
   'docs/models.md': modelsPage,
-  'docs/operate.md': operatePage,
   '.env.example': environmentExample,
 };
 

@@ -300,7 +300,6 @@ async function tracesOf(config: Config, role: string, logger: Logger): Promise<O
     serviceName: config.OTEL_SERVICE_NAME,
     serviceVersion: version,
     role,
-    ratio: Number(config.OTEL_TRACES_SAMPLER_ARG ?? 1),
   };
   return openTraces(settings, (message) => logger.warn(`traces could not be sent: ${message}`));
 }
@@ -324,15 +323,15 @@ const everyMs = 60_000;
  * every minute.
  */
 async function watchEra(db: Database, logger: Logger): Promise<{ close(): void }> {
-  let known = (await listEras(db)).at(-1)?.number ?? null;
+  let lastEra = (await listEras(db)).at(-1)?.number ?? null;
   const look = async () => {
     const { number } = await currentEra(db);
-    if (known !== null && number !== known) {
-      const begun = (await listEras(db)).filter((era) => era.number > (known ?? 0));
+    if (lastEra !== null && number !== lastEra) {
+      const begun = (await listEras(db)).filter((era) => era.number > (lastEra ?? 0));
       for (const { number: era, reason } of begun)
         logger.warn({ era }, `A new era began. ${reason}`);
     }
-    known = number;
+    lastEra = number;
     const hold = await findHold(db);
     if (hold !== null) logger.warn({ era: number }, `The service is held. ${hold}`);
   };

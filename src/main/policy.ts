@@ -26,7 +26,7 @@ export function policyOf(config: Config, models: readonly SourcedModel[] = []): 
       baseMs: config.RETRY_BASE_SECONDS * 1_000,
     },
     secondOpinionMs: Math.min(10, config.RETRY_BASE_SECONDS) * 1_000,
-    maxRunsPerExport: config.MAX_RUNS_PER_EXPORT,
+    maxRunsPerExport: config.BACKFILL_CONCURRENCY + 1,
     maxRunsPerTenant: config.MAX_RUNS_PER_TENANT,
     maxExportsPerProject: config.MAX_EXPORTS_PER_PROJECT,
     maxStoredBytesPerDay: config.MAX_STORED_MIB_PER_DAY * 2 ** 20,

@@ -50,7 +50,7 @@ export async function runProcess(
   };
   const logger = createLogger(config.LOG_LEVEL, { role });
   for (const { name, nearest } of findUnknownSettings()) {
-    const remedy = nearest === null ? 'docs/operate.md has all' : `Did you mean ${nearest}?`;
+    const remedy = nearest === null ? '.env.example has all' : `Did you mean ${nearest}?`;
     logger.warn(`${name} is not a setting. ${remedy}`);
   }
   const giveUp = new AbortController();
@@ -222,9 +222,9 @@ async function checkSourceRoles({
   const remedy =
     'Set SOURCE_DATABASE_URL to a role that may only read what is exported; docs/security.md shows how.';
   const text = `${faults.join(' ')} ${remedy}`;
-  if (config.NODE_ENV !== 'production' || config.ALLOW_PRIVILEGED_SOURCE) {
+  if (config.NODE_ENV !== 'production') {
     logger.warn(text);
     return;
   }
-  throw new StartError(`${text} ALLOW_PRIVILEGED_SOURCE=true starts Sluice anyway.`);
+  throw new StartError(`${text} Without NODE_ENV=production, Sluice only warns.`);
 }

@@ -42,10 +42,6 @@ export const settings = {
   NODE_ENV: optionalText(
     "If `production`, Sluice does not start with a source role that is a superuser or may read Sluice's own tables. Otherwise it logs a warning.",
   ),
-  ALLOW_PRIVILEGED_SOURCE: flag(
-    'Allow such a source role in production (see NODE_ENV and docs/security.md).',
-    false,
-  ),
   MODELS_FILE: optionalText(
     'Path of models.yaml. This file defines which tables and views can be exported. The table events needs no entry; see docs/models.md.',
   ),
@@ -107,13 +103,6 @@ export const settings = {
     },
   ),
   OTEL_SERVICE_NAME: text('Name of the service in traces.', 'sluice'),
-  OTEL_TRACES_SAMPLER_ARG: optionalText(
-    'Share of traces to keep. Without it, Sluice keeps all traces.',
-    {
-      matches: /^(0(\.\d+)?|1(\.0+)?)$/,
-      mustBe: 'a number from 0 to 1',
-    },
-  ),
   TRUST_PROXY: count(
     'Trust the X-Forwarded-* headers of a proxy, or of several proxies, each behind the other: their number. Set it only behind proxies that set or extend these headers. The address of a client is the one that the outermost of these proxies saw.',
     9,
@@ -149,7 +138,6 @@ export const settings = {
     '64, or what fits into WORKER_MEMORY_MB',
     [1, 1_024],
   ),
-  MAX_RUNS_PER_EXPORT: wholeNumber('Maximum runs of one export at a time.', 3, [1, 1_000]),
   MAX_RUNS_PER_TENANT: wholeNumber(
     'Maximum runs of one project at a time. If the workers have four or more slots in total, one organization can never use the last slot.',
     20,
@@ -176,7 +164,7 @@ export const settings = {
     [0, 3_600],
   ),
   BACKFILL_CONCURRENCY: wholeNumber(
-    'Maximum runs of one backfill at a time, unless the request sets another number.',
+    'Maximum runs of one backfill at a time, unless the request sets another number. An export has at most one run more than this at a time.',
     2,
     [1, 100],
   ),

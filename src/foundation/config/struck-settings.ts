@@ -1,11 +1,16 @@
 /** Settings that are no longer there, each with the remedy. */
 const struckSettings = {
+  ALLOW_PRIVILEGED_SOURCE:
+    'Give SOURCE_DATABASE_URL a role that only reads. Without NODE_ENV=production, another role is a warning.',
   FRESHNESS_MINUTES:
     'Set deadline_minutes or deadline_at of exports. Without a deadline, data is late after two intervals and six minutes.',
   MAIL_TRUSTED_DOMAINS: 'List addresses and domains in MAIL_RECIPIENTS.',
   MAX_EMAILS_PER_HOUR:
     'Mail goes only to MAIL_RECIPIENTS, at most 20 of a type of event within five minutes.',
+  MAX_RUNS_PER_EXPORT:
+    'Set BACKFILL_CONCURRENCY: an export has at most one run more than that at a time.',
   MAX_SNAPSHOT_HOURS: 'A run reads from one snapshot of the source for 24 hours at most.',
+  OTEL_TRACES_SAMPLER_ARG: 'Drop traces in the OpenTelemetry receiver.',
   RATE_LIMIT_PER_HOUR:
     'Set RATE_LIMIT_PER_MINUTE: a key may send ten times as many requests per hour.',
   SOURCE_LOCK_WAIT_SECONDS:

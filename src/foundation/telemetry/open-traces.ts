@@ -17,8 +17,6 @@ export interface TraceSettings {
   readonly serviceVersion: string;
   /** The part of Sluice: api, worker. */
   readonly role: string;
-  /** The share of traces that is kept, 0 to 1. */
-  readonly ratio: number;
 }
 
 export interface OpenTraces extends Traces {
@@ -58,10 +56,7 @@ export function openTraces(
       parent === undefined ? (surrounding.getStore()?.traceparent ?? null) : parent,
     );
     const [, traceId = randomId(16), parentSpanId = null, flags] = above?.split('-') ?? [];
-    const isSampled =
-      flags === undefined
-        ? isKept(traceId, settings.ratio)
-        : (Number.parseInt(flags, 16) & 1) === 1;
+    const isSampled = flags === undefined || (Number.parseInt(flags, 16) & 1) === 1;
     const spanId = randomId(8);
     const startMs = wallClock();
     let allAttributes: SpanAttributes = attributes;
@@ -187,10 +182,6 @@ const wallClock = (): number => performance.timeOrigin + performance.now();
 
 /** An id of zeros means that there is none; of random ones none is. */
 const randomId = (bytes: number): string => randomBytes(bytes).toString('hex');
-
-/** By the last seven bytes of the id, which are random, so that each process decides the same. */
-const isKept = (traceId: string, ratio: number): boolean =>
-  Number.parseInt(traceId.slice(-13), 16) < ratio * 2 ** 52;
 
 /** Our code of an error, or its name. Never its message: a store or a query may have written it. */
 function codeOf(error: unknown): string {

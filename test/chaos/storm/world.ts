@@ -134,7 +134,7 @@ export async function openWorld(seed: number, queue: QueueKind, rows: number): P
       DATABASE_POOL_SIZE: '8',
       WORKER_CONCURRENCY: '8',
       WORKER_MEMORY_MB: '1024',
-      MAX_RUNS_PER_EXPORT: '6',
+      BACKFILL_CONCURRENCY: '5',
       MAX_RUNS_PER_TENANT: '40',
     },
   });

@@ -129,7 +129,7 @@ test('a setting that does not exist, and a folder of files that does not, are re
   await started.waitForLine(/^ready /, 60_000);
   const warnings = started.output().match(/"level":"warn"[^\n]*is not a setting[^\n]*/g) ?? [];
   expect(warnings.join()).toContain('Did you mean RATE_LIMIT_PER_MINUTE?');
-  expect(warnings.join()).toContain('SLUICE_NONSENSE is not a setting. docs/operate.md');
+  expect(warnings.join()).toContain('SLUICE_NONSENSE is not a setting. .env.example');
   expect(started.output()).toMatch(
     /"level":"error"[^\n]*FILE_DESTINATION_ROOT: [^\n]*\/gone does not exist\. Create the folder/,
   );

@@ -111,7 +111,7 @@ for (const queue of casesOf(testedQueues().slice(0, 1), testedQueues().slice(1))
           WORKER_MEMORY_MB: '4096',
           RETRY_BASE_SECONDS: '3600',
           UPLOAD_PARTS_IN_FLIGHT: '1',
-          MAX_RUNS_PER_EXPORT: '10',
+          BACKFILL_CONCURRENCY: '9',
           MAX_RUNS_PER_TENANT: '20',
         },
       });

@@ -120,7 +120,7 @@ test('many intervals that do not settle use no slot: a run that is ready does no
     );
     return rows[0]?.n;
   };
-  // MAX_RUNS_PER_EXPORT does not count them either.
+  // The maximum of one export's runs does not count them either.
   await until(async () => (await countWaiting()) === waiting.length, {
     timeoutMs: 60_000,
     message: 'all runs went back',

@@ -272,7 +272,7 @@ for (const lane of queueBackends) {
 
     it('schedules its recurring jobs again within seconds after the queue lost everything', async () => {
       const unlock = await lockSource();
-      await openWorker({ ...atOnce, WORKER_CONCURRENCY: '2', MAX_RUNS_PER_EXPORT: '10' });
+      await openWorker({ ...atOnce, WORKER_CONCURRENCY: '2', BACKFILL_CONCURRENCY: '9' });
       const { id } = await createExportOfThePast(side, { createdMsAgo: 6 * hourMs });
       await untilRun(id, { status: 'Running' });
       await backend.loseEverything();

@@ -25,6 +25,9 @@ test.each([
   ['MAX_EMAILS_PER_HOUR', 'MAIL_RECIPIENTS'],
   ['RATE_LIMIT_PER_HOUR', 'RATE_LIMIT_PER_MINUTE'],
   ['UPLOAD_MIN_KIB_PER_SECOND', 'UPLOAD_STALL_SECONDS'],
+  ['ALLOW_PRIVILEGED_SOURCE', 'NODE_ENV'],
+  ['MAX_RUNS_PER_EXPORT', 'BACKFILL_CONCURRENCY'],
+  ['OTEL_TRACES_SAMPLER_ARG', 'receiver'],
   ['MAX_SNAPSHOT_HOURS', '24 hours'],
   ['SOURCE_LOCK_WAIT_SECONDS', '5 seconds'],
 ])('%s was a setting: a start with it is refused by its name, with the remedy', (name, remedy) => {
