@@ -16,7 +16,7 @@ interface Props extends PartProps {
 
 /** The fields that each export needs: what is exported, its destination, its files, and how often. */
 export function FirstFields(props: Props) {
-  const { description, draft, batchExport, errors, onChange, steps } = props;
+  const { description, draft, batchExport, onChange, steps } = props;
   const types = offered(typesOf(description), description.installation?.destinations, draft.type);
   const fields = fieldsOfGroup(props, null).filter(isFirst);
   const isFormat = ({ name }: Field) => name === 'file_format';
@@ -24,23 +24,18 @@ export function FirstFields(props: Props) {
     <section className="card panel">
       <div className="grid">
         <TextField
-          {...fieldProps('name', errors)}
-          value={draft.name}
-          onChange={(name) => onChange({ name })}
+          {...fieldProps('name', props)}
           help="Shown in lists and alerts."
           input={{ 'aria-required': true }}
         />
         <Choice
-          {...fieldProps('model', errors)}
-          value={draft.model}
+          {...fieldProps('model', props)}
           choices={modelChoices(description, draft.model)}
           disabled={batchExport !== null}
-          onChange={(model) => onChange({ model })}
           help={batchExport ? 'It cannot change.' : 'The rows that are exported.'}
         />
         <Choice
-          {...fieldProps('destination__type', errors)}
-          value={draft.type}
+          {...fieldProps('destination__type', props)}
           choices={types.map((type) => [type, type])}
           disabled={batchExport !== null}
           onChange={(type) => onChange(withType(description, draft, type))}
@@ -55,14 +50,12 @@ export function FirstFields(props: Props) {
         <Times {...props} />
         {(steps.length > 0 || draft.transformations === 'yes') && (
           <Choice
-            {...fieldProps('transformations', errors)}
-            value={draft.transformations}
+            {...fieldProps('transformations', props)}
             choices={[
               ...(draft.transformations === '' ? [['', 'Choose…'] as const] : []),
               ['yes', 'Yes: the chain of the project changes its rows'],
               ['no', 'No: its rows stay as they are'],
             ]}
-            onChange={(transformations) => onChange({ transformations })}
             help={
               steps.length === 0
                 ? 'The project has no enabled step now.'
@@ -77,47 +70,42 @@ export function FirstFields(props: Props) {
 }
 
 /** The interval and its boundaries. */
-function Times({ description, draft, batchExport, errors, onChange }: PartProps): ReactNode {
+function Times(props: PartProps): ReactNode {
+  const { description, draft, batchExport } = props;
   const scheduled = scheduleFields(draft.interval);
   const allowed = description.installation?.intervals;
   const intervals = offered(description.intervals, allowed, batchExport?.interval ?? '');
   return (
     <>
       <Choice
-        {...fieldProps('interval', errors)}
-        value={draft.interval}
+        {...fieldProps('interval', props)}
         choices={intervals.map((name) => [name, name])}
         help={
           allowed && allowed.length < description.intervals.length
             ? 'Shorter intervals are not allowed in this installation.'
             : 'How often files are written.'
         }
-        onChange={(interval) => onChange({ interval })}
       />
       {scheduled.day && (
         <Choice
-          {...fieldProps('offset_day', errors)}
+          {...fieldProps('offset_day', props)}
           value={draft.offsetDay || '0'}
           choices={days.map((name, day) => [String(day), name])}
-          onChange={(offsetDay) => onChange({ offsetDay })}
         />
       )}
       {scheduled.hour && (
         <>
           <Choice
-            {...fieldProps('offset_hour', errors)}
+            {...fieldProps('offset_hour', props)}
             value={draft.offsetHour || '0'}
             choices={Array.from({ length: 24 }, (_, hour) => [
               String(hour),
               `${String(hour).padStart(2, '0')}:00`,
             ])}
-            onChange={(offsetHour) => onChange({ offsetHour })}
           />
           <TextField
-            {...fieldProps('timezone', errors)}
-            value={draft.timezone}
+            {...fieldProps('timezone', props)}
             input={{ list: 'timezones', placeholder: 'Europe/Berlin' }}
-            onChange={(timezone) => onChange({ timezone })}
             help="Days and weeks follow this zone, including daylight saving time."
           />
           <datalist id="timezones">

@@ -1,27 +1,32 @@
 import { ApiFailure } from '../api.ts';
 import { configAttr, destinationForm } from './draft.ts';
+import { fieldsIn } from './fields-in.ts';
 import { type Field, isFirst } from './fields.ts';
 import type { ApiDescription } from './openapi.ts';
 import type { PartProps } from './part-props.ts';
 
-/** The labels of the form's own fields, by the API's names. */
-const labels = {
-  name: 'Name',
-  model: 'Model',
-  destination__type: 'Type',
-  interval: 'Interval',
-  offset_day: 'Week begins on',
-  offset_hour: 'Day begins at',
-  timezone: 'Time zone',
-  transformations: 'Apply transformations',
-  dsl_query: 'Query',
-  start_at: 'Start',
-  end_at: 'End',
-};
+/** The form's own fields by the API's names: their labels, and their names in the draft. */
+const ownFields = {
+  name: ['Name', 'name'],
+  model: ['Model', 'model'],
+  destination__type: ['Type', 'type'],
+  interval: ['Interval', 'interval'],
+  offset_day: ['Week begins on', 'offsetDay'],
+  offset_hour: ['Day begins at', 'offsetHour'],
+  timezone: ['Time zone', 'timezone'],
+  transformations: ['Apply transformations', 'transformations'],
+  dsl_query: ['Query', 'dslQuery'],
+  start_at: ['Start', 'startAt'],
+  end_at: ['End', 'endAt'],
+} as const;
 
-/** Name, label and error of a field of the form. */
-export function fieldProps(attr: keyof typeof labels, errors: PartProps['errors']) {
-  return { attr, label: labels[attr], error: errors.get(attr) };
+/** Connects an input with a field of the form. */
+export function fieldProps(
+  attr: keyof typeof ownFields,
+  { draft, onChange, errors }: Pick<PartProps, 'draft' | 'onChange' | 'errors'>,
+) {
+  const [label, name] = ownFields[attr];
+  return fieldsIn(draft, onChange, errors)(name, label, attr);
 }
 
 /** The fields of the form for a type of destination: the API's names with their labels, in the order of the form. */
@@ -29,7 +34,7 @@ export function labelsOf(description: ApiDescription, type: string): ReadonlyMap
   const fields = destinationForm(description, type)?.fields ?? [];
   const entries = (of: readonly Field[]) =>
     of.map(({ name, label }): [string, string] => [configAttr(name), label]);
-  const own = Object.entries(labels);
+  const own = Object.entries(ownFields).map(([attr, [label]]): [string, string] => [attr, label]);
   const [identity, when, more] = [own.slice(0, 3), own.slice(3, 8), own.slice(8)];
   return new Map([
     ...identity,

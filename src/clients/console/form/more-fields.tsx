@@ -11,7 +11,7 @@ import type { PartProps } from './part-props.ts';
 
 /** The settings that most exports leave as they are. It is open if one differs from its default. */
 export function MoreFields(props: PartProps) {
-  const { description, draft, batchExport, errors, onChange } = props;
+  const { description, draft, batchExport } = props;
   const groups = [
     ['Place', 'destination'],
     ['Files', 'files'],
@@ -38,15 +38,13 @@ export function MoreFields(props: PartProps) {
       </summary>
       <h2>Rows</h2>
       <CodeField
-        {...fieldProps('dsl_query', errors)}
+        {...fieldProps('dsl_query', props)}
         label={
           <>
             Query<small className="muted"> optional</small>
           </>
         }
-        value={draft.dslQuery}
         placeholder={`select … from "${draft.model || 'model'}" where …`}
-        onChange={(dslQuery) => onChange({ dslQuery })}
         help={`${draft.dslQuery === '' ? 'Now: all columns of all rows. ' : ''}One SELECT over the model chooses columns and rows.${
           batchExport?.filters
             ? ' It has the conditions of the export’s filters. If you change it here, only this text decides, and the filters are removed.'
@@ -77,23 +75,14 @@ export function MoreFields(props: PartProps) {
 }
 
 /** Start and end, and the settings that are one value. */
-function Bounds({ description, draft, batchExport, errors, onChange }: PartProps) {
+function Bounds(props: PartProps) {
+  const { description, draft, batchExport, errors, onChange } = props;
   const { hour } = scheduleFields(draft.interval);
   return (
     <>
       <div className="grid">
-        <LocalTimeInput
-          {...fieldProps('start_at', errors)}
-          value={draft.startAt}
-          onChange={(startAt) => onChange({ startAt })}
-          help="Now: it starts immediately."
-        />
-        <LocalTimeInput
-          {...fieldProps('end_at', errors)}
-          value={draft.endAt}
-          onChange={(endAt) => onChange({ endAt })}
-          help="Now: it never ends."
-        />
+        <LocalTimeInput {...fieldProps('start_at', props)} help="Now: it starts immediately." />
+        <LocalTimeInput {...fieldProps('end_at', props)} help="Now: it never ends." />
         {description.settings
           .filter(({ isLocal }) => hour || !isLocal)
           .map((field) => (

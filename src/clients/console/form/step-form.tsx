@@ -10,6 +10,7 @@ import { useLab } from '../use-lab.ts';
 import { goTo } from '../use-route.ts';
 import { Choice } from './choice.tsx';
 import { ConfigField } from './config-field.tsx';
+import { fieldsIn } from './fields-in.ts';
 import { FieldsToCorrect, problemsOf, useFocusOnProblem } from './form-problems.tsx';
 import {
   fieldsOfPlugin,
@@ -139,37 +140,21 @@ function SettingsFields({
 }
 
 function NamingFields({ plugin, draft, errors, onChange }: PartProps) {
+  const field = fieldsIn(draft, onChange, errors);
   return (
     <section className="card panel">
       <h2>Step</h2>
       <div className="grid">
-        <TextField
-          attr="name"
-          label="Name"
-          value={draft.name}
-          error={errors.get('name')}
-          onChange={(name) => onChange({ name })}
-          input={{ placeholder: plugin.name }}
-        />
-        <TextField
-          attr="description"
-          label="Description"
-          value={draft.description}
-          error={errors.get('description')}
-          onChange={(description) => onChange({ description })}
-        />
+        <TextField {...field('name', 'Name')} input={{ placeholder: plugin.name }} />
+        <TextField {...field('description', 'Description')} />
       </div>
       <Choice
-        attr="enabled"
-        label="Enabled"
-        value={draft.enabled}
+        {...field('enabled', 'Enabled')}
         choices={[
           ...(draft.enabled === '' ? [['', 'Choose…'] as const] : []),
           ['yes', 'Yes: it changes rows from the next run on'],
           ['no', 'No: it changes nothing yet'],
         ]}
-        error={errors.get('enabled')}
-        onChange={(enabled) => onChange({ enabled })}
         help={<AppliedBy />}
       />
     </section>

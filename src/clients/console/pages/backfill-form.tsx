@@ -4,6 +4,7 @@ import type { Backfill, BackfillPreview, BackfillRequest, BatchExport } from '..
 import { useConsole } from '../console-context.ts';
 import { Choice } from '../form/choice.tsx';
 import { problemsOf } from '../form/form-problems.tsx';
+import { fieldsIn } from '../form/fields-in.ts';
 import { LocalTimeInput } from '../form/local-time-input.tsx';
 import { TextField } from '../form/text-field.tsx';
 import { describeGoing } from '../going-rows.ts';
@@ -107,24 +108,24 @@ export function BackfillForm({ batchExport, initial }: Props) {
     else if (preview?.total_runs !== 0) void (preview ? start : look).run();
   };
   const { byField, rest } = problemsOf(look.failure ?? start.failure, ['start_at', 'end_at']);
+  const field = fieldsIn(draft, change, byField);
   return (
     <>
       <form className="card panel" onSubmit={submit} noValidate>
         <h2>Start a backfill</h2>
         <div className="grid">
-          <LocalTimeInput
-            label="From"
-            value={draft.start}
-            onChange={(value) => change({ start: value })}
-            error={byField.get('start_at')}
+          <LocalTimeInput {...field('start', 'From', 'start_at')} />
+          <LocalTimeInput {...field('end', 'To', 'end_at')} />
+          <Choice {...field('reprocess', 'Intervals')} choices={reprocessing} />
+          <Choice {...field('order', 'Order')} choices={orders} />
+          <Choice
+            {...field('missingRows', 'Delivered rows that the source no longer has')}
+            choices={missingRowsChoices}
           />
-          <LocalTimeInput
-            label="To"
-            value={draft.end}
-            onChange={(value) => change({ end: value })}
-            error={byField.get('end_at')}
+          <TextField
+            {...field('concurrency', 'Maximum runs at a time')}
+            input={{ type: 'number', min: 1, max: 100, placeholder: 'default' }}
           />
-          <MoreOptions draft={draft} onChange={change} />
         </div>
         <Failure failure={rest} />
         {preview && <Preview preview={preview} missingRows={draft.missingRows} />}
@@ -157,46 +158,6 @@ export function BackfillForm({ batchExport, initial }: Props) {
           onClose={() => setAsking(false)}
         />
       )}
-    </>
-  );
-}
-
-interface OptionProps {
-  readonly draft: Draft;
-  readonly onChange: (part: Partial<Draft>) => void;
-}
-
-function MoreOptions({ draft, onChange }: OptionProps) {
-  return (
-    <>
-      <Choice
-        attr="reprocess"
-        label="Intervals"
-        value={draft.reprocess}
-        choices={reprocessing}
-        onChange={(reprocess) => onChange({ reprocess })}
-      />
-      <Choice
-        attr="order"
-        label="Order"
-        value={draft.order}
-        choices={orders}
-        onChange={(order) => onChange({ order })}
-      />
-      <Choice
-        attr="missing_rows"
-        label="Delivered rows that the source no longer has"
-        value={draft.missingRows}
-        choices={missingRowsChoices}
-        onChange={(missingRows) => onChange({ missingRows })}
-      />
-      <TextField
-        attr="concurrency"
-        label="Maximum runs at a time"
-        value={draft.concurrency}
-        onChange={(concurrency) => onChange({ concurrency })}
-        input={{ type: 'number', min: 1, max: 100, placeholder: 'default' }}
-      />
     </>
   );
 }

@@ -3,9 +3,10 @@ import type { Run } from '../api-types.ts';
 import { useConsole } from '../console-context.ts';
 import { describeLateRows, hasEnded, hasFailed } from '../export-health.ts';
 import { formatBytes } from '../numbers.ts';
+import { ActButton } from '../parts/act-button.tsx';
 import { ExportAgainButton } from '../parts/export-again.tsx';
 import { FilterChips } from '../parts/filter-chips.tsx';
-import { Empty, Failure, Pending } from '../parts/notice.tsx';
+import { Empty, Pending } from '../parts/notice.tsx';
 import { CursorPager } from '../parts/pager.tsx';
 import { RunDuration, RunRows } from '../parts/run-facts.tsx';
 import { Heads } from '../parts/scrolled-table.tsx';
@@ -183,16 +184,8 @@ function CancelRunButton({ run }: { run: Run }) {
   });
   if (!may('batch_export:write')) return null;
   return (
-    <>
-      <button
-        type="button"
-        className="small"
-        aria-disabled={act.busy}
-        onClick={() => void act.run()}
-      >
-        Cancel
-      </button>
-      <Failure failure={act.failure} />
-    </>
+    <ActButton act={act} className="small">
+      Cancel
+    </ActButton>
   );
 }

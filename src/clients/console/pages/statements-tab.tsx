@@ -8,6 +8,7 @@ import {
 } from '../check-statements.ts';
 import { useConsole } from '../console-context.ts';
 import { formatCount, plural } from '../numbers.ts';
+import { ActButton } from '../parts/act-button.tsx';
 import { CopyText } from '../parts/copy-text.tsx';
 import { Certificates, DeliveryRecord } from '../parts/documents.tsx';
 import { Fact, Facts } from '../parts/facts.tsx';
@@ -50,17 +51,12 @@ export function StatementsTab({ exportId: id }: { readonly exportId: string }) {
           Each statement is signed, and names the one before. Rows are counted.
         </p>
         {may('batch_export:write') && (
-          <button
-            type="button"
-            className="last"
-            aria-disabled={make.busy}
-            onClick={() => void make.run()}
-          >
+          <ActButton act={make} className="last">
             Make one now
-          </button>
+          </ActButton>
         )}
       </div>
-      <Failure failure={make.failure ?? head.failure ?? key.failure} />
+      <Failure failure={head.failure ?? key.failure} />
       <Pending {...{ data, failure, reload }} lines={6} />
       {data?.count === 0 && (
         <Empty title="No statements yet">
@@ -109,17 +105,10 @@ function StatementRow({ id, statement }: { readonly id: string; readonly stateme
         <code title={sha256}>{sha256.slice(0, 16)}…</code>
       </td>
       <td>
-        <button
-          type="button"
-          className="small quiet"
-          aria-label={`Download statement ${number}`}
-          aria-disabled={save.busy}
-          onClick={() => void save.run()}
-        >
+        <ActButton act={save} className="small quiet" aria-label={`Download statement ${number}`}>
           Download
-        </button>
+        </ActButton>
         {erased.rows > 0 && <Certificates exportId={id} number={number} />}
-        <Failure failure={save.failure} />
       </td>
     </tr>
   );
@@ -160,14 +149,11 @@ function Proof({ exportId, head, signingKey: { fingerprint, publicKey } }: Proof
         </Fact>
       </Facts>
       <div className="row">
-        <button type="button" aria-disabled={check.busy} onClick={() => void check.run()}>
-          Check here
-        </button>
+        <ActButton act={check}>Check here</ActButton>
         <span className="muted small">
           Checks the chain and the signatures in this browser, not the files at the destination.
         </span>
       </div>
-      <Failure failure={check.failure} />
       {verdict && <Verdict verdict={verdict} />}
     </>
   );

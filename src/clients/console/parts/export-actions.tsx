@@ -5,6 +5,7 @@ import { useConsole } from '../console-context.ts';
 import { plural } from '../numbers.ts';
 import { useAction } from '../use-action.ts';
 import { useResource } from '../use-resource.ts';
+import { ActButton } from './act-button.tsx';
 import { DeleteButton } from './delete-button.tsx';
 import { ConfirmDialog, DialogButton } from './dialog.tsx';
 import { Failure, Loading } from './notice.tsx';
@@ -32,17 +33,9 @@ export function RunNowButton({ batchExport: { id, name } }: Props) {
   });
   if (!may('batch_export:write')) return null;
   return (
-    <>
-      <button
-        type="button"
-        aria-label={`Run now: ${name}`}
-        aria-disabled={run.busy}
-        onClick={() => void run.run()}
-      >
-        Run now
-      </button>
-      <Failure failure={run.failure} />
-    </>
+    <ActButton act={run} aria-label={`Run now: ${name}`}>
+      Run now
+    </ActButton>
   );
 }
 

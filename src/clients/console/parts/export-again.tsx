@@ -3,7 +3,7 @@ import type { Backfill, Run } from '../api-types.ts';
 import { useConsole } from '../console-context.ts';
 import { plural } from '../numbers.ts';
 import { useAction } from '../use-action.ts';
-import { Failure } from './notice.tsx';
+import { ActButton } from './act-button.tsx';
 import { useSay } from './toasts.tsx';
 
 /** The intervals that are exported again: the one of a run, or those of a range. */
@@ -63,17 +63,9 @@ export function ExportAgainButton({ exportId, again, className }: Props) {
   const many =
     'run' in again || again.intervals === 1 ? '' : `${plural(again.intervals, 'interval')} `;
   return (
-    <>
-      <button
-        type="button"
-        className={className}
-        aria-disabled={begin.busy}
-        onClick={() => void begin.run()}
-      >
-        Export {many}
-        {isNew ? (many === '' ? 'it' : '') : 'again'}
-      </button>
-      <Failure failure={begin.failure} />
-    </>
+    <ActButton act={begin} className={className}>
+      Export {many}
+      {isNew ? (many === '' ? 'it' : '') : 'again'}
+    </ActButton>
   );
 }

@@ -4,6 +4,7 @@ import { Choice } from '../form/choice.tsx';
 import { CodeField } from '../form/code-field.tsx';
 import { modelChoices } from '../form/draft.ts';
 import { FieldsToCorrect, problemsOf, useFocusOnProblem } from '../form/form-problems.tsx';
+import { fieldsIn } from '../form/fields-in.ts';
 import { TextField } from '../form/text-field.tsx';
 import type { LabState } from '../use-lab.ts';
 import { LabResult } from './lab-result.tsx';
@@ -31,6 +32,7 @@ export function Lab({ lab, title, shownElsewhere = [], children }: Props) {
   const models = modelChoices({ installation }, model);
   const form = useFocusOnProblem<HTMLFormElement>(failure);
   const { byField, rest } = problemsOf(failure, ['limit', 'rows', 'model', ...shownElsewhere]);
+  const field = fieldsIn(draft, change, byField);
   const elsewhere = shownElsewhere.filter((attr) => byField.has(attr)).length;
   const submit = (event: FormEvent) => {
     event.preventDefault();
@@ -42,42 +44,21 @@ export function Lab({ lab, title, shownElsewhere = [], children }: Props) {
       {children}
       <form ref={form} onSubmit={submit} noValidate>
         <div className="grid">
-          <Choice
-            attr="source"
-            label="Try it on"
-            value={draft.source}
-            choices={sources}
-            onChange={(source) => change({ source })}
-          />
+          <Choice {...field('source', 'Try it on')} choices={sources} />
           {models.length > 1 && (
-            <Choice
-              attr="model"
-              label="Model"
-              value={model}
-              choices={models}
-              error={byField.get('model')}
-              onChange={(chosen) => change({ model: chosen })}
-            />
+            <Choice {...field('model', 'Model')} value={model} choices={models} />
           )}
           {draft.source === 'newest' && (
             <TextField
-              attr="limit"
-              label="Number of rows"
-              value={draft.limit}
-              error={byField.get('limit')}
-              onChange={(limit) => change({ limit })}
+              {...field('limit', 'Number of rows')}
               input={{ type: 'number', min: 1, max: 100 }}
             />
           )}
         </div>
         {draft.source === 'rows' && (
           <CodeField
-            attr="rows"
-            label="Rows"
-            value={draft.rows}
+            {...field('rows', 'Rows')}
             placeholder='{"event": "signup", "properties": {"plan": "pro"}}'
-            error={byField.get('rows')}
-            onChange={(rows) => change({ rows })}
             help="One JSON object per line, or a list of them."
           />
         )}

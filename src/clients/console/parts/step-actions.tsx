@@ -1,8 +1,8 @@
 import type { Step } from '../api-types.ts';
 import { useConsole } from '../console-context.ts';
 import { useAction } from '../use-action.ts';
+import { ActButton } from './act-button.tsx';
 import { DeleteButton } from './delete-button.tsx';
-import { Failure } from './notice.tsx';
 import { useSay } from './toasts.tsx';
 
 interface Props {
@@ -19,18 +19,9 @@ export function EnableButton({ step: { id, name, enabled } }: Props) {
   });
   const verb = enabled ? 'Disable' : 'Enable';
   return (
-    <>
-      <button
-        type="button"
-        className="small"
-        aria-label={`${verb} ${name}`}
-        aria-disabled={toggle.busy}
-        onClick={() => void toggle.run()}
-      >
-        {verb}
-      </button>
-      <Failure failure={toggle.failure} />
-    </>
+    <ActButton act={toggle} className="small" aria-label={`${verb} ${name}`}>
+      {verb}
+    </ActButton>
   );
 }
 

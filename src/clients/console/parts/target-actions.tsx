@@ -1,9 +1,9 @@
 import type { NotificationTarget } from '../api-types.ts';
 import { useTargets } from '../targets-context.ts';
 import { useAction } from '../use-action.ts';
+import { ActButton } from './act-button.tsx';
 import { DeleteButton } from './delete-button.tsx';
 import { ConfirmDialog, DialogButton } from './dialog.tsx';
-import { Failure } from './notice.tsx';
 import { lostSecret } from './secret-dialog.tsx';
 import { TargetDialog } from './target-form.tsx';
 import { useSay } from './toasts.tsx';
@@ -21,6 +21,7 @@ export function TargetActions({ target, name }: Props) {
     await api.patch(`${base}/{id}`, { id: target.id }, { enabled: !target.enabled });
     say(`${name} is ${target.enabled ? 'disabled' : 'enabled'}.`);
   });
+  const verb = target.enabled ? 'Disable' : 'Enable';
   return (
     <div className="row">
       <DialogButton
@@ -37,14 +38,9 @@ export function TargetActions({ target, name }: Props) {
       >
         Edit
       </DialogButton>
-      <button
-        type="button"
-        aria-disabled={toggle.busy}
-        aria-label={`${target.enabled ? 'Disable' : 'Enable'} ${name}`}
-        onClick={() => void toggle.run()}
-      >
-        {target.enabled ? 'Disable' : 'Enable'}
-      </button>
+      <ActButton act={toggle} aria-label={`${verb} ${name}`}>
+        {verb}
+      </ActButton>
       {target.kind === 'webhook' && (
         <DialogButton
           aria-label={`New secret for ${name}`}
@@ -60,7 +56,6 @@ export function TargetActions({ target, name }: Props) {
       >
         Nothing is sent to it any more, and its log goes.
       </DeleteButton>
-      <Failure failure={toggle.failure} />
     </div>
   );
 }

@@ -4,7 +4,8 @@ import { plural } from '../numbers.ts';
 import { useTargets } from '../targets-context.ts';
 import { useAction } from '../use-action.ts';
 import { useResource } from '../use-resource.ts';
-import { Failure, Pending } from './notice.tsx';
+import { ActButton } from './act-button.tsx';
+import { Pending } from './notice.tsx';
 import { CursorPager } from './pager.tsx';
 import { TimeText } from './time-text.tsx';
 import { useSay } from './toasts.tsx';
@@ -75,18 +76,15 @@ function DeliveryItem({ target, delivery }: DeliveryProps) {
           )}
         </span>
         {mayWrite && target.enabled && (
-          <button
-            type="button"
+          <ActButton
+            act={repeat}
             className="small last"
-            onClick={() => void repeat.run()}
-            aria-disabled={repeat.busy}
             aria-label={`Send again: ${delivery.event_type}`}
           >
             Send again
-          </button>
+          </ActButton>
         )}
       </div>
-      <Failure failure={repeat.failure} />
     </li>
   );
 }

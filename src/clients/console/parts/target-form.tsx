@@ -1,7 +1,8 @@
 import { useState } from 'react';
 import type { NotificationTarget, TargetBody } from '../api-types.ts';
-import type { ApiFailure } from '../api.ts';
 import { Choice } from '../form/choice.tsx';
+import { problemsOf } from '../form/form-problems.tsx';
+import { fieldsIn } from '../form/fields-in.ts';
 import { TextField } from '../form/text-field.tsx';
 import { eventTexts } from '../target-events.ts';
 import { useTargets } from '../targets-context.ts';
@@ -13,6 +14,13 @@ interface Props {
   readonly target: NotificationTarget | null;
   readonly save: (body: TargetBody) => Promise<void>;
   readonly onClose: () => void;
+}
+
+interface Draft extends Pick<NotificationTarget, 'kind' | 'description' | 'format'> {
+  readonly reach: 'project' | 'all';
+  readonly url: string;
+  readonly recipients: string;
+  readonly events: readonly string[];
 }
 
 const kinds = [
@@ -28,31 +36,35 @@ const formats = [
 ] as const;
 
 /** Creates or edits a notification target. */
-// biome-ignore lint/complexity/noExcessiveLinesPerFunction: one form or table, from top to bottom
 export function TargetDialog({ target, save, onClose }: Props) {
   const { events: all, reach } = useTargets();
-  const [isForAll, setForAll] = useState(false);
-  const [kind, setKind] = useState<NotificationTarget['kind']>(target?.kind ?? 'webhook');
-  const [description, setDescription] = useState(target?.description ?? '');
-  const [url, setUrl] = useState('');
-  const [format, setFormat] = useState<NotificationTarget['format']>(target?.format ?? 'json');
-  const [recipients, setRecipients] = useState(target?.recipients.join(', ') ?? '');
-  const [events, setEvents] = useState<readonly string[]>(target?.events ?? all);
+  const [draft, setDraft] = useState<Draft>(() => ({
+    reach: 'project',
+    kind: target?.kind ?? 'webhook',
+    description: target?.description ?? '',
+    url: '',
+    format: target?.format ?? 'json',
+    recipients: target?.recipients.join(', ') ?? '',
+    events: target?.events ?? all,
+  }));
+  const change = (part: Partial<Draft>) => setDraft((last) => ({ ...last, ...part }));
+  const { kind, description, url, format, recipients, events } = draft;
   const action = useAction(async () => {
     const address =
       kind === 'email'
         ? { recipients: recipients.split(/[\s,]+/).filter((each) => each !== '') }
         : { ...(url === '' ? {} : { url }), format };
-    const newTarget = { kind, ...(reach && { team_id: isForAll ? null : reach.projectId }) };
-    const body = { ...(target ? {} : newTarget), description, events, ...address };
+    const team = reach && { team_id: draft.reach === 'all' ? null : reach.projectId };
+    const body = { ...(target ? {} : { kind, ...team }), description, events, ...address };
     await save(body as TargetBody);
     onClose();
   });
-  const errorOf = (attr: string) => problemOf(action.failure, attr);
+  const attrs = ['team_id', 'description', 'url', 'format', 'recipients'];
+  const field = fieldsIn(draft, change, problemsOf(action.failure, attrs).byField);
   const toggle = (event: string) =>
-    setEvents(
-      events.includes(event) ? events.filter((each) => each !== event) : [...events, event],
-    );
+    change({
+      events: events.includes(event) ? events.filter((each) => each !== event) : [...events, event],
+    });
   return (
     <ConfirmDialog
       title={target ? 'Edit the target' : 'New notification target'}
@@ -60,55 +72,28 @@ export function TargetDialog({ target, save, onClose }: Props) {
       action={action}
       onClose={onClose}
     >
-      {!target && (
-        <Choice attr="kind" label="Kind" value={kind} choices={kinds} onChange={setKind} />
-      )}
+      {!target && <Choice {...field('kind', 'Kind')} choices={kinds} />}
       {!target && reach && (
         <Choice
-          attr="team_id"
-          label="Hears of"
-          value={isForAll ? 'all' : 'project'}
+          {...field('reach', 'Hears of', 'team_id')}
           choices={[
             ['project', 'The exports of this project'],
             ['all', `The exports of all projects of ${reach.organization}`],
           ]}
-          onChange={(value) => setForAll(value === 'all')}
-          error={errorOf('team_id')}
         />
       )}
-      <TextField
-        attr="description"
-        label="Description"
-        value={description}
-        onChange={setDescription}
-        error={errorOf('description')}
-      />
+      <TextField {...field('description', 'Description')} />
       {kind === 'webhook' ? (
         <>
           <TextField
-            attr="url"
-            label="URL"
-            value={url}
-            onChange={setUrl}
-            error={errorOf('url')}
+            {...field('url', 'URL')}
             help={target ? `Now ${target.url_preview}. Empty: it stays.` : 'https only.'}
           />
-          <Choice
-            attr="format"
-            label="Format"
-            value={format}
-            choices={formats}
-            onChange={setFormat}
-            error={errorOf('format')}
-          />
+          <Choice {...field('format', 'Format')} choices={formats} />
         </>
       ) : (
         <TextField
-          attr="recipients"
-          label="Recipients"
-          value={recipients}
-          onChange={setRecipients}
-          error={errorOf('recipients')}
+          {...field('recipients', 'Recipients')}
           help="E-mail addresses, separated by commas."
         />
       )}
@@ -130,6 +115,3 @@ export function TargetDialog({ target, save, onClose }: Props) {
     </ConfirmDialog>
   );
 }
-
-const problemOf = (failure: ApiFailure | null, attr: string): string | undefined =>
-  failure?.problems.find((problem) => problem.attr === attr)?.detail;

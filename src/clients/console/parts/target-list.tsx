@@ -5,8 +5,9 @@ import { TargetsContext, useTargets } from '../targets-context.ts';
 import { useAction } from '../use-action.ts';
 import { useResource } from '../use-resource.ts';
 import { useTitle } from '../use-title.ts';
+import { ActButton } from './act-button.tsx';
 import { DialogButton } from './dialog.tsx';
-import { Empty, Failure, Pending } from './notice.tsx';
+import { Empty, Pending } from './notice.tsx';
 import { lostSecret, SecretDialog } from './secret-dialog.tsx';
 import { TargetActions } from './target-actions.tsx';
 import { Deliveries } from './target-deliveries.tsx';
@@ -109,15 +110,9 @@ function TargetItem({ target }: { target: NotificationTarget }) {
         </h2>
         <TargetState target={target} />
         {mayWrite && (
-          <button
-            type="button"
-            className="small last"
-            onClick={() => void test.run()}
-            aria-disabled={test.busy}
-            aria-label={`Send a test to ${name}`}
-          >
+          <ActButton act={test} className="small last" aria-label={`Send a test to ${name}`}>
             {test.busy ? 'Sending…' : 'Send a test'}
-          </button>
+          </ActButton>
         )}
       </div>
       <p className="muted small">
@@ -131,7 +126,6 @@ function TargetItem({ target }: { target: NotificationTarget }) {
         )}
       </p>
       {target.disabled_reason !== null && <p className="bad-text">{target.disabled_reason}</p>}
-      <Failure failure={test.failure} />
       {mayWrite && <TargetActions {...{ target, name }} />}
       <div>
         <button
