@@ -184,7 +184,7 @@ async function openPlaces(
   ];
   const formerPlaces = new Map<number, { readonly destination: typeof destination }>();
   const leftOut: string[] = [];
-  for (const { version, isLocked, isOther, owners, destination: stored } of left) {
+  for (const { version, isLocked, isOther, owners, destination: stored } of formerDestinations) {
     if (isLocked) {
       leftOut.push('a former destination was not looked at: its secrets are no longer kept');
       continue;

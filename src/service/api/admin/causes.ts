@@ -12,7 +12,6 @@ import { actOnExport, describeCause } from '../../use-cases/operators/act-on-exp
 import { type Api, callerOf } from '../api.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';
 import { OffsetPageOf, PageQuery } from '../lists/schema.ts';
-import { errors, postErrors } from '../schemas/error.ts';
 import { Nullable, named, Ref, Time } from '../schemas/shapes.ts';
 import { operation } from './tenants.ts';
 
@@ -120,7 +119,7 @@ export function causeRoutes(api: Api): void {
       description:
         'A cause is one row however many exports it holds up. Those that hold up the most exports come first.',
       querystring: Type.Object({ ...PageQuery, ...search }),
-      response: { 200: OffsetPageOf(Cause), ...errors() },
+      response: { 200: OffsetPageOf(Cause) },
     }),
     async (request) => {
       const { search: text, turn = null } = request.query;
@@ -145,7 +144,7 @@ export function causeRoutes(api: Api): void {
           Type.Array(Type.Enum([...exportHealths]), { description: 'May be repeated.' }),
         ),
       }),
-      response: { 200: OffsetPageOf(OperatorExport), ...errors() },
+      response: { 200: OffsetPageOf(OperatorExport) },
     }),
     async (request) => {
       const { search: text, turn = null, cause_id: causeId = null, health = null } = request.query;
@@ -166,7 +165,7 @@ export function causeRoutes(api: Api): void {
       description: 'Call it for each export of a cause. A repeated call does nothing twice.',
       params: OfExport,
       body: Act,
-      response: { 200: Ref(ActedOnExport), ...postErrors() },
+      response: { 200: Ref(ActedOnExport) },
     }),
     async (request) => {
       const { action } = request.body;

@@ -1,7 +1,6 @@
 import { Type } from 'typebox';
 import { allows, operatorScopes } from '../../../foundation/security/scopes.ts';
 import { type Api, callerOf } from '../api.ts';
-import { errors } from '../schemas/error.ts';
 import { named, Ref } from '../schemas/shapes.ts';
 import { operation } from './tenants.ts';
 
@@ -23,7 +22,7 @@ export function operatorMeRoutes(api: Api): void {
   api.get(
     '/me',
     operation('operator:read', 'retrieveOperatorMe', "Retrieve what an operator's key may do", {
-      response: { 200: Ref(OperatorMe), ...errors() },
+      response: { 200: Ref(OperatorMe) },
     }),
     async (request) => {
       const { name, scopes: granted } = callerOf(request);

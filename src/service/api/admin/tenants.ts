@@ -32,7 +32,7 @@ import { describeOperation } from '../descriptions.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';
 import { OffsetPageOf, PageQuery } from '../lists/schema.ts';
 import type { ApiOptions } from '../options.ts';
-import { bodyErrors, errors, postErrors } from '../schemas/error.ts';
+import { only } from '../schemas/error.ts';
 import { Ref } from '../schemas/shapes.ts';
 import { refusesAll } from '../validation/every-problem.ts';
 import {
@@ -111,7 +111,7 @@ export function tenantRoutes(api: Api, { findTenants }: Pick<ApiOptions, 'findTe
         ...PageQuery,
         search: Search,
       }),
-      response: { 200: OffsetPageOf(Organization), ...errors() },
+      response: { 200: OffsetPageOf(Organization) },
     }),
     async (request) => {
       const page = pageOf(request.query);
@@ -126,7 +126,7 @@ export function tenantRoutes(api: Api, { findTenants }: Pick<ApiOptions, 'findTe
     {
       ...write('createOrganization', 'Create an organization', {
         body: CreateOrganization,
-        response: { 201: Ref(Organization), ...postErrors() },
+        response: { 201: Ref(Organization) },
       }),
       ...newOrganization,
     },
@@ -143,7 +143,7 @@ export function tenantRoutes(api: Api, { findTenants }: Pick<ApiOptions, 'findTe
     write('changeOrganization', 'Rename, disable or enable an organization', {
       params: OfOrganization,
       body: ChangeTenant,
-      response: { 200: Ref(Organization), ...bodyErrors() },
+      response: { 200: Ref(Organization) },
     }),
     async (request) => {
       const organizationId = await organizationOf(request, request.params.organization_id);
@@ -158,7 +158,7 @@ export function tenantRoutes(api: Api, { findTenants }: Pick<ApiOptions, 'findTe
     `${one}/projects`,
     read('listProjectsOfOrganization', 'List the projects of an organization', {
       params: OfOrganization,
-      response: { 200: all(Ref(Project)), ...errors() },
+      response: { 200: all(Ref(Project)) },
     }),
     async (request) => {
       const id = await organizationOf(request, request.params.organization_id);
@@ -172,7 +172,7 @@ export function tenantRoutes(api: Api, { findTenants }: Pick<ApiOptions, 'findTe
       ...write('createProject', 'Create a project', {
         params: OfOrganization,
         body: CreateProject,
-        response: { 201: Ref(CreatedProject), ...postErrors() },
+        response: { 201: Ref(CreatedProject) },
       }),
       ...newProject,
     },
@@ -193,7 +193,7 @@ export function tenantRoutes(api: Api, { findTenants }: Pick<ApiOptions, 'findTe
     write('changeProject', 'Rename, disable or enable a project', {
       params: OfProject,
       body: ChangeTenant,
-      response: { 200: Ref(Project), ...errors(409, 413, 415) },
+      response: { 200: Ref(Project), ...only(409) },
     }),
     async (request) => {
       const teamId = request.params.project_id;
@@ -219,7 +219,7 @@ export function keyRoutes(api: Api): void {
     ofOrganization,
     read('listKeys', 'List the keys of an organization, oldest first', {
       params: OfOrganization,
-      response: { 200: all(Ref(ApiKey)), ...errors() },
+      response: { 200: all(Ref(ApiKey)) },
     }),
     async (request) => {
       const id = await organizationOf(request, request.params.organization_id);
@@ -233,7 +233,7 @@ export function keyRoutes(api: Api): void {
         description: 'The answer shows the key, once.',
         params: OfOrganization,
         body: CreateKey,
-        response: { 201: Ref(IssuedApiKey), ...postErrors() },
+        response: { 201: Ref(IssuedApiKey) },
       }),
       ...newKey,
       ...issued,
@@ -250,7 +250,7 @@ export function keyRoutes(api: Api): void {
   api.get(
     '/keys',
     read('listOperatorKeys', 'List the keys of operators, oldest first', {
-      response: { 200: all(Ref(ApiKey)), ...errors() },
+      response: { 200: all(Ref(ApiKey)) },
     }),
     async ({ context }) => ({ results: (await listApiKeys(context.db, null)).map(inSnakeCase) }),
   );
@@ -261,7 +261,7 @@ export function keyRoutes(api: Api): void {
         description:
           'It belongs to no organization. It may do what its scopes say over /api/admin, and it reads no rows of a customer. The answer shows the key, once.',
         body: CreateOperatorKey,
-        response: { 201: Ref(IssuedApiKey), ...postErrors() },
+        response: { 201: Ref(IssuedApiKey) },
       }),
       ...newKey,
       ...issued,
@@ -278,7 +278,7 @@ export function keyRoutes(api: Api): void {
     '/keys/:key_id/revoke',
     write('revokeKey', 'Revoke a key immediately', {
       params: OfKey,
-      response: { 200: Ref(ApiKey), ...postErrors() },
+      response: { 200: Ref(ApiKey) },
     }),
     async (request) => {
       const { db } = request.context;
@@ -292,7 +292,7 @@ export function keyRoutes(api: Api): void {
         description: 'The other key ends after the overlap. The answer shows the new key, once.',
         params: OfKey,
         body: RotateKey,
-        response: { 201: Ref(IssuedApiKey), ...postErrors() },
+        response: { 201: Ref(IssuedApiKey) },
       }),
       ...issued,
     },

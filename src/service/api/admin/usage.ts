@@ -4,7 +4,6 @@ import { listUsage } from '../../../state/store/tenants/usage.ts';
 import type { Api } from '../api.ts';
 import { offsetEnvelope } from '../lists/paging.ts';
 import { OffsetPageOf } from '../lists/schema.ts';
-import { errors } from '../schemas/error.ts';
 import { Nullable, named, Time } from '../schemas/shapes.ts';
 import { firstDayOf, MonthQuery, monthPageOf, sendCsv } from '../usage/month.ts';
 import { operation, Search } from './tenants.ts';
@@ -37,7 +36,7 @@ export function usageRoutes(api: Api): void {
       'List the customers with their rows and bytes of a month',
       {
         querystring: Type.Object({ ...MonthQuery, search: Search }),
-        response: { 200: OffsetPageOf(Usage), ...errors() },
+        response: { 200: OffsetPageOf(Usage) },
       },
     ),
     async (request, reply) => {

@@ -5,7 +5,6 @@ import { listVerifications } from '../../../state/store/intervals/verifications.
 import type { Api } from '../api.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';
 import { OffsetPageOf, PageQuery } from '../lists/schema.ts';
-import { errors } from '../schemas/error.ts';
 import { Nullable, named, Time } from '../schemas/shapes.ts';
 import { operation } from './tenants.ts';
 
@@ -50,7 +49,7 @@ export function verificationRoutes(api: Api): void {
           ...PageQuery,
           result: Type.Optional(Type.Array(Result, { description: 'May be repeated.' })),
         }),
-        response: { 200: OffsetPageOf(Verification), ...errors() },
+        response: { 200: OffsetPageOf(Verification) },
       },
     ),
     async (request) => {

@@ -25,7 +25,6 @@ import { clampLimit } from '../lists/paging.ts';
 import { CursorPageOf, CursorQuery } from '../lists/schema.ts';
 import { exportOperations, type Family } from '../operations.ts';
 import type { Deps } from '../options.ts';
-import { errors, postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/shapes.ts';
 import { refusesAll } from '../validation/every-problem.ts';
 import { isUuid } from '../validation/validator.ts';
@@ -55,7 +54,6 @@ export function backfillRoutes(api: Api, family: Family, deps: Deps): void {
         body: BackfillBody,
         response: {
           200: Type.Union([Ref(BatchExport), Ref(BackfillPreview)]),
-          ...postErrors(),
         },
       }),
       ...refusesAll({
@@ -87,7 +85,7 @@ export function backfillRoutes(api: Api, family: Family, deps: Deps): void {
   api.post(
     '/:id/run_now',
     write('runBatchExportNow', 'Export every whole interval up to now that has no data', ['id'], {
-      response: { 200: Ref(RunNow), ...postErrors() },
+      response: { 200: Ref(RunNow) },
     }),
     async (request) => {
       const ran = await runNow(request.context, batchExportOf(request));
@@ -113,7 +111,7 @@ export function backfillRoutes(api: Api, family: Family, deps: Deps): void {
       ['batch_export_id'],
       {
         querystring: Type.Object(CursorQuery),
-        response: { 200: CursorPageOf(Backfill), ...errors() },
+        response: { 200: CursorPageOf(Backfill) },
       },
     ),
     async (request) => {
@@ -132,7 +130,7 @@ export function backfillRoutes(api: Api, family: Family, deps: Deps): void {
   api.get(
     '/:batch_export_id/backfills/:id',
     read('retrieveBackfill', 'Retrieve a backfill and its progress', ['batch_export_id', 'id'], {
-      response: { 200: Ref(Backfill), ...errors() },
+      response: { 200: Ref(Backfill) },
     }),
     async (request) => backfillView(await backfillOf(request)),
   );
@@ -141,7 +139,7 @@ export function backfillRoutes(api: Api, family: Family, deps: Deps): void {
     '/:batch_export_id/backfills/:id/cancel',
     write('cancelBackfill', 'End a backfill early', ['batch_export_id', 'id'], {
       body: CancelBackfillBody,
-      response: { 200: Ref(Backfill), ...postErrors() },
+      response: { 200: Ref(Backfill) },
     }),
     async (request) => {
       const { id, exportId } = await backfillOf(request);

@@ -26,7 +26,6 @@ import { offsetEnvelope, pageOf, viewsOfPage } from '../lists/paging.ts';
 import { OffsetPageOf } from '../lists/schema.ts';
 import { compressed, exportOperations, type Family, organizationFamily } from '../operations.ts';
 import type { Deps } from '../options.ts';
-import { bodyErrors, errors, postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/shapes.ts';
 import {
   changedRunnable,
@@ -128,7 +127,7 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
     compressed(
       read('listBatchExports', 'List batch exports, newest first', [], {
         querystring: ExportListQuery,
-        response: { 200: OffsetPageOf(BatchExport), ...errors() },
+        response: { 200: OffsetPageOf(BatchExport) },
       }),
     ),
     (request) => list(request, (shown) => shown),
@@ -139,7 +138,7 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
     compressed(
       read('summarizeBatchExports', 'List batch exports in a short form', [], {
         querystring: ExportListQuery,
-        response: { 200: OffsetPageOf(BatchExportSummary), ...errors() },
+        response: { 200: OffsetPageOf(BatchExportSummary) },
       }),
     ),
     (request) => list(request, summaryOf),
@@ -148,7 +147,7 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
   api.get(
     '/health',
     read('countBatchExports', 'Count the batch exports by their health', [], {
-      response: { 200: Ref(ExportHealthCounts), ...errors() },
+      response: { 200: Ref(ExportHealthCounts) },
     }),
     async (request) => countsView(await countExportHealths(request.context.db, reachOf(request))),
   );
@@ -158,7 +157,7 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
     {
       ...write('createBatchExport', 'Create a batch export', [], {
         body: Create,
-        response: { 201: Ref(BatchExport), ...postErrors() },
+        response: { 201: Ref(BatchExport) },
       }),
       ...newExport,
       // Before the handler, which may be within a transaction: the source may be slow.
@@ -194,7 +193,7 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
   api.get(
     '/:id',
     read('retrieveBatchExport', 'Retrieve a batch export', ['id'], {
-      response: { 200: Ref(BatchExport), ...errors() },
+      response: { 200: Ref(BatchExport) },
     }),
     async (request) => batchExportView(request.context, batchExportOf(request)),
   );
@@ -208,7 +207,7 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
       url: '/:id',
       ...write(operation, summary, ['id'], {
         body,
-        response: { 200: Ref(BatchExport), ...bodyErrors() },
+        response: { 200: Ref(BatchExport) },
       }),
       ...changedExport,
       handler: async (request, reply) => {
@@ -227,7 +226,7 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
   api.delete(
     '/:id',
     write('deleteBatchExport', 'Delete a batch export and cancel its live work', ['id'], {
-      response: { 204: Type.Null({ description: 'Deleted.' }), ...errors() },
+      response: { 204: Type.Null({ description: 'Deleted.' }) },
     }),
     async (request, reply) => {
       await deleteExport(request.context, actorOf(request), batchExportOf(request).id);
@@ -238,7 +237,7 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
   api.post(
     '/:id/pause',
     write('pauseBatchExport', 'Pause a batch export; live runs finish', ['id'], {
-      response: { 200: Ref(BatchExport), ...postErrors() },
+      response: { 200: Ref(BatchExport) },
     }),
     async (request) => {
       const { id } = batchExportOf(request);
@@ -252,7 +251,7 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
     '/:id/unpause',
     write('unpauseBatchExport', 'Unpause a batch export', ['id'], {
       body: UnpauseBody,
-      response: { 200: Type.Union([Ref(BatchExport), Ref(UnpausePreview)]), ...postErrors() },
+      response: { 200: Type.Union([Ref(BatchExport), Ref(UnpausePreview)]) },
     }),
     async (request) => {
       refuseOtherRows(request);

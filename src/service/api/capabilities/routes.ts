@@ -4,7 +4,6 @@ import { allowedIntervals } from '../../use-cases/exports/schedule.ts';
 import type { Api } from '../api.ts';
 import { keyOperation } from '../operations.ts';
 import type { Deps } from '../options.ts';
-import { errors } from '../schemas/error.ts';
 import { Nullable, named, Ref } from '../schemas/shapes.ts';
 
 export const Capabilities = named(
@@ -72,7 +71,7 @@ export function capabilityRoutes(api: Api, deps: Deps): void {
   api.get(
     '',
     keyOperation('retrieveCapabilities', 'Retrieve what exports can use in this installation', {
-      response: { 200: Ref(Capabilities), ...errors() },
+      response: { 200: Ref(Capabilities) },
     }),
     async (request) => {
       const { policy } = request.context;

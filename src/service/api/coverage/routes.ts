@@ -18,7 +18,6 @@ import { readGaps } from '../../use-cases/exports/read-gaps.ts';
 import { actorOf, type Api, batchExportOf } from '../api.ts';
 import { healingView, missingView } from '../batch-exports/view.ts';
 import { exportOperations, type Family } from '../operations.ts';
-import { errors, postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/shapes.ts';
 import { AcceptBody, AcceptedCoverage, Coverage, CoverageGaps, CoverageQuery } from './schema.ts';
 import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
@@ -35,7 +34,7 @@ export function coverageRoutes(api: Api, family: Family): void {
     '/:id/coverage',
     read('retrieveCoverage', 'Retrieve the state of every data interval', ['id'], {
       querystring: CoverageQuery,
-      response: { 200: Ref(Coverage), ...errors() },
+      response: { 200: Ref(Coverage) },
     }),
     async (request) => {
       const { from, to, bucket } = request.query;
@@ -56,7 +55,7 @@ export function coverageRoutes(api: Api, family: Family): void {
   api.get(
     '/:id/coverage/gaps',
     read('listCoverageGaps', 'List the gaps between requested intervals', ['id'], {
-      response: { 200: Ref(CoverageGaps), ...errors() },
+      response: { 200: Ref(CoverageGaps) },
     }),
     async (request) => {
       const gaps = await readGaps(request.context, batchExportOf(request));
@@ -73,7 +72,7 @@ export function coverageRoutes(api: Api, family: Family): void {
     '/:id/coverage/accept',
     write('acceptCoverage', 'Accept intervals that are not done as they are', ['id'], {
       body: AcceptBody,
-      response: { 200: Ref(AcceptedCoverage), ...postErrors() },
+      response: { 200: Ref(AcceptedCoverage) },
     }),
     async (request) => {
       const { id } = batchExportOf(request);

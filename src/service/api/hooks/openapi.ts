@@ -2,6 +2,7 @@ import swagger from '@fastify/swagger';
 import fastify from 'fastify';
 import type { Api } from '../api.ts';
 import { webhooks } from '../notifications/webhooks.ts';
+import { errorsOf } from '../schemas/error.ts';
 import { namedSchemas } from '../schemas/shapes.ts';
 import { otherPath, posthogTag } from '../posthog/names.ts';
 import { madeLate } from '../validation/made-late.ts';
@@ -29,6 +30,10 @@ export async function describeApi(
   const schemas = [...namedSchemas, ...shared];
   for (const schema of schemas) api.addSchema(schema);
   await shareSerializers(api, schemas, atOnce);
+  api.addHook('onRoute', ({ schema, config, method }) => {
+    if (!schema || !config?.scope) return;
+    schema.response = { ...(schema.response as object), ...errorsOf(String(method)) };
+  });
   await api.register(swagger, {
     openapi: {
       openapi: '3.1.0',

@@ -26,7 +26,6 @@ import { teamFor } from '../batch-exports/load.ts';
 import { type BatchExportBodies, batchExportBodies } from '../batch-exports/schema.ts';
 import { costOfTrial, exportOperations, type Family, organizationFamily } from '../operations.ts';
 import type { Deps } from '../options.ts';
-import { errors, postErrors } from '../schemas/error.ts';
 import { Nullable, Ref } from '../schemas/shapes.ts';
 import { readConfig } from '../transformations/input.ts';
 import { untilClosed } from '../until-closed.ts';
@@ -94,7 +93,7 @@ export function previewRoutes(api: Api, family: Family, deps: Deps): void {
     '/:id/preview',
     {
       ...read('previewRows', 'Preview up to 100 rows as they would be exported', ['id'], {
-        response: { 200: Ref(RowPreview), ...errors() },
+        response: { 200: Ref(RowPreview) },
       }),
       config: { ...config, scope: 'batch_export:read' },
     },
@@ -107,7 +106,7 @@ export function previewRoutes(api: Api, family: Family, deps: Deps): void {
     {
       ...read('tryRows', 'Preview any rows through any chain', [], {
         body: bodyWith(bodies, fields, namesModelOrExport),
-        response: { 200: Ref(RowPreview), ...postErrors() },
+        response: { 200: Ref(RowPreview) },
       }),
       // The other rights that the key needs depend on the body.
       config: { ...config, scope: 'batch_export:read', otherScope: 'plugin:write' },

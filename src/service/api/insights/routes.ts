@@ -9,7 +9,6 @@ import { type Api, batchExportOf } from '../api.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';
 import { OffsetPageOf, PageQuery } from '../lists/schema.ts';
 import { exportOperations, type Family } from '../operations.ts';
-import { errors } from '../schemas/error.ts';
 import { Ref } from '../schemas/shapes.ts';
 import { Activity, SchedulePreview } from './schema.ts';
 
@@ -22,7 +21,7 @@ export function insightRoutes(api: Api, family: Family): void {
   api.get(
     '/:id/schedule',
     read('previewSchedule', 'Preview the next 10 data intervals', ['id'], {
-      response: { 200: Ref(SchedulePreview), ...errors() },
+      response: { 200: Ref(SchedulePreview) },
     }),
     async (request) => {
       const next = await previewSchedule(
@@ -48,7 +47,7 @@ export function insightRoutes(api: Api, family: Family): void {
     '/:id/activity',
     read('listActivity', 'List who changed what, newest first', ['id'], {
       querystring: Type.Object(PageQuery),
-      response: { 200: OffsetPageOf(Activity), ...errors() },
+      response: { 200: OffsetPageOf(Activity) },
     }),
     async (request) => {
       const page = pageOf(request.query);

@@ -13,7 +13,6 @@ import { OffsetPageOf } from '../lists/schema.ts';
 import { exportOperations, type Family } from '../operations.ts';
 import type { Deps } from '../options.ts';
 import { loadRun } from '../runs/load.ts';
-import { errors } from '../schemas/error.ts';
 import { untilClosed } from '../until-closed.ts';
 import { BatchExportLog, LogListQuery, logView } from './schema.ts';
 
@@ -55,7 +54,7 @@ export function logRoutes(api: Api, family: Family, { searches }: Deps): void {
     '/logs',
     read('listBatchExportLogs', 'List the logs of a batch export', ['batch_export_id'], {
       querystring: LogListQuery,
-      response: { 200: OffsetPageOf(BatchExportLog), ...errors() },
+      response: { 200: OffsetPageOf(BatchExportLog) },
     }),
     async (request, reply) => list(request, reply, request.query, null),
   );
@@ -64,7 +63,7 @@ export function logRoutes(api: Api, family: Family, { searches }: Deps): void {
     '/runs/:run_id/logs',
     read('listBatchExportRunLogs', 'List the logs of a run', ['batch_export_id', 'run_id'], {
       querystring: LogListQuery,
-      response: { 200: OffsetPageOf(BatchExportLog), ...errors() },
+      response: { 200: OffsetPageOf(BatchExportLog) },
     }),
     async (request, reply) => {
       const { run_id: runId } = request.params as { run_id: string };

@@ -4,7 +4,6 @@ import { findOrganization, listProjects } from '../../../state/store/tenants/ten
 import { type Api, callerOf } from '../api.ts';
 import { tenantOf } from '../hooks/authentication.ts';
 import { keyOperation } from '../operations.ts';
-import { errors } from '../schemas/error.ts';
 import { named, Ref } from '../schemas/shapes.ts';
 
 /** Projects that the answer lists. */
@@ -62,9 +61,7 @@ export function meRoutes(api: Api): void {
     keyOperation(
       'retrieveMe',
       'Retrieve what the API key of the request may do, and its projects',
-      {
-        response: { 200: Ref(Me), ...errors() },
-      },
+      { response: { 200: Ref(Me) } },
     ),
     async (request) => {
       const { name, organizationId, projectIds, scopes: granted } = tenantOf(callerOf(request));

@@ -27,7 +27,6 @@ import { clampLimit, offsetEnvelope, pageOf } from '../lists/paging.ts';
 import { CursorPageOf, CursorQuery, OffsetPageOf, PageQuery } from '../lists/schema.ts';
 import { costOfTrial, type Family, notificationOperations } from '../operations.ts';
 import type { Deps } from '../options.ts';
-import { bodyErrors, errors, postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/shapes.ts';
 import { untilClosed } from '../until-closed.ts';
 import { refusesAll, withRules } from '../validation/every-problem.ts';
@@ -75,7 +74,7 @@ export function notificationRoutes(api: Api, family: Family, deps: Deps): void {
     '',
     read('listNotificationTargets', 'List notification targets, newest first', [], {
       querystring: Type.Object(PageQuery),
-      response: { 200: OffsetPageOf(NotificationTarget), ...errors() },
+      response: { 200: OffsetPageOf(NotificationTarget) },
     }),
     async (request) => {
       const page = pageOf(request.query);
@@ -89,7 +88,7 @@ export function notificationRoutes(api: Api, family: Family, deps: Deps): void {
     description:
       'The answer shows the secret that signs its requests, once. docs/notifications.md says how to verify a signature.',
     body: CreateTarget,
-    response: { 201: Ref(CreatedNotificationTarget), ...postErrors() },
+    response: { 201: Ref(CreatedNotificationTarget) },
   });
   api.post(
     '',
@@ -114,7 +113,7 @@ export function notificationRoutes(api: Api, family: Family, deps: Deps): void {
   api.get(
     '/:id',
     read('retrieveNotificationTarget', 'Retrieve a notification target', ['id'], {
-      response: { ...oneTarget, ...errors() },
+      response: { ...oneTarget },
     }),
     async (request) => targetView(targetOf(request)),
   );
@@ -124,7 +123,7 @@ export function notificationRoutes(api: Api, family: Family, deps: Deps): void {
     {
       ...write('updateNotificationTarget', 'Update a notification target', ['id'], {
         body: PatchTarget,
-        response: { ...oneTarget, ...bodyErrors() },
+        response: { ...oneTarget },
       }),
       ...changedTarget,
     },
@@ -139,7 +138,7 @@ export function notificationRoutes(api: Api, family: Family, deps: Deps): void {
   api.delete(
     '/:id',
     write('deleteNotificationTarget', 'Delete a notification target and its log', ['id'], {
-      response: { 204: Type.Null({ description: 'Deleted.' }), ...errors() },
+      response: { 204: Type.Null({ description: 'Deleted.' }) },
     }),
     async (request, reply) => {
       await removeTarget(request.context, actorOf(request), targetOf(request));
@@ -150,7 +149,7 @@ export function notificationRoutes(api: Api, family: Family, deps: Deps): void {
   const rotate = write('rotateNotificationSecret', 'Replace the secret of a webhook', ['id'], {
     description:
       'The answer shows the new secret, once. For 24 hours requests carry two signatures: by the new and by the previous secret.',
-    response: { 200: Ref(CreatedNotificationTarget), ...postErrors() },
+    response: { 200: Ref(CreatedNotificationTarget) },
   });
   api.post(
     '/:id/rotate_secret',
@@ -165,7 +164,7 @@ export function notificationRoutes(api: Api, family: Family, deps: Deps): void {
   const test = write('testNotificationTarget', 'Send a test to a notification target', ['id'], {
     description:
       'Waits for the answer of the receiver, at most 15 seconds. The test is in the log of deliveries.',
-    response: { 200: Ref(NotificationTest), ...postErrors() },
+    response: { 200: Ref(NotificationTest) },
   });
   api.post(
     '/:id/test',
@@ -186,7 +185,7 @@ export function notificationRoutes(api: Api, family: Family, deps: Deps): void {
         ...CursorQuery,
         status: Type.Optional(Type.Enum([...deliveryStatuses])),
       }),
-      response: { 200: CursorPageOf(NotificationDelivery), ...errors() },
+      response: { 200: CursorPageOf(NotificationDelivery) },
     }),
     async (request) => {
       const { cursor, limit, status = null } = request.query;
@@ -203,7 +202,7 @@ export function notificationRoutes(api: Api, family: Family, deps: Deps): void {
     '/:id/deliveries/:delivery_id/redeliver',
     write('redeliverNotification', 'Send a delivery again', ['id', 'delivery_id'], {
       description: 'With the same event id. A delivery that waits gets its next attempt now.',
-      response: { 200: Ref(NotificationDelivery), ...postErrors() },
+      response: { 200: Ref(NotificationDelivery) },
     }),
     async (request) => {
       const { delivery_id: deliveryId = '' } = request.params as { delivery_id?: string };

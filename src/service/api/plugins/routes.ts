@@ -7,7 +7,6 @@ import { offsetEnvelope, pageOf } from '../lists/paging.ts';
 import { OffsetPageOf, PageQuery } from '../lists/schema.ts';
 import { organizationFamily, projectFamily, transformationOperations } from '../operations.ts';
 import type { Deps } from '../options.ts';
-import { bodyErrors, errors, postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/shapes.ts';
 import { readFields } from '../transformations/input.ts';
 import { idOf } from '../transformations/load.ts';
@@ -38,7 +37,7 @@ export function pluginRoutes(api: Api, { sandboxes }: Deps): void {
     '',
     read('listPlugins', 'List the plugins, built-in ones first', [], {
       querystring: Type.Object(PageQuery),
-      response: { 200: OffsetPageOf(Plugin), ...errors() },
+      response: { 200: OffsetPageOf(Plugin) },
     }),
     async (request) => {
       const page = pageOf(request.query);
@@ -51,7 +50,7 @@ export function pluginRoutes(api: Api, { sandboxes }: Deps): void {
     '',
     write('installPlugin', 'Install a plugin of your own', [], {
       body: CreatePlugin,
-      response: { 201: Ref(Plugin), ...postErrors() },
+      response: { 201: Ref(Plugin) },
     }),
     async (request, reply) => {
       const { name, source, description = null, url = null, config_schema = [] } = request.body;
@@ -67,9 +66,7 @@ export function pluginRoutes(api: Api, { sandboxes }: Deps): void {
 
   api.get(
     '/:id',
-    read('retrievePlugin', 'Retrieve a plugin', ['id'], {
-      response: { 200: Ref(Plugin), ...errors() },
-    }),
+    read('retrievePlugin', 'Retrieve a plugin', ['id'], { response: { 200: Ref(Plugin) } }),
     async (request) => pluginView(await pluginOf(request)),
   );
 
@@ -78,7 +75,7 @@ export function pluginRoutes(api: Api, { sandboxes }: Deps): void {
     {
       ...write('updatePlugin', 'Update a plugin of your own', ['id'], {
         body: PatchPlugin,
-        response: { 200: Ref(Plugin), ...bodyErrors() },
+        response: { 200: Ref(Plugin) },
       }),
       onRequest,
     },
@@ -104,7 +101,7 @@ export function projectPluginRoutes(api: Api): void {
     '',
     ofProject.read('listPluginsOfProject', 'List the plugins for the steps of a project', [], {
       querystring: Type.Object(PageQuery),
-      response: { 200: OffsetPageOf(Plugin), ...errors() },
+      response: { 200: OffsetPageOf(Plugin) },
     }),
     async (request) => {
       const page = pageOf(request.query);

@@ -9,7 +9,6 @@ import type { DestinationTest } from '../insights/schema.ts';
 import { exportOperations, type Family } from '../operations.ts';
 import type { Deps } from '../options.ts';
 import { otherTypes, posthogTag } from './names.ts';
-import { errors, postErrors } from '../schemas/error.ts';
 import { Nullable, Time } from '../schemas/shapes.ts';
 
 /** A destination has one step: what Sluice tries needs the answers of what it tried before. */
@@ -59,7 +58,6 @@ export function posthogRoutes(api: Api, family: Family, deps: Deps): void {
             end_at: Time,
             total_runs: Type.Integer(),
           }),
-          ...postErrors(),
         },
       }),
     },
@@ -82,7 +80,7 @@ export function posthogRoutes(api: Api, family: Family, deps: Deps): void {
       querystring: Type.Object({
         destination: Type.Enum([...deps.rules.destinationTypes, ...otherTypes]),
       }),
-      response: { 200: Type.Object({ steps: Type.Array(Step) }), ...errors() },
+      response: { 200: Type.Object({ steps: Type.Array(Step) }) },
     }),
     async () => ({ steps: [{ ...step, result: null }] }),
   );
@@ -95,7 +93,7 @@ export function posthogRoutes(api: Api, family: Family, deps: Deps): void {
       ...newTest,
       ...write('runTestStepNew', 'Test a destination that is not saved', [], {
         body: newBody,
-        response: { 200: Step, ...postErrors() },
+        response: { 200: Step },
       }),
       config: trial,
     },
@@ -107,7 +105,7 @@ export function posthogRoutes(api: Api, family: Family, deps: Deps): void {
       ...changedTest,
       ...write('runTestStep', 'Test the destination of an export', ['id'], {
         body: savedBody,
-        response: { 200: Step, ...postErrors() },
+        response: { 200: Step },
       }),
       config: trial,
     },

@@ -5,7 +5,6 @@ import { countsView, ExportHealthCounts } from '../batch-exports/search.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';
 import { OffsetPageOf, PageQuery } from '../lists/schema.ts';
 import { type Family, projectOperations } from '../operations.ts';
-import { errors } from '../schemas/error.ts';
 import { named, Ref } from '../schemas/shapes.ts';
 
 export const ProjectOverview = named(
@@ -41,7 +40,7 @@ export function projectRoutes(api: Api, family: Family): void {
     '',
     read('listProjects', 'List the projects of an organization', [], {
       querystring: ProjectListQuery,
-      response: { 200: OffsetPageOf(ProjectOverview), ...errors() },
+      response: { 200: OffsetPageOf(ProjectOverview) },
     }),
     async (request) => {
       const { search = '', ordering = 'id' } = request.query;

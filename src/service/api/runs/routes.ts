@@ -7,7 +7,6 @@ import { clampLimit, pageOf, timeBound } from '../lists/paging.ts';
 import { CursorPageOf, PageQuery } from '../lists/schema.ts';
 import { compressed, exportOperations, type Family } from '../operations.ts';
 import type { Deps } from '../options.ts';
-import { errors, postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/shapes.ts';
 import { RunFilePage, runFilesPage } from './files.ts';
 import { FileLinkView, LinkBody, linkConfig, linkFile } from './link.ts';
@@ -26,7 +25,7 @@ export function runRoutes(api: Api, family: Family, deps: Deps): void {
     compressed(
       read('listBatchExportRuns', 'List the runs of a batch export', ['batch_export_id'], {
         querystring: RunListQuery,
-        response: { 200: CursorPageOf(BatchExportRun), ...errors() },
+        response: { 200: CursorPageOf(BatchExportRun) },
       }),
     ),
     async (request) => {
@@ -58,7 +57,7 @@ export function runRoutes(api: Api, family: Family, deps: Deps): void {
   api.get(
     '/:id',
     read('retrieveBatchExportRun', 'Retrieve a run', ['batch_export_id', 'id'], {
-      response: { 200: Ref(BatchExportRun), ...errors() },
+      response: { 200: Ref(BatchExportRun) },
     }),
     async (request) => runView(await runOf(request), request.context.policy.retry),
   );
@@ -69,7 +68,7 @@ export function runRoutes(api: Api, family: Family, deps: Deps): void {
       'listBatchExportRunFiles',
       'List the files of a run, with their object keys and digests',
       ['batch_export_id', 'id'],
-      { querystring: Type.Object(PageQuery), response: { 200: RunFilePage, ...errors() } },
+      { querystring: Type.Object(PageQuery), response: { 200: RunFilePage } },
     ),
     async (request) =>
       runFilesPage(request, await runOf(request), pageOf(request.query), deps.destinations),
@@ -84,7 +83,7 @@ export function runRoutes(api: Api, family: Family, deps: Deps): void {
         ['batch_export_id', 'id'],
         {
           body: LinkBody,
-          response: { 200: FileLinkView, ...postErrors() },
+          response: { 200: FileLinkView },
         },
       ),
       config: linkConfig,
@@ -95,7 +94,7 @@ export function runRoutes(api: Api, family: Family, deps: Deps): void {
   api.post(
     '/:id/cancel',
     write('cancelBatchExportRun', 'Cancel a run that has not ended', ['batch_export_id', 'id'], {
-      response: { 200: Type.Object({ cancelled: Type.Literal(true) }), ...postErrors() },
+      response: { 200: Type.Object({ cancelled: Type.Literal(true) }) },
     }),
     async (request) => {
       await cancelRun(request.context, await runOf(request));
@@ -109,7 +108,7 @@ export function runRoutes(api: Api, family: Family, deps: Deps): void {
       'retryBatchExportRun',
       "Run an ended run's interval again, as a new run",
       ['batch_export_id', 'id'],
-      { body: RetryBody, response: { 201: Ref(BatchExportRun), ...postErrors() } },
+      { body: RetryBody, response: { 201: Ref(BatchExportRun) } },
     ),
     async (request, reply) => {
       const run = await runOf(request);

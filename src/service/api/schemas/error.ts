@@ -75,11 +75,6 @@ const headers: Partial<Record<ErrorStatus, object>> = {
 type Meanings = typeof meanings;
 type ErrorStatus = keyof Meanings;
 
-/** The error answers of an operation: `statuses` and those of every operation that needs a key. */
-export function errors(...statuses: readonly ErrorStatus[]) {
-  return only(400, 401, 403, 404, ...statuses, 429, 500, 503);
-}
-
 /** Only these error answers. */
 export function only(...statuses: readonly ErrorStatus[]) {
   const entries = statuses.map((status) => [
@@ -93,8 +88,8 @@ export function only(...statuses: readonly ErrorStatus[]) {
   return Object.fromEntries(entries) as Record<never, never>;
 }
 
-/** For operations that take a body. */
-export const bodyErrors = () => errors(413, 415);
-
-/** For POST, which may carry an Idempotency-Key. */
-export const postErrors = () => errors(409, 413, 415, 422);
+/** The error answers of an operation that needs a key. A POST may carry an Idempotency-Key. */
+export function errorsOf(method: string) {
+  const more = { POST: [409, 413, 415, 422], PATCH: [413, 415], PUT: [413, 415] } as const;
+  return only(400, 401, 403, 404, ...(more[method as keyof typeof more] ?? []), 429, 500, 503);
+}

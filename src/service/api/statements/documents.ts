@@ -8,7 +8,6 @@ import {
 import { type Api, batchExportOf, type Reply, reachOf } from '../api.ts';
 import { exportOperations, type Family } from '../operations.ts';
 import type { Deps } from '../options.ts';
-import { errors } from '../schemas/error.ts';
 import { MonthQuery } from '../usage/month.ts';
 import { documentPage } from './document-page.ts';
 
@@ -42,7 +41,7 @@ export function certificateRoutes(
     '/:id/erasures/:request',
     read('retrieveErasure', 'Retrieve the certificate of an erasure', ['id', 'request'], {
       querystring: Type.Object({ format }),
-      response: { 200: Document, ...errors() },
+      response: { 200: Document },
     }),
     async (request, reply) => {
       const { request: asked } = request.params as unknown as { readonly request: string };
@@ -60,7 +59,7 @@ export function deliveryRecordRoutes(api: Api, family: Family): void {
     '',
     read('retrieveDeliveryRecord', 'Retrieve the delivery record of a month', [], {
       querystring: Type.Object({ month: MonthQuery.month, format }),
-      response: { 200: Document, ...errors() },
+      response: { 200: Document },
     }),
     async (request, reply) => {
       const { context, query } = request;

@@ -14,7 +14,7 @@ import { type Api, batchExportOf, type Reply } from '../api.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';
 import { OffsetPageOf, PageQuery } from '../lists/schema.ts';
 import { exportOperations, type Family } from '../operations.ts';
-import { errors, only, postErrors } from '../schemas/error.ts';
+import { only } from '../schemas/error.ts';
 import { Nullable, named, Ref, Time } from '../schemas/shapes.ts';
 
 const Digest = Type.String({ description: 'SHA-256 of its bytes, lower-case hexadecimal.' });
@@ -142,7 +142,7 @@ export function statementRoutes(
     '/:id/statements',
     read('listStatements', 'List the statements', ['id'], {
       querystring: Type.Object(PageQuery),
-      response: { 200: OffsetPageOf(ListedStatementView), ...errors() },
+      response: { 200: OffsetPageOf(ListedStatementView) },
     }),
     async (request) => {
       const page = pageOf(request.query);
@@ -154,7 +154,7 @@ export function statementRoutes(
   api.post(
     '/:id/statements',
     write('createStatement', 'Make a statement now', ['id'], {
-      response: { 201: Ref(StatementHead), ...postErrors() },
+      response: { 201: Ref(StatementHead) },
     }),
     async (request, reply) => {
       const { id } = batchExportOf(request);
@@ -167,7 +167,7 @@ export function statementRoutes(
     '/:id/acknowledgements',
     write('createAcknowledgement', 'Acknowledge a statement', ['id'], {
       body: AcknowledgementBody,
-      response: { 201: Ref(StatementHead), ...postErrors() },
+      response: { 201: Ref(StatementHead) },
     }),
     async (request, reply) => {
       const batchExport = batchExportOf(request);
@@ -183,16 +183,14 @@ export function statementRoutes(
       'retrieveStatementHead',
       'Retrieve the number and digest of the newest statement',
       ['id'],
-      {
-        response: { 200: Ref(StatementHead), ...errors() },
-      },
+      { response: { 200: Ref(StatementHead) } },
     ),
     async (request) => headView(await findHead(request.context.db, batchExportOf(request).id)),
   );
   api.get(
     '/:id/statements/:number',
     read('retrieveStatement', 'Retrieve the bytes of a statement', ['id', 'number'], {
-      response: { 200: Bytes, ...errors() },
+      response: { 200: Bytes },
     }),
     async (request, reply) => {
       const { number } = request.params as unknown as { readonly number: number };

@@ -5,7 +5,6 @@ import { ceilInstant } from '../../../foundation/domain/time.ts';
 import { listThroughput } from '../../../state/store/runs/worker-seconds.ts';
 import { type Api, batchExportOf } from '../api.ts';
 import { exportOperations, type Family } from '../operations.ts';
-import { errors } from '../schemas/error.ts';
 import { named, Nullable, Ref, Time } from '../schemas/shapes.ts';
 
 /** Points of a chart: more are not seen apart. */
@@ -89,7 +88,7 @@ export function throughputRoutes(api: Api, family: Family): void {
           }),
         ),
       }),
-      response: { 200: Ref(Throughput), ...errors() },
+      response: { 200: Ref(Throughput) },
     }),
     async (request) => {
       const { before, limit = 200 } = request.query;

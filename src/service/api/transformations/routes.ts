@@ -18,7 +18,6 @@ import { type Api, actorOf, type Request } from '../api.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';
 import { PageQuery } from '../lists/schema.ts';
 import { projectFamily, transformationOperations } from '../operations.ts';
-import { bodyErrors, errors, postErrors } from '../schemas/error.ts';
 import { Ref } from '../schemas/shapes.ts';
 import { refusesAll } from '../validation/every-problem.ts';
 import { addWarnings } from '../warnings.ts';
@@ -71,7 +70,7 @@ export function transformationConfigRoutes(api: Api): void {
     '',
     read('listTransformationConfigs', 'List the chain, in its order', [], {
       querystring: Type.Object(PageQuery),
-      response: { 200: TransformationPage, ...errors() },
+      response: { 200: TransformationPage },
     }),
     async (request) => {
       const page = pageOf(request.query);
@@ -97,7 +96,7 @@ export function transformationConfigRoutes(api: Api): void {
     {
       ...write('createTransformationConfig', 'Add a step to the chain', [], {
         body: CreateTransformationConfig,
-        response: { 201: Ref(TransformationConfig), ...postErrors() },
+        response: { 201: Ref(TransformationConfig) },
       }),
       ...newStep,
     },
@@ -120,7 +119,7 @@ export function transformationConfigRoutes(api: Api): void {
     '/rearrange',
     write('rearrangeTransformationConfigs', 'Move steps of the chain', [], {
       body: Rearrange,
-      response: { 200: Ref(RearrangedConfigs), ...bodyErrors() },
+      response: { 200: Ref(RearrangedConfigs) },
     }),
     async (request) => {
       const rearranged = rearrangement(request.body);
@@ -144,10 +143,8 @@ export function transformationConfigRoutes(api: Api): void {
     ['/:id', 'retrieveTransformationConfig', 'Retrieve a step, even if it is marked as deleted'],
     ['/:id/frontend', 'retrieveTransformationConfigFrontend', 'Retrieve a step for a form'],
   ] as const) {
-    api.get(
-      path,
-      read(operation, summary, ['id'], { response: { ...answer, ...errors() } }),
-      async (request) => transformationConfigView(stepOf(request)),
+    api.get(path, read(operation, summary, ['id'], { response: { ...answer } }), async (request) =>
+      transformationConfigView(stepOf(request)),
     );
   }
 
@@ -156,7 +153,7 @@ export function transformationConfigRoutes(api: Api): void {
     {
       ...write('updateTransformationConfig', 'Update a step', ['id'], {
         body: PatchTransformationConfig,
-        response: { ...answer, ...bodyErrors() },
+        response: { ...answer },
       }),
       ...changedStep,
     },
@@ -173,7 +170,7 @@ export function transformationConfigRoutes(api: Api): void {
   api.delete(
     '/:id',
     write('deleteTransformationConfig', 'Remove a step permanently', ['id'], {
-      response: { 204: Type.Null({ description: 'Removed.' }), ...errors() },
+      response: { 204: Type.Null({ description: 'Removed.' }) },
     }),
     async (request, reply) => {
       const { id, teamId } = stepOf(request).step;
@@ -186,7 +183,7 @@ export function transformationConfigRoutes(api: Api): void {
     '/:id/job',
     write('startTransformationJob', 'Run a job of the step in the background', ['id'], {
       body: StartJob,
-      response: { ...answer, ...postErrors() },
+      response: { ...answer },
     }),
     async (request) => {
       const { id, teamId } = stepOf(request).step;

@@ -5,7 +5,6 @@ import { type Api, reachOf } from '../api.ts';
 import { offsetEnvelope } from '../lists/paging.ts';
 import { OffsetPageOf } from '../lists/schema.ts';
 import { exportOperations, type Family } from '../operations.ts';
-import { errors } from '../schemas/error.ts';
 import { Nullable, named, Time } from '../schemas/shapes.ts';
 import { firstDayOf, MonthQuery, monthPageOf, sendCsv } from './month.ts';
 
@@ -36,7 +35,7 @@ export function exportUsageRoutes(api: Api, family: Family): void {
     '',
     read('listExportUsage', 'List the exports with their rows and bytes of a month', [], {
       querystring: Type.Object(MonthQuery),
-      response: { 200: OffsetPageOf(ExportUsage), ...errors() },
+      response: { 200: OffsetPageOf(ExportUsage) },
     }),
     async (request, reply) => {
       const page = monthPageOf(request.query);
