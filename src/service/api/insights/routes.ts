@@ -1,9 +1,7 @@
 import { Type } from 'typebox';
+import { inSnakeCase } from '../../../foundation/domain/snake-case.ts';
 import { toTimestamp } from '../../../foundation/domain/time.ts';
-import {
-  listActivity,
-  type Activity as StoredActivity,
-} from '../../../state/store/exports/activity.ts';
+import { listActivity } from '../../../state/store/exports/activity.ts';
 import { previewSchedule } from '../../use-cases/exports/schedule.ts';
 import { type Api, batchExportOf } from '../api.ts';
 import { offsetEnvelope, pageOf } from '../lists/paging.ts';
@@ -56,18 +54,7 @@ export function insightRoutes(api: Api, family: Family): void {
         subjectId: batchExportOf(request).id,
       } as const;
       const listed = await listActivity(request.context.db, subject, page);
-      return offsetEnvelope(request, page, listed, activityView);
+      return offsetEnvelope(request, page, listed, inSnakeCase);
     },
   );
-}
-
-function activityView(activity: StoredActivity) {
-  return {
-    id: activity.id,
-    action: activity.action,
-    key_id: activity.keyId,
-    key_name: activity.keyName,
-    changes: activity.changes.map((change) => ({ ...change })),
-    happened_at: activity.happenedAt,
-  };
 }

@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox';
+import { inSnakeCase } from '../../../foundation/domain/snake-case.ts';
 import { type LogEntry, logLevels } from '../../../state/store/exports/log-entries.ts';
 import { PageQuery } from '../lists/schema.ts';
 import { TimeOrSpan } from '../runs/schema.ts';
@@ -53,13 +54,6 @@ export const LogListQuery = Type.Object({
 });
 export type LogListQuery = Static<typeof LogListQuery>;
 
-export function logView(entry: LogEntry): BatchExportLog {
-  return {
-    team_id: entry.teamId,
-    batch_export_id: entry.exportId,
-    run_id: entry.runId,
-    timestamp: entry.timestamp,
-    level: entry.level,
-    message: entry.message,
-  };
+export function logView({ exportId, ...entry }: LogEntry): BatchExportLog {
+  return { ...inSnakeCase(entry), batch_export_id: exportId };
 }

@@ -1,4 +1,5 @@
 import { type PluginField as Field, sampleJob } from '../../../foundation/domain/plugin.ts';
+import { inSnakeCase } from '../../../foundation/domain/snake-case.ts';
 import type { InstalledPlugin } from '../../../state/store/transformations/plugins.ts';
 import type { Step } from '../../use-cases/transformations/create-config.ts';
 import { secretMask } from '../../use-cases/transformations/secrets.ts';
@@ -29,27 +30,19 @@ function view(
   configSchema?: PluginField[],
 ): TransformationConfig {
   const config = maskedConfig({ step, plugin });
+  const { secrets: _, version: __, deliveryRate, ...shown } = step;
   return {
-    id: step.id,
-    plugin: step.plugin,
-    enabled: step.enabled,
-    order: step.order,
+    ...inSnakeCase(shown),
     config: JSON.stringify(config),
-    error: step.error,
-    team_id: step.teamId,
     plugin_info: info && JSON.stringify(info),
-    delivery_rate_24h: step.deliveryRate,
-    created_at: step.createdAt,
-    updated_at: step.updatedAt,
+    delivery_rate_24h: deliveryRate,
     name: step.name ?? plugin?.name ?? null,
     description: step.description ?? plugin?.description ?? null,
-    deleted: step.deleted,
-    match_action: step.matchAction,
     details: {
       config,
       ...(configSchema === undefined ? {} : { config_schema: configSchema }),
       plugin_info: { ...info },
-      delivery_rate_24h: step.deliveryRate === null ? null : Number(step.deliveryRate),
+      delivery_rate_24h: deliveryRate === null ? null : Number(deliveryRate),
     },
   };
 }
@@ -68,17 +61,12 @@ function pluginInfo(plugin: InstalledPlugin) {
 }
 
 export function pluginView(plugin: InstalledPlugin): Plugin {
+  const { organizationId, configSchema, jobs, ...shown } = plugin;
   return {
-    id: plugin.id,
-    name: plugin.name,
-    description: plugin.description,
-    url: plugin.url,
-    config_schema: plugin.configSchema.map(fieldView),
-    jobs: [sampleJob, ...plugin.jobs].map((job) => ({ ...job })),
-    built_in: plugin.organizationId === null,
-    source: plugin.source,
-    created_at: plugin.createdAt,
-    updated_at: plugin.updatedAt,
+    ...inSnakeCase(shown),
+    config_schema: configSchema.map(fieldView),
+    jobs: [sampleJob, ...jobs].map((job) => ({ ...job })),
+    built_in: organizationId === null,
   };
 }
 
