@@ -61,7 +61,7 @@ const runBy: Readonly<Record<string, readonly string[]>> = {
     'reason: .ci/run is this block',
     ...Array<string>(14).fill('test/e2e/operate-page.test.ts'),
   ],
-  'docs/quickstart.md': Array<string>(4).fill('test/e2e/quickstart.test.ts'),
+  'docs/quickstart.md': Array<string>(3).fill('test/e2e/quickstart.test.ts'),
   'docs/receipts.md': [
     ...Array<string>(3).fill('reason: forms, without their values'),
     'reason: the names are examples; test/unit/receipts/hostile-buckets.test.ts runs both programs',
