@@ -10,6 +10,7 @@ import type { AnswerOf, Backfill } from './types.ts';
 import type { Called } from './verb.ts';
 
 type Begun = AnswerOf<'post', 'batch_exports/{id}/backfill'>;
+type Preview = Extract<Begun, { dry_run: true }>;
 
 const pollMs = 1_000;
 /** Intervals that a preview lists. */
@@ -80,29 +81,6 @@ function removedRows({ totals: { would_go: rows, would_go_is: is } }: Preview): 
   return is === 'exact' ? delivered : `at least ${delivered}`;
 }
 
-interface GoingRows {
-  readonly delivered_rows: number;
-  readonly rows_now: number | null;
-  readonly would_go: number | null;
-  readonly would_go_is: 'exact' | 'at_least' | null;
-}
-
-interface ComparedInterval extends GoingRows {
-  readonly start: string;
-  readonly end: string;
-}
-
-interface Preview {
-  readonly start_at: string;
-  readonly end_at: string;
-  readonly total_runs: number;
-  readonly skipped: number;
-  readonly intervals: readonly ComparedInterval[];
-  readonly totals: GoingRows & { readonly left_out: string | null };
-  readonly estimated_rows: number | null;
-  readonly estimated_bytes: number | null;
-}
-
 function previewLines(preview: Preview, { terminal }: CliDeps): readonly string[] {
   const { intervals, total_runs: total, estimated_rows: rows, estimated_bytes: bytes } = preview;
   const shown = intervals.slice(0, shownIntervals);
@@ -137,7 +115,10 @@ const whatGoes =
 
 const numberText = (value: number | null) => (value === null ? '-' : count(value));
 
-function goingText({ would_go: rows, would_go_is: is }: GoingRows): string {
+function goingText({
+  would_go: rows,
+  would_go_is: is,
+}: Pick<Preview['totals'], 'would_go' | 'would_go_is'>): string {
   if (rows === null) return 'unknown';
   const { text } = count(rows);
   return is === 'exact' ? text : `at least ${text}`;

@@ -20,29 +20,7 @@ import type { Called } from './verb.ts';
 /** Exports of one state that the screen names. */
 const namedExports = 8;
 
-export interface Status {
-  readonly url: string;
-  readonly service: Readiness;
-  /** Exports in each state. */
-  readonly exports: Readonly<Record<Health, number>>;
-  readonly runs: { readonly running: number; readonly waiting: number; readonly retrying: number };
-  /** Runs whose present step takes long. */
-  readonly long_runs: readonly {
-    readonly id: string;
-    readonly export: string;
-    readonly step: string;
-    readonly since: string;
-    readonly text: string;
-  }[];
-  /** All that are not fine, the most urgent first. */
-  readonly attention: readonly {
-    readonly id: string;
-    readonly name: string;
-    readonly state: Health;
-    readonly reason: string;
-    readonly complete_up_to: string | null;
-  }[];
-}
+type Status = ReturnType<typeof summarize>;
 
 /** `sluice status`: one screen that says what needs a person. */
 export async function status(called: Called): Promise<null> {
@@ -94,7 +72,8 @@ function serviceLines(url: string, service: Readiness, paint: Paint): string[] {
   ];
 }
 
-function summarize(url: string, service: Readiness, all: readonly ExportSummary[]): Status {
+/** `attention` has all that are not fine, the most urgent first. */
+function summarize(url: string, service: Readiness, all: readonly ExportSummary[]) {
   const counts = Object.fromEntries(exportHealths.map((state) => [state, 0])) as Record<
     Health,
     number

@@ -4,6 +4,7 @@ import { type ExportSettings, settingList } from '../../../foundation/domain/exp
 import {
   type Change,
   type NewActivity,
+  newActivity,
   recordActivity,
 } from '../../../state/store/exports/activity.ts';
 import type { Sql } from '../../../state/store/database/database.ts';
@@ -93,18 +94,10 @@ export function changesOfNew(created: Described, usual: Readonly<Record<string, 
 export function exportActivity(
   actor: Actor,
   action: string,
-  { id, teamId }: Pick<BatchExport, 'id' | 'teamId'>,
+  batchExport: Pick<BatchExport, 'id' | 'teamId'>,
   changes: readonly Change[],
 ): NewActivity {
-  return {
-    organizationId: actor.organizationId,
-    teamId,
-    subjectType: 'batch_export',
-    subjectId: id,
-    action,
-    keyId: actor.keyId,
-    changes,
-  };
+  return newActivity(actor, action, 'batch_export', batchExport, changes);
 }
 
 /** Records who did what to an export, in the transaction of the change. */
@@ -112,7 +105,8 @@ export async function recordExportActivity(
   tx: Sql,
   ...activity: Parameters<typeof exportActivity>
 ): Promise<void> {
-  await recordActivity(tx, exportActivity(...activity));
+  const [actor, action, batchExport, changes] = activity;
+  await recordActivity(tx, actor, action, 'batch_export', batchExport, changes);
 }
 
 /** Changes an export that the transaction has locked, and records who did it. @returns the export after it */

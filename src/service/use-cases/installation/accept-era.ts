@@ -9,15 +9,9 @@ import { acceptEra, type ListedEra } from '../../../state/store/database/eras.ts
 export async function acceptCurrentEra(db: Database): Promise<ListedEra> {
   return db.transaction(async (tx) => {
     const era = await acceptEra(tx);
-    await recordActivity(tx, {
-      organizationId: null,
-      teamId: null,
-      subjectType: 'era',
-      subjectId: era.id,
-      action: 'accepted',
-      keyId: null,
-      changes: [{ field: 'accepted', before: false, after: true }],
-    });
+    const change = { field: 'accepted', before: false, after: true };
+    const nobody = { organizationId: null, keyId: null };
+    await recordActivity(tx, nobody, 'accepted', 'era', { id: era.id }, [change]);
     return era;
   });
 }

@@ -11,8 +11,7 @@ import {
   Refusal,
   refuseIfAny,
 } from '../../../foundation/domain/problem.ts';
-import { type Change, recordActivity } from '../../../state/store/exports/activity.ts';
-import type { Sql } from '../../../state/store/database/database.ts';
+import { type Change, changesIn, recordActivity } from '../../../state/store/exports/activity.ts';
 import {
   cancelDeliveriesOf,
   countTargetsLocked,
@@ -62,7 +61,7 @@ export async function createTarget(
     const urlPreview = url === null ? null : previewUrl(url);
     const created = { ...settings, id, organizationId, teamId, kind, urlPreview, secrets: sealed };
     const inserted = await insertTarget(tx, created);
-    await recordTargetActivity(tx, actor, inserted, 'created');
+    await recordActivity(tx, actor, 'created', 'notification_target', inserted);
     return inserted;
   });
   return { target, secret };
@@ -123,7 +122,8 @@ export async function changeTarget(
     });
     // Deliveries that waited while it was disabled are old news.
     if (before.enabled !== after.enabled) await cancelDeliveriesOf(tx, id);
-    await recordTargetActivity(tx, actor, after, 'updated', targetChanges(before, after));
+    const changes = targetChanges(before, after);
+    await recordActivity(tx, actor, 'updated', 'notification_target', after, changes);
     return after;
   });
 }
@@ -152,7 +152,7 @@ export async function rotateSecret(
     const rotated = { ...opened, secret, previousSecret: opened.secret };
     const sealed = sealWebhook(context.secrets, id, rotated);
     const after = await storeRotatedSecret(tx, id, sealed, rotationGraceHours);
-    await recordTargetActivity(tx, actor, after, 'secret_rotated');
+    await recordActivity(tx, actor, 'secret_rotated', 'notification_target', after);
     return after;
   });
   return { target, secret };
@@ -173,7 +173,7 @@ export async function removeTarget(
 ): Promise<void> {
   await context.db.transaction(async (tx) => {
     if (!(await deleteTarget(tx, target.id))) throw notFound();
-    await recordTargetActivity(tx, actor, target, 'deleted');
+    await recordActivity(tx, actor, 'deleted', 'notification_target', target);
   });
 }
 
@@ -181,30 +181,9 @@ const fields = ['description', 'format', 'recipients', 'events', 'enabled'] as c
 
 /** The changes between two states of a target. The URL shows only that it changed. */
 function targetChanges(before: NotificationTarget, after: NotificationTarget): Change[] {
-  const changes: Change[] = fields
-    .map((field) => ({ field, before: before[field], after: after[field] }))
-    .filter((change) => !isDeepStrictEqual(change.before, change.after));
+  const changes = changesIn(fields, before, after);
   if (!isDeepStrictEqual(before.secrets, after.secrets)) {
     changes.push({ field: 'url', before: before.urlPreview, after: after.urlPreview });
   }
   return changes;
-}
-
-/** Records who did what to a target, in the transaction of the change. */
-async function recordTargetActivity(
-  tx: Sql,
-  { organizationId, keyId }: Actor,
-  { id, teamId }: Pick<NotificationTarget, 'id' | 'teamId'>,
-  action: string,
-  changes: readonly Change[] = [],
-): Promise<void> {
-  await recordActivity(tx, {
-    organizationId,
-    teamId,
-    subjectType: 'notification_target',
-    subjectId: id,
-    action,
-    keyId,
-    changes,
-  });
 }

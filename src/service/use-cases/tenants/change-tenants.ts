@@ -122,9 +122,7 @@ async function recordTenant(
   keyId: KeyId,
   changes: readonly Change[] = [],
 ): Promise<void> {
-  await recordActivity(tx, {
-    ...{ organizationId, teamId, action, keyId, changes },
-    subjectType: teamId === null ? 'organization' : 'project',
-    subjectId: String(teamId ?? organizationId),
-  });
+  const subjectType = teamId === null ? 'organization' : 'project';
+  const subject = { id: teamId ?? organizationId, teamId };
+  await recordActivity(tx, { organizationId, keyId }, action, subjectType, subject, changes);
 }

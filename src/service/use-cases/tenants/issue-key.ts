@@ -73,15 +73,9 @@ export async function storeNewKey(
 ): Promise<IssuedKey> {
   const key = mintApiKey();
   const apiKey = await insertApiKey(tx, { ...input, hash: hashApiKey(key) });
-  await recordActivity(tx, {
-    organizationId: input.organizationId,
-    teamId: null,
-    subjectType: 'api_key',
-    subjectId: apiKey.id,
-    action,
-    keyId,
-    changes: [{ field: 'scopes', before: null, after: apiKey.scopes }],
-  });
+  const change = { field: 'scopes', before: null, after: apiKey.scopes };
+  const by = { organizationId: input.organizationId, keyId };
+  await recordActivity(tx, by, action, 'api_key', { id: apiKey.id }, [change]);
   return { apiKey, key };
 }
 

@@ -44,13 +44,7 @@ async function recordEnd(
   action: string,
   keyId: string | null,
 ): Promise<void> {
-  await recordActivity(tx, {
-    organizationId: key.organizationId,
-    teamId: null,
-    subjectType: 'api_key',
-    subjectId: key.id,
-    action,
-    keyId,
-    changes: [{ field: 'revoked_at', before: null, after: key.revokedAt }],
-  });
+  const change = { field: 'revoked_at', before: null, after: key.revokedAt };
+  const by = { organizationId: key.organizationId, keyId };
+  await recordActivity(tx, by, action, 'api_key', { id: key.id }, [change]);
 }

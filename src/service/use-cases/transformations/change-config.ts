@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from 'node:util';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import { type PluginConfig, withDefaults } from '../../../foundation/domain/plugin.ts';
 import {
@@ -9,7 +8,7 @@ import {
   withAllProblems,
 } from '../../../foundation/domain/problem.ts';
 import type { SecretBox } from '../../../foundation/security/secret-box.ts';
-import type { Change } from '../../../state/store/exports/activity.ts';
+import { changesIn, recordActivity } from '../../../state/store/exports/activity.ts';
 import type { InstalledPlugin } from '../../../state/store/transformations/plugins.ts';
 import { healTransformed } from '../../../state/store/healing/healing.ts';
 import {
@@ -20,7 +19,6 @@ import {
   updateTransformationConfig,
 } from '../../../state/store/transformations/transformation-configs.ts';
 import type { Actor, Context } from '../context.ts';
-import { recordStepActivity } from './activity.ts';
 import { refuseLongChain } from './chain-size.ts';
 import { configProblems, type Step } from './create-config.ts';
 import { findPlugins } from './plugins.ts';
@@ -66,7 +64,8 @@ export async function changeTransformationConfig(
     };
     const step = await updateTransformationConfig(tx, id, settings);
     await healTransformed(tx, teamId);
-    await recordStepActivity(tx, actor, { teamId, id }, 'updated', changesBetween(before, step));
+    const changes = changesIn(fields, before, step);
+    await recordActivity(tx, actor, 'updated', 'transformation_config', step, changes);
     return { step, plugin };
   });
 }
@@ -160,12 +159,6 @@ const fields = [
   'deleted',
 ] as const;
 
-function changesBetween(before: TransformationConfig, after: TransformationConfig): Change[] {
-  return fields
-    .filter((field) => !isDeepStrictEqual(before[field], after[field]))
-    .map((field) => ({ field, before: before[field], after: after[field] }));
-}
-
 export async function removeTransformationConfig(
   context: Context,
   actor: Actor,
@@ -174,6 +167,6 @@ export async function removeTransformationConfig(
 ): Promise<void> {
   return context.db.transaction(async (tx) => {
     if (!(await deleteTransformationConfig(tx, teamId, id))) throw notFound();
-    await recordStepActivity(tx, actor, { teamId, id }, 'deleted', []);
+    await recordActivity(tx, actor, 'deleted', 'transformation_config', { teamId, id });
   });
 }

@@ -16,7 +16,7 @@ import { readOwnConfig } from '../../../rows/transforms/own-steps.ts';
 import { compileStep } from '../../../rows/transforms/step.ts';
 import { InvalidSettings } from '../../../rows/transforms/transform.ts';
 import type { Actor, Context } from '../context.ts';
-import { recordStepActivity } from './activity.ts';
+import { recordActivity } from '../../../state/store/exports/activity.ts';
 import { refuseLongChain } from './chain-size.ts';
 import { findPlugins } from './plugins.ts';
 import { sealPluginConfig } from './secrets.ts';
@@ -61,9 +61,8 @@ export async function createTransformationConfig(
         enabled,
       },
     );
-    await recordStepActivity(tx, actor, { teamId, id }, 'created', [
-      { field: 'plugin', before: null, after: plugin.id },
-    ]);
+    const change = { field: 'plugin', before: null, after: plugin.id };
+    await recordActivity(tx, actor, 'created', 'transformation_config', step, [change]);
     return { step, plugin };
   });
 }

@@ -7,7 +7,7 @@ import {
   Refusal,
   refuseIfAny,
 } from '../../../foundation/domain/problem.ts';
-import { recordActivity } from '../../../state/store/exports/activity.ts';
+import { changesIn, recordActivity } from '../../../state/store/exports/activity.ts';
 import {
   type InstalledPlugin,
   insertPlugin,
@@ -38,11 +38,8 @@ export async function installPlugin(
   refuseIfAny(await context.ownSteps.inspect(settings.source));
   return context.db.transaction(async (tx) => {
     const installed = withStepFields(await insertPlugin(tx, actor.organizationId, settings));
-    await recordActivity(tx, {
-      ...subjectOf(actor, installed.id),
-      action: 'created',
-      changes: [{ field: 'name', before: null, after: installed.name }],
-    });
+    const change = { field: 'name', before: null, after: installed.name };
+    await recordActivity(tx, actor, 'created', 'plugin', { id: installed.id }, [change]);
     return installed;
   });
 }
@@ -75,13 +72,7 @@ export async function changePlugin(
     refuseIfAny(faults);
     const after = withStepFields(await updatePlugin(tx, id, settings));
     const fields = ['name', 'description', 'url', 'configSchema', 'source'] as const;
-    await recordActivity(tx, {
-      ...subjectOf(actor, id),
-      action: 'updated',
-      changes: fields
-        .filter((field) => !isDeepStrictEqual(before[field], after[field]))
-        .map((field) => ({ field, before: before[field], after: after[field] })),
-    });
+    await recordActivity(tx, actor, 'updated', 'plugin', { id }, changesIn(fields, before, after));
     return after;
   });
 }
@@ -127,13 +118,3 @@ const isBuiltIn: Problem = {
   detail: 'A built-in plugin cannot be changed.',
   attr: null,
 };
-
-function subjectOf({ organizationId, keyId }: Actor, id: number) {
-  return {
-    organizationId,
-    keyId,
-    teamId: null,
-    subjectType: 'plugin' as const,
-    subjectId: String(id),
-  };
-}

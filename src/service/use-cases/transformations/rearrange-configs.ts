@@ -8,7 +8,7 @@ import {
   type TransformationConfig,
 } from '../../../state/store/transformations/transformation-configs.ts';
 import type { Actor, Context } from '../context.ts';
-import { recordStepActivity } from './activity.ts';
+import { recordActivity } from '../../../state/store/exports/activity.ts';
 
 /** New orders by the id of the step, or the new order of a plugin's only step. */
 export type Rearrangement =
@@ -83,5 +83,5 @@ async function recordMoves(
   const before = Object.fromEntries(moved.map(({ id, order }) => [id, order]));
   const after = Object.fromEntries(moved.map(({ id }) => [id, orders.get(id)]));
   const change = { field: 'order', before, after };
-  await recordStepActivity(tx, actor, first, 'moved', [change]);
+  await recordActivity(tx, actor, 'moved', 'transformation_config', first, [change]);
 }

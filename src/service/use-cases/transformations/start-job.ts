@@ -6,7 +6,7 @@ import {
   findTransformationConfig,
 } from '../../../state/store/transformations/transformation-configs.ts';
 import type { Actor, Context } from '../context.ts';
-import { recordStepActivity } from './activity.ts';
+import { recordActivity } from '../../../state/store/exports/activity.ts';
 import type { Step } from './create-config.ts';
 import { findPlugins } from './plugins.ts';
 
@@ -29,9 +29,8 @@ export async function startTransformationJob(
       throw new Refusal({ code: 'invalid_choice', detail, attr: 'job__type' });
     }
     await askForSample(tx, id);
-    await recordStepActivity(tx, actor, { teamId, id }, 'job started', [
-      { field: 'job', before: null, after: job.type },
-    ]);
+    const change = { field: 'job', before: null, after: job.type };
+    await recordActivity(tx, actor, 'job started', 'transformation_config', step, [change]);
     return { step, plugin: plugin ?? null };
   });
 }

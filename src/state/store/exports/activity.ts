@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 import { type OffsetPage, type PageRequest, upToPageBytes } from '../database/lists.ts';
@@ -59,10 +60,35 @@ export const activityValues = (activity: NewActivity): unknown[] => [
   JSON.stringify(shortenChanges(activity.changes)),
 ];
 
+/** An entry of who did what to a subject. */
+export function newActivity(
+  { organizationId, keyId }: Pick<NewActivity, 'organizationId' | 'keyId'>,
+  action: string,
+  subjectType: NewActivity['subjectType'],
+  { id, teamId = null }: { readonly id: string | number; readonly teamId?: number | null },
+  changes: readonly Change[] = [],
+): NewActivity {
+  return { organizationId, teamId, subjectType, subjectId: String(id), action, keyId, changes };
+}
+
+/** The fields that differ between two states of a record. */
+export const changesIn = <T>(
+  fields: readonly (keyof T & string)[],
+  before: T,
+  after: T,
+): Change[] =>
+  fields
+    .filter((field) => !isDeepStrictEqual(before[field], after[field]))
+    .map((field) => ({ field, before: before[field], after: after[field] }));
+
 const recording = prepared(activityInsertion(0));
 
-export async function recordActivity(tx: Sql, activity: NewActivity): Promise<void> {
-  await tx.query(recording, activityValues(activity));
+/** Records who did what, in the transaction of the change. */
+export async function recordActivity(
+  tx: Sql,
+  ...activity: Parameters<typeof newActivity>
+): Promise<void> {
+  await tx.query(recording, activityValues(newActivity(...activity)));
 }
 
 const recordingOnce = prepared(
