@@ -1,12 +1,15 @@
-import type { DataInterval } from '../../foundation/domain/time.ts';
+import { type DataInterval, describeInterval, inSeconds } from '../../foundation/domain/time.ts';
 import type { Receipt } from '../../state/store/intervals/receipts.ts';
 import { readReceiptNow } from '../../state/store/intervals/verify-queries.ts';
-import type { Finding } from './finding.ts';
+import { breachesOf, type Finding } from './finding.ts';
 import { type IntervalAnswers, noAnswers, type VerifiedInterval } from './verified-interval.ts';
 import { verifyInterval } from './verify-interval.ts';
-import { verifyElement } from './verify-element.ts';
-import { verifySnapshot } from './verify-snapshot.ts';
 import { verifyTransformed } from './verify-transformed.ts';
+import { madeBy } from '../../rows/pipeline/read-back.ts';
+import { findElementBefore } from '../../state/store/intervals/elements.ts';
+import { verifyFiles } from './verify-files.ts';
+import { isNewestSnapshot } from '../../state/store/intervals/kept-snapshots.ts';
+import { requestOf } from './compare-rows.ts';
 
 export interface ReceiptOptions extends VerifiedInterval {
   /** From the destination's definition: if it keeps no files, there is nothing to read. */
@@ -93,4 +96,75 @@ const isSame = (a: Receipt, b: Receipt): boolean =>
 /** Says whether a live run explains a finding: it puts the manifest before it records it, or replaces files in place. */
 function mayBeWritten({ invariant, detail }: Finding, { manifestKey }: Receipt): boolean {
   return invariant === 'I4' && (manifestKey === null || detail.startsWith(manifestKey));
+}
+
+/**
+ * I4 and the order of I11 for an element: its files are whole, and it continues the element before it. The source no longer
+ * has the rows of its snapshot, so they are counted.
+ */
+async function verifyElement(
+  interval: VerifiedInterval,
+  receipt: Receipt,
+): Promise<IntervalAnswers> {
+  const { exportId, element } = receipt;
+  if (!element) throw new Error('the receipt has no element');
+  const breach = breachesOf(exportId);
+  const faults = await verifyFiles(interval, receipt, madeBy(receipt.recipe), [], () => {});
+  const findings = faults.map((detail) => breach('I4', detail));
+  const before = await findElementBefore(interval.sql, exportId, receipt.interval);
+  const { number, follows } = element;
+  if (before !== null && before.number >= number) {
+    findings.push(breach('I11', `element ${number} comes after element ${before.number}`));
+  }
+  if (follows !== null && before?.number !== follows) {
+    const actual = before === null ? 'there is none' : `that is element ${before.number}`;
+    findings.push(
+      breach('I11', `element ${number} continues element ${follows}, but before it ${actual}`),
+    );
+  }
+  const counted = { ...noAnswers, findings, onlyCounted: true };
+  if (findings.length > 0) return counted;
+  const unproven = `${describeInterval(receipt.interval)}: the rows of element ${number} were only counted, because the source no longer has its snapshot`;
+  return { ...counted, unproven };
+}
+
+/**
+ * I4 for a snapshot, and I3 as long as it can be known: the source has only its present rows. If none has changed since the
+ * newest snapshot, they are compared with it. Otherwise the rows of the files are counted.
+ *
+ * @param verifyRows compares the files with the source
+ */
+async function verifySnapshot(
+  interval: VerifiedInterval,
+  receipt: Receipt,
+  verifyRows: () => Promise<IntervalAnswers>,
+): Promise<IntervalAnswers> {
+  const { sql } = interval;
+  const { exportId, snapshotAt = null } = receipt;
+  const isNewest = snapshotAt !== null && (await isNewestSnapshot(sql, exportId, receipt.interval));
+  if (isNewest && !(await hasChanged(interval, receipt))) {
+    const answers = await verifyRows();
+    // A source that has changed meanwhile proves nothing.
+    if (answers.findings.length === 0 || !(await hasChanged(interval, receipt))) return answers;
+  }
+  const faults = await verifyFiles(interval, receipt, madeBy(receipt.recipe), [], () => {});
+  const findings = faults.map((detail) => breachesOf(exportId)('I4', detail));
+  if (faults.length > 0) return { ...noAnswers, findings };
+  if (snapshotAt === null) return { ...noAnswers, isExpired: true };
+  const why = isNewest
+    ? 'the source has changed since, or does not show whether it has'
+    : 'there is a newer snapshot';
+  const range = describeInterval(receipt.interval);
+  const taken = inSeconds(snapshotAt);
+  return {
+    ...noAnswers,
+    unproven: `${range}: the rows of its snapshot of ${taken} were only counted, because ${why}`,
+  };
+}
+
+/** True if a row of the source was written, or is gone, since the snapshot, or if that cannot be known. */
+function hasChanged(interval: VerifiedInterval, receipt: Receipt): Promise<boolean> {
+  const { source, signal } = interval;
+  const { snapshot, count } = receipt.proof;
+  return source.hasChanged(requestOf(interval, receipt), { snapshot, digest: null, count }, signal);
 }

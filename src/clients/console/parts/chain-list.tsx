@@ -9,8 +9,10 @@ import { hrefOf } from '../route.ts';
 import { useDrag } from '../use-drag.ts';
 import { toFailure } from '../use-resource.ts';
 import { Failure } from './notice.tsx';
-import { DeleteStepButton, EnableButton } from './step-actions.tsx';
 import { useSay } from './toasts.tsx';
+import { useAction } from '../use-action.ts';
+import { ActButton } from './act-button.tsx';
+import { DeleteButton } from './delete-button.tsx';
 
 interface Props {
   readonly steps: readonly Step[];
@@ -212,4 +214,35 @@ function useChainOrder(steps: readonly Step[]): ChainOrder {
     stored.current = stored.current.then(() => store(ids, message));
   };
   return { shown, move, failure };
+}
+
+interface StepProps {
+  readonly step: Step;
+}
+
+/** Enables or disables a step; shows why the API refuses. */
+function EnableButton({ step: { id, name, enabled } }: StepProps) {
+  const { api } = useConsole();
+  const say = useSay();
+  const toggle = useAction(async () => {
+    await api.patch('pipeline_transformation_configs/{id}', { id }, { enabled: !enabled });
+    say(`${name} is ${enabled ? 'disabled' : 'enabled'}.`);
+  });
+  const verb = enabled ? 'Disable' : 'Enable';
+  return (
+    <ActButton act={toggle} className="small" aria-label={`${verb} ${name}`}>
+      {verb}
+    </ActButton>
+  );
+}
+
+/** Deletes a step, after confirmation. */
+function DeleteStepButton({ step: { id, name } }: StepProps) {
+  const { api } = useConsole();
+  const remove = () => api.remove('pipeline_transformation_configs/{id}', { id });
+  return (
+    <DeleteButton name={name ?? `step ${id}`} what="step" remove={remove}>
+      Runs that start from now on do not apply it. Files that were exported with it stay.
+    </DeleteButton>
+  );
 }
