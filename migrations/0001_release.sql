@@ -188,6 +188,8 @@ create table batch_exports (
   -- Where statements are put, and the newest one there.
   statement_place text,
   statement_put integer not null default 0,
+  -- The key up to which the last list of the place came; null: to its end.
+  statement_listed text,
   -- Why the last one could not be put; null if it could. How often that has failed in a row, and until when none is tried.
   statement_fault text,
   statement_tries integer not null default 0,

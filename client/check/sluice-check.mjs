@@ -204,7 +204,7 @@ function addStatement(state, statement, path) {
   must(looked.state === 'listed' ? looked.reason === null && looked.at : looked.state === 'not_listed'
     && looked.reason !== null && looked.at === null && found === 0, `${path} has a wrong reconciliation`);
   state.looked = looked.state !== 'listed' ? `not reconciled: ${looked.reason}`
-    : found ? `reconciled, and ${found} objects were missing, changed or in no manifest` : 'reconciled';
+    : `reconciled${looked.part ? ' in part' : ''}${found ? `, and ${found} objects were missing, changed or in no manifest` : ''}`;
   const run = { due: period.start, at: '', parts: {} };
   for (const part of ['delivered', 'removed', 'erased']) run.parts[part] = { rows: 0n, bytes: 0n, files: 0n };
   for (const [index, booking] of statement.bookings.entries())

@@ -274,7 +274,7 @@ class Check:
         found = self.newest["reconciliation"]
         total = found["more"] + sum(len(found[name]) for name in ("missing", "changed", "stray"))
         what = f", and {total} objects were missing, changed or in no manifest" if total else ""
-        self.lines.append(f"Statement {number - 1} is " + (f"reconciled{what}." if found["at"] else
+        self.lines.append(f"Statement {number - 1} is " + (f"reconciled{' in part' if found.get('part') else ''}{what}." if found["at"] else
             f"not reconciled: {found['reason']}."))
         self.lines.append(f"Key {self.signer.id} is given, or follows from a given key." if self.given else
             f"Key {self.signer.fingerprint} is from the bucket. Who can write there could have put it there: "

@@ -323,6 +323,10 @@ export function describeDestination(
         for await (const { key, bytes } of destination.listFiles('list/')) {
           expect(bytes).toBe(key.length);
         }
+        const after: string[] = [];
+        for await (const { key } of destination.listFiles('list/', undefined, 'list/a/1'))
+          after.push(key);
+        expect(after).toEqual(['list/a/2', 'list/b']);
         await destination.deleteFiles(keys.slice(0, 4));
         expect(await keysUnder(destination, 'lis')).toEqual(['lisu']);
       });

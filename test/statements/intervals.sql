@@ -393,6 +393,30 @@ with before as (
       where export_id = $1 and data_interval_start = $2 and data_interval_end = $3
       returning before.late_rows_wait is distinct from $4 as "isNew", before.is_first as "isFirst";
 
+-- intervals/named-objects.ts listNamedObjects
+-- takes $1 uuid, $2 text, $3 text, $4 text, $5 text, $6 bigint
+-- gives key text, bytes bigint, isHere boolean
+select * from (select k.key, k.bytes, c.destination_version = e.destination_version as "isHere"
+       from batch_exports e join receipts c on c.export_id = e.id
+       cross join lateral (
+         select c.manifest_key as key, null::bigint as bytes where c.manifest_key is not null
+         union all select f->>'key', (f->>'bytes')::bigint from jsonb_array_elements(c.files || c.rejected_files) f) k
+      where e.id = $1
+      union all
+     select $3 || s.number || '.json', octet_length(s.body)::bigint, true
+       from batch_exports e join statements s on s.export_id = e.id and s.number <= e.statement_put
+      where e.id = $1 and e.statement_place = $2) named
+      where key collate "C" > coalesce($4, '') and ($5::text is null or key collate "C" <= $5)
+      order by key collate "C" limit $6;
+
+-- intervals/named-objects.ts noteListed
+-- takes $1 uuid, $2 text
+update batch_exports set statement_listed = $2 where id = $1 and statement_listed is distinct from $2;
+
+-- intervals/named-objects.ts putStatementsAgain
+-- takes $1 uuid, $2 text, $3 integer
+update batch_exports set statement_put = $3 where id = $1 and statement_place = $2 and statement_put > $3;
+
 -- intervals/receipts.ts hasReceiptAt
 -- takes $1 uuid, $2 integer
 select from receipts where export_id = $1 and destination_version = $2 limit 1;
@@ -642,28 +666,9 @@ update batch_exports set statement_begins = $2, statement_number = $3, statement
 
 -- intervals/statements.ts findPlaceOfStatements
 -- takes $1 uuid
--- gives externalId uuid, destinationVersion integer
-select p.external_id as "externalId", e.destination_version as "destinationVersion"
+-- gives externalId uuid, destinationVersion integer, listed text
+select p.external_id as "externalId", e.destination_version as "destinationVersion", e.statement_listed as listed
        from batch_exports e join projects p on p.id = e.team_id where e.id = $1;
-
--- intervals/statements.ts listNamedObjects
--- takes $1 uuid, $2 text, $3 text, $4 bigint
--- gives key text, bytes bigint, isHere boolean
-select k.key, k.bytes, c.destination_version = e.destination_version as "isHere"
-       from batch_exports e join receipts c on c.export_id = e.id
-       cross join lateral (
-         select c.manifest_key as key, null::bigint as bytes where c.manifest_key is not null
-         union all select f->>'key', (f->>'bytes')::bigint from jsonb_array_elements(c.files || c.rejected_files) f) k
-      where e.id = $1
-      union all
-     select $3 || s.number || '.json', octet_length(s.body)::bigint, true
-       from batch_exports e join statements s on s.export_id = e.id and s.number <= e.statement_put
-      where e.id = $1 and e.statement_place = $2
-      limit $4;
-
--- intervals/statements.ts putStatementsAgain
--- takes $1 uuid, $2 text, $3 integer
-update batch_exports set statement_put = $3 where id = $1 and statement_place = $2 and statement_put > $3;
 
 -- intervals/statements.ts findTeamsWithStatements
 -- takes $1 bigint

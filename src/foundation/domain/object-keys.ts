@@ -90,3 +90,7 @@ const maxGeneration = 1_000_000_000;
 export function mayFollow(generation: number): boolean {
   return Number.isSafeInteger(generation) && generation >= 0 && generation < maxGeneration;
 }
+
+/** The order in which stores list: that of the bytes in UTF-8. */
+export const compareKeys = (one: string, other: string): number =>
+  Buffer.compare(Buffer.from(one), Buffer.from(other));

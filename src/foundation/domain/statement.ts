@@ -76,6 +76,8 @@ export interface Reconciliation {
   readonly stray: readonly string[];
   /** The number of omitted keys. */
   readonly more: number;
+  /** Which keys were listed, if not all: those after `from`, up to `to`. Null: from the start, to the end, or the key is not ours to tell. */
+  readonly part?: { readonly from: string | null; readonly to: string | null };
 }
 
 export const cannotReconcile = (reason: string): Reconciliation => ({

@@ -241,10 +241,11 @@ export interface Destination {
     key: string,
     options: { readonly seconds: number; readonly name: string; readonly signal: AbortSignal },
   ) => Promise<FileLink>;
-  /** Every readable object whose key starts with `prefix`, ascending by key. */
+  /** Every readable object whose key starts with `prefix`, ascending by key. @param after the list begins with the next key */
   listFiles(
     prefix: string,
     signal?: AbortSignal,
+    after?: string,
   ): AsyncIterable<{ readonly key: string; readonly bytes: number }>;
   /** Missing ones are no error. */
   deleteFiles(keys: readonly string[], signal?: AbortSignal): Promise<void>;

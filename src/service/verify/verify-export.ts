@@ -1,3 +1,4 @@
+import { inSeconds } from '../../foundation/domain/time.ts';
 import type { ExportTable } from '../../rows/pipeline/table-format.ts';
 import { listReceipts, type Receipt } from '../../state/store/intervals/receipts.ts';
 import {
@@ -117,13 +118,22 @@ async function verifyTables({
   const { id } = batchExport;
   return [
     ...(await findGaps(sql, id)).map(({ start, end }) =>
-      breach('I1', `${start} to ${end} is before the high-water mark and not completed`),
+      breach(
+        'I1',
+        `${inSeconds(start)} to ${inSeconds(end)} is before the high-water mark and not completed`,
+      ),
     ),
     ...(await findTornTicks(sql, id, retentionDays)).map(({ end, next }) =>
-      breach('I1', `an interval ends at ${end} and the next begins at ${next}`),
+      breach(
+        'I1',
+        `an interval ends at ${inSeconds(end)} and the next begins at ${inSeconds(next)}`,
+      ),
     ),
     ...(await findOverlaps(sql, id)).map(({ a, b }) =>
-      breach('I2', `the current intervals that begin at ${a} and at ${b} overlap`),
+      breach(
+        'I2',
+        `the current intervals that begin at ${inSeconds(a)} and at ${inSeconds(b)} overlap`,
+      ),
     ),
     ...(await findInconsistentRuns(sql, id)).map(({ id: run, why }) =>
       breach('I5', `run ${run}: ${why}`),

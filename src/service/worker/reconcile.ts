@@ -1,6 +1,6 @@
 import { toSluiceError } from '../../foundation/domain/errors.ts';
 import { readKey } from '../../foundation/domain/file-name.ts';
-import { isMarkerKey } from '../../foundation/domain/object-keys.ts';
+import { compareKeys, isMarkerKey } from '../../foundation/domain/object-keys.ts';
 import {
   cannotReconcile,
   nameOfPlace,
@@ -13,18 +13,20 @@ import { isTombstone, readManifestAt } from '../../rows/pipeline/manifest.ts';
 import type { Sql } from '../../state/store/database/database.ts';
 import { findLeftovers } from '../../state/store/files/leftover-files.ts';
 import {
-  findPlaceOfStatements,
+  type KeyRange,
   listNamedObjects,
   type NamedObject,
+  noteListed,
   putStatementsAgain,
-} from '../../state/store/intervals/statements.ts';
+} from '../../state/store/intervals/named-objects.ts';
+import { findPlaceOfStatements } from '../../state/store/intervals/statements.ts';
 import { readNow } from '../../state/store/intervals/ticks.ts';
 import { listWriters } from '../../state/store/intervals/verify-queries.ts';
 import { lockExport } from '../../state/store/exports/exports.ts';
 import { placeOfExport } from '../use-cases/statements/make-statement.ts';
 import type { StatementOptions } from './put-statements.ts';
 
-/** Objects below the place of an export that are compared. */
+/** Objects below the place of an export that are compared. The next statement goes on after them. */
 const mostObjects = 10_000;
 
 /** Keys that a statement names of each kind. */
@@ -78,49 +80,66 @@ async function look(
   const place = placeOfExport(sources, batchExport);
   const folder = `${inside(place)}_sluice/statements/`;
   const statements = { name: nameOfPlace(place), folder };
-  const before = await listNamedObjects(db, exportId, statements, mostObjects + 1);
-  if (before.length > mostObjects) return cannotReconcile(tooMany);
+  // The last list may be of another place.
+  const after = stored.listed?.startsWith(inside(place)) ? stored.listed : null;
+  const due = await listNamedObjects(
+    db,
+    exportId,
+    statements,
+    { after, upTo: null },
+    mostObjects + 1,
+  );
   const opened = { ...stored, exportId, destination: batchExport.destination };
   const destination = connectors.openDestination(opened, stored.traits);
   try {
     const at = toTimestamp(await readNow(db));
-    const objects = await listObjects(destination, place, signal);
-    if (objects === null) return cannotReconcile(tooMany);
-    const now = await listNamedObjects(db, exportId, statements, mostObjects + 1);
+    const last = due.length > mostObjects ? (due[mostObjects - 1]?.key ?? null) : null;
+    const { objects, upTo } = await listObjects(destination, place, { after, upTo: last }, signal);
+    if (upTo !== null && compareKeys(upTo, after ?? '') <= 0)
+      return cannotReconcile('the store lists from the start only');
+    const before = due.filter(({ key }) => upTo === null || compareKeys(key, upTo) <= 0);
+    const range = { after, upTo };
+    const now = await listNamedObjects(db, exportId, statements, range, 2 * mostObjects);
     const search = { db, exportId, destination, signal };
     const differences = {
       ...differencesOf(objects, before, now, place),
       strays: await findStrays(search, place, objects, [...before, ...now]),
     };
     await putStatementsAgain(db, exportId, statements, differences.missing);
+    await noteListed(db, exportId, upTo);
     const { secrets, config } = batchExport.destination;
     const isOwn = secrets !== null || (config.role_arn ?? null) !== null || place.type !== 'S3';
-    return describe(at, differences, isOwn);
+    const found = describe(at, differences, isOwn);
+    if (after === null && upTo === null) return found;
+    return { ...found, part: isOwn ? { from: after, to: upTo } : { from: null, to: null } };
   } finally {
     await destination.close();
   }
 }
 
-const tooMany = `there are more than ${mostObjects} objects`;
-
 const inside = ({ prefix }: StatementPlace): string => (prefix === '' ? '' : `${prefix}/`);
 
-/** Sizes by key; null: there are too many. */
+/** Sizes by key, and the key up to which the list came; null: to the end. */
 async function listObjects(
   destination: Destination,
   place: StatementPlace,
+  { after, upTo }: KeyRange,
   signal: AbortSignal,
-): Promise<ReadonlyMap<string, number> | null> {
+): Promise<{ readonly objects: ReadonlyMap<string, number>; readonly upTo: string | null }> {
   const objects = new Map<string, number>();
+  const begin = inside(place);
   let listed = 0;
-  for await (const { key, bytes } of destination.listFiles(inside(place), signal)) {
+  let last = after ?? begin;
+  for await (const { key, bytes } of destination.listFiles(begin, signal, after ?? undefined)) {
     signal.throwIfAborted();
-    listed += 1;
+    if (upTo !== null && compareKeys(key, upTo) > 0) break;
     // A store may give one key again and again.
-    if (listed > mostObjects) return null;
-    if (key.startsWith(inside(place))) objects.set(key, bytes);
+    if (listed === mostObjects) return { objects, upTo: last };
+    listed += 1;
+    last = key;
+    if (key.startsWith(begin)) objects.set(key, bytes);
   }
-  return objects;
+  return { objects, upTo };
 }
 
 interface Found {

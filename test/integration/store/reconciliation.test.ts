@@ -1,4 +1,4 @@
-import { chmod, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { armFailpoints, type FailpointName } from '../../../src/foundation/failpoints/failpoint.ts';
@@ -47,6 +47,32 @@ describe('a statement of the schedule', () => {
     await writeFile(place(lost.slice('events/'.length)), kept);
     await rm(place('mine.csv'));
     for (const checker of checkers) expect(await runChecker(checker, place())).toMatch(/^0: Right/);
+  });
+
+  it('goes on where the one before has ended, if the place has more objects than a list', async () => {
+    const id = await exportOfHours(3);
+    await runAll(id);
+    await make(id);
+    await sweep();
+    await mkdir(place('2000'));
+    const strays = Array.from({ length: 10_003 }, (_, n) => `2000/${String(n).padStart(5, '0')}`);
+    for (const name of strays) await writeFile(place(name), '');
+    const names = await readdir(place(), { recursive: true });
+    const lost = `events/${names.find((name) => name.endsWith('_manifest.json'))}`;
+    await rm(place(lost.slice('events/'.length)));
+    const first = await reconciled(id);
+    const to = `events/${strays[9_999]}`;
+    expect(first).toMatchObject({ state: 'listed', missing: [], changed: [], more: 9_900 });
+    expect(first).toMatchObject({ part: { from: null, to } });
+    const second = await reconciled(id);
+    const rest = strays.slice(10_000).map((name) => `events/${name}`);
+    expect(second).toMatchObject({ ...nothing, missing: [lost], stray: rest });
+    expect(second.part).toEqual({ from: to, to: null });
+    // The next one begins at the start again.
+    await rm(place('2000'), { recursive: true });
+    const whole = await reconciled(id);
+    expect(whole).toMatchObject({ ...nothing, missing: [lost] });
+    expect(whole).not.toHaveProperty('part');
   });
 
   it('names what has another size', async () => {

@@ -4,6 +4,7 @@ import { lstat, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { SluiceError, toSluiceError } from '../../../foundation/domain/errors.ts';
 import { describeError } from '../../../foundation/domain/describe-error.ts';
+import { compareKeys } from '../../../foundation/domain/object-keys.ts';
 import {
   allTraits,
   type CheckStep,
@@ -75,9 +76,9 @@ export function openFileDestination(
         const { size: bytes, mtimeMs: modifiedAt } = stats;
         return { bytes, etag, modifiedAt, ...(await readOwner(folder, etag)) };
       }),
-    async *listFiles(prefix) {
+    async *listFiles(prefix, _signal, after = '') {
       const folder = await findTop();
-      if (folder !== null) yield* listFiles(folder, prefix);
+      if (folder !== null) yield* listFiles(folder, prefix, after);
     },
     async deleteFiles(keys) {
       for (const key of keys) {
@@ -162,13 +163,15 @@ interface Found {
   readonly entry: Dirent;
 }
 
-/** Files below `folder` whose key starts with `prefix`, in the order of their keys' bytes. */
+/** Files below `folder` whose key starts with `prefix` and is after another one, in the order of their keys' bytes. */
 async function* listFiles(
   folder: string,
   prefix: string,
+  after: string,
 ): AsyncGenerator<{ readonly key: string; readonly bytes: number }> {
   for await (const { key, path, entry } of walk(folder, '', prefix)) {
     if (entry.name.startsWith(hiddenPrefix) || !key.startsWith(prefix)) continue;
+    if (compareKeys(key, after) <= 0) continue;
     const stats = await lstat(path).catch(ignore('ENOENT'));
     if (stats) yield { key, bytes: stats.size };
   }

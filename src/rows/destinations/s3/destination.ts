@@ -91,7 +91,7 @@ export function openS3Destination(
           }),
         signal,
       ),
-    listFiles: (prefix, signal) => listObjects(connection, prefix, signal),
+    listFiles: (prefix, signal, after) => listObjects(connection, prefix, signal, after),
     deleteFiles: (keys, signal) => deleteObjects(connection, keys, signal),
     test: (signal) => checkDestination(connection, folder, context, signal),
     close: async () => connection.close(),

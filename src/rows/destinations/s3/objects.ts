@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
+import { compareKeys } from '../../../foundation/domain/object-keys.ts';
 import type { Instant } from '../../../foundation/domain/time.ts';
 import type { OpenObject, ReadOptions } from '../destination.ts';
 import { callDeadline } from './call-deadline.ts';
@@ -8,7 +9,7 @@ import { expectedOwner, type S3Connection } from './client.ts';
 import { AnsweredError, UnreadAnswer } from './error-answer.ts';
 import { StoreError, toDestinationError } from './errors.ts';
 import { notAStore, usualAdvice } from './not-the-store.ts';
-import { compareKeys, keyOf, keysPerPage, nextOf, readPages } from './pages.ts';
+import { keyOf, keysPerPage, nextOf, readPages } from './pages.ts';
 import type { SendOptions } from './request-handler.ts';
 import type { StoreAnswer, StoreRequest } from './store-client.ts';
 
@@ -140,6 +141,7 @@ export function listObjects(
   connection: S3Connection,
   prefix: string,
   signal?: AbortSignal,
+  after?: string,
 ): AsyncIterable<{ readonly key: string; readonly bytes: number }> {
   interface Marker {
     readonly token: string;
@@ -154,7 +156,7 @@ export function listObjects(
             Prefix: prefix,
             MaxKeys: keysPerPage,
             ...expectedOwner(connection),
-            ...(marker === null ? {} : { ContinuationToken: marker.token }),
+            ...(marker === null ? { StartAfter: after } : { ContinuationToken: marker.token }),
           }),
           send,
         ),

@@ -73,8 +73,3 @@ export function keyOf(
 function endless(detail: string): SluiceError {
   return new SluiceError('destination.invalid_answer', detail);
 }
-
-/** The order of keys in a list: that of their bytes in UTF-8. */
-export function compareKeys(one: string, other: string): number {
-  return Buffer.compare(Buffer.from(one), Buffer.from(other));
-}

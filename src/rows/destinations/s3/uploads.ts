@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { ListMultipartUploadsCommand, ListPartsCommand } from '@aws-sdk/client-s3';
 import { type ErrorCode, SluiceError } from '../../../foundation/domain/errors.ts';
+import { compareKeys } from '../../../foundation/domain/object-keys.ts';
 import type { FileOptions, UploadRef } from '../destination.ts';
 import { checkLength } from './answer.ts';
 import { callDeadline } from './call-deadline.ts';
@@ -9,7 +10,7 @@ import { conditionHeaders, type PutCondition } from './conditions.ts';
 import { refusesChecksums, StoreError } from './errors.ts';
 import { notAStore, usualAdvice } from './not-the-store.ts';
 import { hasMark, metadataHeaders } from './object-metadata.ts';
-import { compareKeys, keyOf, keysPerPage, nextOf, readPages } from './pages.ts';
+import { keyOf, keysPerPage, nextOf, readPages } from './pages.ts';
 import type { PartSums } from './part-digest.ts';
 import { encodeHex } from './put-object.ts';
 import type { SendOptions } from './request-handler.ts';

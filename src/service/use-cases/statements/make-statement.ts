@@ -180,7 +180,8 @@ function scheduleOf({ cadence, mode, keepSnapshots }: BatchExport) {
     interval,
     timezone,
     offset_seconds: ((offsetDay ?? 0) * 24 + (offsetHour ?? 0)) * 3_600,
-    ...(mode === 'snapshot' && { mode, keep_snapshots: keepSnapshots }),
+    ...(mode !== 'append' && { mode }),
+    ...(mode === 'snapshot' && { keep_snapshots: keepSnapshots }),
   };
 }
 

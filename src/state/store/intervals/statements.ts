@@ -280,70 +280,20 @@ export async function findPlaceOfStatements(
   readonly externalId: string;
   readonly destinationVersion: number;
   readonly traits: StoreTraits | null;
+  /** The key up to which the last list came; null: to the end. */
+  readonly listed: string | null;
 } | null> {
-  const [row] = await sql.query<{ externalId: string; destinationVersion: number }>(
-    `select p.external_id as "externalId", e.destination_version as "destinationVersion"
+  const [row] = await sql.query<{
+    externalId: string;
+    destinationVersion: number;
+    listed: string | null;
+  }>(
+    `select p.external_id as "externalId", e.destination_version as "destinationVersion", e.statement_listed as listed
        from batch_exports e join projects p on p.id = e.team_id where e.id = $1`,
     [exportId],
   );
   if (!row) return null;
   return { ...row, traits: await findStoreTraits(sql, { exportId, ...row }) };
-}
-
-/** An object that a current receipt names, or a statement that was put. */
-export interface NamedObject {
-  readonly key: string;
-  /** Null: it is not known. */
-  readonly bytes: number | null;
-  /** True if it is at the place of now. */
-  readonly isHere: boolean;
-}
-
-/** Where the statements of an export are. */
-export interface StatementFolder {
-  /** The name of the place. */
-  readonly name: string;
-  /** Of their keys: `a/_sluice/statements/`. */
-  readonly folder: string;
-}
-
-/** Lists all that must be at the place of an export: manifests, files, and the statements that were put. */
-export async function listNamedObjects(
-  sql: Sql,
-  exportId: string,
-  { name, folder }: StatementFolder,
-  limit: number,
-): Promise<NamedObject[]> {
-  return sql.query<NamedObject>(
-    `select k.key, k.bytes, c.destination_version = e.destination_version as "isHere"
-       from batch_exports e join receipts c on c.export_id = e.id
-       cross join lateral (
-         select c.manifest_key as key, null::bigint as bytes where c.manifest_key is not null
-         union all select f->>'key', (f->>'bytes')::bigint from jsonb_array_elements(c.files || c.rejected_files) f) k
-      where e.id = $1
-      union all
-     select $3 || s.number || '.json', octet_length(s.body)::bigint, true
-       from batch_exports e join statements s on s.export_id = e.id and s.number <= e.statement_put
-      where e.id = $1 and e.statement_place = $2
-      limit $4`,
-    [exportId, name, folder, limit],
-  );
-}
-
-/** Statements that were put and are not there are put again. @param missing keys of the place */
-export async function putStatementsAgain(
-  sql: Sql,
-  exportId: string,
-  { name, folder }: StatementFolder,
-  missing: readonly string[],
-): Promise<void> {
-  const gone = missing.filter((key) => key.startsWith(folder));
-  if (gone.length === 0) return;
-  const numbers = gone.map((key) => Number.parseInt(key.slice(folder.length), 10));
-  await sql.query(
-    `update batch_exports set statement_put = $3 where id = $1 and statement_place = $2 and statement_put > $3`,
-    [exportId, name, Math.min(...numbers) - 1],
-  );
 }
 
 const isDue = `e.deleted_at is null and (e.statement_at <= now() or (e.statement_put < e.statement_number and e.statement_after <= now()))
