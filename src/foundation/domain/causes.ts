@@ -42,7 +42,9 @@ export type Turn = (typeof turns)[number];
 
 /** Errors whose remedy is with others than their place suggests. */
 const ownTurns: Partial<Record<ErrorCode, Turn>> = {
+  'destination.files_differ': 'ours',
   'destination.proxy_refused': 'ours',
+  'model.version_without_trigger': 'source',
   'source.count_mismatch': 'ours',
   'source.json_too_deep': 'customer',
   'source.model_invalid': 'ours',

@@ -88,7 +88,7 @@ export const errorCatalogue = {
   ),
   'destination.files_differ': customer(
     'The delivered files of the interval are not as they were delivered, so nothing was changed.',
-    'Run `sluice verify`, which names what is missing or different.',
+    'Ask your operator to run `sluice verify`, which names what is missing or different.',
   ),
   'destination.table_conflict': customer(
     'The rows do not match the columns of the Iceberg table.',
@@ -149,7 +149,7 @@ export const errorCatalogue = {
   ),
   'model.version_without_trigger': customer(
     'Rows of the model can change while their version stays, so changes would be lost.',
-    'Run what sluice models trigger prints in the source database, for each partition too if its trigger is disabled.',
+    'Ask your operator to run what sluice models trigger prints in the source database, for each partition too if its trigger is disabled.',
   ),
   'source.schema_changed': customer(
     'A column has another type in the source database than in the model.',
@@ -312,7 +312,7 @@ export const errorCatalogue = {
   'secrets.signing_key_lost': transient(
     'internal',
     'The key that signs manifests cannot be decrypted, so nothing is delivered.',
-    'Ask your operator to restore it, or to run `sluice keys rotate-signing --lost`.',
+    'Ask your operator to restore the key in ENCRYPTION_KEYS, or to run `sluice keys rotate-signing --lost`.',
   ),
   'internal.database_unavailable': transient(
     'internal',

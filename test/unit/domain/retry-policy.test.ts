@@ -86,6 +86,15 @@ describe.each(Object.keys(errorCatalogue) as ErrorCode[])('the remedy of %s', (c
   it('ends after the fix, and can be read alone', () => {
     expect(errorCatalogue[code].remedy).not.toMatch(/\bretr(y|ies|ied)\b|\babove\b|\bbelow\b/i);
     expect(errorCatalogue[code].remedy).toMatch(/[.)]$/);
+    // What the remedy is about is named by itself.
+    expect(errorCatalogue[code].remedy).not.toMatch(/^Ask your operator to \w+ (?:it|them)\b/);
+  });
+
+  it('leaves commands of the installation to the operator', () => {
+    const { remedy } = errorCatalogue[code];
+    if (/\bsluice (doctor|eras|keys|models|verify)\b/.test(remedy)) {
+      expect(remedy).toMatch(/\boperator\b/);
+    }
   });
 
   it('is followed by what happens next: Sluice heals, or a person decides', () => {
