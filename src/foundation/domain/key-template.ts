@@ -92,8 +92,8 @@ export function checkKeyTemplate(template: string, maxBytes = maxPrefixBytes): r
 
 /** Other programs fill these in or take them away. Sluice does not. */
 const foreignForms: readonly (readonly [form: RegExp, says: string])[] = [
-  [/^\w+:\/\//, 'is taken for a folder, because a prefix begins within the bucket'],
-  [/%-?[A-Za-z]/, 'is not filled in'],
+  [/^(?:\w+:\/\/|arn:)/, 'is taken for a folder, because a prefix begins within the bucket'],
+  [/%-?[A-Za-z]|%\(\w+\)\w?|<\w+>/, 'is not filled in'],
   [/\$[{(]?\w*[)}]?/, 'is not filled in: a $ stays as it is'],
   [/(?<![A-Za-z])(?:yyyy|YYYY)/, 'is not filled in'],
 ];

@@ -53,6 +53,12 @@ describe('a config of S3', () => {
   it.each([
     ['arn:aws:s3:::acme/daily', 'ARN of a bucket. Set bucket_name to acme and prefix to daily/.'],
     ['arn:aws-cn:s3:::acme', 'Set bucket_name to acme.'],
+    ['arn:aws:s3:::acme/*', 'Set bucket_name to acme.$'],
+    ['arn:aws:s3:::acme/daily/*', 'Set bucket_name to acme and prefix to daily/.'],
+    ['arn:aws:s3:::acme*', 'Set bucket_name to acme.$'],
+    ['team-123456789012.s3-accesspoint.eu-west-1.amazonaws.com', 'access point.* -s3alias'],
+    ['https://team-1.s3-accesspoint-fips.us-east-1.amazonaws.com/a', 'access point.* -s3alias'],
+    ['mfzwi23gnjvgw.mrap.accesspoint.s3-global.amazonaws.com', 'multi-region'],
     ['arn:aws:s3:eu-west-1:123456789012:accesspoint/team', 'access point.* -s3alias'],
     ['arn:aws:s3::123456789012:accesspoint/mfzwi23gnjvgw.mrap', 'multi-region'],
     ['arn:aws:s3-outposts:eu-west-1:123456789012:outpost/op-1', 'an ARN'],

@@ -123,7 +123,10 @@ describe('a bound in a key', () => {
 describe('what another program would fill in', () => {
   it.each([
     ['s3://acme/a', 's3:// is taken for a folder'],
+    ['arn:aws:s3:::acme/a', 'arn: is taken for a folder'],
     ['a/%Y/%m', '%Y is not filled in.*{year}, {month}'],
+    ['a/%(ds)s/', '%(ds)s is not filled in'],
+    ['a/<year>/', '<year> is not filled in'],
     ['a/\u0024{year}', '\u0024{year} is not filled in'],
     ['a/$(date)/', '$(date) is not filled in'],
     ['a/yyyy/MM', 'yyyy is not filled in'],

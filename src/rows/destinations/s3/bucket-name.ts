@@ -11,8 +11,9 @@ interface OtherForm {
 }
 
 const write = (bucket: string, prefix: string) => {
-  const folder = prefix.replace(/[?#].*$/, '').replace(/^\/+|\/+$/g, '');
-  return `Set bucket_name to ${bucket}${folder === '' ? '' : ` and prefix to ${folder}/`}.`;
+  // An ARN of a policy may end in a star.
+  const folder = prefix.replace(/[?#*].*$/, '').replace(/^\/+|\/+$/g, '');
+  return `Set bucket_name to ${bucket.replace(/\*+$/, '')}${folder === '' ? '' : ` and prefix to ${folder}/`}.`;
 };
 
 /** The first that fits decides. */
@@ -22,14 +23,14 @@ const otherForms: readonly OtherForm[] = [
     says: (bucket, prefix) => `This is the ARN of a bucket. ${write(bucket, prefix)}`,
   },
   {
-    form: /^arn:[\w-]+:s3::\d+:accesspoint|\.mrap$/,
+    form: /^arn:[\w-]+:s3::\d+:accesspoint|\.mrap$|\.accesspoint\.s3-global\./,
     says: () =>
       'This is a multi-region access point, which is not supported. Set bucket_name to one of its buckets and region to that of the bucket.',
   },
   {
-    form: /^arn:[\w-]+:s3:[\w-]+:\d+:accesspoint/,
+    form: /^arn:[\w-]+:s3:[\w-]+:\d+:accesspoint|\.s3-accesspoint[\w-]*\./,
     says: () =>
-      'This is the ARN of an access point. Set bucket_name to its alias, which ends in -s3alias, and region to that of the access point.',
+      'This is an access point. Set bucket_name to its alias, which ends in -s3alias, and region to that of the access point.',
   },
   {
     form: /^arn:/i,
