@@ -87,9 +87,11 @@ export class DeliveryHistory {
   prefix: string;
   /** Changes each manifest before it is signed: for what the signer itself may do wrong. */
   alter: (manifest: JsonObject) => JsonObject = (same) => same;
+  /** What a row of JSON Lines has. */
+  describe: (row: Row) => JsonObject = (row) => ({ ...row });
   private readonly entries: JsonObject[] = [];
   private readonly format: Format;
-  private readonly exportId = '0f0e0d0c-0000-4000-8000-000000000001';
+  readonly exportId = '0f0e0d0c-0000-4000-8000-000000000001';
   private readonly intervalMs: number;
   private readonly seed: number;
   private chain = 1;
@@ -301,7 +303,7 @@ export class DeliveryHistory {
     return files.map((rows) => {
       const isCsv = this.format.startsWith('csv');
       const line = ({ id, person }: Row) =>
-        isCsv ? `${id},"${person}\n"\n` : `{"id":${id},"person":"${person}"}\n`;
+        isCsv ? `${id},"${person}\n"\n` : `${JSON.stringify(this.describe({ id, person }))}\n`;
       const text = (isCsv ? 'id,person\n' : '') + rows.map(line).join('');
       const bytes = this.format.endsWith('.gz') ? gzipSync(text) : Buffer.from(text);
       const name = `${compact(interval.start)}-${compact(interval.end)}`;
