@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import { chmod } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import type { TestProject } from 'vitest/node';
@@ -81,7 +82,7 @@ async function run(script: string): Promise<void> {
   await promisify(execFile)(process.execPath, [path.join(root, `scripts/${script}.mjs`)]);
 }
 
-/** Without a check of the types, which is the type check's matter. */
+/** As `npm run build`, without a check of the types, which is the type check's matter. */
 async function build(): Promise<void> {
   const compiler = path.join(root, 'node_modules/typescript/bin/tsc');
   await promisify(execFile)(
@@ -93,6 +94,7 @@ async function build(): Promise<void> {
   ).catch((error: { stdout?: string; message: string }) => {
     console.log(`The build has errors:\n${error.stdout || error.message}`);
   });
+  await chmod(path.join(root, 'dist/clients/cli/sluice.js'), 0o755);
 }
 
 async function writeBundle(): Promise<void> {
