@@ -6,6 +6,7 @@ import { toSluiceError } from '../../foundation/domain/errors.ts';
 import {
   type DataInterval,
   describeInterval,
+  inSeconds,
   type Instant,
   toTimestamp,
 } from '../../foundation/domain/time.ts';
@@ -345,7 +346,9 @@ function describeProof(
   deletedAgain: number,
 ): string {
   const searched =
-    after === null ? '' : ` of an interval that starts at ${toTimestamp(after)} or later`;
+    after === null
+      ? ''
+      : ` of an interval that starts at ${inSeconds(toTimestamp(after))} or later`;
   const proven =
     intervals.length === 0
       ? `No current file${searched} has the key: nothing to rewrite.`
