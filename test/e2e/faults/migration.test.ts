@@ -22,7 +22,7 @@ const next = '9999_next_release';
 /** The build of a next release: this one, and a migration that expands the schema. */
 async function makeNextBuild(): Promise<string> {
   const folder = await mkdtemp(path.join(tmpdir(), 'sluice-next-'));
-  for (const part of ['dist', 'migrations', 'package.json']) {
+  for (const part of ['dist', 'migrations', 'client/check', 'package.json']) {
     await cp(path.join(projectRoot, part), path.join(folder, part), { recursive: true });
   }
   await symlink(path.join(projectRoot, 'node_modules'), path.join(folder, 'node_modules'));
@@ -173,7 +173,7 @@ describe('a process', () => {
       });
       expect(await started.waitForExit()).toMatchObject({ code: 1 });
       expect(started.output()).toMatch(
-        /older than this build: it lacks 0001_release\.\n +Run `sluice migrate`/,
+        /older than this build: it lacks 0001_release\. Run `sluice migrate`/,
       );
       expect(started.output()).not.toContain('    at ');
     },
