@@ -1330,7 +1330,7 @@ end $$;
 create trigger runs_notify_failing after update of status on runs for each row
   when (new.status in ('Failed', 'FailedRetryable') and old.status is distinct from new.status) execute function note_failing();
 
--- 10. An export recovers, or Sluice pauses it. An operator who disables an organization or a project pauses its exports: that is
+-- 10. An export recovers, or Sluice pauses it, or its pause has another reason. An operator who disables an organization or a project pauses its exports: that is
 -- the act of a person and no event. One alert per export would open, and none would ever be resolved.
 create function note_export_change() returns trigger language plpgsql as $$
 declare
@@ -1345,7 +1345,7 @@ begin
     perform notify_targets(new.id, 'export.recovered',
       jsonb_build_object('failing_since', api_time(old.failing_since), 'missing_intervals', missing));
   end if;
-  if new.paused and not old.paused and new.paused_reason is not null
+  if new.paused and (not old.paused or old.paused_code is distinct from new.paused_code) and new.paused_reason is not null
      and new.paused_code is distinct from 'organization.disabled' and new.paused_code is distinct from 'project.disabled' then
     perform notify_targets(new.id, 'export.paused',
       jsonb_build_object('reason', left(new.paused_reason, 2000), 'failure_streak', new.failure_streak));
@@ -1354,7 +1354,7 @@ begin
 end $$;
 create trigger batch_exports_notify after update on batch_exports for each row
   when ((old.failing_since is not null and new.failing_since is null)
-     or (new.paused and not old.paused and new.paused_reason is not null)) execute function note_export_change();
+     or (new.paused and (not old.paused or old.paused_code is distinct from new.paused_code) and new.paused_reason is not null)) execute function note_export_change();
 
 -- Whether a run of the export has read from its source for more than a minute: then the source is the reason of what is late.
 create function reads_long(wanted uuid) returns boolean language sql stable as $$

@@ -220,4 +220,26 @@ export const operatorMutants = [
     replace: 'query === null',
     test: 'test/integration/cli/apply-queries.test.ts',
   },
+  {
+    name: 'operator healing: the oldest interval of all asks for the exports of all',
+    file: 'src/state/store/healing/healing.ts',
+    find: 'select due.* from due\n',
+    replace:
+      'select due.* from due where due.id = (select o.id from due o order by o.data_interval_start limit 1)\n',
+    test: 'test/integration/store/healing.test.ts',
+  },
+  {
+    name: 'operator healing: a run that heals forgets the processes that died',
+    file: 'src/state/store/healing/healing.ts',
+    find: "coalesce(last.generation + 1, 0), \x24{deathsOf('last')}",
+    replace: 'coalesce(last.generation + 1, 0), 0, 0, 0',
+    test: 'test/integration/store/healing.test.ts',
+  },
+  {
+    name: 'operator healing: another database is met while the export is paused for another reason',
+    file: 'src/state/store/exports/exports.ts',
+    find: 'case when paused then $2 = 1 and',
+    replace: 'case when paused then false and $2 = 1 and',
+    test: 'test/integration/store/healing.test.ts',
+  },
 ];

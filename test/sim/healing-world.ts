@@ -9,6 +9,7 @@ import {
 } from '../../src/foundation/domain/errors.ts';
 import { exportSettings } from '../../src/foundation/domain/export-settings.ts';
 import { toTimestampOrNull } from '../../src/foundation/domain/time.ts';
+import type { ExportMode } from '../../src/foundation/domain/export-settings.ts';
 import type { Source } from '../../src/rows/sources/source.ts';
 import { openSchedule } from '../../src/service/scheduling/schedule.ts';
 import type { Context } from '../../src/service/use-cases/context.ts';
@@ -55,6 +56,8 @@ export interface Scenario {
   /** Ticks end at this hour; default: they do not. */
   readonly endsAt?: number;
   readonly concurrency?: number;
+  /** Default: append. */
+  readonly mode?: ExportMode;
   /** Whether intervals are compared with their source. */
   readonly looksBack?: boolean;
   /** Our own database is unreachable. */
@@ -77,7 +80,11 @@ export interface Played {
     readonly holes: number;
     readonly paused: boolean;
     readonly pausedCode: string | null;
+    /** The hours of intervals whose place another has taken. */
+    readonly superseded: readonly number[];
   }[];
+  /** The most runs that an export had at a time. */
+  readonly atATime: number;
   readonly attempts: readonly {
     readonly export: number;
     readonly hour: number;
@@ -92,7 +99,7 @@ export async function openHealing() {
   const lane = await openLane(null);
   let [now, ids]: [number, string[]] = [began, []];
 
-  async function createExports({ exportCount, endsAt }: Scenario): Promise<void> {
+  async function createExports({ exportCount, endsAt, mode = 'append' }: Scenario): Promise<void> {
     const cadence = {
       interval: 'hour',
       timezone: 'UTC',
@@ -112,7 +119,7 @@ export async function openHealing() {
         ...{ lastPausedAt: null, pausedReason: null, pausedCode: null, startAt: null },
         endAt: toTimestampOrNull(endAt),
         ...{ deadlineMinutes: null, deadlineAt: null, warnMinutes: null },
-        ...{ mode: 'append', keepSnapshots: null, newBase: 0, statementShows: 'digests' },
+        ...{ mode, keepSnapshots: null, newBase: 0, statementShows: 'digests' },
         healForHours: exportSettings.healForHours.default,
         lookBackHours: null,
         schedule: openSchedule({ cadence, paused: false, startAt: null, endAt }, now),
@@ -179,6 +186,7 @@ export async function openHealing() {
       const put = { manifestKey: 'm', manifestEtag: `"${run.fence}"`, rows: 0 };
       await recordManifest(context, run, put, undefined, statements);
     };
+    let atATime = 0;
     const until = began + scenario.hours * hourMs + 30 * minuteMs;
     while (now < until) {
       now = await nextTime(until, scenario.looksBack === true);
@@ -197,12 +205,17 @@ export async function openHealing() {
       const ready = await context.db.query<{ runId: string }>(
         `select run_id as "runId" from outbox where ready order by (backfill_id is not null), data_interval_start, run_id`,
       );
+      const [live] = await context.db.query<{ most: number }>(
+        `select coalesce(max(count), 0)::int as most from (
+           select count(*) from runs where status in ('Starting', 'Running') group by export_id) per_export`,
+      );
+      atATime = Math.max(atATime, live?.most ?? 0);
       for (let at = 0; at < ready.length; at += atOnce) {
         await Promise.all(ready.slice(at, at + atOnce).map(({ runId }) => attempt(runId)));
       }
       if (scenario.looksBack) await lookAtSource(context, ask);
     }
-    return { requests, attempts, exports: await readExports() };
+    return { requests, attempts, atATime, exports: await readExports() };
   }
 
   /** Compares the intervals of the last hours with their source, as a worker does all the time. */
@@ -250,9 +263,12 @@ export async function openHealing() {
       paused: boolean;
       pausedCode: string | null;
       holes: number;
+      superseded: number[];
       done: { hour: number; at: number }[];
     }>(
       `select e.id, e.paused, e.paused_code as "pausedCode", (select count(*)::int from holes h where h.export_id = e.id) as holes,
+              coalesce((select jsonb_agg(extract(epoch from a.data_interval_start) / 3600 order by a.data_interval_start)
+                 from accepted_intervals a where a.export_id = e.id and a.superseded_by is not null), '[]') as superseded,
               coalesce((select jsonb_agg(jsonb_build_object('hour', extract(epoch from c.data_interval_start) / 3600, 'at', extract(epoch from c.delivered_at) / 3600))
                  from receipts c where c.export_id = e.id), '[]') as done from batch_exports e`,
     );
@@ -263,7 +279,7 @@ export async function openHealing() {
       const done = new Map(
         row.done.map(({ hour, at }) => [Math.round(hour - offset), at - offset]),
       );
-      return { ...row, done };
+      return { ...row, done, superseded: row.superseded.map((hour) => hour - offset) };
     });
   }
 

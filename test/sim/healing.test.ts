@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { ErrorCode } from '../../src/foundation/domain/errors.ts';
 import { casesOf, isNightly } from '../support/nightly.ts';
 import {
+  type Asked,
   type Mutant,
   openHealing,
   type Played,
@@ -225,6 +226,43 @@ const properties: readonly Property[] = [
       },
     },
   },
+  ...(['snapshot', 'changes'] as const).map((mode) => ({
+    name: `of mode ${mode} the newest interval takes the place of all that an outage kept from their data, one run at a time`,
+    world: both(storeAway(1.5, 4.2), sourceAway(4, 4.4)),
+    ...{ hours: 8, exportCount: 2, mode },
+    check: ({ exports, atATime }: Played) => {
+      expect(atATime).toBe(1);
+      for (const { done, holes, paused, superseded } of exports) {
+        expect([holes, paused]).toEqual([0, false]);
+        // It is about the present, so nothing earlier is made after the outage.
+        expect([...done.keys(), ...superseded].toSorted((a, b) => a - b)).toEqual(range(0, 8));
+        expect(superseded.at(-1)).toBeLessThan(4);
+      }
+    },
+    mutants: {
+      'it has several runs at a time': {
+        text: /and \(w\.purpose <> 'whole' or \(select e\.mode = 'append'[\s\S]*?status in \('Starting', 'Running'\)\)\)/,
+        becomes: '',
+      },
+    },
+  })),
+  ...(['snapshot', 'changes'] as const).map((mode) => ({
+    name: `a row that stops every run of mode ${mode} pauses the export, and a person decides`,
+    world: ({ at, now }: Asked) => (at === 'source' && now > 1.5 ? 'source.json_too_deep' : null),
+    ...{ hours: 16, exportCount: 1, mode },
+    check: ({ exports, requests }: Played) => {
+      expect(exports[0]).toMatchObject({ paused: true, pausedCode: 'source.json_too_deep' });
+      // One of each tick: what is decided by people is not tried by itself.
+      expect(requests).toHaveLength(10);
+    },
+    mutants: {
+      'an error that people decide heals': {
+        of: 'note_hole()' as const,
+        text: 'not is_decided_by_people(new.error_code)',
+        becomes: 'true',
+      },
+    },
+  })),
   {
     name: 'another database at the bucket stops the export, also if what heals meets it',
     world: both(storeAway(1, 3), ({ at, now }) =>

@@ -8,7 +8,11 @@ import {
 import { pauseExport } from '../../../src/service/use-cases/exports/pause-export.ts';
 import { heal } from '../../../src/service/use-cases/healing/heal.ts';
 import { cancelRun, retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
-import { quarantineRun, recordFault } from '../../../src/service/use-cases/runs/finish-run.ts';
+import {
+  quarantineRun,
+  recordDeathAlone,
+  recordFault,
+} from '../../../src/service/use-cases/runs/finish-run.ts';
 import { healNow } from '../../../src/state/store/healing/healing.ts';
 import { findRun } from '../../../src/state/store/runs/runs.ts';
 import { attemptsOf, placeOf } from '../../support/attempts-at-places.ts';
@@ -107,11 +111,13 @@ it('waits longer and longer while nothing of the export works, and a success end
 });
 
 it('tries each export for itself: what fails for one keeps no other', async () => {
-  const [dead = '', alive = ''] = await exportsOf(2);
+  // Its intervals are the oldest of all.
+  const [dead = ''] = await exportsOf(1, 4);
+  const [alive = ''] = await exportsOf(1);
   await work([dead, alive], placeOf(unavailable));
   const bucket = placeOf(new SluiceError('destination.throttled'));
   await sweep([dead, alive], (_start, id) => (id === dead ? bucket : works), 3);
-  expect(await holesOf([dead])).toHaveLength(3);
+  expect(await holesOf([dead])).toHaveLength(4);
   expect(await holesOf([alive])).toEqual([]);
 });
 
@@ -217,6 +223,40 @@ describe('what a person must decide', () => {
     expect(await paused()).toEqual([{ paused: true, code: 'run.unknown_history' }]);
   });
 
+  it.each(['by healing', 'by a backfill'])(
+    'so does one that Sluice had paused before for another reason, if it is met %s',
+    async (how) => {
+      const [id = ''] = await exportsOf(1, 4);
+      await work([id], placeOf(unavailable));
+      const reason = 'destination.invalid_credentials: refused';
+      await side.db.query(
+        `update batch_exports set paused = true, paused_reason = $2, paused_code = 'destination.invalid_credentials', last_paused_at = now() where id = $1`,
+        [id, reason],
+      );
+      await comeDue();
+      await heal(side.withPolicy({ backfillConcurrency: 1 }));
+      if (how === 'by a backfill') {
+        await side.db.query(
+          `with made as (
+           insert into backfills (export_id, team_id, start_at, end_at, concurrency, total_runs, planned_to)
+           select id, team_id, now() - interval '20 hours', now(), 2, 20, now() - interval '9 hours' from batch_exports where id = $1 returning id)
+         update runs set heals = false, backfill_id = (select id from made) where export_id = $1 and finished_at is null`,
+          [id],
+        );
+      }
+      await work([id], placeOf(new SluiceError('run.unknown_history')));
+      const runs = (await stateOf(id)).length;
+      await healNow(side.db, id);
+      await sweep([id], works, 3);
+      expect(await stateOf(id)).toHaveLength(runs);
+      const [row] = await side.db.query(
+        `select paused, paused_code as code, paused_reason ~ '^run.unknown_history' as said from batch_exports where id = $1`,
+        [id],
+      );
+      expect(row).toEqual({ paused: true, code: 'run.unknown_history', said: true });
+    },
+  );
+
   it('includes what ended its processes: it gets no new run without its deaths', async () => {
     const [id = ''] = await exportsOf(1, 2);
     await work([id], placeOf(unavailable));
@@ -228,6 +268,34 @@ describe('what a person must decide', () => {
     await sweep([id], works, 3);
     const newest = (await listRuns(side.db, id)).filter(({ start }) => start === healing[0]?.start);
     expect(newest.map(({ status }) => status)).toEqual(['FailedRetryable', 'Failed']);
+    expect(await holesOf([id])).toHaveLength(1);
+  });
+
+  it('counts the deaths of all runs that Sluice makes of an interval, whatever they end with', async () => {
+    const [id = ''] = await exportsOf(1, 1);
+    await work([id], placeOf(unavailable));
+    const killed = 'SIGKILL: it may have been killed from outside';
+    const deaths: unknown[] = [];
+    for (let swept = 0; swept < 4; swept += 1) {
+      await comeDue();
+      await heal(side.context);
+      const run = (await listRuns(side.db, id)).find(({ waits }) => waits);
+      if (!run) break;
+      // Two workers died, then its own process.
+      await side.db.query(
+        'update runs set crashes = greatest(crashes, 2), furthest_bytes = 7 where id = $1',
+        [run.id],
+      );
+      const held = await claim(side, run.id);
+      deaths.push(held.crashes);
+      await recordDeathAlone(side.context, held, { certain: false, how: killed });
+    }
+    expect(deaths).toEqual([2, 2]);
+    const [last] = await side.db.query(
+      `select error_code as code, furthest_bytes::int as bytes from runs where export_id = $1 order by generation desc limit 1`,
+      [id],
+    );
+    expect(last).toEqual({ code: 'run.crashed', bytes: 7 });
     expect(await holesOf([id])).toHaveLength(1);
   });
 
@@ -248,6 +316,32 @@ describe('what a person must decide', () => {
     await side.db.query(`update batch_exports set paused = false where id = $1`, [paused]);
     expect(await heal(side.context)).toBe(1);
   });
+});
+
+it('is promised of missing data, and not of what a person asked for besides', async () => {
+  const [id = ''] = await exportsOf(1, 1);
+  await work([id], works);
+  const promised = async (purpose: string, isFirst = false) => {
+    const [last] = await side.db.query<{ id: string }>(
+      `select id from runs where export_id = $1 order by generation desc limit 1`,
+      [id],
+    );
+    const found = await findRun(side.db, id, last?.id ?? '');
+    if (!found) throw new Error('no run');
+    const again = await retryRun(side.context, found);
+    await side.db.query('update runs set purpose = $2 where id = $1', [again, purpose]);
+    if (isFirst) await side.db.query('delete from receipts where export_id = $1', [id]);
+    await work([id], placeOf(unavailable));
+    const [failed] = await side.db.query<{ error: string }>(
+      'select latest_error as error from runs where id = $1',
+      [again],
+    );
+    return failed?.error.includes('by itself, for heal_for_hours');
+  };
+  expect(await promised('whole'), 'delivered files stay as they are').toBe(false);
+  expect(await promised('erase')).toBe(false);
+  expect(await promised('supplement'), 'the next look finds the rows').toBe(true);
+  expect(await promised('whole', true)).toBe(true);
 });
 
 it('ends a pause that only Sluice made, and exports what the pause missed', async () => {

@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import { recordFault } from '../../../src/service/use-cases/runs/finish-run.ts';
 import { makeHealingRuns } from '../../../src/state/store/healing/healing.ts';
+import { listLiveRuns } from '../../../src/state/store/intervals/superseded.ts';
 import { insertRuns } from '../../../src/state/store/runs/runs.ts';
 import {
   claim,
@@ -132,6 +133,28 @@ test('a run that fails until the next tick ends without success, and the newer o
     [id],
   );
   expect(row?.code).toBe('destination.unavailable');
+});
+
+test.each([
+  ['fails', 'goes on counting', 2],
+  ['succeeds', 'counts from the beginning', 0],
+])('after a run that killed workers and %s, the next one %s', async (end, _, crashes) => {
+  const { id, run } = await createWithRun();
+  await side.db.query('update runs set crashes = 2, deaths_alone = 1 where id = $1', [run.id]);
+  if (end === 'fails') {
+    await failAttempt(side, side.context, run.id, new SluiceError('internal.unexpected'));
+  } else {
+    await complete(side.context, await claim(side, run.id));
+  }
+  await ageRun(id);
+  expect((await decideAll(id)).at(-1)).toBe('Starting');
+  const counted = await side.db.query(
+    `select crashes, deaths_alone as alone from runs where export_id = $1 and status = 'Starting'`,
+    [id],
+  );
+  expect(counted).toEqual([{ crashes, alone: crashes / 2 }]);
+  const [live] = await side.db.transaction((tx) => listLiveRuns(tx, [id]));
+  expect(live?.isFailing, 'it waits for its first attempt').toBe(false);
 });
 
 test('a run that has begun to commit is not ended: its manifest may be current', async () => {

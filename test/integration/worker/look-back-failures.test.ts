@@ -164,16 +164,17 @@ describe('late rows of an export that fails or is paused', () => {
       const id = await exported();
       await look(hours(6), true);
       const [run] = await liveRuns(id);
+      await side.db.query('update runs set crashes = 2 where id = $1', [run?.id]);
       await failAttempt(side, hours(6), run?.id ?? '', new SluiceError('destination.unavailable'));
       expect(await take(6), 'a minute has not passed').toEqual([]);
       // An hour is over by the clock.
       await letLooksBeDue();
       await look(hours(1), true);
-      const [again] = await side.db.query<{ heals: boolean }>(
-        `select heals from runs where export_id = $1 and status = 'Starting'`,
+      const [again] = await side.db.query<{ heals: boolean; crashes: number }>(
+        `select heals, crashes from runs where export_id = $1 and status = 'Starting'`,
         [id],
       );
-      expect(again, 'it heals, as intervals do').toEqual({ heals: true });
+      expect(again, 'it heals, as intervals do').toEqual({ heals: true, crashes: 2 });
       const [second] = await liveRuns(id);
       await failAttempt(
         side,

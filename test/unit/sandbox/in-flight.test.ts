@@ -204,5 +204,5 @@ describe('batches of one sandbox', () => {
       const fault = { status: 'rejected', reason: { fault: 'time' } };
       expect(ends).toMatchObject([fault, fault]);
     });
-  }, 60_000);
+  });
 });

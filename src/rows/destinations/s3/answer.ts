@@ -21,7 +21,7 @@ interface NamedRequest {
  * SDK parses a document of few elements without anything that takes its parser long.
  *
  * @throws SluiceError `destination.invalid_answer` if there are more than `maxBytes`, and the connection
- *   ends; `destination.unavailable` if XML is expected and the body is not XML; `destination.not_a_store` if it is a page, or JSON
+ *   ends; `destination.unavailable` if XML is expected and the body is XML that was cut off; `destination.not_a_store` if it is anything else
  */
 export async function readAnswer(
   response: IncomingMessage,
@@ -35,11 +35,16 @@ export async function readAnswer(
     },
     cutOff: (cause) => cause,
   });
-  if (maxBytes !== maxXmlBytes || body.length === 0) return body;
+  if (maxBytes !== maxXmlBytes) return body;
+  const isList = nameOf(request).startsWith('List');
+  if (body.length === 0 && !isList) return body;
   const text = body.toString('utf8');
   const document = await readXml(text);
   const answer = strangerOf(response, request, text);
-  const isForeign = document?.name === 'html' || (document === null && isForeignBody(answer));
+  const isForeign =
+    document === null
+      ? isForeignBody(answer)
+      : document.name === 'html' || (isList && !/Result$|^Error$/.test(document.name));
   // The headers have the store's answer to a put.
   if (isForeign && response.headers.etag === undefined) {
     throw notAStore(`${recogniseStranger(answer)}`);

@@ -43,8 +43,9 @@ const longestBody = 16 * 1024;
 
 /** The error's text: the recognised program, and the remedy. Null: it may be a store's. */
 export function recogniseStranger(answer: Stranger): string | null {
-  const { status } = answer;
-  if (mayPass(answer)) return null;
+  const { status, body } = answer;
+  // Some stores send a 404 without a body for a missing object.
+  if (mayPass(status) || (status === 404 && body === '')) return null;
   const advice = rules.find(({ when }) => when(answer))?.advice;
   // Another address of the store, which `refusals.ts` knows.
   if (status >= 300 && status < 400 && !advice) return null;
@@ -55,11 +56,9 @@ export function recogniseStranger(answer: Stranger): string | null {
 export const notAStore = (detail: string): SluiceError =>
   new SluiceError('destination.not_a_store', detail);
 
-/** 511 is the status of captive portals. Some stores send a 404 without a body for a missing object. */
-const mayPass = ({ status, body }: Stranger): boolean =>
-  (status >= 500 && status !== 511) ||
-  [408, 412, 425, 429].includes(status) ||
-  (status === 404 && body === '');
+/** Says whether an answer may be another one soon. 511 is the status of captive portals. */
+export const mayPass = (status: number): boolean =>
+  (status >= 500 && status !== 511) || [408, 412, 425, 429].includes(status);
 
 interface Rule {
   readonly when: (answer: Stranger) => boolean;
@@ -132,11 +131,12 @@ const isJson = (answer: Stranger): boolean =>
   /\bjson\b/i.test(typeOf(answer)) || /^\s*[[{]/.test(answer.body);
 
 /**
- * Says whether the body of a success is no S3 store's: such stores answer with XML, or with nothing.
+ * Says whether a body is no S3 store's, of a success that is no well-formed XML: a store's may have been cut off.
  *
  * @param answer its status is one of success
  */
-export const isForeignBody = (answer: Stranger): boolean => isPage(answer) || isJson(answer);
+export const isForeignBody = (answer: Stranger): boolean =>
+  isPage(answer) || !/^[\s\uFEFF]*</.test(answer.body);
 
 function describeBody(answer: Stranger): string {
   if (answer.body === '') return 'no body';

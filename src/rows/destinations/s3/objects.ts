@@ -8,7 +8,7 @@ import { callDeadline } from './call-deadline.ts';
 import { expectedOwner, type S3Connection } from './client.ts';
 import { AnsweredError, UnreadAnswer } from './error-answer.ts';
 import { StoreError, toDestinationError } from './errors.ts';
-import { notAStore, usualAdvice } from './not-the-store.ts';
+import { mayPass, notAStore, usualAdvice } from './not-the-store.ts';
 import { keyOf, keysPerPage, nextOf, readPages } from './pages.ts';
 import type { SendOptions } from './request-handler.ts';
 import type { StoreAnswer, StoreRequest } from './store-client.ts';
@@ -28,11 +28,7 @@ export async function readObject(
   const object = await connection
     .request(async (client, send) => {
       const answer = await client.send(getObject(key), limitBody(send, maxBytes ?? null));
-      const { etag } = answer.headers;
-      if (etag) return { ...answer, etag };
-      // A store sends a tag with each object. A page that a proxy sends instead must not be read as one.
-      leaveBody(answer.body);
-      throw notAStore(`HTTP 200 without an ETag for ${key}. ${usualAdvice}`);
+      return { ...answer, etag: tagOf(answer, key) };
     }, signal)
     .catch((error: unknown) => nullIfMissing(connection, key, error, signal));
   if (object === null) return null;
@@ -41,6 +37,13 @@ export async function readObject(
     etag: object.etag,
     modifiedAt: timeOf(object.headers),
   };
+}
+
+/** A store sends a tag with each object. A page that a proxy sends instead must not be read as one. */
+function tagOf({ headers: { etag }, body }: StoreAnswer, key: string): string {
+  if (etag) return etag;
+  leaveBody(body);
+  throw notAStore(`HTTP 200 without an ETag for ${key}. ${usualAdvice}`);
 }
 
 /** A time that cannot be read is none. */
@@ -87,9 +90,9 @@ export async function headObject(
     .request<ObjectHead>(async (client, send) => {
       try {
         const head = headOf(await client.send({ method: 'HEAD', key }, send));
-        if (head.ContentLength !== undefined) return head;
+        if (head.ETag && head.ContentLength !== undefined) return head;
       } catch (error) {
-        if (!(error instanceof UnreadAnswer) || error.status >= 500) throw error;
+        if (!(error instanceof UnreadAnswer) || mayPass(error.status)) throw error;
       }
       const get = (range?: string) =>
         client.send(getObject(key, range), limitBody(send, null)).catch((error: unknown) => {
@@ -99,6 +102,7 @@ export async function headObject(
         });
       const object = (await get(oneByte)) ?? (await get());
       if (object === null) return {};
+      tagOf(object, key);
       leaveBody(object.body);
       const range = object.headers['content-range'];
       // A store that does not support ranges sends the whole object.

@@ -72,7 +72,7 @@ export async function createUpload(
     return create(undefined);
   });
   const id = textsOf(created).get('UploadId');
-  if (!id) throw new SluiceError('destination.unavailable', 'the store gave no upload id');
+  if (!id) throw notAStore(`HTTP 200 without an upload id. ${usualAdvice}`);
   checkLength('the upload id', id);
   const checksums = takesChecksums && created.headers['x-amz-checksum-algorithm'] === 'CRC32';
   return { upload: { key: options.key, uploadId: `${mark}.${id}` }, checksums };

@@ -15,6 +15,7 @@ import {
 } from '../../../state/store/intervals/ticks.ts';
 import {
   endSuperseded,
+  goOnCounting,
   type LiveRun,
   listLiveRuns,
   type Supersession,
@@ -103,6 +104,7 @@ async function decideSchedules(
   await endSuperseded(tx, superseding);
   await supersede(tx, superseding);
   const recorded = await recordTicks(tx, ticks);
+  await goOnCounting(tx, superseding);
   await storeSchedules(tx, advanced);
   return recorded;
 }

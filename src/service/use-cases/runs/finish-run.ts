@@ -72,7 +72,7 @@ export async function recordFault(
     }
     const batchExport = await lockExport(tx, run.exportId);
     const isFinal = decision.outcome === 'failed';
-    const next = afterRemedy(error.code, (batchExport?.healForHours ?? 0) > 0);
+    const next = afterRemedy(error.code, fillsHole(run) && (batchExport?.healForHours ?? 0) > 0);
     const text = `${shown.text} ${isFinal ? '' : 'All attempts failed. '}${next}`.trimEnd();
     if (!(await failRun(tx, run, decision.outcome, { code: error.code, text }))) return;
     await log(tx, run, 'ERROR', text);
@@ -87,6 +87,10 @@ const healsPause =
   'Fix the cause: then Sluice exports what is missing, and ends the pause by itself. You can also unpause the export.';
 
 const healsAfter = (code: ErrorCode): boolean => !decidedByPeople.has(code);
+
+/** Whether Sluice makes other runs after this one, until it succeeds. What a person asked for besides missing data is asked for once. */
+const fillsHole = ({ purpose, receipt }: ClaimedRun): boolean =>
+  purpose === 'whole' ? receipt === null : purpose !== 'erase';
 
 /** A run that heals has one attempt: its interval gets another run later. */
 function onceIfHeals(run: ClaimedRun, error: SluiceError, decision: RetryDecision): RetryDecision {
@@ -182,11 +186,12 @@ async function countFailure(
   // Another database may be writing to the bucket: no other interval should be tried.
   const pauseAfter = mustStop ? 1 : context.policy.pauseAfterFailures;
   if (run.backfillId !== null) {
-    if (!(await stopFailingBackfill(tx, run.backfillId, pauseAfter, reason))) return;
-    const streak = failuresOf(pauseAfter);
-    const text = `Backfill ${run.backfillId} has stopped after ${streak}. The schedule goes on. Fix the cause, then start a backfill of what is missing. ${reason}`;
-    await logForExport(tx, run, 'ERROR', text);
-    return;
+    if (await stopFailingBackfill(tx, run.backfillId, pauseAfter, reason)) {
+      const streak = failuresOf(pauseAfter);
+      const text = `Backfill ${run.backfillId} has stopped after ${streak}. ${mustStop ? '' : 'The schedule goes on. '}Fix the cause, then start a backfill of what is missing. ${reason}`;
+      await logForExport(tx, run, 'ERROR', text);
+    }
+    if (!mustStop) return;
   }
   const row = await lockExport(tx, run.exportId);
   const failure = await recordFailure(tx, run.exportId, pauseAfter, { code, text: reason });

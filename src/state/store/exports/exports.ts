@@ -321,9 +321,10 @@ export interface FailureStreak {
 }
 
 /**
- * Counts a Failed run and pauses the export once the streak reaches `pauseAfter`.
+ * Counts a Failed run and pauses the export once the streak reaches `pauseAfter`. If that is the first failure, it also takes the place of
+ * another reason for which Sluice has paused the export: such a pause would end by itself.
  *
- * @returns the streak, and whether this failure paused the export
+ * @returns the streak, and whether this failure paused the export, or is the new reason of its pause
  */
 export async function recordFailure(
   tx: Sql,
@@ -332,15 +333,17 @@ export async function recordFailure(
   { code, text }: PauseReason,
 ): Promise<FailureStreak> {
   const [row] = await tx.query<FailureStreak>(
-    `with old as (select id, paused from batch_exports where id = $1 for no key update)
+    `with old as (
+       select id, case when paused then $2 = 1 and paused_reason is not null and paused_code is distinct from $4 else failure_streak + 1 >= $2 end as pauses
+         from batch_exports where id = $1 for no key update)
      update batch_exports e
         set failure_streak = failure_streak + 1,
-            paused = e.paused or failure_streak + 1 >= $2,
-            last_paused_at = case when not e.paused and failure_streak + 1 >= $2 then now() else last_paused_at end,
-            paused_reason = case when not e.paused and failure_streak + 1 >= $2 then $3 else paused_reason end,
-            paused_code = case when not e.paused and failure_streak + 1 >= $2 then $4 else paused_code end
+            paused = e.paused or old.pauses,
+            last_paused_at = case when old.pauses and not e.paused then now() else last_paused_at end,
+            paused_reason = case when old.pauses then $3 else paused_reason end,
+            paused_code = case when old.pauses then $4 else paused_code end
        from old where e.id = old.id
-     returning e.failure_streak as streak, (e.paused and not old.paused) as paused`,
+     returning e.failure_streak as streak, old.pauses as paused`,
     [exportId, pauseAfter, text, code],
   );
   return row ?? { streak: 0, paused: false };

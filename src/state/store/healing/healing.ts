@@ -3,7 +3,7 @@ import { decidedByPeople } from '../../../foundation/domain/causes.ts';
 import { maxMissingCounted } from '../../../foundation/domain/coverage.ts';
 import type { DataInterval } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
-import { live } from '../runs/run-moves.ts';
+import { deaths, deathsOf, live } from '../runs/run-moves.ts';
 import { enqueueRuns } from '../runs/outbox.ts';
 import { fitsInto } from '../runs/runs.ts';
 import { hasTurn } from '../intervals/superseded.ts';
@@ -146,11 +146,10 @@ export async function makeHealingRuns(sql: Sql, perExport: number, limit: number
        update batch_exports e set heal_after = clock_timestamp() + healing_delay(e.heal_failures)
          from free where e.id = free.id and free.waits
      ), made as (
-       insert into runs (export_id, team_id, data_interval_start, data_interval_end, heals, generation)
-       select c.id, c.team_id, c.data_interval_start, c.data_interval_end, true,
-              coalesce((select max(r.generation) + 1 from runs r where r.export_id = c.id and r.data_interval_start = c.data_interval_start
-                           and r.data_interval_end = c.data_interval_end), 0)
-         from free c
+       insert into runs (export_id, team_id, data_interval_start, data_interval_end, heals, generation, ${deaths})
+       select c.id, c.team_id, c.data_interval_start, c.data_interval_end, true, coalesce(last.generation + 1, 0), ${deathsOf('last')}
+         from free c left join lateral (select r.* from runs r where r.export_id = c.id and r.data_interval_start = c.data_interval_start
+                and r.data_interval_end = c.data_interval_end order by r.generation desc limit 1) last on true
        on conflict do nothing
        returning id, team_id, export_id, export_id as backfill_id, data_interval_start, purpose
      ), enqueued as (
@@ -169,7 +168,12 @@ export async function healLateRows(
   runIds: readonly string[],
 ): Promise<void> {
   await tx.query(
-    `with marked as (update runs set heals = true where id = any ($2::uuid[])),
+    `with marked as (
+       update runs n set heals = true, (${deaths}) = (
+         select ${deathsOf('last')} from (select) one left join lateral (
+           select r.* from runs r where ${isSameInterval('r', 'n')} and r.generation < n.generation order by r.generation desc limit 1) last on last.status <> 'Completed')
+        where n.id = any ($2::uuid[])
+     ),
      waiting as (
        update batch_exports set heal_after = clock_timestamp() + healing_delay(heal_failures) where id = $1 and heal_after is not null
      )

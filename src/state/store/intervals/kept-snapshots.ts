@@ -9,7 +9,7 @@ import { live } from '../runs/run-moves.ts';
 const isHere = `c.export_id = e.id and c.snapshot_at is not null and c.manifest_key is not null
   and c.destination_version = e.destination_version`;
 
-/** A removal that failed is tried again after this time. */
+/** A removal that failed is tried again after this time, unless a person must decide. */
 const restedAfter = `interval '1 hour'`;
 
 /**
@@ -26,7 +26,8 @@ export async function makeExpiringRuns(sql: Sql, limit: number): Promise<number>
             where ${isHere} order by c.data_interval_start desc offset e.keep_snapshots) c
         where e.mode = 'snapshot' and e.keep_snapshots is not null and e.deleted_at is null and ${mayRun}
           and not exists (select from runs r where ${isSameInterval('r', 'c')}
-                             and (r.status in ${live} or r.purpose = 'expire' and r.finished_at > now() - ${restedAfter}))
+                             and (r.status in ${live} or r.purpose = 'expire'
+                                  and (r.finished_at > now() - ${restedAfter} or is_decided_by_people(r.error_code))))
         order by c.data_interval_start limit $1
      ), made as (
        insert into runs (export_id, team_id, data_interval_start, data_interval_end, purpose, generation)

@@ -9,7 +9,7 @@ import {
 import type { Sql } from '../database/database.ts';
 import { boundsOf, isSameInterval } from '../database/times.ts';
 import { appendLogEntries, type NewLogEntry } from '../exports/log-entries.ts';
-import { canMove, hasFailedAttempt, live, move } from '../runs/run-moves.ts';
+import { canMove, deaths, deathsOf, hasFailedAttempt, live, move } from '../runs/run-moves.ts';
 
 /** A live run that makes an interval. */
 export interface LiveRun {
@@ -108,5 +108,18 @@ export async function supersede(tx: Sql, all: readonly Supersession[]): Promise<
       passed.map(({ bounds }) => bounds[1]),
       passed.map(({ newest }) => toTimestamp(newest)),
     ],
+  );
+}
+
+/** The new runs go on counting the processes that died during those before: they read the same rows. */
+export async function goOnCounting(tx: Sql, all: readonly Supersession[]): Promise<void> {
+  if (all.length === 0) return;
+  await tx.query(
+    `update runs n set (${deaths}) = (select ${deathsOf('l')})
+       from unnest($1::uuid[], $2::timestamptz[]) as made (export_id, newest)
+      cross join lateral (select r.* from runs r where r.export_id = made.export_id and r.purpose = 'whole' and r.data_interval_end < made.newest
+                           order by r.data_interval_end desc, r.generation desc limit 1) l
+      where n.export_id = made.export_id and n.data_interval_end = made.newest and n.attempt = 0 and l.status <> 'Completed' and l.crashes > 0`,
+    [all.map(({ exportId }) => exportId), all.map(({ newest }) => toTimestamp(newest))],
   );
 }

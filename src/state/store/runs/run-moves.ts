@@ -29,7 +29,7 @@ export const isRunning = (run: string): string => hasStatus(run, [runMoves.claim
 
 /** SQL that is true for a run that has failed an attempt, or whose worker died during one. */
 export const hasFailedAttempt = (run: string): string =>
-  `(${run}.error_code is not null or ${run}.crashes > 0)`;
+  `(${run}.error_code is not null or ${run}.crashes > 0 and ${run}.attempt > 0)`;
 
 /** SQL of the status of a run that an attempt holds. */
 export const running = `'${runMoves.claimed.to}'`;
@@ -42,3 +42,10 @@ export const move = (event: RunEvent): string => {
 
 /** SQL that is true for a run in which an event can happen, of runs that are found by their id. */
 export const canMove = (event: RunEvent): string => hasStatus('runs', runMoves[event].from);
+
+const deathColumns = ['crashes', 'deaths_alone', 'furthest_bytes'];
+/** SQL: the columns by which a run counts the processes that died during its attempts. A run that Sluice makes in its place goes on counting. */
+export const deaths = deathColumns.join(', ');
+/** SQL: their values for the run that takes the place of `last`, which may be null. */
+export const deathsOf = (last: string): string =>
+  deathColumns.map((column) => `coalesce(${last}.${column}, 0)`).join(', ');
