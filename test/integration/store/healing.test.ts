@@ -318,32 +318,6 @@ describe('what a person must decide', () => {
   });
 });
 
-it('is promised of missing data, and not of what a person asked for besides', async () => {
-  const [id = ''] = await exportsOf(1, 1);
-  await work([id], works);
-  const promised = async (purpose: string, isFirst = false) => {
-    const [last] = await side.db.query<{ id: string }>(
-      `select id from runs where export_id = $1 order by generation desc limit 1`,
-      [id],
-    );
-    const found = await findRun(side.db, id, last?.id ?? '');
-    if (!found) throw new Error('no run');
-    const again = await retryRun(side.context, found);
-    await side.db.query('update runs set purpose = $2 where id = $1', [again, purpose]);
-    if (isFirst) await side.db.query('delete from receipts where export_id = $1', [id]);
-    await work([id], placeOf(unavailable));
-    const [failed] = await side.db.query<{ error: string }>(
-      'select latest_error as error from runs where id = $1',
-      [again],
-    );
-    return failed?.error.includes('by itself, for heal_for_hours');
-  };
-  expect(await promised('whole'), 'delivered files stay as they are').toBe(false);
-  expect(await promised('erase')).toBe(false);
-  expect(await promised('supplement'), 'the next look finds the rows').toBe(true);
-  expect(await promised('whole', true)).toBe(true);
-});
-
 it('ends a pause that only Sluice made, and exports what the pause missed', async () => {
   const context = side.withPolicy({ pauseAfterFailures: 2 });
   const [id = ''] = await exportsOf(1, 2);

@@ -92,6 +92,32 @@ describe('a failing backfill', () => {
   });
 });
 
+it.each([
+  ['whole', true, false],
+  ['erase', true, false],
+  ['supplement', true, true],
+  ['whole', false, true],
+] as const)(
+  'a failed run of purpose %s, with delivered files: %s, promises that Sluice tries again: %s',
+  async (purpose, isDelivered, promises) => {
+    const { id, runIds } = await exportWithRuns(1);
+    await completeRun(runIds[0]);
+    const found = await findRun(side.db, id, runIds[0] ?? '');
+    if (!found) throw new Error('there is no such run');
+    const again = await retryRun(side.context, found);
+    await side.db.query('update runs set purpose = $2 where id = $1', [again, purpose]);
+    if (!isDelivered) await side.db.query('delete from receipts where export_id = $1', [id]);
+    const once = side.withPolicy({ retry: { maxAttempts: 1, baseMs: 1, capMs: 1 } });
+    await failAttempt(side, once, again, new SluiceError('destination.unavailable'));
+    const [failed] = await side.db.query<{ status: string; error: string }>(
+      'select status, latest_error as error from runs where id = $1',
+      [again],
+    );
+    expect(failed?.status).toBe('FailedRetryable');
+    expect(failed?.error.includes('by itself, for heal_for_hours')).toBe(promises);
+  },
+);
+
 describe('the streak of failures', () => {
   it('warns at five, pauses at ten with the reason, and closes the gate of the schedule', async () => {
     const { id, runIds } = await exportWithRuns(10);
