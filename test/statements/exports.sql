@@ -891,15 +891,17 @@ update batch_exports set deleted_at = clock_timestamp(), last_updated_at = clock
 -- exports/exports.ts recordFailure
 -- takes $1 uuid, $2 integer, $3 text, $4 text
 -- gives streak integer, paused boolean
-with old as (select id, paused from batch_exports where id = $1 for no key update)
+with old as (
+       select id, case when paused then $2 = 1 and paused_reason is not null and paused_code is distinct from $4 else failure_streak + 1 >= $2 end as pauses
+         from batch_exports where id = $1 for no key update)
      update batch_exports e
         set failure_streak = failure_streak + 1,
-            paused = e.paused or failure_streak + 1 >= $2,
-            last_paused_at = case when not e.paused and failure_streak + 1 >= $2 then now() else last_paused_at end,
-            paused_reason = case when not e.paused and failure_streak + 1 >= $2 then $3 else paused_reason end,
-            paused_code = case when not e.paused and failure_streak + 1 >= $2 then $4 else paused_code end
+            paused = e.paused or old.pauses,
+            last_paused_at = case when old.pauses and not e.paused then now() else last_paused_at end,
+            paused_reason = case when old.pauses then $3 else paused_reason end,
+            paused_code = case when old.pauses then $4 else paused_code end
        from old where e.id = old.id
-     returning e.failure_streak as streak, (e.paused and not old.paused) as paused;
+     returning e.failure_streak as streak, old.pauses as paused;
 
 -- exports/exports.ts listPausableExports
 -- takes $1 uuid, $2 integer, $3 text

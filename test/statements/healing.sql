@@ -183,11 +183,10 @@ with recursive healing as (
        update batch_exports e set heal_after = clock_timestamp() + healing_delay(e.heal_failures)
          from free where e.id = free.id and free.waits
      ), made as (
-       insert into runs (export_id, team_id, data_interval_start, data_interval_end, heals, generation)
-       select c.id, c.team_id, c.data_interval_start, c.data_interval_end, true,
-              coalesce((select max(r.generation) + 1 from runs r where r.export_id = c.id and r.data_interval_start = c.data_interval_start
-                           and r.data_interval_end = c.data_interval_end), 0)
-         from free c
+       insert into runs (export_id, team_id, data_interval_start, data_interval_end, heals, generation, crashes, deaths_alone, furthest_bytes)
+       select c.id, c.team_id, c.data_interval_start, c.data_interval_end, true, coalesce(last.generation + 1, 0), coalesce(last.crashes, 0), coalesce(last.deaths_alone, 0), coalesce(last.furthest_bytes, 0)
+         from free c left join lateral (select r.* from runs r where r.export_id = c.id and r.data_interval_start = c.data_interval_start
+                and r.data_interval_end = c.data_interval_end order by r.generation desc limit 1) last on true
        on conflict do nothing
        returning id, team_id, export_id, export_id as backfill_id, data_interval_start, purpose
      ), enqueued as (
@@ -205,7 +204,13 @@ with recursive healing as (
 
 -- healing/healing.ts healLateRows
 -- takes $1 uuid, $2 uuid[]
-with marked as (update runs set heals = true where id = any ($2::uuid[])),
+with marked as (
+       update runs n set heals = true, (crashes, deaths_alone, furthest_bytes) = (
+         select coalesce(last.crashes, 0), coalesce(last.deaths_alone, 0), coalesce(last.furthest_bytes, 0) from (select) one left join lateral (
+           select r.* from runs r where r.export_id = n.export_id and r.data_interval_start = n.data_interval_start
+      and r.data_interval_end = n.data_interval_end and r.generation < n.generation order by r.generation desc limit 1) last on last.status <> 'Completed')
+        where n.id = any ($2::uuid[])
+     ),
      waiting as (
        update batch_exports set heal_after = clock_timestamp() + healing_delay(heal_failures) where id = $1 and heal_after is not null
      )

@@ -16,7 +16,7 @@ with unsettled as materialized (select c.* from receipts c where not c.settled a
     select *, lag(data_interval_end) over w is distinct from data_interval_start as opens,
            lead(data_interval_start) over w is distinct from data_interval_end as closes
       from (
-  select case when (r.error_code is not null or r.crashes > 0) then 'retrying' else 'running' end as state, data_interval_start, data_interval_end
+  select case when (r.error_code is not null or r.crashes > 0 and r.attempt > 0) then 'retrying' else 'running' end as state, data_interval_start, data_interval_end
     from runs r where r.status in ('Starting', 'Running') and r.export_id = $1 and r.data_interval_start >= $2 and r.data_interval_start < $3 and not exists (select from receipts x where x.export_id = r.export_id
      and x.data_interval_start = r.data_interval_start and x.data_interval_end = r.data_interval_end and true)
   union all
@@ -231,7 +231,8 @@ with old as (
   from projects d where d.id = e.team_id))
           and not exists (select from runs r where r.export_id = c.export_id and r.data_interval_start = c.data_interval_start
       and r.data_interval_end = c.data_interval_end
-                             and (r.status in ('Starting', 'Running') or r.purpose = 'expire' and r.finished_at > now() - interval '1 hour'))
+                             and (r.status in ('Starting', 'Running') or r.purpose = 'expire'
+                                  and (r.finished_at > now() - interval '1 hour' or is_decided_by_people(r.error_code))))
         order by c.data_interval_start limit $1
      ), made as (
        insert into runs (export_id, team_id, data_interval_start, data_interval_end, purpose, generation)
@@ -698,7 +699,7 @@ select id, version, plugin, config from pipeline_transformation_configs
 -- takes $1 uuid[]
 -- gives exportId uuid, runId uuid, isFailing boolean
 select r.export_id as "exportId", r.id as "runId",
-            r.lease_holder is null and (r.error_code is not null or r.crashes > 0) and r.committing_generation is null as "isFailing"
+            r.lease_holder is null and (r.error_code is not null or r.crashes > 0 and r.attempt > 0) and r.committing_generation is null as "isFailing"
        from runs r where r.export_id = any ($1::uuid[]) and r.purpose = 'whole' and r.status in ('Starting', 'Running');
 
 -- intervals/superseded.ts findGone
@@ -729,6 +730,14 @@ with newer as (
      )
      insert into accepted_intervals (export_id, data_interval_start, data_interval_end, superseded_by)
      select * from never on conflict do nothing;
+
+-- intervals/superseded.ts goOnCounting
+-- takes $1 uuid[], $2 timestamp with time zone[]
+update runs n set (crashes, deaths_alone, furthest_bytes) = (select coalesce(l.crashes, 0), coalesce(l.deaths_alone, 0), coalesce(l.furthest_bytes, 0))
+       from unnest($1::uuid[], $2::timestamptz[]) as made (export_id, newest)
+      cross join lateral (select r.* from runs r where r.export_id = made.export_id and r.purpose = 'whole' and r.data_interval_end < made.newest
+                           order by r.data_interval_end desc, r.generation desc limit 1) l
+      where n.export_id = made.export_id and n.data_interval_end = made.newest and n.attempt = 0 and l.status <> 'Completed' and l.crashes > 0;
 
 -- intervals/ticks.ts readNow
 -- gives now bigint
