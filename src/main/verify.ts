@@ -71,7 +71,7 @@ export async function withConnectors<Result>(
   const connectors = joinConnectors(sourceOf, context, secrets);
   const renderFor =
     (batchExport: VerifiedExport): RenderAgain =>
-    async ({ exportId: id, interval }, recipe, request, folder, signal) => {
+    async ({ exportId: id, interval }, recipe, request, folder, signal, deletesOf) => {
       const chain = await openChain(
         { db, secrets, ownSteps },
         batchExport.teamId,
@@ -80,7 +80,11 @@ export async function withConnectors<Result>(
       const { maxFileBytes = null, partitionBy = [] } = recipe;
       const encoding = connectors.encodingOf(recipe);
       const steps = chain?.steps ?? [];
-      const job = { exportId: id, interval, request, encoding, maxFileBytes, partitionBy, steps };
+      const files = { encoding, maxFileBytes, partitionBy };
+      const job = {
+        ...{ exportId: id, interval, request, steps, ...files },
+        ...(deletesOf && { deletesOf }),
+      };
       const here = destinationOf(registry, 'File').open(
         { directory: '' },
         { ...context, fileDestinationRoot: folder },

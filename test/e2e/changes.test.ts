@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -15,6 +16,7 @@ import {
 import { bucket, type Installation, startInstallation } from '../support/installation.ts';
 import { findBreaches } from '../support/invariants.ts';
 import { shopModels, shopVariable } from '../support/stranger-shop.ts';
+import { openVerifySide, type VerifySide } from '../support/verify-side.ts';
 
 const hourMs = 3_600_000;
 const firstStart = Date.parse('2024-03-01T00:00:00Z');
@@ -31,20 +33,30 @@ const customers = {
   columns: [
     { name: 'id', type: 'bigint' },
     { name: 'name', type: 'text' },
+    { name: 'paid', type: 'numeric(10,2)' },
+    { name: 'seen', type: 'timestamp with time zone' },
+    { name: 'tags', type: 'text[]' },
+    { name: 'more', type: 'jsonb' },
   ],
 };
 
 let installation: Installation;
 let folder: string;
+let side: VerifySide;
 
 beforeAll(async () => {
   folder = await mkdtemp(path.join(tmpdir(), 'sluice-changes-'));
   const file = path.join(folder, 'models.yaml');
   await writeFile(file, stringify({ models: [...shopModels, customers] }));
-  installation = await startInstallation({ workers: 1, env: { MODELS_FILE: file } });
+  installation = await startInstallation({
+    ...{ workers: 1, env: { MODELS_FILE: file } },
+    // A test forges files.
+    checksNamedKeys: false,
+  });
+  side = openVerifySide(installation);
   const { shop } = installation;
   await shop.query(
-    'create table public.customers (account int, id bigint, name text, primary key (account, id))',
+    'create table public.customers (account int, id bigint, name text, paid numeric(10,2), seen timestamptz, tags text[], more jsonb, primary key (account, id))',
   );
   const printed = await runCli(['models', 'trigger', 'customers', '--json'], {
     env: installation.env,
@@ -58,6 +70,7 @@ afterEach(async () => {
   await installation.shop.query('delete from public.customers');
 });
 afterAll(async () => {
+  side?.close();
   await installation?.close();
   await rm(folder, { recursive: true, force: true });
 });
@@ -77,7 +90,8 @@ const remove = (id: number) =>
     id,
   ]);
 
-const createChanges = () => createS3Export(installation, { model: 'customers', mode: 'changes' });
+const createChanges = (changes = {}) =>
+  createS3Export(installation, { model: 'customers', mode: 'changes', ...changes });
 
 /** The schedule asks for an hour. */
 async function ask(exportId: string, index: number): Promise<void> {
@@ -235,3 +249,133 @@ test('a query without the key is refused, by which readers apply changes', async
   const keyed = 'SELECT id AS customer, name FROM customers';
   expect((await client.patch(`${path}${id}/`, { dsl_query: keyed })).status).toBe(200);
 });
+
+/** The result of `sluice verify` of an export. */
+async function verify(exportId: string) {
+  const { out } = await side.verify(['--export', exportId, '--json']);
+  const { results, findings, ...sums } = JSON.parse(out);
+  return {
+    ...sums,
+    failures: results.flatMap(({ failure }: { failure: string | null }) => failure ?? []),
+    breaches: findings.map(
+      ({ invariant, detail, remedy }: Readonly<Record<string, string>>) =>
+        `${invariant} ${detail} ${remedy?.split(':')[0]}`,
+    ),
+  };
+}
+
+/** Writes to the source while its triggers do nothing. */
+async function untracked(sql: string): Promise<void> {
+  const { shop } = installation;
+  const { rows } = await shop.query(
+    `select pg_get_functiondef(p.oid) as whole, p.oid::regprocedure::text as name from pg_trigger t join pg_proc p on p.oid = t.tgfoid
+      where t.tgrelid = 'public.customers'::regclass and not t.tgisinternal group by p.oid`,
+  );
+  for (const { name } of rows) {
+    await shop.query(
+      `create or replace function ${name} returns trigger language plpgsql as 'begin return coalesce(new, old); end'`,
+    );
+  }
+  await shop.query(sql.replaceAll('ACCOUNT', String(account())));
+  for (const { whole } of rows) await shop.query(whole);
+}
+
+test.each(['JSONLines', 'CSV', 'Parquet'])(
+  'verify replays elements of %s and finds what a trigger did not see',
+  async (format) => {
+    for (const [id, name] of Object.entries(['Ada', 'Bob', 'Cleo', 'Dan', 'Eve'])) {
+      await write(Number(id), name);
+    }
+    await installation.shop.query(
+      `update public.customers set paid = 12.50, seen = '2024-02-29 23:59:59.123456+02', tags = '{a,"b c"}',
+      more = '{"a": [1.0, null]}' where account = $1 and id > 1`,
+      [account()],
+    );
+    const id = await createChanges({ config: { file_format: format } });
+    await take(id, 0);
+    await write(1, 'Robert');
+    await remove(0);
+    await take(id, 1);
+    const proven = { failures: [], breaches: [], leftOut: [], unproven: [], remarks: [], gone: 0 };
+    expect(await verify(id)).toMatchObject({ ...proven, intervals: 2, pending: 0 });
+
+    // What came since is of the next element.
+    await write(2, 'Cleopatra');
+    await write(7, 'Gus');
+    await remove(3);
+    expect(await verify(id)).toMatchObject({ ...proven, pending: 3 });
+
+    await untracked(`update public.customers set name = 'Eva' where account = ACCOUNT and id = 4`);
+    await untracked(
+      `insert into public.customers (account, id, name, version) values (ACCOUNT, 8, 'Hal', '3')`,
+    );
+    await untracked('delete from public.customers where account = ACCOUNT and id = 1');
+    const { breaches } = await verify(id);
+    expect(breaches).toEqual([
+      'I11 1 row with the same version as in the source, but with other values, at element 1: 4 model.version_without_trigger',
+      expect.stringMatching(/^I11 1 row of the source missing at element 1: 8 Raise new_base/),
+      'I11 1 row gone from the source without a word: 1 model.version_without_trigger',
+    ]);
+    expect((await side.verify(['--export', id])).code).not.toBe(0);
+
+    // A new base heals all of it.
+    await installation.client.patch(`${projectPath(installation)}/batch_exports/${id}/`, {
+      new_base: 1,
+    });
+    await take(id, 2);
+    expect(await verify(id)).toMatchObject({ ...proven, intervals: 3, pending: 0 });
+  },
+  120_000,
+);
+
+test('verify finds a row that an element should have, whatever its receipt says', async () => {
+  const { pool, s3 } = installation;
+  for (const number of [1, 2, 3]) await write(number, `Customer ${number}`);
+  const id = await createChanges();
+  await take(id, 0);
+  await remove(2);
+  await write(3, 'Cy');
+  await take(id, 1);
+  const [, second] = await elementsOf(id);
+  const { key } = second?.files[0] ?? { key: '' };
+  const forge = async (text: string) => {
+    const facts = {
+      rows: text.split('\n').length - 1,
+      bytes: text.length,
+      sha256: createHash('sha256').update(text).digest('hex'),
+    };
+    await side.put(key, text);
+    const { rows: receipts } = await pool.query(
+      `update receipts set files = jsonb_build_array(files->0 || $2::jsonb) where export_id = $1 and element->>'number' = '1'
+       returning files, manifest_key as manifest`,
+      [id, facts],
+    );
+    const [{ manifest }] = receipts;
+    const body = JSON.parse(String(await s3.body(bucket, manifest)));
+    await side.put(manifest, JSON.stringify({ ...body, files: [{ ...body.files[0], ...facts }] }));
+  };
+  const whole = String(await s3.body(bucket, key));
+  const without = (part: string) =>
+    whole
+      .split('\n')
+      .filter((line) => !line.includes(part))
+      .join('\n');
+  await forge(without('"d"'));
+  expect((await verify(id)).breaches).toEqual([
+    expect.stringContaining('1 row deleted in the source, but not at element 1: 2'),
+  ]);
+  await forge(without('Cy'));
+  expect((await verify(id)).breaches).toEqual([
+    expect.stringContaining('1 row of the source missing at element 1: 3'),
+  ]);
+  await forge(whole.replace('Cy', 'Xi'));
+  expect((await verify(id)).breaches).toEqual([
+    expect.stringContaining('with other values, at element 1: 3'),
+  ]);
+  await forge(`${whole}${whole.split('\n')[0]}\n`);
+  expect((await verify(id)).breaches).toEqual([
+    expect.stringContaining('with the key of another row'),
+  ]);
+  await forge(whole);
+  expect((await verify(id)).breaches).toEqual([]);
+}, 120_000);

@@ -128,6 +128,19 @@ with accepted as (
 select element from receipts where export_id = $1 and data_interval_end <= $2 and element is not null
       order by data_interval_end desc limit 1;
 
+-- intervals/elements.ts findSequenceEnds
+-- takes $1 uuid
+-- gives exportId uuid, interval json, runId uuid, destinationVersion integer, generation integer, era uuid, manifestKey text, manifestEtag text, manifestSha256 text, deliveredDigest text, files jsonb, rejectedFiles jsonb, recipe jsonb, snapshotAt text, element jsonb, rows bigint, bytes bigint, proof json
+(select export_id as "exportId", json_build_object('start', floor(extract(epoch from receipts.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from receipts.data_interval_end) * 1000)::bigint) as interval,
+  run_id as "runId", destination_version as "destinationVersion", generation, era, manifest_key as "manifestKey", manifest_etag as "manifestEtag", manifest_sha256 as "manifestSha256", delivered_digest as "deliveredDigest", files, rejected_files as "rejectedFiles", recipe, api_time(snapshot_at) as "snapshotAt", element, rows, bytes,
+  json_build_object('snapshot', snapshot, 'digest', key_digest, 'count', key_count, 'settled', settled,
+    'pending', pending_transactions) as proof from receipts where export_id = $1 and element is not null and element->>'follows' is null
+       order by data_interval_end desc limit 1) union all (select export_id as "exportId", json_build_object('start', floor(extract(epoch from receipts.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from receipts.data_interval_end) * 1000)::bigint) as interval,
+  run_id as "runId", destination_version as "destinationVersion", generation, era, manifest_key as "manifestKey", manifest_etag as "manifestEtag", manifest_sha256 as "manifestSha256", delivered_digest as "deliveredDigest", files, rejected_files as "rejectedFiles", recipe, api_time(snapshot_at) as "snapshotAt", element, rows, bytes,
+  json_build_object('snapshot', snapshot, 'digest', key_digest, 'count', key_count, 'settled', settled,
+    'pending', pending_transactions) as proof from receipts where export_id = $1 and element is not null
+       order by data_interval_end desc limit 1);
+
 -- intervals/gaps.ts findGaps
 -- takes $1 uuid, $2 timestamp with time zone
 -- gives start bigint, end bigint

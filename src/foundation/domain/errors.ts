@@ -22,9 +22,10 @@ export function faultOf(code: string): Fault {
   return isErrorCode(code) ? errorCatalogue[code].fault : 'internal';
 }
 
-const customer = (means: string, remedy: string): ErrorSpec => {
-  return { fault: 'customer', retryable: false, means, remedy };
+const lasting = (fault: Fault, means: string, remedy: string): ErrorSpec => {
+  return { fault, retryable: false, means, remedy };
 };
+const customer = (means: string, remedy: string) => lasting('customer', means, remedy);
 const transient = (fault: Fault, means: string, remedy: string): ErrorSpec => {
   return { fault, retryable: true, means, remedy };
 };
@@ -151,6 +152,10 @@ export const errorCatalogue = {
     'Rows of the model can change while their version stays, so changes would be lost.',
     'Ask your operator to run what sluice models trigger prints in the source database, for each partition too if its trigger is disabled.',
   ),
+  'model.key_not_unique': customer(
+    'Two rows of a project have the same key, so a reader of changes would have only one of them.',
+    'Ask your operator to name columns as key_columns of the model that a unique index covers, together with the tenant column.',
+  ),
   'source.schema_changed': customer(
     'A column has another type in the source database than in the model.',
     'Ask your operator to correct type in the model, or to set on_schema_change of the model to follow or widen.',
@@ -163,13 +168,11 @@ export const errorCatalogue = {
     'A function, view or policy in the source database raised an error.',
     'Ask your operator to correct the function, view or policy that the error names.',
   ),
-  'source.access_refused': {
-    fault: 'source',
-    retryable: false,
-    means: 'The source database refuses the connections of Sluice.',
-    remedy:
-      'Ask your operator to correct the address, the password, the certificates or the rights that the error names.',
-  },
+  'source.access_refused': lasting(
+    'source',
+    'The source database refuses the connections of Sluice.',
+    'Ask your operator to correct the address, the password, the certificates or the rights that the error names.',
+  ),
   'source.recovery_conflict': transient(
     'source',
     'The standby ended the statement because it had to replay changes of its primary.',
@@ -222,12 +225,11 @@ export const errorCatalogue = {
     'The number of rows read differs from the number of rows counted.',
     'If it persists, report it with the run id.',
   ),
-  'source.unsupported': {
-    fault: 'source',
-    retryable: false,
-    means: 'Sluice cannot export from the source database in its current state.',
-    remedy: 'Ask your operator to fix what the error names.',
-  },
+  'source.unsupported': lasting(
+    'source',
+    'Sluice cannot export from the source database in its current state.',
+    'Ask your operator to fix what the error names.',
+  ),
   'source.standby': transient(
     'source',
     'The source database is a standby. A standby cannot show that an interval is complete.',
@@ -254,13 +256,11 @@ export const errorCatalogue = {
     'The process of a plugin did not start, or another program ended it.',
     'If it persists, report it with the run id.',
   ),
-  'transformation.needs_memory': {
-    fault: 'internal',
-    retryable: false,
-    means: 'The plugins of the transformation chain need more memory than a worker has.',
-    remedy:
-      'Disable a transformation config with one of your own plugins, or ask your operator to raise WORKER_MEMORY_MB.',
-  },
+  'transformation.needs_memory': lasting(
+    'internal',
+    'The plugins of the transformation chain need more memory than a worker has.',
+    'Disable a transformation config with one of your own plugins, or ask your operator to raise WORKER_MEMORY_MB.',
+  ),
   'run.unknown_history': {
     fault: 'internal',
     retryable: false,
@@ -269,13 +269,11 @@ export const errorCatalogue = {
     remedy:
       "Ask your operator to check that no other copy of Sluice's database is in use, and then to run `sluice eras accept`. Then unpause the export.",
   },
-  'run.crashed': {
-    fault: 'internal',
-    retryable: false,
-    means:
-      'The worker crashed repeatedly on this run, even in a separate process, so Sluice stopped retrying it.',
-    remedy: 'Report this to your operator with the run id.',
-  },
+  'run.crashed': lasting(
+    'internal',
+    'The worker crashed repeatedly on this run, even in a separate process, so Sluice stopped retrying it.',
+    'Report this to your operator with the run id.',
+  ),
   'source.rows_missing': customer(
     'Delivered rows are missing from the rows that would replace them, so the files stay as they are.',
     'Check why the source no longer has these rows: retention, another query, a policy, a table that was emptied. To keep the files, do nothing. To replace them all the same, start a backfill of the interval with missing_rows drop.',
@@ -302,13 +300,11 @@ export const errorCatalogue = {
     'The worker was shut down.',
     'Another worker continues the run.',
   ),
-  'secrets.undecryptable': {
-    fault: 'internal',
-    retryable: false,
-    means: 'The stored credentials cannot be decrypted.',
-    remedy:
-      'Ask your operator to restore the key in ENCRYPTION_KEYS, or enter the credentials again.',
-  },
+  'secrets.undecryptable': lasting(
+    'internal',
+    'The stored credentials cannot be decrypted.',
+    'Ask your operator to restore the key in ENCRYPTION_KEYS, or enter the credentials again.',
+  ),
   'secrets.signing_key_lost': transient(
     'internal',
     'The key that signs manifests cannot be decrypted, so nothing is delivered.',
@@ -374,10 +370,7 @@ export class StepFault extends SluiceError {
   readonly step: number;
 
   constructor(
-    code:
-      | 'transformation.invalid'
-      | 'transformation.too_many_errors'
-      | 'transformation.plugin_failed',
+    code: Extract<ErrorCode, `transformation.${string}`>,
     step: number,
     detail: string,
     cause?: unknown,

@@ -14,19 +14,24 @@ export function joinKeys(keys: readonly (string | null)[]): string {
 /** Files do not have the columns that are asked for: their rows cannot be compared by these. */
 export class ColumnsAbsent extends Error {}
 
+/** The key of one row of a file, from the values of its key columns. */
+export const keyOfRow = (row: ReadRow, columns: readonly ReadColumn[]): string =>
+  joinKeys(valuesOfRow(row, columns));
+
 /**
- * The key of one row of a file, from the values of its key columns.
+ * The values of one row of a file, each in one spelling.
  *
  * @throws ColumnsAbsent if the row does not have one of them: an absent value is no null
  */
-export function keyOfRow(row: ReadRow, columns: readonly ReadColumn[]): string {
-  return joinKeys(
-    columns.map((column, at) => {
-      const text = row[at];
-      if (text === undefined) throw new ColumnsAbsent(`rejected rows have no ${column.name}`);
-      return text === null ? null : canonicalKey(column, text);
-    }),
-  );
+export function valuesOfRow(
+  row: ReadRow,
+  columns: readonly ReadColumn[],
+): readonly (string | null)[] {
+  return columns.map((column, at) => {
+    const text = row[at];
+    if (text === undefined) throw new ColumnsAbsent(`rejected rows have no ${column.name}`);
+    return text === null ? null : canonicalKey(column, text);
+  });
 }
 
 /** The keys that `joinKeys` has joined; null if that is ambiguous: a key may be the text `null` after an empty one. */

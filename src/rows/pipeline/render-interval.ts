@@ -1,13 +1,14 @@
 import { keyNames, usualFileName } from '../../foundation/domain/file-name.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
 import { type Destination, unrecorded } from '../destinations/destination.ts';
-import type { Source } from '../sources/source.ts';
+import type { ElementRequest, SequenceReading, Source } from '../sources/source.ts';
 import type { StepDefinition } from '../transforms/own-steps.ts';
 import { FileSet } from './file-set.ts';
 import type { IntervalJob } from './interval-job.ts';
 import type { ManifestFile } from './manifest.ts';
 import { openPartitions } from './partitioned-rows.ts';
 import { keyIndicesOf, withChain } from './transform-blocks.ts';
+import { writeDeletes } from './write-rows.ts';
 
 /** An interval's files are made of these; equal settings and rows give equal files. */
 export interface Rendering
@@ -16,10 +17,17 @@ export interface Rendering
     'exportId' | 'interval' | 'request' | 'encoding' | 'maxFileBytes' | 'partitionBy'
   > {
   readonly steps: readonly StepDefinition[];
+  /** Of an element: the one whose deletes are written too, by the state of the table; missing: none. */
+  readonly deletesOf?: DeletesOf;
 }
+
+/** Decides by the state of the table, in the snapshot of the rows, which element's deletes belong to it. What it throws ends all. */
+export type DeletesOf = (reading: SequenceReading) => ElementRequest;
 
 export interface RenderedInterval {
   readonly columns: readonly Column[];
+  /** The indices of the keys among them. */
+  readonly keyIndices: readonly number[];
   /** Rows of the interval in the source. */
   readonly totalRows: number;
   readonly droppedRows: number;
@@ -41,6 +49,9 @@ export async function renderInterval(
 ): Promise<RenderedInterval> {
   return withChain(job, source, signal, async (snapshot, transformer) => {
     const { columns } = transformer ?? snapshot;
+    const { sequence } = snapshot;
+    const element = sequence && job.deletesOf ? job.deletesOf(sequence) : null;
+    const keyIndices = keyIndicesOf(snapshot);
     const files = new FileSet({
       ...job,
       // No reader sees these files.
@@ -48,7 +59,7 @@ export async function renderInterval(
       era: '',
       destination,
       columns,
-      keyIndices: keyIndicesOf(snapshot),
+      keyIndices,
       partitions: openPartitions(job, columns),
       signal,
       names: keyNames('', usualFileName, job.interval),
@@ -63,9 +74,18 @@ export async function renderInterval(
       }
     }
     droppedRows += await files.finishRows(transformer);
+    if (element) {
+      const select = transformer ? { select: 'columns' as const } : {};
+      const later = await snapshot.share({ ...job.request, ...select, element }, signal);
+      try {
+        await writeDeletes({ snapshot: later, element: element.number, signal }, files, columns);
+      } finally {
+        await later.close();
+      }
+    }
     const finished = await files.finish();
     await files.complete((file) => file.complete({ replaces: null }));
     const totalRows = await snapshot.countRows(signal);
-    return { ...finished, columns, droppedRows, totalRows };
+    return { ...finished, columns, keyIndices, droppedRows, totalRows };
   });
 }

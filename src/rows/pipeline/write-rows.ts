@@ -180,8 +180,8 @@ async function copyRows(
  *
  * @returns how many there are
  */
-async function writeDeletes(
-  { snapshot, element = null, signal }: Writing,
+export async function writeDeletes(
+  { snapshot, element = null, signal }: Pick<Writing, 'snapshot' | 'element' | 'signal'>,
   files: FileSet,
   columns: readonly Column[],
 ): Promise<number> {

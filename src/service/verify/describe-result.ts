@@ -46,12 +46,13 @@ function describeMissing({ missing, intervals, elsewhere }: Verified): string {
 }
 
 /** Rows that the source has lost, moved or gained since. No promise is broken by them. */
-export function sourceFacts({ gone, moved, goneOrMoved, late }: RowSums): string[] {
+export function sourceFacts({ gone, moved, goneOrMoved, late, pending }: RowSums): string[] {
   return [
     ...(gone > 0 ? [`${counted(gone, 'row')} gone from the source`] : []),
     ...(moved > 0 ? [`${counted(moved, 'row')} moved to another interval`] : []),
     ...(goneOrMoved > 0 ? [`${counted(goneOrMoved, 'row')} gone from the source, or moved`] : []),
     ...(late > 0 ? [`${counted(late, 'row')} came late; the next look-back adds them`] : []),
+    ...(pending > 0 ? [`${counted(pending, 'row')} changed since; the next element has them`] : []),
   ];
 }
 

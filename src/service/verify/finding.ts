@@ -7,7 +7,7 @@ export const invariantTitles: Readonly<Record<Invariant, string>> = {
   I3: 'exactly once: each source row is in exactly one current file',
   I4: 'no lies: each manifest entry exists with its bytes, checksum and rows; nothing else is there',
   I5: 'one terminal state per run, its counts agree',
-  I11: 'changes in order: each element of a changing table continues the one before it',
+  I11: 'changes: each element continues the one before it, and all together give the rows of the source',
 };
 
 /** The choices of a backfill if rows that were delivered are no longer in the source. */

@@ -2,7 +2,7 @@ import { describeInterval } from '../../foundation/domain/time.ts';
 import type { MissingData } from '../../state/store/intervals/verify-queries.ts';
 import type { Strays } from './find-strays.ts';
 import { counted } from './finding.ts';
-import { noSums, type RowSums } from './verified-interval.ts';
+import { type IntervalAnswers, noSums, type RowSums } from './verified-interval.ts';
 import type { VerifiedReceipt } from './verify-receipt.ts';
 
 /** The result of an export, or of all. */
@@ -76,12 +76,18 @@ export class Sums {
     sums.files += receipt?.files.length ?? 0;
     sums.rows += receipt?.rows ?? 0;
     sums.bytes += receipt?.bytes ?? 0;
+    this.addAnswers(answers);
+    if (answers.onlyCounted) this.#onlyCounted += 1;
+    if (answers.isExpired) this.#expired += 1;
+  }
+
+  addAnswers(answers: IntervalAnswers): void {
+    const sums = this.#sums;
     sums.late += answers.late;
     sums.gone += answers.gone;
     sums.moved += answers.moved;
     sums.goneOrMoved += answers.goneOrMoved;
-    if (answers.onlyCounted) this.#onlyCounted += 1;
-    if (answers.isExpired) this.#expired += 1;
+    sums.pending += answers.pending;
     keep(this.#remarks, answers.remarks);
     keep(this.#unproven, answers.unproven === null ? [] : [answers.unproven]);
   }

@@ -2,7 +2,7 @@ import type { Destination } from '../../rows/destinations/destination.ts';
 import type { LookBackHours } from '../../foundation/domain/policy.ts';
 import type { Recipe } from '../../foundation/domain/recipe.ts';
 import type { ReadRows } from '../../rows/pipeline/read-back.ts';
-import type { RenderedInterval } from '../../rows/pipeline/render-interval.ts';
+import type { DeletesOf, RenderedInterval } from '../../rows/pipeline/render-interval.ts';
 import type { Source, SourceRequest } from '../../rows/sources/source.ts';
 import type { Sql } from '../../state/store/database/database.ts';
 import type { Receipt } from '../../state/store/intervals/receipts.ts';
@@ -19,9 +19,19 @@ export interface VerifiedInterval {
   readonly lookUp: LookUp;
   readonly readRows: ReadRows;
   readonly renderAgain: RenderAgain;
+  /** Of mode changes: its elements are replayed; null or missing: they are only counted. */
+  readonly replay?: Replay | null;
   /** The hours after its end in which an interval is looked back at, if its export does not say it. */
   readonly lookBackHours: LookBackHours;
   readonly signal: AbortSignal;
+}
+
+/** The elements of a changing table, which are compared with the source together. */
+export interface Replay {
+  /** False: it is before the base, or came after the comparison was opened. */
+  takes(receipt: Receipt): boolean;
+  /** Reads the files of an element. @returns what is wrong with them */
+  read(interval: VerifiedInterval, receipt: Receipt): Promise<readonly string[]>;
 }
 
 /** The result of the rows of an interval, or of several. */
@@ -34,9 +44,11 @@ export interface RowSums {
   readonly moved: number;
   /** Rows that are gone or moved: they were too many to look up each. */
   readonly goneOrMoved: number;
+  /** Rows of a changing table that changed after the newest element: the next one has them. */
+  readonly pending: number;
 }
 
-export const noSums: RowSums = { late: 0, gone: 0, moved: 0, goneOrMoved: 0 };
+export const noSums: RowSums = { late: 0, gone: 0, moved: 0, goneOrMoved: 0, pending: 0 };
 
 /** The answers of one interval. */
 export interface IntervalAnswers extends RowSums {
@@ -71,4 +83,5 @@ export type RenderAgain = (
   request: SourceRequest,
   folder: string,
   signal: AbortSignal,
+  deletesOf?: DeletesOf,
 ) => Promise<RenderedInterval>;

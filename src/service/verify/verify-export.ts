@@ -11,6 +11,7 @@ import {
 } from '../../state/store/intervals/verify-queries.ts';
 import { findStrays, type StrayPlace } from './find-strays.ts';
 import { breachesOf, type Finding } from './finding.ts';
+import { describeCounted, openReplay } from './replay.ts';
 import { Sums, type Verified } from './sums.ts';
 import { type ReceiptOptions, verifyReceipt } from './verify-receipt.ts';
 
@@ -42,7 +43,38 @@ export async function verifyExport(
   const { sql, batchExport, keepsFiles, table } = options;
   for (const finding of await verifyTables(options)) report(finding);
   const sums = new Sums(options.leftOut);
+  const opened = keepsFiles && batchExport.mode === 'changes' ? await openReplay(options) : null;
+  if (typeof opened === 'string') sums.leaveOut(describeCounted(opened));
+  const replay = typeof opened === 'string' ? null : opened;
   const tableFiles: Receipt['files'][number][] = [];
+  try {
+    await verifyReceipts({ ...options, replay }, sums, tableFiles, report);
+    if (replay) {
+      const answers = await replay.compare();
+      answers.findings.forEach(report);
+      sums.addAnswers(answers);
+    }
+  } finally {
+    await replay?.close();
+  }
+  if (table) await lookAtTable(options, table, tableFiles, sums, report);
+  if (keepsFiles) {
+    for (const place of options.strayPlaces) {
+      const breach = breachesOf(batchExport.id);
+      sums.addStrays(await findStrays(sql, place, (detail) => report(breach('I4', detail))));
+    }
+  }
+  return sums.sum(await countMissingData(sql, batchExport.id));
+}
+
+/** @param tableFiles gets the files that belong to the table of the export */
+async function verifyReceipts(
+  options: VerifyOptions,
+  sums: Sums,
+  tableFiles: Receipt['files'][number][],
+  report: (finding: Finding) => void,
+): Promise<void> {
+  const { sql, batchExport, table } = options;
   let after: Receipt['interval'] | null = null;
   for (;;) {
     const receipts: readonly Receipt[] = await listReceipts(sql, batchExport.id, after, page);
@@ -56,17 +88,9 @@ export async function verifyExport(
       options.onInterval();
     }
     const last = receipts.at(-1);
-    if (!last || receipts.length < page) break;
+    if (!last || receipts.length < page) return;
     after = last.interval;
   }
-  if (table) await lookAtTable(options, table, tableFiles, sums, report);
-  if (keepsFiles) {
-    for (const place of options.strayPlaces) {
-      const breach = breachesOf(batchExport.id);
-      sums.addStrays(await findStrays(sql, place, (detail) => report(breach('I4', detail))));
-    }
-  }
-  return sums.sum(await countMissingData(sql, batchExport.id));
 }
 
 /** The table is ahead of the receipts while a run commits. */

@@ -125,6 +125,7 @@ function reportOf(asked: number, results: readonly VerifiedExportReport[]): Veri
     gone: sum('gone'),
     moved: sum('moved'),
     goneOrMoved: sum('goneOrMoved'),
+    pending: sum('pending'),
     elsewhere: sum('elsewhere'),
     leftovers: sum('leftovers'),
     unproven: results.flatMap(({ unproven }) => unproven),

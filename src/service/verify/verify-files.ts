@@ -10,7 +10,8 @@ import {
   asWritten,
   ColumnsAbsent,
   describeAbsent,
-  keyOfRow,
+  joinKeys,
+  valuesOfRow,
 } from '../../rows/pipeline/key-values.ts';
 import {
   decodeManifest,
@@ -38,7 +39,7 @@ export interface FileReading {
  *
  * @param made how the files are read; a manifest's format and compression come first
  * @param columns the key columns; if there are none, no row is read
- * @param tell gets the keys of the rows of every correct file
+ * @param tell gets the keys of the rows of every correct file; may give what to wait for
  * @param passOver called for a rejected row without the columns, which has only its key; null: such a row is an error
  * @returns what is wrong
  * @throws ColumnsAbsent
@@ -48,7 +49,7 @@ export async function verifyFiles(
   receipt: Receipt,
   made: MadeBy,
   columns: readonly ReadColumn[],
-  tell: (key: string, generation: number) => void,
+  tell: (key: string, generation: number, values: readonly (string | null)[]) => unknown,
   passOver: (() => void) | null = null,
 ): Promise<readonly string[]> {
   const faults: string[] = [];
@@ -92,7 +93,11 @@ export async function verifyFiles(
           // Rows of one buffer come without a turn for what else this process does, such as renewing leases.
           if (rows % rowsPerTurn === 0) await setImmediate();
           if (passOver && row.includes(undefined)) passOver();
-          else tell(keyOfRow(row, written), entry.generation);
+          else {
+            const values = valuesOfRow(row, written);
+            const waits = tell(joinKeys(values), entry.generation, values);
+            if (waits) await waits;
+          }
         }
         if (rows !== entry.rows) {
           faults.push(`${entry.key} has ${rows} rows, its manifest says ${entry.rows}`);

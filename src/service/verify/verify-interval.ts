@@ -56,7 +56,7 @@ export function answersOf(
   if (goneOrMoved > 0) {
     remarks.push(say({ count: goneOrMoved, keys: [] }, 'gone from the source, or moved'));
   }
-  const sums = { late, gone: gone.count, moved: moved.count, goneOrMoved };
+  const sums = { late, gone: gone.count, moved: moved.count, goneOrMoved, pending: 0 };
   return { ...noAnswers, ...sums, findings, remarks, unproven, onlyCounted };
 }
 

@@ -2,6 +2,7 @@ import type { Element } from '../../../foundation/domain/element.ts';
 import type { DataInterval } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 import { boundsOf } from '../database/times.ts';
+import { type Receipt, receiptColumns } from './receipts.ts';
 
 /** The newest element of an export before an interval; null if there is none. */
 export async function findElementBefore(
@@ -15,4 +16,20 @@ export async function findElementBefore(
     [exportId, boundsOf({ start, end: start })[0]],
   );
   return row?.element ?? null;
+}
+
+/** The ends of the sequence that a reader applies now. */
+export interface SequenceEnds {
+  readonly base: Receipt;
+  readonly newest: Receipt;
+}
+
+/** The newest base of an export, and the newest element; null if there is none. */
+export async function findSequenceEnds(sql: Sql, exportId: string): Promise<SequenceEnds | null> {
+  const newest = (isBase: boolean) =>
+    `(select ${receiptColumns} from receipts where export_id = $1 and element is not null${isBase ? ` and element->>'follows' is null` : ''}
+       order by data_interval_end desc limit 1)`;
+  const rows = await sql.query<Receipt>(`${newest(true)} union all ${newest(false)}`, [exportId]);
+  const [base, last] = rows.toSorted((one, other) => one.interval.end - other.interval.end);
+  return base && last ? { base, newest: last } : null;
 }
