@@ -27,7 +27,6 @@ test.each([
   ['UPLOAD_MIN_KIB_PER_SECOND', 'UPLOAD_STALL_SECONDS'],
   ['ALLOW_PRIVILEGED_SOURCE', 'NODE_ENV'],
   ['MAX_RUNS_PER_EXPORT', 'BACKFILL_CONCURRENCY'],
-  ['OTEL_TRACES_SAMPLER_ARG', 'receiver'],
   ['MAX_SNAPSHOT_HOURS', '24 hours'],
   ['SOURCE_LOCK_WAIT_SECONDS', '5 seconds'],
 ])('%s was a setting: a start with it is refused by its name, with the remedy', (name, remedy) => {
