@@ -139,7 +139,8 @@ export const settingList = (Object.entries(exportSettings) as [keyof Settings, S
   ([name, setting]) => ({ name, ...setting }),
 );
 
-type Changes<T> = { readonly [Name in keyof T]?: T[Name] | undefined };
+/** Some fields of a record. */
+export type Changes<T> = { readonly [Name in keyof T]?: T[Name] | undefined };
 
 /** The settings of an export after a change: what is undefined stays. @param before default: of a new export */
 export function changeSettings(

@@ -3,11 +3,10 @@ import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
 import type { ExportSettings } from '../../../foundation/domain/export-settings.ts';
 import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
 import { type Problem, Refusal } from '../../../foundation/domain/problem.ts';
-import type { PropertyFilter } from '../../../foundation/domain/property-filter.ts';
-import { type Instant, type Timestamp, toTimestamp } from '../../../foundation/domain/time.ts';
+import { type Instant, toTimestamp } from '../../../foundation/domain/time.ts';
 import { widenRange } from '../../scheduling/backfill-range.ts';
 import { timelineOf } from '../../scheduling/timeline.ts';
-import { parseCadence } from '../../scheduling/parse-cadence.ts';
+import { type CadenceInput, parseCadence } from '../../scheduling/parse-cadence.ts';
 import { openSchedule } from '../../scheduling/schedule.ts';
 import {
   joinTransaction,
@@ -30,21 +29,13 @@ import { checkKeys, checkMode, noPast } from './mode.ts';
 import { checkCsvArrays, checkEventFilters, type ExportRules } from './rules.ts';
 import { checkWindow, windowOf } from './schedule.ts';
 
-export interface CreateExportInput extends ExportSettings {
-  readonly name: string;
+type StoredAsGiven = 'name' | 'model' | 'dslQuery' | 'filters' | 'transformations' | 'paused';
+/** The fields of an export that a request sets as they are stored. */
+export type ExportFields = Pick<BatchExport, StoredAsGiven | 'lastPausedAt' | 'startAt' | 'endAt'>;
+
+export interface CreateExportInput extends ExportSettings, CadenceInput, ExportFields {
   readonly destination: { readonly type: string; readonly config: DestinationConfig };
   readonly interval: string;
-  readonly timezone?: string | undefined;
-  readonly offsetDay?: number | null | undefined;
-  readonly offsetHour?: number | null | undefined;
-  readonly model: string;
-  readonly dslQuery: string | null;
-  readonly filters: readonly PropertyFilter[] | null;
-  readonly transformations: boolean;
-  readonly paused: boolean;
-  readonly lastPausedAt: Timestamp | null;
-  readonly startAt: Timestamp | null;
-  readonly endAt: Timestamp | null;
   /** True to also export from startAt to now. */
   readonly backfill: boolean;
   /** True to refuse it if the project has an export of this name. */

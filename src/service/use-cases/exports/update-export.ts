@@ -1,12 +1,11 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
 import type { Cadence } from '../../../foundation/domain/cadence.ts';
-import { changeSettings } from '../../../foundation/domain/export-settings.ts';
+import { type Changes, changeSettings } from '../../../foundation/domain/export-settings.ts';
 import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
 import { notFound, type Problem, Refusal } from '../../../foundation/domain/problem.ts';
-import type { PropertyFilter } from '../../../foundation/domain/property-filter.ts';
 import { type Instant, type Timestamp, toTimestamp } from '../../../foundation/domain/time.ts';
-import { parseCadence } from '../../scheduling/parse-cadence.ts';
+import { type CadenceInput, parseCadence } from '../../scheduling/parse-cadence.ts';
 import { changeCadence, changeWindow, pause, unpause } from '../../scheduling/schedule.ts';
 import type { Sql } from '../../../state/store/database/database.ts';
 import { hasRuns, lockExportNow } from '../../../state/store/exports/exports.ts';
@@ -19,6 +18,7 @@ import { healFailed, healNow } from '../../../state/store/healing/healing.ts';
 import type { Actor, Context } from '../context.ts';
 import { changeExport } from './activity.ts';
 import { askForSecrets, mergeConfig, openForChange, sealDestination } from './destination.ts';
+import type { ExportFields } from './create-export.ts';
 import { changeFilters } from './filters.ts';
 import { changeDeadline, checkDeadline } from './deadline.ts';
 import { checkKeys, checkMode, modeIsFixed } from './mode.ts';
@@ -26,23 +26,10 @@ import { checkCsvArrays, checkEventFilters, checkTableStays, type ExportRules } 
 import { checkWindow, windowOf } from './schedule.ts';
 
 /** The changes of a request; an undefined field keeps its value. */
-export interface UpdateExportInput {
-  readonly name?: string | undefined;
+export interface UpdateExportInput extends Changes<ExportFields>, CadenceInput {
   readonly destination?:
     | { readonly type?: string | undefined; readonly config?: DestinationConfig | undefined }
     | undefined;
-  readonly interval?: string | undefined;
-  readonly timezone?: string | undefined;
-  readonly offsetDay?: number | null | undefined;
-  readonly offsetHour?: number | null | undefined;
-  readonly model?: string | undefined;
-  readonly dslQuery?: string | null | undefined;
-  readonly filters?: readonly PropertyFilter[] | null | undefined;
-  readonly transformations?: boolean | undefined;
-  readonly paused?: boolean | undefined;
-  readonly lastPausedAt?: Timestamp | null | undefined;
-  readonly startAt?: Timestamp | null | undefined;
-  readonly endAt?: Timestamp | null | undefined;
   readonly settings?: Parameters<typeof changeSettings>[1] | undefined;
 }
 

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
+import type { Changes } from '../../../foundation/domain/export-settings.ts';
 import {
   maxTargets,
   type NotificationSender,
@@ -75,9 +76,7 @@ const tooMany = () =>
   });
 
 /** An undefined field keeps its value. */
-export type TargetChange = {
-  readonly [Field in keyof TargetInput]?: TargetInput[Field] | undefined;
-};
+export type TargetChange = Changes<TargetInput>;
 
 /** Everything that is wrong with a change of a target. */
 export function checkTargetChange(

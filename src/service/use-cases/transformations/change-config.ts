@@ -1,3 +1,4 @@
+import type { Changes } from '../../../foundation/domain/export-settings.ts';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import { type PluginConfig, withDefaults } from '../../../foundation/domain/plugin.ts';
 import {
@@ -20,21 +21,12 @@ import {
 } from '../../../state/store/transformations/transformation-configs.ts';
 import type { Actor, Context } from '../context.ts';
 import { refuseLongChain } from './chain-size.ts';
-import { configProblems, type Step } from './create-config.ts';
+import { configProblems, type CreateTransformationInput, type Step } from './create-config.ts';
 import { findPlugins } from './plugins.ts';
 import { openPluginConfig, sealPluginConfig, secretMask } from './secrets.ts';
 
 /** The changes of a request; an undefined field keeps its value. */
-export interface UpdateTransformationInput {
-  readonly plugin?: number | undefined;
-  readonly enabled?: boolean | undefined;
-  readonly order?: number | undefined;
-  readonly config?: Readonly<Record<string, unknown>> | undefined;
-  readonly name?: string | null | undefined;
-  readonly description?: string | null | undefined;
-  readonly matchAction?: number | null | undefined;
-  readonly deleted?: boolean | undefined;
-}
+export type UpdateTransformationInput = Changes<CreateTransformationInput>;
 
 /** Changes a step. `deleted: true` also disables it; `deleted: false` undoes the deletion. */
 export async function changeTransformationConfig(

@@ -10,6 +10,7 @@ import {
   insertTransformationConfig,
   nextTransformationConfigId,
   type TransformationConfig,
+  type TransformationSettings,
 } from '../../../state/store/transformations/transformation-configs.ts';
 import { findTransform } from '../../../rows/transforms/index.ts';
 import { readOwnConfig } from '../../../rows/transforms/own-steps.ts';
@@ -21,15 +22,10 @@ import { refuseLongChain } from './chain-size.ts';
 import { findPlugins } from './plugins.ts';
 import { sealPluginConfig } from './secrets.ts';
 
-export interface CreateTransformationInput {
+export interface CreateTransformationInput
+  extends Omit<TransformationSettings, 'config' | 'secrets'> {
   readonly plugin: number;
-  readonly enabled: boolean;
-  readonly order: number;
   readonly config: Readonly<Record<string, unknown>>;
-  readonly name: string | null;
-  readonly description: string | null;
-  readonly matchAction: number | null;
-  readonly deleted: boolean;
 }
 
 /** A step and the plugin that it uses; null if the plugin is no longer installed. */

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { checkConfigSize } from '../../../foundation/domain/config-size.ts';
+import type { Changes } from '../../../foundation/domain/export-settings.ts';
 import type { PluginField } from '../../../foundation/domain/plugin.ts';
 import {
   notFound,
@@ -53,7 +54,7 @@ export async function changePlugin(
   context: Context,
   actor: Actor,
   id: number,
-  change: { readonly [Name in keyof PublishedPlugin]?: PublishedPlugin[Name] | undefined },
+  change: Changes<PublishedPlugin>,
 ): Promise<InstalledPlugin> {
   // Before the transaction: it takes up to seconds.
   const faults = change.source === undefined ? [] : await context.ownSteps.inspect(change.source);
