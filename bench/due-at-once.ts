@@ -7,13 +7,13 @@ import { openDatabase } from '../src/state/store/database/database.ts';
 import type { ObjectWrite } from '../test/support/s3-server/recorder.ts';
 import { createTenant } from '../test/support/tenants.ts';
 import { describeMachine } from './datapath/report.ts';
-import { replaceSection } from './document.ts';
+import { lineOf, replaceLines } from './document.ts';
 import { measureApi, percentilesOf } from './service/api-times.ts';
+import { perRun, takeCpu, totalOf } from './service/cpu.ts';
 import { watchIdle } from './service/idle.ts';
 import { Processes, s3Credentials } from './service/processes.ts';
-import { perRun, takeCpu, totalOf } from './service/cpu.ts';
 import { startServer } from './service/server.ts';
-import { parseShape, type Shape, startService } from './service/shape.ts';
+import { nameOf, parseShape, type Shape, startService } from './service/shape.ts';
 
 /**
  * From the tick to the end: exports that are due in the same instant, without jitter, in the shapes in which users run Sluice.
@@ -24,7 +24,7 @@ import { parseShape, type Shape, startService } from './service/shape.ts';
  *   npm run bench:due -- [--postgres 15,18] [--shape all-in-one,processes] [--organizations 100] [--s3 1000] [--empty 10000]
  *                        [--seconds 100] [--write]
  *
- * --write puts each table into docs/internals/benchmarks.md.
+ * --write puts the lines into docs/internals/benchmarks.md.
  */
 const { values } = parseArgs({
   options: {
@@ -55,18 +55,26 @@ const configOf = {
   file_format: 'JSONLines',
   compression: 'gzip',
 };
+const head = [
+  ...['installation', 'due at once', 'completed', 'ticks recorded after s', 'last ended after s'],
+  ...['first object ms, p50 / p99', 'API ms, p50 / p99'],
+  ...['CPU ms per run, all processes', 'of these PostgreSQL', 'no core busy'],
+];
 /** Of the server that is measured. */
 let pool: pg.Pool;
 for (const shape of values.shape.split(',').map(parseShape)) {
   for (const major of values.postgres.split(',')) {
-    const table = await measureShape(shape, major);
-    process.stdout.write(`\n${table}\n`);
-    if (values.write) await replaceSection(`due ${shape} ${major}`, table);
+    const { server, lines } = await measureShape(shape, major);
+    process.stdout.write(`\n${[server, '', lineOf(head), ...lines].join('\n')}\n`);
+    if (values.write) {
+      await replaceLines('due', `- PostgreSQL ${major}`, [server]);
+      await replaceLines('due', `| ${nameOf(shape, major)} |`, lines);
+    }
   }
 }
 
 /** @returns Markdown */
-async function measureShape(shape: Shape, major: string): Promise<string> {
+async function measureShape(shape: Shape, major: string) {
   const processes = new Processes();
   const postgres = await startServer(major);
   pool = new pg.Pool({ connectionString: postgres.adminUrl, max: 3 });
@@ -90,7 +98,7 @@ async function measureShape(shape: Shape, major: string): Promise<string> {
     const [first] = tenants;
     if (!first) throw new Error('no tenant');
     const exportsUrl = `${service.api}/api/projects/${first.team}/batch_exports/`;
-    const lines: (readonly string[])[] = [];
+    const lines: string[] = [];
     for (const kind of ['S3', 'NoOp'] as const) {
       const count = Number(kind === 'S3' ? values.s3 : values.empty);
       if (count === 0) continue;
@@ -113,26 +121,19 @@ async function measureShape(shape: Shape, major: string): Promise<string> {
         const idle = endIdle();
         const object = percentilesOf(await firstObjects(control, dueAt));
         const ofEach = perRun(cpu, completed);
-        lines.push([
-          `${count} to ${kind}, ${time}`,
+        const cells = [
+          ...[nameOf(shape, major), `${count} to ${kind}, ${time}`],
           ...[String(completed), tickSeconds.toFixed(1), seconds.toFixed(1)],
           kind === 'S3' ? `${object(0.5)} / ${object(0.99)}` : '',
           `${answers.p50} / ${answers.p99}`,
           ...[totalOf(ofEach).toFixed(1), ofEach.postgres.toFixed(1)],
           `${Math.round(100 * idle)}%`,
-        ]);
+        ];
+        lines.push(lineOf(cells));
       }
     }
-    const head = [
-      ...['due at once', 'completed', 'ticks recorded after s', 'last ended after s'],
-      ...['first object ms, p50 / p99', 'API ms, p50 / p99'],
-      ...['CPU ms per run, all processes', 'of these PostgreSQL', 'no core busy'],
-    ];
-    return [
-      `${postgres.about}; ${organizations} organizations, default settings without jitter; ${describeMachine()}`,
-      '',
-      ...[head, head.map(() => '---'), ...lines].map((cells) => `| ${cells.join(' | ')} |`),
-    ].join('\n');
+    const sizes = `${organizations} organizations, default settings without jitter`;
+    return { server: `- ${postgres.about}; ${sizes}; ${describeMachine()}`, lines };
   } finally {
     await processes.endAll();
     await pool.end();

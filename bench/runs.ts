@@ -4,16 +4,16 @@ import pg from 'pg';
 import { openDatabase } from '../src/state/store/database/database.ts';
 import { createTenant } from '../test/support/tenants.ts';
 import { describeMachine } from './datapath/report.ts';
-import { replaceSection } from './document.ts';
+import { lineOf, replaceLines } from './document.ts';
 import { createBareRuns } from './runs/bare-work.ts';
 import { type KindTaken, measureKind } from './runs/measure.ts';
-import { type Kind, printRuns, type ShapeTaken } from './runs/report.ts';
+import { headOf, type Kind, printRuns, type ShapeTaken } from './runs/report.ts';
 import { measureAlone } from './runs/service-times.ts';
 import { printSizes } from './runs/sizes.ts';
 import { createExports, type Tenant } from './service/calls.ts';
 import { Processes, s3Credentials } from './service/processes.ts';
 import { startServer } from './service/server.ts';
-import { parseShape, type Shape, startService } from './service/shape.ts';
+import { nameOf, parseShape, type Shape, startService } from './service/shape.ts';
 
 /**
  * What small runs cost, in the shapes in which users run Sluice: PostgreSQL with its defaults, one API and one worker (or one
@@ -26,7 +26,7 @@ import { parseShape, type Shape, startService } from './service/shape.ts';
  *
  * --exports are all, of all organizations. --concurrency is that of each backfill, and --places are those of a worker for
  * small runs; without them the installation uses its defaults. --statements also prints what the database took for each
- * statement, --sizes what the runs left in its tables, --write puts each table into docs/internals/benchmarks.md.
+ * statement, --sizes what the runs left in its tables, --write puts the lines into docs/internals/benchmarks.md.
  */
 const { values } = parseArgs({
   options: {
@@ -67,10 +67,15 @@ const sizes = `${hours * exportCount} cold and ${2 * hours * exportCount} warm r
 for (const shape of values.shape.split(',').map(parseShape)) {
   for (const major of values.postgres.split(',')) {
     const taken = await measureShape(shape, major);
-    const table = printRuns(sizes, taken);
-    process.stdout.write(`\n${table}\n`);
+    const installation = nameOf(shape, major);
+    const of = { server: [`- ${taken.server}; ${sizes}`], ...printRuns(installation, taken) };
+    process.stdout.write(`\n${of.server.join('')}\n`);
+    for (const table of ['runs', 'loops'] as const) {
+      process.stdout.write(`\n${[lineOf(headOf[table]), ...of[table]].join('\n')}\n`);
+      if (values.write) await replaceLines(table, `| ${installation} |`, of[table]);
+    }
     if (values.statements) printCostly(taken);
-    if (values.write) await replaceSection(`runs ${shape} ${major}`, table);
+    if (values.write) await replaceLines('runs', `- PostgreSQL ${major}`, of.server);
   }
 }
 

@@ -1,3 +1,4 @@
+import { lineOf } from '../document.ts';
 import { totalOf } from '../service/cpu.ts';
 import type { Shape } from '../service/shape.ts';
 import type { KindTaken } from './measure.ts';
@@ -24,17 +25,22 @@ const goals = {
 const statementGoals = { cold: 8, warm: 4 } as const;
 const requestGoal = 2;
 const aloneGoalMs = 25;
-const partsOf = {
-  'all-in-one': [['worker', 'service']],
-  processes: [
-    ['api', 'API'],
-    ['worker', 'worker'],
-    ['redis', 'Redis'],
+/** Heads of the two tables of docs/internals/benchmarks.md. */
+export const headOf = {
+  runs: [
+    ...['installation', 'run', 'runs/s', 'statements', 'S3 requests', 'API CPU ms'],
+    ...['worker CPU ms', 'Redis CPU ms', 'PostgreSQL CPU ms', 'all of these', 'S3 CPU ms'],
+    ...['claim to end ms, p50 / p99', 'no core busy'],
   ],
-} as const satisfies Record<Shape, unknown>;
+  loops: [
+    ...['installation', 'bare loop', 'runs/s', 'its CPU ms (own + PostgreSQL + S3)'],
+    ...['our warm time to its', 'with a BullMQ job per run: runs/s', 'our warm time to that'],
+    'lone run ms',
+  ],
+} as const;
 
-/** Markdown: a line for each kind and time, one for each bare loop, and one for the latency. CPU is of all processes. */
-export function printRuns(sizes: string, { shape, server, aloneMs, ...of }: ShapeTaken): string {
+/** Markdown: a line for each kind and time, and one for each bare loop. CPU is of all processes. */
+export function printRuns(installation: string, { shape, aloneMs, ...of }: ShapeTaken) {
   const goal = goals[shape];
   const kinds = (['empty', 'rows'] as const).flatMap((kind) => {
     const taken = of[kind];
@@ -44,56 +50,29 @@ export function printRuns(sizes: string, { shape, server, aloneMs, ...of }: Shap
     (['cold', 'warm'] as const).map((time) => {
       const { runsPerSecond, statements, requests, cpu, p50, p99, idle } = taken[time];
       const isEmpty = kind === 'empty';
-      return [
-        `${labels[kind]}, ${time}`,
+      const isOne = shape === 'all-in-one';
+      return lineOf([
+        ...[installation, `${labels[kind]}, ${time}`],
         withGoal(runsPerSecond, isEmpty ? goal[time] : null),
         withGoal(statements, isEmpty ? statementGoals[time] : null, 1),
         withGoal(requests, isEmpty ? null : requestGoal, 1),
-        ...partsOf[shape].map(([part]) => shown(cpu[part], 1)),
+        ...[isOne ? '' : shown(cpu.api, 1), shown(cpu.worker, 1), isOne ? '' : shown(cpu.redis, 1)],
         ...[shown(cpu.postgres, 1), shown(totalOf(cpu), 1), shown(cpu.s3, 1)],
-        `${shown(p50)} / ${shown(p99)}`,
-        `${shown(100 * idle)}%`,
-      ];
+        ...[`${shown(p50)} / ${shown(p99)}`, `${shown(100 * idle)}%`],
+      ]);
     }),
   );
-  const loops = kinds.map(({ kind, taken: { bare, bareJobsPerSecond, ratio } }) => [
-    labels[kind],
-    shown(bare.runsPerSecond),
-    `${shown(bare.cpu.worker, 1)} + ${shown(bare.cpu.postgres, 1)} + ${shown(bare.cpu.s3, 1)}`,
-    withGoal(ratio, kind === 'rows' ? goal.ratio : null, 2),
-    shown(bareJobsPerSecond),
-    shown((ratio * bareJobsPerSecond) / bare.runsPerSecond, 2),
-  ]);
-  const names = partsOf[shape].map(([, name]) => `${name} CPU ms`);
-  return [
-    `${server}; ${sizes}. In brackets: the goal.`,
-    '',
-    ...tableOf(
-      [
-        ...['run', 'runs/s', 'statements', 'S3 requests', ...names, 'PostgreSQL CPU ms'],
-        ...['all of these', 'S3 CPU ms', 'claim to end ms, p50 / p99', 'no core busy'],
-      ],
-      runs,
-    ),
-    '',
-    ...tableOf(
-      [
-        ...['bare loop', 'runs/s', 'its CPU ms (own + PostgreSQL + S3)', 'our warm time to its'],
-        ...['with a BullMQ job per run: runs/s', 'our warm time to that'],
-      ],
-      loops,
-    ),
-    ...(Number.isNaN(aloneMs)
-      ? []
-      : [
-          '',
-          `An empty run that is alone, from dispatch to record: ${shown(aloneMs)} ms, the median (${aloneGoalMs}).`,
-        ]),
-  ].join('\n');
-}
-
-function tableOf(head: readonly string[], lines: readonly (readonly string[])[]): string[] {
-  return [head, head.map(() => '---'), ...lines].map((cells) => `| ${cells.join(' | ')} |`);
+  const loops = kinds.map(({ kind, taken: { bare, bareJobsPerSecond, ratio } }) =>
+    lineOf([
+      ...[installation, labels[kind], shown(bare.runsPerSecond)],
+      `${shown(bare.cpu.worker, 1)} + ${shown(bare.cpu.postgres, 1)} + ${shown(bare.cpu.s3, 1)}`,
+      withGoal(ratio, kind === 'rows' ? goal.ratio : null, 2),
+      shown(bareJobsPerSecond),
+      shown((ratio * bareJobsPerSecond) / bare.runsPerSecond, 2),
+      kind === 'rows' || Number.isNaN(aloneMs) ? '' : withGoal(aloneMs, aloneGoalMs),
+    ]),
+  );
+  return { runs, loops };
 }
 
 function withGoal(value: number, goal: number | null, digits = 0): string {

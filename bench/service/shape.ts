@@ -19,6 +19,11 @@ export function parseShape(text: string): Shape {
   throw new Error(`--shape is ${text}. Use all-in-one or processes.`);
 }
 
+/** How docs/internals/benchmarks.md names an installation. */
+export function nameOf(shape: Shape, postgres: string): string {
+  return `${shape === 'all-in-one' ? 'one process' : 'API and worker'}, ${postgres}`;
+}
+
 export async function startService(
   processes: Processes,
   shape: Shape,
