@@ -106,6 +106,7 @@ async function exportUntil(end: number) {
       confirmLease: nothing,
       lease: { holds: () => true, extend: nothing },
       raiseGeneration: async (floor) => floor + 1,
+      readElements: async function* () {},
       readNow: async () => Date.now(),
       log: () => {},
       logOfPlugin: () => {},

@@ -33,6 +33,12 @@ export const changingModel: Model = {
   ],
 };
 
+/** The same table. Its deletes are found by comparing keys, once in so many elements. */
+export const comparedModel = (every: number): Model => ({
+  ...changingModel,
+  changes: { versionColumn: 'version', setBy: 'database', deletes: { kind: 'compare', every } },
+});
+
 /** Makes the table, and all that `sluice models trigger` prints for it. */
 export async function createChangingTable(url: string): Promise<void> {
   await withConnection(url, async (client) => {

@@ -192,6 +192,7 @@ export function attempt(
         asked.push(`generation above ${floor}`);
         return floor + 1;
       },
+      readElements: async function* () {},
       readNow: async () => Date.now(),
       knowsCommit: async () => true,
       withdraw: async (keys) => void asked.push(`withdraw ${keys.join()}`),

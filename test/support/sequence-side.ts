@@ -3,13 +3,18 @@ import { keyNames, usualFileName } from '../../src/foundation/domain/file-name.t
 import type { Element } from '../../src/foundation/domain/element.ts';
 import type { RecordedElement } from '../../src/rows/changes/plan-element.ts';
 import type { Destination } from '../../src/rows/destinations/destination.ts';
+import type { ExportedInterval } from '../../src/rows/pipeline/export-interval.ts';
 import type { IntervalSource } from '../../src/rows/pipeline/interval-attempt.ts';
-import type { CommitIntent, IntervalJob } from '../../src/rows/pipeline/interval-job.ts';
+import type {
+  CommitIntent,
+  IntervalJob,
+  RecordedFiles,
+} from '../../src/rows/pipeline/interval-job.ts';
 import { decodeManifest, type Manifest } from '../../src/rows/pipeline/manifest.ts';
 import type { Source, SourceRequest, SourceSnapshot } from '../../src/rows/sources/source.ts';
 import { keysUnder, readAll } from '../conformance/destination-suite.ts';
 import { tenant } from './changing-table.ts';
-import { attempt, encodingOf, firstJob } from './interval-bench.ts';
+import { attempt, encodingOf, firstJob, jobAfter } from './interval-bench.ts';
 
 /** A row as a reader has it: its columns, without those of the sequence. */
 export type Rows = ReadonlyMap<string, string>;
@@ -30,11 +35,15 @@ export class SequenceSide {
   #begun: Element[] = [];
   #run: { readonly id: string; attempts: number; intent: CommitIntent | null } | null = null;
   #digests: string[] = [];
+  /** What was recorded since the newest base. */
+  #recorded: { readonly job: IntervalJob; readonly exported: ExportedInterval }[] = [];
   newBase = 0;
   era = 'era';
   /** The rows of the source in the snapshot of each element that was ever begun. */
   readonly truth = new Map<number, Rows>();
   readonly logged: string[] = [];
+  /** Called once the keys of all elements are read, before the rows of the source. */
+  afterReading = async () => {};
 
   constructor(source: Source, destination: Destination, changes: Partial<IntervalJob> = {}) {
     this.#source = source;
@@ -82,6 +91,7 @@ export class SequenceSide {
     const dies = new Error(fate);
     const exported = attempt({ source: this.#watched(seen, fate, dies) }, this.#destination, job, {
       log: (_, message) => void this.logged.push(message),
+      readElements: () => this.#readElements(),
       confirmCommit: async (intent) => {
         const { element } = intent;
         if (!element || !seen.rows) throw new Error('a commit of no element');
@@ -92,20 +102,48 @@ export class SequenceSide {
         if (fate === 'dies before manifest') throw dies;
       },
     }).exported;
-    const { result } = await exported.catch((error: unknown) => {
+    const made = await exported.catch((error: unknown) => {
       if (fate === 'recorded' || error !== dies) throw error;
-      return { result: null };
+      return null;
     });
-    if (!result?.element || fate === 'dies after manifest') return;
+    const result = made?.result;
+    if (!made || !result?.element || fate === 'dies after manifest') return;
+    if (result.element.base !== null) this.#recorded = [];
+    this.#recorded.push({ job, exported: made });
     this.#last = { element: result.element, era: this.era, isHere: true, interval };
     this.#begun = [];
     this.giveUp();
+  }
+
+  async *#readElements(): AsyncGenerator<RecordedFiles> {
+    for (const { exported } of this.#recorded) {
+      const { element, generation, files, recipe } = exported.result;
+      if (element) yield { element, generation, files, recipe };
+    }
+  }
+
+  /** The keys of the files that a compare reads. */
+  get files(): readonly string[] {
+    return this.#recorded.flatMap(({ exported }) => exported.result.files.map(({ key }) => key));
+  }
+
+  /** Erases the rows with a value from all elements since the newest base. */
+  async erase(column: string, value: string): Promise<void> {
+    const sourceless = { source: {} as IntervalSource };
+    for (const [index, { job, exported }] of this.#recorded.entries()) {
+      const erasing = jobAfter(job, exported, {
+        ...{ purpose: 'erase', erased: { column, value }, sequence: null },
+      });
+      const { exported: erased } = attempt(sourceless, this.#destination, erasing);
+      this.#recorded[index] = { job: erasing, exported: await erased };
+    }
   }
 
   /** Reads the whole table in the very snapshot of the element. */
   #watched(seen: { rows: Rows | null }, fate: AttemptFate, dies: Error): IntervalSource {
     const source = this.#source;
     const open = async (request: SourceRequest, signal: AbortSignal): Promise<SourceSnapshot> => {
+      await this.afterReading();
       const snapshot = await source.open(request, signal);
       const { element: _, ...whole } = request;
       const shared = await snapshot.share(whole, signal);
@@ -147,6 +185,8 @@ async function readRows(snapshot: SourceSnapshot, signal: AbortSignal): Promise<
 export class SequenceReader {
   readonly rows = new Map<string, string>();
   applied = -1;
+  /** False if keys that are gone may still be in the rows. */
+  isComplete = true;
 
   /** Applies what has been published since it last looked. */
   async catchUp(destination: Destination): Promise<void> {
@@ -179,6 +219,7 @@ export class SequenceReader {
       }
     }
     this.applied = element.number;
+    this.isComplete = element.complete ?? true;
   }
 }
 

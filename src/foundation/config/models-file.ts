@@ -144,19 +144,18 @@ function checkEntry(
 /** Each way to find deletes needs its own fields, and takes no other. */
 function checkChanges(entry: ModelEntry, path: Path, report: Report): void {
   const { version_column: version, deletes = 'none' } = entry;
-  const neededBy: Readonly<Record<string, readonly string[]>> = {
-    column: ['delete_column'],
-    tombstones: ['tombstone_relation'],
-  };
-  const needs = neededBy[deletes] ?? [];
-  const takes = deletes === 'tombstones' ? [...needs, 'tombstone_days'] : needs;
-  for (const field of ['delete_column', 'tombstone_relation', 'tombstone_days'] as const) {
+  const fields = [
+    { field: 'delete_column', of: 'column', isNeeded: true },
+    { field: 'tombstone_relation', of: 'tombstones', isNeeded: true },
+    { field: 'tombstone_days', of: 'tombstones', isNeeded: false },
+    { field: 'compare_every', of: 'compare', isNeeded: false },
+  ] as const;
+  for (const { field, of, isNeeded } of fields) {
     const isSet = entry[field] !== undefined;
-    if (isSet && !takes.includes(field)) {
-      const other = field === 'delete_column' ? 'column' : 'tombstones';
-      report([...path, field], `is only for \`deletes: ${other}\`. Set deletes, or omit ${field}.`);
+    if (isSet && deletes !== of) {
+      report([...path, field], `is only for \`deletes: ${of}\`. Set deletes, or omit ${field}.`);
     }
-    if (!isSet && needs.includes(field)) {
+    if (!isSet && isNeeded && deletes === of) {
       report([...path, 'deletes'], `is ${deletes}, which needs ${field}. Set ${field}.`);
     }
   }
@@ -207,12 +206,17 @@ function relationOf(text: string): Model['relation'] {
   return { schema, name };
 }
 
+/** In how many elements keys are compared once, unless the model says it. */
+const usualCompareEvery = 24;
+
 function changesOf(entry: ModelEntry): ModelChanges | null {
   const { version_column: versionColumn, delete_column: column } = entry;
   if (versionColumn === undefined) return null;
   const { tombstone_relation: tombstones, tombstone_days: days = null } = entry;
+  const { deletes, compare_every: every = usualCompareEvery } = entry;
   const setBy = entry.version_set_by === 'client' ? 'client' : 'database';
   if (column !== undefined) return { versionColumn, setBy, deletes: { kind: 'column', column } };
+  if (deletes === 'compare') return { versionColumn, setBy, deletes: { kind: 'compare', every } };
   if (tombstones === undefined) return { versionColumn, setBy, deletes: { kind: 'none' } };
   const relation = relationOf(tombstones);
   return { versionColumn, setBy, deletes: { kind: 'tombstones', relation, days } };

@@ -89,9 +89,17 @@ export const ModelsFile = Type.Object(
           ),
           deletes: Type.Optional(
             Type.String({
-              pattern: '^(none|column|tombstones)$',
+              pattern: '^(none|column|tombstones|compare)$',
               description:
-                'How exports of changes find deleted rows. `none` (the default): they do not. `column`: delete_column marks them. `tombstones`: a trigger writes their keys into tombstone_relation.',
+                'How exports of changes find deleted rows. `none` (the default): they do not. `column`: delete_column marks them. `tombstones`: a trigger writes their keys into tombstone_relation. `compare`: each element of compare_every compares all keys.',
+            }),
+          ),
+          compare_every: Type.Optional(
+            Type.Integer({
+              minimum: 1,
+              maximum: 10_000,
+              description:
+                'For `deletes: compare`: in how many elements the keys are compared once. Default 24. Until then deleted rows stay at the destination.',
             }),
           ),
           delete_column: Type.Optional(

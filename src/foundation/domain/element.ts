@@ -1,3 +1,6 @@
+import { isNumeric } from './decimal-columns.ts';
+import type { Column } from './row-block.ts';
+
 /** The columns that the files of an export of changes have after those of its rows. */
 export const changeColumns = {
   op: '_sluice_op',
@@ -28,11 +31,28 @@ export const baseReasons = {
   table: 'the table was replaced, or its trigger was changed',
   parts: 'a partition is gone, and no tombstones say which rows went with it',
   tombstones: 'tombstones may have been removed since the element before',
+  unread:
+    'the files of the elements before cannot be read back, so keys that are gone are not known',
   unknown: 'the element before did not know which transactions were still open',
   unfinished:
     'an element that may have been published was never recorded, and does not continue to here',
+  unrecorded:
+    'an element that may have been published was never recorded, so the keys that readers have are not known',
 } as const;
 export type BaseReason = keyof typeof baseReasons;
+
+/** Types whose values have one text, which PostgreSQL reads back as the same value; beside numeric. */
+const comparable = new Set<Column['type']>([
+  ...(['bool', 'int2', 'int4', 'int8', 'text', 'uuid'] as const),
+  ...(['date', 'timestamp', 'timestamptz'] as const),
+]);
+
+/** Why keys cannot be compared with those in files, for the export's owner; null: they can. */
+export function describeIncomparable(keys: readonly Column[]): string | null {
+  const other = keys.find((key) => !comparable.has(key.type) && !isNumeric(key));
+  if (!other) return null;
+  return `deletes: compare cannot compare the key column ${other.name} of type ${other.sourceType}. Find deletes by tombstones`;
+}
 
 /**
  * The state of a changing table's source at one moment, as far as it decides whether an element can continue the one before.
@@ -74,6 +94,11 @@ export interface Element {
   readonly newBase: number;
   /** The number of deletes among its rows. */
   readonly deletes: number;
+  /**
+   * The elements since the last one that has all deletes up to its snapshot: 0 if this one has. Missing: the model does not
+   * compare keys.
+   */
+  readonly uncompared?: number;
 }
 
 /** The parts of an element that its manifest has. */
@@ -86,4 +111,6 @@ export interface ManifestElement {
   readonly snapshot: string;
   readonly snapshot_at: string;
   readonly deletes: number;
+  /** With `deletes: compare`: true if all deletes up to its snapshot were delivered. */
+  readonly complete?: boolean;
 }

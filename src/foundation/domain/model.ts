@@ -33,6 +33,12 @@ export type ModelDeletes =
       readonly relation: { readonly schema: string; readonly name: string };
       /** The minimum days for which the table keeps them; null: for ever. */
       readonly days: number | null;
+    }
+  /** The keys that were delivered are compared with those of the relation. */
+  | {
+      readonly kind: 'compare';
+      /** In how many elements once. */
+      readonly every: number;
     };
 
 export interface Model {

@@ -37,6 +37,8 @@ export interface ElementJob {
 export interface PlannedElement {
   readonly element: Omit<Element, 'deletes'>;
   readonly request: ElementRequest;
+  /** True if deletes are found by comparing all keys that were delivered. */
+  readonly compares: boolean;
 }
 
 /**
@@ -44,17 +46,26 @@ export interface PlannedElement {
  *
  * An element continues the last recorded one, whatever was begun since: it has all that changed since then, so a reader who has
  * applied something in between loses nothing. Its number is above all that may have been published, so each reader applies it.
+ *
+ * @param due why it must be a base, if that is known already
  */
-export function planElement(job: ElementJob, reading: SequenceReading): PlannedElement {
+export function planElement(
+  job: ElementJob,
+  reading: SequenceReading,
+  due: BaseReason | null = null,
+): PlannedElement {
   const { sequence } = job;
   const { last } = sequence;
   const definition = definitionOf(job);
-  const base = findBaseReason(job, reading, definition);
+  const base = due ?? findBaseReason(job, reading, definition);
   const before = base === null ? (last?.element ?? null) : null;
   const from = before?.next ?? null;
   const number = 1 + highestNumber(job);
   const { point } = reading;
   const tablesBefore = before?.point.tables ?? point.tables;
+  const { compareEvery } = reading;
+  const since = before === null ? 0 : 1 + (before.uncompared ?? 0);
+  const compares = compareEvery !== null && since >= compareEvery;
   const newTables = Object.keys(point.tables).filter((id) => tablesBefore[id] === undefined);
   return {
     element: {
@@ -68,8 +79,10 @@ export function planElement(job: ElementJob, reading: SequenceReading): PlannedE
       point,
       definition,
       newBase: sequence.newBase,
+      ...(compareEvery !== null && { uncompared: compares ? 0 : since }),
     },
     request: { number, versionType: point.versionType, from, newTables },
+    compares,
   };
 }
 
@@ -103,6 +116,8 @@ function findBaseReason(
   const { tombstoneDays } = reading;
   const ageMs = reading.atMs - element.at;
   if (tombstoneDays !== null && ageMs > tombstoneDays * dayMs) return 'tombstones';
+  // A row that only such an element had may be gone by now: no record has its key.
+  if (reading.compareEvery !== null && begun.length > 0) return 'unrecorded';
   const continues = (other: Element) =>
     other.base === null && other.definition === definition && isSamePoint(other.point, point);
   return begun.every(continues) ? null : 'unfinished';

@@ -135,7 +135,7 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
   const { job, source, destination, ports, found, signal, steps, folder } = attempt;
   ports.at('first_row');
   const opened = await openRows(attempt);
-  const { snapshot, planned: element } = opened;
+  const { snapshot, planned: element, delivered: deliveredKeys } = opened;
   for (const change of snapshot.typeChanges) ports.log('WARNING', change);
   // An element has what is gone too.
   const delivered = element ? [] : await findAllDelivered(job, found, destination, signal);
@@ -172,6 +172,7 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
       const check = { job, intent, columns, keyIndices, made: keys, source, reading, ports };
       for (const files of delivered) await checkMissing({ ...check, delivered: files });
     }
+    await deliveredKeys?.checkUnchanged(ports);
     return await ports.step('commit', async () => {
       const confirmed = prepareCommit(job, intent, columns);
       await ports.confirmCommit(confirmed);
@@ -192,12 +193,14 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
         table,
         keys,
         element: element?.element.number ?? null,
+        delivered: deliveredKeys,
         signal,
       },
       commit,
     );
   } finally {
     await keys?.close();
+    await deliveredKeys?.close();
     await (closing ?? snapshot.close());
   }
 }

@@ -143,6 +143,11 @@ export interface CurrentReceipt {
   readonly proof: ReceiptProof;
 }
 
+/** A recorded element, with what is needed to read its files. */
+export interface RecordedFiles extends Pick<CurrentReceipt, 'generation' | 'files' | 'recipe'> {
+  readonly element: Pick<Element, 'number' | 'follows'>;
+}
+
 /** The rows that a source had, by their keys. */
 export interface ReceiptProof {
   readonly snapshot: string;
@@ -204,6 +209,8 @@ export interface RunPorts {
    * @throws SluiceError `run.lease_lost`
    */
   raiseGeneration(floor: number): Promise<number>;
+  /** The recorded elements of the export from its newest base on, in their order. */
+  readElements(): AsyncIterable<RecordedFiles>;
   /** The time of our database. Only exports with a table ask for it. */
   readNow(): Promise<Instant>;
   log(level: 'DEBUG' | 'INFO' | 'WARNING', message: string): void;

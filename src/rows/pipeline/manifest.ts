@@ -112,7 +112,7 @@ export function buildManifest(facts: ManifestFacts): Manifest {
 }
 
 function elementOf(element: Element, snapshot = ''): ManifestElement {
-  const { number, follows, base, from, point, at, deletes } = element;
+  const { number, follows, base, from, point, at, deletes, uncompared } = element;
   return {
     number,
     follows,
@@ -122,6 +122,7 @@ function elementOf(element: Element, snapshot = ''): ManifestElement {
     snapshot: snapshot.split('@')[0] ?? '',
     snapshot_at: toTimestamp(at),
     deletes,
+    ...(uncompared !== undefined && { complete: uncompared === 0 }),
   };
 }
 

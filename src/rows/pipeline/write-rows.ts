@@ -7,6 +7,7 @@ import type { BlockTransformer } from '../transforms/block-transformer.ts';
 import { deletedBlock } from '../changes/deleted-block.ts';
 import { findExcess, type StepTally } from '../transforms/chain-step.ts';
 import type { Step } from '../transforms/step.ts';
+import type { DeliveredKeys } from './delivered-keys.ts';
 import { FileSet } from './file-set.ts';
 import type { IntervalJob, RunPorts } from './interval-job.ts';
 import type { KeySpool } from './key-spool.ts';
@@ -38,6 +39,8 @@ export interface Writing {
   readonly besides?: number;
   /** The number of the element whose deletes are written too; null or missing: no element. */
   readonly element?: number | null;
+  /** The keys that its deletes are found by; null or missing: the source says what is gone. */
+  readonly delivered?: DeliveredKeys | null;
   readonly signal: AbortSignal;
 }
 
@@ -181,7 +184,12 @@ async function copyRows(
  * @returns how many there are
  */
 export async function writeDeletes(
-  { snapshot, element = null, signal }: Pick<Writing, 'snapshot' | 'element' | 'signal'>,
+  {
+    snapshot,
+    element = null,
+    delivered = null,
+    signal,
+  }: Pick<Writing, 'snapshot' | 'element' | 'delivered' | 'signal'>,
   files: FileSet,
   columns: readonly Column[],
 ): Promise<number> {
@@ -189,7 +197,7 @@ export async function writeDeletes(
   const keyIndices = allKeyIndicesOf(snapshot);
   if (keyIndices === null) throw new Error('the rows of an element do not show their keys');
   let deletes = 0;
-  for await (const block of snapshot.readDeletes(signal)) {
+  for await (const block of delivered?.missingFrom(snapshot) ?? snapshot.readDeletes(signal)) {
     signal.throwIfAborted();
     await files.write(deletedBlock(block, { columns, keyIndices }, element));
     deletes += block.rowCount;

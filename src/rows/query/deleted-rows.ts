@@ -1,6 +1,7 @@
 import { changeColumns } from '../../foundation/domain/element.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
 import { aliveFilter, changedFilter, versionSql } from './change-rows.ts';
+import type { KeyTexts } from './elsewhere.ts';
 import type { Expression } from './expression.ts';
 import { printExpression, quoteName, quoteText, serverDialect } from './print.ts';
 import { checkStatement, keyTarget, plainTarget, printSelect, relationOf } from './select.ts';
@@ -63,10 +64,7 @@ function tombstonesSql(
   const { versionColumn } = element.changes;
   const of = (name: string) => `"gone".${quoteName(name)}`;
   const names = model.keyColumns.map(of);
-  const sent = keys.map(({ type, sourceType }, index) => {
-    const key = `CAST(${names[index]} AS ${sourceType})`;
-    return type === 'as_json' ? `CAST(pg_catalog.to_json(${key}) AS pg_catalog.text)` : key;
-  });
+  const sent = keys.map((key, index) => sentKey(key, names[index] ?? ''));
   const tenant = `${quoteName(model.tenantColumn)} = ${quoteText(tenantKey)}`;
   const same = model.keyColumns.map((name) => `"here".${quoteName(name)} = ${of(name)}`);
   const changed = changedFilter(element.changes, { ...element, newTables: [] });
@@ -78,4 +76,27 @@ function tombstonesSql(
      AND NOT EXISTS (SELECT FROM ${relationOf(model)} AS "here" WHERE "here".${tenant} AND ${same.join(' AND ')})
     ORDER BY ${names.join(', ')}, ${of(versionColumn)} DESC`;
   return checkReads(sql, [deletes.relation, model.relation]);
+}
+
+/**
+ * Keys that are given as text, as those of deletes are sent.
+ *
+ * @param columns the model's keys and then the version, which is not known
+ */
+export function copyGivenSql(columns: readonly Column[], keys: readonly KeyTexts[]): string {
+  const [version] = columns.slice(-1);
+  const names = columns.slice(0, -1).map((_, index) => quoteName(`key ${index}`));
+  const rows = keys.map((texts) => `(${names.map((_, index) => given(texts[index])).join(', ')})`);
+  const sent = names.map((name, index) => sentKey(columns[index], name));
+  const sql = `SELECT ${sent.join(', ')}, CAST(NULL AS ${version?.sourceType})
+    FROM (VALUES ${rows.join(', ')}) AS "given" (${names.join(', ')})`;
+  return `COPY (${checkReads(sql, [])}) TO STDOUT (FORMAT binary)`;
+}
+
+const given = (text: string | null | undefined): string =>
+  text === null || text === undefined ? 'NULL' : quoteText(text);
+
+function sentKey(column: Column | undefined, name: string): string {
+  const key = `CAST(${name} AS ${column?.sourceType})`;
+  return column?.type === 'as_json' ? `CAST(pg_catalog.to_json(${key}) AS pg_catalog.text)` : key;
 }

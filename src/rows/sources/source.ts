@@ -55,7 +55,9 @@ export interface SequenceReading {
   readonly atMs: number;
   /** The lowest version that a row can get which this snapshot does not show; null: not known. */
   readonly next: string | null;
-  readonly deletesBy: 'none' | 'column' | 'tombstones';
+  readonly deletesBy: 'none' | 'column' | 'tombstones' | 'compare';
+  /** In how many elements once all keys are compared; null: never. */
+  readonly compareEvery: number | null;
   /** Days for which tombstones are kept; null: for ever. */
   readonly tombstoneDays: number | null;
   /** False if programs set the versions: rows may come later than the model says. */
@@ -149,8 +151,13 @@ export interface SourceSnapshot {
   /**
    * The keys that an element deletes: those of changed rows that are no longer wanted, and those of tombstones that are not in
    * this snapshot. The columns are the model's keys and `_sluice_version`. Only for a request of an element, once its rows are read.
+   *
+   * @param keys to be given as deletes instead, as text, without a version
    */
-  readDeletes?(signal: AbortSignal): AsyncIterable<RowBlock>;
+  readDeletes?(
+    signal: AbortSignal,
+    keys?: readonly (readonly (string | null)[])[],
+  ): AsyncIterable<RowBlock>;
   /** The keys of the rows that were read so far; null for a request of keys. */
   keySet(): KeySet | null;
   /** The keys of all rows, without the rows; not for a request of keys, or for rows in memory. */

@@ -11,6 +11,7 @@ import { withdrawFiles } from '../../state/store/files/leftover-files.ts';
 import type { RunStatements } from '../../state/store/runs/run-statements.ts';
 import { recordProgress, recordSent, type RunProgress } from '../../state/store/runs/runs.ts';
 import { countStoredBytes } from '../../state/store/tenants/budgets.ts';
+import { readElements } from '../../state/store/intervals/elements.ts';
 import { readNow } from '../../state/store/intervals/ticks.ts';
 import { noteUploads } from '../../state/store/files/upload-places.ts';
 import type { Context } from '../use-cases/context.ts';
@@ -91,6 +92,7 @@ export function openPorts(
       if (generation === null) throw lost();
       return generation;
     },
+    readElements: () => readElements(db, run.exportId, run.destinationVersion),
     readNow: () => readNow(db),
     knowsCommit: (...commit) => knowsCommit(db, run, ...commit),
     withdraw: (keys) => withdrawFiles(db, run, keys),

@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import type { Model } from '../../../src/foundation/domain/model.ts';
 import { fileDefinition } from '../../../src/rows/destinations/file/definition.ts';
 import { armFailpoints, type FailpointName } from '../../../src/foundation/failpoints/failpoint.ts';
 import { joinConnectors } from '../../../src/main/connectors.ts';
@@ -13,6 +14,7 @@ import { findRun, insertRuns } from '../../../src/state/store/runs/runs.ts';
 import { contextWith, owner } from '../../conformance/destination-suite.ts';
 import {
   changingModel,
+  comparedModel,
   createChangingTable,
   withConnection,
 } from '../../support/changing-table.ts';
@@ -28,9 +30,11 @@ import { readManifests, SequenceReader } from '../../support/sequence-side.ts';
 
 let side: RunSide;
 let root: string;
+let model: Model;
 
 beforeEach(async () => {
   side = await openRunSide();
+  model = changingModel;
   root = await mkdtemp(path.join(tmpdir(), 'sluice-sequences-'));
   await createChangingTable(side.adminUrl);
 });
@@ -75,7 +79,7 @@ async function attempt(runId: string, at: FailpointName | null = null): Promise<
   await db.query('update outbox set available_at = now(), ready = true where run_id = $1', [runId]);
   const source = createPostgresSource({
     connectionString: side.adminUrl,
-    plan: planModels([changingModel]),
+    plan: planModels([model]),
   });
   const connectors = joinConnectors(
     () => source,
@@ -94,34 +98,40 @@ const numbersOf = async () =>
     .toSorted((a, b) => Number(a) - Number(b));
 
 it.each([
-  ['before_manifest', [0, 2, 3]],
-  ['after_manifest', [0, 1, 2]],
-] as const)('after a death at %s each reader has the rows of the source', async (at, numbers) => {
-  const { id } = await createSequence();
-  const [early, late] = [new SequenceReader(), new SequenceReader()];
-  const notes = (reader: SequenceReader) =>
-    [...reader.rows.values()].map((row) => JSON.parse(row).note).toSorted();
-  await write(put(1, 'one'), put(2, 'two'));
-  expect(await attempt(await ask(id, 0))).toBe('completed');
-  await early.catchUp(open());
-  await write(put(3, 'three'), 'delete from things where id = 1');
-  const second = await ask(id, 1);
-  expect(await attempt(second, at)).toBe('failed');
-  await early.catchUp(open());
-  await write(put(2, 'zwei'), 'delete from things where id = 3');
-  expect(await attempt(second)).toBe('completed');
-  expect(await attempt(await ask(id, 2))).toBe('completed');
-  for (const reader of [early, late]) {
-    await reader.catchUp(open());
-    expect(notes(reader)).toEqual(['zwei']);
-  }
-  expect(await numbersOf()).toEqual(numbers);
-  const [recorded] = await side.db.query<{ elements: readonly number[] }>(
-    `select array_agg((element->>'number')::int order by data_interval_start) as elements from receipts where export_id = $1`,
-    [id],
-  );
-  expect(recorded?.elements).toEqual(numbers);
-});
+  ['before_manifest', [0, 2, 3], changingModel],
+  ['after_manifest', [0, 1, 2], changingModel],
+  ['before_manifest', [0, 2, 3], comparedModel(1)],
+  ['after_manifest', [0, 1, 2], comparedModel(1)],
+] as const)(
+  'after a death at %s each reader has the rows of the source',
+  async (at, numbers, used) => {
+    model = used;
+    const { id } = await createSequence();
+    const [early, late] = [new SequenceReader(), new SequenceReader()];
+    const notes = (reader: SequenceReader) =>
+      [...reader.rows.values()].map((row) => JSON.parse(row).note).toSorted();
+    await write(put(1, 'one'), put(2, 'two'));
+    expect(await attempt(await ask(id, 0))).toBe('completed');
+    await early.catchUp(open());
+    await write(put(3, 'three'), 'delete from things where id = 1');
+    const second = await ask(id, 1);
+    expect(await attempt(second, at)).toBe('failed');
+    await early.catchUp(open());
+    await write(put(2, 'zwei'), 'delete from things where id = 3');
+    expect(await attempt(second)).toBe('completed');
+    expect(await attempt(await ask(id, 2))).toBe('completed');
+    for (const reader of [early, late]) {
+      await reader.catchUp(open());
+      expect(notes(reader)).toEqual(['zwei']);
+    }
+    expect(await numbersOf()).toEqual(numbers);
+    const [recorded] = await side.db.query<{ elements: readonly number[] }>(
+      `select array_agg((element->>'number')::int order by data_interval_start) as elements from receipts where export_id = $1`,
+      [id],
+    );
+    expect(recorded?.elements).toEqual(numbers);
+  },
+);
 
 it('a run that never ends its commit leaves its number to no other', async () => {
   const { id } = await createSequence();

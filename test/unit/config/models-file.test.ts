@@ -123,6 +123,11 @@ it('names what exports of changes lack in a model', () => {
   expect(faults('version_column: version', 'tombstone_days: 3')).toEqual([
     expect.stringContaining('models[0].tombstone_days is only for `deletes: tombstones`.'),
   ]);
+  expect(faults('version_column: version', 'deletes: compare', 'compare_every: 12')).toEqual([]);
+  expect(faults('version_column: version', 'compare_every: 12')).toEqual([
+    expect.stringContaining('models[0].compare_every is only for `deletes: compare`.'),
+  ]);
+  expect(faults('version_column: version', 'deletes: compare', 'compare_every: 0')).toHaveLength(1);
   expect(faults('version_set_by: client')).toEqual([
     expect.stringContaining('models[0].version_set_by needs version_column.'),
   ]);

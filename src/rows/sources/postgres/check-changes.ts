@@ -1,7 +1,9 @@
 import type pg from 'pg';
+import { describeIncomparable } from '../../../foundation/domain/element.ts';
 import type { Model } from '../../../foundation/domain/model.ts';
 import type { Relation } from './catalog.ts';
 import { quoteNameIfNeeded } from '../../query/print.ts';
+import { columnTypeOf } from './column-types.ts';
 import { query } from './connection.ts';
 import type { ModelFinding } from './tenant-column.ts';
 
@@ -46,7 +48,33 @@ export async function findChangeWarnings(
       `version_set_by is client: a change that arrives later than look_back_hours (default 24) after its time is lost, so elements are unsettled. An xid8 that a trigger sets is exact.`,
     );
   }
-  return [...findings, ...(await findTombstoneFaults(client, model, signal))];
+  return [
+    ...findings,
+    ...(await findTombstoneFaults(client, model, signal)),
+    ...(await findKeyFaults(client, model, relation, signal)),
+  ];
+}
+
+/** The fault of keys that cannot be compared. */
+async function findKeyFaults(
+  client: pg.Client,
+  { changes, keyColumns }: Model,
+  relation: Relation,
+  signal: AbortSignal,
+): Promise<readonly ModelFinding[]> {
+  if (changes?.deletes.kind !== 'compare') return [];
+  const keys = await query<{ name: string; oid: number; sourceType: string }>(
+    client,
+    `SELECT a.attname AS name, COALESCE(NULLIF(t.typbasetype, 0), t.oid)::int8::int AS oid,
+            format_type(COALESCE(NULLIF(t.typbasetype, 0), t.oid), NULL) AS "sourceType"
+       FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid WHERE a.attrelid = $1 AND a.attname = ANY ($2)`,
+    signal,
+    [relation.oid, keyColumns],
+  );
+  const fault = describeIncomparable(
+    keys.map(({ oid, ...key }) => ({ ...key, type: columnTypeOf(oid) })),
+  );
+  return fault === null ? [] : [{ severity: 'error', detail: `${fault}.` }];
 }
 
 /** The faults of the table of tombstones. */

@@ -5,7 +5,7 @@ import { type DataInterval, toTimestamp } from '../../../foundation/domain/time.
 import { BoundedMap } from '../../query/bounded-map.ts';
 import { changeColumnNames } from '../../../foundation/domain/element.ts';
 import { withChangeColumns, withChangeOutputs } from '../../query/change-rows.ts';
-import { copyDeletesSqls } from '../../query/deleted-rows.ts';
+import { copyDeletesSqls, copyGivenSql } from '../../query/deleted-rows.ts';
 import { elsewhereSql, type KeyTexts } from '../../query/elsewhere.ts';
 import {
   describeComputed,
@@ -75,6 +75,8 @@ export interface SelectPlan {
   readonly deletes?: {
     readonly columns: readonly Column[];
     copySqls(range: DataInterval): readonly string[];
+    /** Sends keys that are given as text. */
+    keysSqls(keys: readonly KeyTexts[]): readonly string[];
   };
   /** The model's keys; null for a request of keys. */
   readonly keys: {
@@ -236,6 +238,9 @@ function planOfRows(read: ReadRequest, { all, width, numerics }: SentColumns): S
       deletes: {
         columns: [...keyColumns, versionColumnOf(columns)],
         copySqls: (range: DataInterval) => copyDeletesSqls(selectionOf(range), keyColumns),
+        keysSqls: (keys: readonly KeyTexts[]) => [
+          copyGivenSql([...keyColumns, versionColumnOf(columns)], keys),
+        ],
       },
     }),
     copySql: (range) => copySql(selectionOf(range), columns, hidden),

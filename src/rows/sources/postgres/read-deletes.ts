@@ -1,6 +1,7 @@
 import type pg from 'pg';
 import type { RowBlock } from '../../../foundation/domain/row-block.ts';
 import type { DataInterval } from '../../../foundation/domain/time.ts';
+import type { KeyTexts } from '../../query/elsewhere.ts';
 import { withAbort } from './connection.ts';
 import { CopyReader } from './copy-reader.ts';
 import type { SelectPlan } from './plan.ts';
@@ -8,7 +9,7 @@ import type { SliceOptions } from './read-slice.ts';
 import { RowBlockBuilder } from './row-blocks.ts';
 
 /**
- * Reads the keys that an element deletes. Each block may be read until the next one is asked for.
+ * Reads the keys that an element deletes; of those that are given, their binary form. Each block may be read until the next one is asked for.
  *
  * @throws as `readSlice`; the connection can't be used afterwards
  */
@@ -18,8 +19,10 @@ export async function* readDeletes(
   { deletes }: SelectPlan,
   range: DataInterval,
   signal: AbortSignal,
+  keys?: readonly KeyTexts[],
 ): AsyncGenerator<RowBlock, void> {
-  for (const sql of deletes?.copySqls(range) ?? []) {
+  const sqls = keys ? deletes?.keysSqls(keys) : deletes?.copySqls(range);
+  for (const sql of sqls ?? []) {
     const builder = new RowBlockBuilder(deletes?.columns ?? [], blockBytes, { maxRowBytes });
     const reader = new CopyReader([{ sql, builder }]);
     try {

@@ -129,6 +129,7 @@ export function sequenceOf(
     next: isTime ? timeText(since) : xmin,
     isSettled: changes.setBy === 'database',
     deletesBy: changes.deletes.kind,
+    compareEvery: changes.deletes.kind === 'compare' ? changes.deletes.every : null,
     tombstoneDays: changes.deletes.kind === 'tombstones' ? changes.deletes.days : null,
     isCounterLower: (from) => !isTime && BigInt(xmax) < BigInt(from),
   };

@@ -17,6 +17,7 @@ import { isUnderPolicy } from './errors.ts';
 import { rowSecuritySql } from './hidden-rows.ts';
 import { KeyDigest } from './key-digest.ts';
 import { readKeys } from './key-set.ts';
+import type { KeyTexts } from '../../query/elsewhere.ts';
 import { readKindSql } from './plain-table.ts';
 import { type PlanSelect, type SelectPlan, showsKeys } from './plan.ts';
 import { findRefusal } from './refusal.ts';
@@ -334,12 +335,12 @@ export class PostgresSnapshot implements SourceSnapshot {
     }
   }
 
-  async *readDeletes(signal: AbortSignal): AsyncGenerator<RowBlock> {
+  async *readDeletes(signal: AbortSignal, keys?: readonly KeyTexts[]): AsyncGenerator<RowBlock> {
     const { options, select } = this.#opened;
     const client = await this.#acquire(signal);
     let whole = false;
     try {
-      yield* readDeletes(client, options, select, this.#request.interval, signal);
+      yield* readDeletes(client, options, select, this.#request.interval, signal, keys);
       whole = true;
     } catch (error) {
       throw await this.#faultOf(error, signal);

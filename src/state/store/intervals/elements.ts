@@ -2,7 +2,7 @@ import type { Element } from '../../../foundation/domain/element.ts';
 import type { DataInterval } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 import { boundsOf } from '../database/times.ts';
-import { type Receipt, receiptColumns } from './receipts.ts';
+import { listReceipts, type Receipt, receiptColumns } from './receipts.ts';
 
 /** The newest element of an export before an interval; null if there is none. */
 export async function findElementBefore(
@@ -32,4 +32,25 @@ export async function findSequenceEnds(sql: Sql, exportId: string): Promise<Sequ
   const rows = await sql.query<Receipt>(`${newest(true)} union all ${newest(false)}`, [exportId]);
   const [base, last] = rows.toSorted((one, other) => one.interval.end - other.interval.end);
   return base && last ? { base, newest: last } : null;
+}
+
+/** Receipts per statement. */
+const pageSize = 200;
+
+/** The elements of an export from its newest base on, in their order, as long as they are at this version of its destination. */
+export async function* readElements(
+  sql: Sql,
+  exportId: string,
+  destinationVersion: number,
+): AsyncGenerator<Receipt & { readonly element: Element }> {
+  const ends = await findSequenceEnds(sql, exportId);
+  let page = ends ? [ends.base] : [];
+  while (page.length > 0) {
+    for (const receipt of page) {
+      const { element } = receipt;
+      if (receipt.destinationVersion !== destinationVersion) return;
+      if (element) yield { ...receipt, element };
+    }
+    page = await listReceipts(sql, exportId, page.at(-1)?.interval ?? null, pageSize);
+  }
 }
