@@ -1,14 +1,28 @@
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import type { Config } from '../foundation/config/config.ts';
+import type { SourcedModel } from '../foundation/config/models-file.ts';
 import { readFileSettings } from '../foundation/domain/file-settings.ts';
+import { hideValues } from '../foundation/domain/hide-values.ts';
+import type { Model } from '../foundation/domain/model.ts';
 import type { DestinationContext } from '../rows/destinations/destination.ts';
+import {
+  describeComputed,
+  type ParsedQuery,
+  parseQuery,
+  schemaOf,
+} from '../rows/query/parse-query.ts';
 import { applyFilters } from '../rows/query/property-filters.ts';
+import { findTenant } from '../rows/sources/index.ts';
 import { buildApi } from '../service/api/build-api.ts';
 import type { FindTable } from '../service/api/options.ts';
 import type { Context } from '../service/use-cases/context.ts';
-import { createDashboard } from '../state/queue/dashboard.ts';
+import { type ExportRules, modelGone } from '../service/use-cases/exports/rules.ts';
+import type { FindTenants } from '../service/use-cases/tenants/judge-tenant-key.ts';
+import { createDashboard, type RunOfJob } from '../state/queue/dashboard.ts';
+import type { Sql } from '../state/store/database/database.ts';
+import { findNamedRuns } from '../state/store/runs/run-names.ts';
 import { findProject, findTenantKey } from '../state/store/tenants/tenants.ts';
-import { checkQueryOf } from './checks.ts';
 import {
   destinationContextOf,
   destinationOf,
@@ -17,19 +31,17 @@ import {
   tablesOf,
 } from './connectors.ts';
 import { describeQueryOf } from './describe-query.ts';
-import { findTenantsOf } from './find-tenants.ts';
 import type { Foundation } from './foundation.ts';
 import { openNotifications } from './notifications.ts';
 import { previewsOf } from './preview-rows.ts';
 import { readinessOf } from './readiness.ts';
-import { findRunsOfJobs } from './runs-of-jobs.ts';
-import { statementSourcesOf } from './statement-sources.ts';
 import { watchService } from './service-metrics.ts';
+import { statementSourcesOf } from './statement-sources.ts';
 import { watchSources } from './watch-sources.ts';
 import { watchWorkers } from './watch-workers.ts';
 import { serveWorkerHealth } from './worker-health.ts';
 
-export interface ApiProcess {
+interface ApiProcess {
   /** Where it serves: `http://127.0.0.1:8000`. */
   readonly address: string;
   close(): Promise<void>;
@@ -130,4 +142,62 @@ function findTableOf(
       await destination.close();
     }
   };
+}
+
+/** Connects the query room to the API: each refusal names the construct and its position. */
+export function checkQueryOf(models: readonly Model[]): ExportRules['checkQuery'] {
+  return (dslQuery, modelName, transformed) => {
+    const model = models.find(({ name }) => name === modelName);
+    if (!model) return { ok: false, problems: [modelGone(modelName)] };
+    const parsed = parseQuery(dslQuery, model);
+    if (!('ok' in parsed)) return { ok: false, problems: parsed.problems };
+    const detail = transformed ? describeComputed(parsed.ok.outputs) : null;
+    return detail === null
+      ? {
+          ok: true,
+          schema: schemaOf(parsed.ok, model),
+          missingKeys: missingKeysOf(parsed.ok, model),
+        }
+      : { ok: false, problems: [{ code: 'invalid_input', detail, attr: 'dsl_query' }] };
+  };
+}
+
+function missingKeysOf({ outputs }: ParsedQuery, { keyColumns }: Model): readonly string[] {
+  const hasKey = (key: string) =>
+    outputs.some(({ expression }) => expression.kind === 'column' && expression.name === key);
+  return keyColumns.filter((key) => !hasKey(key));
+}
+
+/** A source that takes longer has not answered. */
+const patienceMs = 10_000;
+
+/** @param sourceUrl for models without their own database */
+export function findTenantsOf(models: readonly SourcedModel[], sourceUrl: string): FindTenants {
+  return (tenantKey) =>
+    Promise.all(
+      models.map(({ model, sourceUrl: own }) =>
+        findTenant(own ?? sourceUrl, model, tenantKey, AbortSignal.timeout(patienceMs)).catch(
+          () => null,
+        ),
+      ),
+    );
+}
+
+/** Facts of runs that the queue dashboard shows. It reads them when it is viewed, so a run costs nothing more. */
+export async function findRunsOfJobs(
+  {
+    config,
+    context,
+  }: {
+    readonly config: Pick<Config, 'PUBLIC_URL'>;
+    readonly context: { readonly db: Sql };
+  },
+  runIds: readonly string[],
+): Promise<readonly RunOfJob[]> {
+  const page = `${config.PUBLIC_URL?.replace(/\/+$/, '') ?? ''}/console/`;
+  return (await findNamedRuns(context.db, runIds)).map(({ exportId, teamId, ...run }) => ({
+    ...run,
+    error: run.error && hideValues(run.error),
+    link: `${page}#/${teamId}/exports/${exportId}/runs/${run.id}`,
+  }));
 }

@@ -5,7 +5,7 @@ import { SluiceError } from '../foundation/domain/errors.ts';
 import { describeError } from '../foundation/domain/describe-error.ts';
 import { readFileSettings } from '../foundation/domain/file-settings.ts';
 import type { DataInterval } from '../foundation/domain/time.ts';
-import { countInSource } from '../rows/pipeline/count-in-source.ts';
+import { countInSource } from '../rows/pipeline/render-interval.ts';
 import type { SecretBox } from '../foundation/security/secret-box.ts';
 import type { Database } from '../state/store/database/database.ts';
 import { listReceipts } from '../state/store/intervals/receipts.ts';

@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Column } from '../../src/foundation/domain/row-block.ts';
-import { openParquet } from '../../src/rows/encoders/parquet/encode.ts';
-import type { ParquetSizes } from '../../src/rows/encoders/parquet/sizes.ts';
+import { openParquet, type ParquetSizes } from '../../src/rows/encoders/parquet/encode.ts';
 import {
   type DuckDb,
   encodeAll,

@@ -1,6 +1,6 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { parquet } from '../../src/rows/encoders/parquet/definition.ts';
-import type { ParquetSizes } from '../../src/rows/encoders/parquet/sizes.ts';
+import type { ParquetSizes } from '../../src/rows/encoders/parquet/encode.ts';
 import { compressionsOf } from '../support/compressions.ts';
 import { encodeParquet, openDuckDb, readMetadata } from '../support/parquet-readers.ts';
 import { columns, extremes, plainTexts, rows } from '../support/parquet-rows.ts';

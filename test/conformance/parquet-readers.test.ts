@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parquet } from '../../src/rows/encoders/parquet/definition.ts';
-import { defaultSizes, type ParquetSizes } from '../../src/rows/encoders/parquet/sizes.ts';
+import { defaultSizes, type ParquetSizes } from '../../src/rows/encoders/parquet/encode.ts';
 import { compressionsOf } from '../support/compressions.ts';
 import { casesOf } from '../support/nightly.ts';
 import {

@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parquet } from '../../src/rows/encoders/parquet/definition.ts';
-import { openParquet } from '../../src/rows/encoders/parquet/encode.ts';
-import type { ParquetSizes } from '../../src/rows/encoders/parquet/sizes.ts';
+import { openParquet, type ParquetSizes } from '../../src/rows/encoders/parquet/encode.ts';
 import { compressionsOf } from '../support/compressions.ts';
 import {
   type DuckDb,

@@ -59,7 +59,7 @@ export const betweenMutants = [
   },
   {
     name: 'objects of others: a first commit trusts the condition',
-    file: 'src/rows/pipeline/found-manifest.ts',
+    file: 'src/rows/pipeline/export-interval.ts',
     find: '  if (reading.manifest?.batch_export_id !== job.exportId) {',
     replace: '  if (job.current !== null && reading.manifest?.batch_export_id !== job.exportId) {',
     test: `${pipeline}/first-commit.test.ts`,

@@ -303,7 +303,7 @@ export const mutants = [
   },
   {
     name: 'first commit: it trusts a store that does not keep If-None-Match',
-    file: 'src/rows/pipeline/found-manifest.ts',
+    file: 'src/rows/pipeline/export-interval.ts',
     find: 'return isFirst && isRefused &&',
     replace: 'return isFirst &&',
     test: 'test/integration/pipeline/first-commit.test.ts',
@@ -380,7 +380,7 @@ export const mutants = [
   },
   {
     name: 'own plugins: the log shows a secret as JSON writes it',
-    file: 'src/extensions/own-plugins/step-log.ts',
+    file: 'src/extensions/own-plugins/own-plugins.ts',
     find: '[secret, JSON.stringify(secret).slice(1, -1)]',
     replace: '[secret]',
     test: 'test/unit/sandbox/open-steps.test.ts',

@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { hmacOf } from '../../src/rows/transforms/hash-properties/hmac.ts';
+import { hmacOf } from '../../src/rows/transforms/hash-properties/definition.ts';
 
 const text = fc.oneof(
   fc.string({ unit: 'grapheme', maxLength: 200 }),

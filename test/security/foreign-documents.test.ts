@@ -37,7 +37,7 @@ const readers: Readonly<Record<string, string>> = {
   // Files of an export: their SHA-256 is that of our record before they are unpacked.
   'rows/encoders/codecs/stream-compressions.ts': 'unpacked as a stream',
   'rows/encoders/codecs/zstd.ts': 'unpacked as a stream',
-  'rows/encoders/jsonlines/raw-json.ts': 'one row of a file',
+  'rows/encoders/jsonlines/read.ts': 'one row of a file',
   'rows/encoders/parquet/page-compressor.ts': 'compresses only',
   'rows/encoders/parquet/column-cursor.ts': 'pages of a file whose SHA-256 is ours',
   'rows/encoders/parquet/definition.ts': 'names compressions only',

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import type { IntervalResult } from '../../src/rows/pipeline/interval-job.ts';
+import type { IntervalResult } from '../../src/foundation/domain/receipt.ts';
 import { replacedBy } from '../../src/rows/pipeline/leftovers.ts';
 import { decodeManifest } from '../../src/rows/pipeline/manifest.ts';
 import { firstJob } from '../support/interval-bench.ts';

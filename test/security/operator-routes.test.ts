@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readinessOf } from '../../src/main/readiness.ts';
-import { findRunsOfJobs } from '../../src/main/runs-of-jobs.ts';
+import { findRunsOfJobs } from '../../src/main/api-process.ts';
 import { createDashboard } from '../../src/state/queue/dashboard.ts';
 import { openProducer, type Producer } from '../../src/state/queue/producer.ts';
 import { openDatabase } from '../../src/state/store/database/database.ts';

@@ -5,7 +5,7 @@ import { Admission, type ComingRun } from '../../src/service/admission/admission
 import { Crowd } from '../../src/service/admission/crowd.ts';
 import { dispatchRuns } from '../../src/service/admission/dispatch-runs.ts';
 import type { AttemptReport } from '../../src/service/worker/attempt-report.ts';
-import type { HandlerOptions } from '../../src/service/worker/handler-options.ts';
+import type { HandlerOptions } from '../../src/service/worker/run-jobs.ts';
 import { createHandlers } from '../../src/service/worker/handlers.ts';
 import { RunStatements } from '../../src/state/store/runs/run-statements.ts';
 import { claim, createExportOfThePast, openRunSide, type RunSide } from '../support/run-side.ts';

@@ -15,18 +15,20 @@ import { manifestKey } from '../../src/foundation/domain/object-keys.ts';
 import { joinConnectors } from '../../src/main/connectors.ts';
 import { type ExportedInterval, exportInterval } from '../../src/rows/pipeline/export-interval.ts';
 import type {
-  CommitIntent,
-  CurrentReceipt,
   IntervalJob,
-  IntervalResult,
+  IntervalSource,
   RunPorts,
 } from '../../src/rows/pipeline/interval-job.ts';
+import type {
+  CommitIntent,
+  CurrentReceipt,
+  IntervalResult,
+} from '../../src/foundation/domain/receipt.ts';
 import { makeSigningKey, signWith } from '../../src/foundation/security/signing-keys.ts';
 import { decodeManifest, type Manifest } from '../../src/rows/pipeline/manifest.ts';
 import { readDeliveredKeys } from '../../src/rows/pipeline/read-back.ts';
 import { SpoolFolder } from '../../src/rows/pipeline/spool-folder.ts';
 import { createPostgresSource } from '../../src/rows/sources/index.ts';
-import type { IntervalSource } from '../../src/rows/pipeline/interval-attempt.ts';
 import type { Source } from '../../src/rows/sources/source.ts';
 import {
   contextWith,

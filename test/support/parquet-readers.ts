@@ -19,8 +19,11 @@ import { compressors } from 'hyparquet-compressors';
 import { readParquet } from 'parquet-wasm';
 import type { Column, RowBlock } from '../../src/foundation/domain/row-block.ts';
 import type { Compression, FileEncoder } from '../../src/rows/encoders/encoder.ts';
-import { openParquet, type ParquetOptions } from '../../src/rows/encoders/parquet/encode.ts';
-import type { ParquetSizes } from '../../src/rows/encoders/parquet/sizes.ts';
+import {
+  openParquet,
+  type ParquetOptions,
+  type ParquetSizes,
+} from '../../src/rows/encoders/parquet/encode.ts';
 import type { TestRow, TestValue } from './row-blocks.ts';
 
 /** Writes the blocks to one file's bytes. */

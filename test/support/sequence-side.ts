@@ -3,13 +3,9 @@ import { keyNames, usualFileName } from '../../src/foundation/domain/file-name.t
 import type { Element } from '../../src/foundation/domain/element.ts';
 import type { RecordedElement } from '../../src/rows/changes/plan-element.ts';
 import type { Destination } from '../../src/rows/destinations/destination.ts';
+import type { CommitIntent, RecordedFiles } from '../../src/foundation/domain/receipt.ts';
 import type { ExportedInterval } from '../../src/rows/pipeline/export-interval.ts';
-import type { IntervalSource } from '../../src/rows/pipeline/interval-attempt.ts';
-import type {
-  CommitIntent,
-  IntervalJob,
-  RecordedFiles,
-} from '../../src/rows/pipeline/interval-job.ts';
+import type { IntervalJob, IntervalSource } from '../../src/rows/pipeline/interval-job.ts';
 import { decodeManifest, type Manifest } from '../../src/rows/pipeline/manifest.ts';
 import type { Source, SourceRequest, SourceSnapshot } from '../../src/rows/sources/source.ts';
 import { keysUnder, readAll } from '../conformance/destination-suite.ts';

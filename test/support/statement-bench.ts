@@ -14,7 +14,7 @@ import { makeStatement } from '../../src/service/use-cases/statements/make-state
 import { WorkGuard } from '../../src/service/use-cases/work-guard.ts';
 import { Attempt } from '../../src/service/worker/attempt.ts';
 import type { StatementOptions } from '../../src/service/worker/put-statements.ts';
-import { stateExports } from '../../src/service/worker/state-exports.ts';
+import { stateExports } from '../../src/service/worker/sweep.ts';
 import { RunStatements } from '../../src/state/store/runs/run-statements.ts';
 import { insertRuns } from '../../src/state/store/runs/runs.ts';
 import { contextWith } from '../conformance/destination-suite.ts';

@@ -3,7 +3,7 @@ import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import { ownSteps } from '../../src/extensions/own-plugins/own-plugins.ts';
 import { readConfig } from '../../src/foundation/config/config.ts';
-import { checkQueryOf } from '../../src/main/checks.ts';
+import { checkQueryOf } from '../../src/main/api-process.ts';
 import { destinationContextOf, registry } from '../../src/main/connectors.ts';
 import { loadModels } from '../../src/main/models.ts';
 import { openNotifications } from '../../src/main/notifications.ts';

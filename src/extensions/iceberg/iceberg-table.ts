@@ -1,32 +1,39 @@
+import { SluiceError } from '../../foundation/domain/errors.ts';
 import { type DestinationConfig, readFileSettings } from '../../foundation/domain/file-settings.ts';
 import { commonFolder } from '../../foundation/domain/key-template.ts';
 import { stemOf } from '../../foundation/domain/object-keys.ts';
-import type { ManifestFile } from '../../rows/pipeline/manifest.ts';
+import type { TableField } from '../../foundation/domain/table-field.ts';
+import type { Destination } from '../../rows/destinations/destination.ts';
+import type { ManifestFile } from '../../foundation/domain/receipt.ts';
 import type {
   ExportTable,
+  FoundTable,
   MadeFiles,
   OpenTable,
   TableAttempt,
   TableExport,
   TableFormat,
-  FoundTable,
 } from '../../rows/pipeline/table-format.ts';
+import { ReadingBudget } from './avro-read.ts';
 import { commitInterval, expireSnapshots, haveSameFiles } from './commit-interval.ts';
-import { findHeld, findTable } from './held-files.ts';
-import { type TableInterval, type LiveFile, readFiles, readManifests } from './manifest-set.ts';
+import {
+  findInterval,
+  generationIn,
+  type LiveFile,
+  readFiles,
+  readManifests,
+  type TableInterval,
+} from './manifest-set.ts';
+import { currentSnapshot, ownNames, schemaOf } from './metadata.ts';
 import { checkStore, objectsOf } from './objects-of.ts';
 import { joinFields } from './schema.ts';
-import { type TablePlace, metadataFolder, type TableObjects } from './table-objects.ts';
-import { ownNames, currentSnapshot } from './metadata.ts';
+import { metadataFolder, type TableObjects, type TablePlace } from './table-objects.ts';
 import { maxMetadataBytes, readNewest } from './versions.ts';
-import { SluiceError } from '../../foundation/domain/errors.ts';
-import type { Destination } from '../../rows/destinations/destination.ts';
-import { ReadingBudget } from './avro-read.ts';
 
 const dayMs = 86_400_000;
 
 /** The address of an object at a destination, as other programs use it. */
-export type UriOf = (type: string, config: DestinationConfig, key: string) => string;
+type UriOf = (type: string, config: DestinationConfig, key: string) => string;
 
 /** Apache Iceberg tables, for exports with `table_format: iceberg`. */
 export function icebergTables(uriOf: UriOf): TableFormat {
@@ -245,4 +252,57 @@ export async function readTable(place: TablePlace, objects: TableObjects): Promi
     }
   }
   return { current, earlier, faults };
+}
+
+/** The files of an interval in a table. */
+interface TableState {
+  /** The latest of its files; 0 if there is none. */
+  readonly generation: number;
+  readonly files: readonly LiveFile[];
+  /** The table's columns. */
+  readonly fields: readonly TableField[];
+}
+
+/** @throws SluiceError if the export cannot write the table */
+async function findTable(
+  place: TablePlace,
+  objects: TableObjects,
+  interval: TableInterval,
+): Promise<TableState> {
+  const { table } = await readNewest(place, objects);
+  if (!table) return { generation: 0, files: [], fields: [] };
+  const { own } = await findInterval(place, objects, currentSnapshot(table), interval);
+  const generation = Math.max(0, ...own.map(({ path }) => generationIn(path)));
+  return { generation, files: own, fields: schemaOf(table).fields };
+}
+
+/** The files of an interval that a snapshot of the table needs. */
+export async function findHeld(
+  place: TablePlace,
+  objects: TableObjects,
+  interval: TableInterval,
+  keys: readonly string[],
+): Promise<readonly string[]> {
+  const { table } = await readNewest(place, objects);
+  if (!table) return [];
+  const { own } = await findInterval(place, objects, currentSnapshot(table), interval);
+  const live = new Set(own.map(({ path }) => path));
+  if (table.properties[ownNames.whole] !== undefined) {
+    // Each snapshot has files of the interval that it is about, and no others.
+    const newest = Math.max(
+      0,
+      ...table.snapshots
+        .filter(({ summary }) => summary[ownNames.interval] === interval.stem)
+        .map(({ summary }) => Number(summary[ownNames.generation])),
+    );
+    return keys.filter((key) => live.has(place.uri(key)) || generationIn(key) <= newest);
+  }
+  // The first snapshot has none before it that needs what it has removed.
+  const generations = new Set(
+    table.snapshots
+      .slice(1)
+      .filter(({ summary }) => summary[ownNames.interval] === interval.stem)
+      .flatMap(({ summary }) => (summary[ownNames.replaced] ?? '0').split(',').map(Number)),
+  );
+  return keys.filter((key) => live.has(place.uri(key)) || generations.has(generationIn(key)));
 }

@@ -6,16 +6,14 @@ import type { Recipe } from '../../foundation/domain/recipe.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
 import { failpoint } from '../../foundation/failpoints/failpoint.ts';
 import type { Destination, FileFacts, PutLease } from '../destinations/destination.ts';
-import { knowsFile } from './found-manifest.ts';
-import type { HashedFile } from './hashed-file.ts';
-import type { Delivery, FoundCommit } from './interval-attempt.ts';
+import type { HashedFile } from './file-set.ts';
+import type { Delivery, FoundCommit, IntervalJob, RunPorts } from './interval-job.ts';
 import type {
   CommitIntent,
   CommittedFile,
-  IntervalJob,
   IntervalResult,
-  RunPorts,
-} from './interval-job.ts';
+  ManifestFile,
+} from '../../foundation/domain/receipt.ts';
 import {
   buildManifest,
   digestOfBytes,
@@ -23,12 +21,11 @@ import {
   encodeManifest,
   type FoundManifest,
   isTombstone,
-  type ManifestFile,
   maxManifestBytes,
   readManifestAt,
   schemaOf,
 } from './manifest.ts';
-import { mayStat } from './may-stat.ts';
+import { knowsFile, mayStat } from './may-stat.ts';
 
 /** Finds what an earlier attempt of this run has made current without recording it; null if there is nothing. */
 export function findAdoptable(job: IntervalJob, found: FoundManifest): IntervalResult | null {

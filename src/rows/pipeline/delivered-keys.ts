@@ -3,13 +3,13 @@ import { changeColumns, changeOps, describeIncomparable } from '../../foundation
 import { SluiceError } from '../../foundation/domain/errors.ts';
 import type { Column, RowBlock } from '../../foundation/domain/row-block.ts';
 import type { SourceSnapshot } from '../sources/source.ts';
-import type { SettledAttempt } from './interval-attempt.ts';
-import type { RecordedFiles, RunPorts } from './interval-job.ts';
+import type { RunPorts, SettledAttempt } from './interval-job.ts';
+import type { RecordedFiles } from '../../foundation/domain/receipt.ts';
 import { digestOf } from './key-spool.ts';
 import { splitKeys } from './key-values.ts';
 import { readDeliveredKeys } from './read-back.ts';
 import { RowSpool, type SpoolLimits } from './row-spool.ts';
-import { textOfKeys } from './source-keys.ts';
+import { textOfKeys } from './row-keys.ts';
 
 /** Keys are compared group by group: a group of 10 million keys has 10,000. */
 const groupCount = 1_024;

@@ -6,13 +6,13 @@ import { failpoint } from '../../foundation/failpoints/failpoint.ts';
 import { commitFiles, prepareCommit } from './commit.ts';
 import { ErasedFiles } from './erased-files.ts';
 import { fetchFile } from './fetch-file.ts';
-import type { IntervalAttempt } from './interval-attempt.ts';
+import type { IntervalAttempt } from './interval-job.ts';
 import type {
   CommitIntent,
   CommittedFile,
   CurrentReceipt,
   IntervalResult,
-} from './interval-job.ts';
+} from '../../foundation/domain/receipt.ts';
 import { keyOfRow } from './key-values.ts';
 import { entryOf, isTombstone } from './manifest.ts';
 import { type MadeBy, madeBy } from './read-back.ts';

@@ -3,9 +3,9 @@ import type { ColumnMetrics } from '../../foundation/domain/column-metrics.ts';
 import { fileKey, partitionOfKey, rejectedKey } from '../../foundation/domain/object-keys.ts';
 import type { RemainingFile } from '../encoders/encoder.ts';
 import type { CompletableFiles } from './commit.ts';
-import { abortAll, HashedFile } from './hashed-file.ts';
-import type { CommittedFile, IntervalJob } from './interval-job.ts';
-import type { ManifestFile } from './manifest.ts';
+import { abortAll, HashedFile } from './file-set.ts';
+import type { IntervalJob } from './interval-job.ts';
+import type { CommittedFile, ManifestFile } from '../../foundation/domain/receipt.ts';
 
 /** A file that is made again. */
 export interface FileAgain {

@@ -11,25 +11,27 @@ import { withOpenSteps } from '../transforms/own-steps.ts';
 import { type Commit, commitFiles, findAdoptable, findUnchanged, prepareCommit } from './commit.ts';
 import { describeUnproven, describeUnsettled } from './describe-unsettled.ts';
 import { eraseRows, expireFiles } from './erase-rows.ts';
-import { expectsNoManifest, findManifest, noManifest } from './found-manifest.ts';
-import type { IntervalAttempt, IntervalSource, SettledAttempt } from './interval-attempt.ts';
+import type {
+  IntervalAttempt,
+  IntervalJob,
+  IntervalSource,
+  RunPorts,
+  SettledAttempt,
+} from './interval-job.ts';
 import type {
   CommitIntent,
-  IntervalJob,
   IntervalResult,
   LeftoverFile,
-  RunPorts,
-} from './interval-job.ts';
+} from '../../foundation/domain/receipt.ts';
 import { KeySpool } from './key-spool.ts';
+import { SpoolFolder } from './spool-folder.ts';
 import { namedBy, replacedBy } from './leftovers.ts';
 import { type FoundManifest, readManifestAt, schemaOf } from './manifest.ts';
 import { checkMissing, findAllDelivered } from './missing-rows.ts';
 import { elementOf, type OpenedRows, openRows } from './open-element.ts';
-import { SpoolFolder } from './spool-folder.ts';
 import { supplementInterval } from './supplement.ts';
 import type { OpenTable } from './table-format.ts';
-import { allKeyIndicesOf, countSteps } from './transform-blocks.ts';
-import { type WrittenRows, writeRows } from './write-rows.ts';
+import { allKeyIndicesOf, countSteps, writeRows, type WrittenRows } from './write-rows.ts';
 
 /** The result of an interval, and what its commit replaced. */
 export interface ExportedInterval {
@@ -307,4 +309,44 @@ async function withdraw({ destination, job, intent, ports, signal }: Refused): P
   await ports.confirmLease();
   await destination.deleteFiles(ours, signal);
   await ports.withdraw(keys.concat(manifestKey));
+}
+
+const noManifest: FoundManifest = { manifest: null, etag: null };
+
+/**
+ * Reads the manifest at an interval's key. If the credentials cannot read, our own record is used.
+ *
+ * @throws SluiceError `destination.key_taken` if the object is another export's, or not a manifest of ours:
+ *   this export must not replace it; `run.unknown_history` if a database with another history has committed it
+ */
+async function findManifest(
+  destination: Destination,
+  job: IntervalJob,
+  ports: Pick<RunPorts, 'knowsCommit'>,
+  signal: AbortSignal,
+): Promise<FoundManifest> {
+  if (!job.writesManifest) return noManifest;
+  const key = manifestKey(job.names);
+  const reading = await readManifestAt(destination, key, signal);
+  if (reading === null) return noManifest;
+  const isRecorded = job.current?.manifestKey === key;
+  if (reading === 'denied') {
+    return { manifest: null, etag: isRecorded ? job.current.manifestEtag : null };
+  }
+  if (reading.manifest?.batch_export_id !== job.exportId) {
+    throw new SluiceError('destination.key_taken', key);
+  }
+  if (isRecorded && job.current.manifestEtag === reading.etag) return reading;
+  if (await ports.knowsCommit(reading.manifest, key, reading.modifiedAt)) return reading;
+  throw new SluiceError('run.unknown_history', `${key} is of run ${reading.manifest.run_id}`);
+}
+
+/**
+ * Says whether the attempt need not read the manifest. The first commit of an interval expects that there is none, and a store that
+ * keeps If-None-Match refuses files and manifest if there is one. With many rows it reads, so that they are not read in vain.
+ */
+function expectsNoManifest(job: IntervalJob, { traits }: Pick<Destination, 'traits'>): boolean {
+  const isFirst = job.generation === 1 && job.attempt === 1 && !job.mayBeOvertaken;
+  const isRefused = traits?.ifNoneMatch === true && traits.completeIfNoneMatch;
+  return isFirst && isRefused && job.isSmall === true && job.current === null && !job.table;
 }

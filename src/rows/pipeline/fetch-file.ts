@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { open } from 'node:fs/promises';
 import type { Destination } from '../destinations/destination.ts';
-import type { ManifestFile } from './manifest.ts';
+import type { ManifestFile } from '../../foundation/domain/receipt.ts';
 
 /**
  * Downloads a delivered file to `path`.

@@ -1,41 +1,41 @@
-import type { Destination, UploadJournal } from '../destinations/destination.ts';
+import { createHash } from 'node:crypto';
+import { setImmediate } from 'node:timers/promises';
 import type { ColumnMetrics } from '../../foundation/domain/column-metrics.ts';
-import type { KeyNames } from '../../foundation/domain/file-name.ts';
 import { fileKey, rejectedKey } from '../../foundation/domain/object-keys.ts';
+import type { ManifestFile } from '../../foundation/domain/receipt.ts';
 import { type Column, type RowBlock, rowsOf } from '../../foundation/domain/row-block.ts';
-import type { DataInterval } from '../../foundation/domain/time.ts';
+import type {
+  CompleteOptions,
+  Destination,
+  FileWriter,
+  UploadJournal,
+} from '../destinations/destination.ts';
 import type { FileEncoder } from '../encoders/encoder.ts';
 import type { BlockTransformer } from '../transforms/block-transformer.ts';
-import type { StepRejection, TransformedRows } from '../transforms/transform-rows.ts';
-import { abortAll, byFolder, HashedFile } from './hashed-file.ts';
-import type { Encoding } from './interval-job.ts';
+import type { TransformedRows } from '../transforms/transform-rows.ts';
+import type { IntervalJob } from './interval-job.ts';
 import { JsonDepths } from './json-depths.ts';
 import type { KeySpool } from './key-spool.ts';
-import type { ManifestFile } from './manifest.ts';
 import type { PartitionedRows } from './partitioned-rows.ts';
 import { Portions } from './portions.ts';
-import { encodeRejectedRows, encodeRejections } from './rejected-rows.ts';
-import { type Rejections, RejectionTally } from './rejection-tally.ts';
+import {
+  encodeRejectedRows,
+  encodeRejections,
+  type Rejections,
+  RejectionTally,
+} from './rejection-tally.ts';
 import { InfiniteValues } from './replace-infinite.ts';
 import { JsonValues } from './replace-json.ts';
-import { RowKeys } from './row-keys.ts';
+import { KeyNotes, RowKeys } from './row-keys.ts';
 
-export interface FileSetOptions {
-  readonly exportId: string;
-  readonly runId: string;
-  readonly era: string;
+export interface FileSetOptions
+  extends Pick<IntervalJob, 'exportId' | 'runId' | 'era' | 'encoding' | 'names' | 'interval'>,
+    Pick<IntervalJob, 'generation' | 'writesManifest' | 'maxFileBytes'> {
   readonly destination: Destination;
   readonly journal: UploadJournal;
-  readonly encoding: Encoding;
   readonly columns: readonly Column[];
   /** The indices of the model's keys among `columns`, for those that the rows show. */
   readonly keyIndices: readonly number[];
-  readonly names: KeyNames;
-  readonly interval: DataInterval;
-  readonly generation: number;
-  /** Without a manifest, files are replaced at their keys. */
-  readonly writesManifest: boolean;
-  readonly maxFileBytes: number | null;
   /** Sorts the rows by partition; null: the files have none. The set closes it. */
   readonly partitions: PartitionedRows | null;
   /** Gets the keys of all rows, if they are to be compared with those of other files. */
@@ -68,8 +68,9 @@ export class FileSet {
   readonly #depths: JsonDepths;
   readonly #infinite: InfiniteValues;
   readonly #json: JsonValues;
-  readonly #rowKeys: RowKeys | null;
-  readonly #columnMetrics = new Map<string, readonly ColumnMetrics[]>();
+  readonly #keyNotes: KeyNotes | null;
+  /** Facts of the format about the columns of each file, by key; valid after `finish`. */
+  readonly columnMetrics = new Map<string, readonly ColumnMetrics[]>();
   #open: OpenFile | null = null;
   /** The partition that is being written. */
   #partition = '';
@@ -81,8 +82,9 @@ export class FileSet {
   /** Ends when the file before the open one is sent: at most one file waits for the destination. */
   readonly #portions = new Portions();
   #sending: Promise<unknown> = Promise.resolve();
-  #rows = 0;
-  #rejectedRows = 0;
+  rows = 0;
+  /** Rows that the format could not represent, or that a step rejected. */
+  rejectedRows = 0;
 
   constructor(options: FileSetOptions) {
     this.#options = options;
@@ -91,16 +93,8 @@ export class FileSet {
     this.#depths = new JsonDepths(columns, keyIndices, encoding.toJson);
     this.#infinite = new InfiniteValues(columns, keyIndices, encoding.settings.infinity);
     this.#json = new JsonValues(columns, encoding.settings);
-    this.#rowKeys = options.keys ? new RowKeys(columns, keyIndices, encoding.toJson) : null;
-  }
-
-  get rows(): number {
-    return this.#rows;
-  }
-
-  /** Rows that the format could not represent, or that a step rejected. */
-  get rejectedRows(): number {
-    return this.#rejectedRows;
+    const rowKeys = new RowKeys(columns, keyIndices, encoding.toJson);
+    this.#keyNotes = options.keys ? new KeyNotes(options.keys, rowKeys) : null;
   }
 
   /** The rejected rows by reason, the most frequent one first. */
@@ -116,12 +110,7 @@ export class FileSet {
     return this.#ended.length + (this.#open ? 1 : 0);
   }
 
-  /**
-   * Writes the rows of a block, or what a chain makes of them. A chain may hold blocks back until
-   * `finishRows`.
-   *
-   * @returns how many rows the chain dropped
-   */
+  /** Writes the rows of a block, or what a chain makes of them, which may come in `finishRows`. @returns how many rows the chain dropped */
   async writeRows(block: RowBlock, transformer: BlockTransformer | null): Promise<number> {
     if (!transformer) {
       await this.write(block);
@@ -146,7 +135,7 @@ export class FileSet {
     for (const { block, rejected, dropped } of made) {
       if (rejected.length > 0) {
         this.#rejections.addSteps(rejected);
-        await this.#noteRejections(rejected);
+        await this.#keyNotes?.addRejections(rejected);
         await this.#reject(encodeRejections(rejected), rejected.length);
       }
       await this.write(block);
@@ -158,7 +147,7 @@ export class FileSet {
   async write(given: RowBlock): Promise<void> {
     if (given.rowCount === 0) return;
     await this.#depths.check(given);
-    await this.#noteKeys(given);
+    await this.#keyNotes?.addRows(given);
     const block = this.#json.replaceIn(this.#infinite.replaceIn(given));
     const { partitions } = this.#options;
     if (!partitions) return this.#writeToFiles(block);
@@ -188,21 +177,6 @@ export class FileSet {
     }
   }
 
-  async #noteKeys(block: RowBlock): Promise<void> {
-    const { keys } = this.#options;
-    if (!keys || !this.#rowKeys) return;
-    for (let row = 0; row < block.rowCount; row += 1) {
-      const waits = keys.add(this.#rowKeys.keyOf(block, row));
-      if (waits) await waits;
-    }
-  }
-
-  async #noteRejections(rejected: readonly StepRejection[]): Promise<void> {
-    const { keys } = this.#options;
-    if (!keys || !this.#rowKeys) return;
-    for (const rejection of rejected) await keys.add(this.#rowKeys.keyOfRejection(rejection));
-  }
-
   /** @returns how many rows the open file took */
   async #writeToFile(block: RowBlock): Promise<number> {
     this.#open ??= await this.#begin();
@@ -212,7 +186,7 @@ export class FileSet {
     const rejected = encoder.rejected ?? [];
     await file.write(chunks, taken - rejected.length);
     encoder.release?.();
-    this.#rows += taken - rejected.length;
+    this.rows += taken - rejected.length;
     if (rejected.length > 0) {
       this.#rejections.addRows(block, rejected);
       const { encoding } = this.#options;
@@ -230,7 +204,7 @@ export class FileSet {
   async #reject(lines: readonly Uint8Array[], rows: number): Promise<void> {
     const file = await this.#rejectedFile();
     await file.write(lines, rows);
-    this.#rejectedRows += rows;
+    this.rejectedRows += rows;
   }
 
   async #rejectedFile(): Promise<HashedFile> {
@@ -245,16 +219,8 @@ export class FileSet {
     return this.#open.rejected;
   }
 
-  /** Facts of the format about the columns of each file, by key; valid after `finish`. */
-  get columnMetrics(): ReadonlyMap<string, readonly ColumnMetrics[]> {
-    return this.#columnMetrics;
-  }
-
   /** Ends the last file, and waits until all bytes are at the destination. Nothing is readable yet. */
-  async finish(): Promise<{
-    readonly files: readonly ManifestFile[];
-    readonly rejectedFiles: readonly ManifestFile[];
-  }> {
+  async finish(): Promise<Readonly<Record<'files' | 'rejectedFiles', readonly ManifestFile[]>>> {
     const { partitions } = this.#options;
     if (partitions) await this.#writePass(partitions);
     await partitions?.close();
@@ -270,11 +236,7 @@ export class FileSet {
     };
   }
 
-  /**
-   * Makes every file readable at its key.
-   *
-   * @returns the tag of each, by key
-   */
+  /** Makes every file readable at its key. @returns the tag of each, by key */
   async complete(
     completeOne: (file: HashedFile) => Promise<{ readonly etag: string | null }>,
   ): Promise<ReadonlyMap<string, string | null>> {
@@ -314,7 +276,7 @@ export class FileSet {
     if (!this.#open) return;
     const { file, encoder, rejected } = this.#open;
     await file.write(await encoder.finish(), 0);
-    this.#columnMetrics.set(file.key, encoder.columnMetrics ?? []);
+    this.columnMetrics.set(file.key, encoder.columnMetrics ?? []);
     this.#ended.push(file);
     if (file.isHeld) this.#heldBytes += file.bytes;
     if (rejected) this.#endedRejected.push(rejected);
@@ -336,4 +298,101 @@ export class FileSet {
     const writer = await destination.createFile(options, journal, signal);
     return new HashedFile(key, this.#options.generation, writer);
   }
+}
+
+/** Maximum bytes hashed, copied and sent in one turn of the event loop: a row group has 16 MiB. */
+const turnBytes = 1 << 20;
+
+/** A file that is counted and hashed while it is written. */
+export class HashedFile {
+  readonly key: string;
+  readonly #generation: number;
+  readonly #writer: FileWriter;
+  readonly #hash = createHash('sha256');
+  #rows = 0;
+  #bytes = 0;
+
+  constructor(key: string, generation: number, writer: FileWriter) {
+    this.key = key;
+    this.#generation = generation;
+    this.#writer = writer;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** Says whether it is in memory until it is complete, after all is written. */
+  get isHeld(): boolean {
+    return this.#writer.upload === null;
+  }
+
+  /** @param rows number of rows in the chunks */
+  async write(chunks: readonly Uint8Array[], rows: number): Promise<void> {
+    this.#rows += rows;
+    let taken = 0;
+    for (const chunk of chunks) {
+      for (let start = 0; start < chunk.byteLength; start += turnBytes) {
+        const piece = chunk.subarray(start, start + turnBytes);
+        taken += piece.byteLength;
+        if (taken > turnBytes) {
+          await setImmediate();
+          taken = piece.byteLength;
+        }
+        this.#hash.update(piece);
+        this.#bytes += piece.byteLength;
+        await this.#writer.write(piece);
+      }
+    }
+  }
+
+  /** Its entry in the manifest, after all is written. */
+  entry(): ManifestFile {
+    return {
+      key: this.key,
+      generation: this.#generation,
+      rows: this.#rows,
+      bytes: this.#bytes,
+      sha256: this.#hash.copy().digest('hex'),
+    };
+  }
+
+  flush(): Promise<void> {
+    return this.#writer.flush();
+  }
+
+  complete(options: CompleteOptions): Promise<{ readonly etag: string | null }> {
+    return this.#writer.complete(options);
+  }
+
+  abort(): Promise<void> {
+    return this.#writer.abort();
+  }
+}
+
+/** Each has some seconds, so they must not all begin at once. */
+const abortedAtOnce = 8;
+
+/** For all of them: the run is handed back only afterwards, and a shutdown waits for that. */
+const abortPatienceMs = 5_000;
+
+/** Aborts files, the last ones first: they may still be sent. A sweep aborts the uploads of those that are left. */
+export async function abortAll(files: readonly HashedFile[]): Promise<void> {
+  const latest = files.toReversed();
+  const began = performance.now();
+  for (let at = 0; at < latest.length; at += abortedAtOnce) {
+    const some = latest.slice(at, at + abortedAtOnce);
+    const ends = await Promise.allSettled(some.map((file) => file.abort()));
+    const isSilent = ends.every(({ status }) => status === 'rejected');
+    if (isSilent || performance.now() - began > abortPatienceMs) return;
+  }
+}
+
+const folderOf = ({ key }: HashedFile) => key.slice(0, key.lastIndexOf('/') + 1);
+
+/** Orders files by their folders; those of one folder stay as they are. */
+function byFolder(one: HashedFile, other: HashedFile): number {
+  const [before, after] = [folderOf(one), folderOf(other)];
+  if (before === after) return 0;
+  return before < after ? -1 : 1;
 }

@@ -1,26 +1,31 @@
-import type { PutLease, UploadJournal } from '../destinations/destination.ts';
-import type { Element } from '../../foundation/domain/element.ts';
-import type { ExportMode } from '../../foundation/domain/export-settings.ts';
+import type { ErasedValue } from '../../foundation/domain/erased-value.ts';
 import type { KeyNames } from '../../foundation/domain/file-name.ts';
 import type { OnRejected } from '../../foundation/domain/file-settings.ts';
 import type { FormatSettings } from '../../foundation/domain/format-settings.ts';
-import type { ErasedValue } from '../../foundation/domain/erased-value.ts';
-import type { Recipe, RecipeStep, StepCount } from '../../foundation/domain/recipe.ts';
+import type {
+  AttemptFacts,
+  CommitIntent,
+  CurrentReceipt,
+  RecordedFiles,
+} from '../../foundation/domain/receipt.ts';
+import type { RecipeStep } from '../../foundation/domain/recipe.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
 import type { RunStep } from '../../foundation/domain/run-step.ts';
-import type { RunPurpose } from '../../foundation/domain/run.ts';
 import type { Sign } from '../../foundation/domain/signature.ts';
 import type { TableField } from '../../foundation/domain/table-field.ts';
-import type { DataInterval, Instant, Timestamp } from '../../foundation/domain/time.ts';
-import type { FileEncoder, FormatOptions } from '../encoders/encoder.ts';
+import type { Instant } from '../../foundation/domain/time.ts';
 import type { SequenceState } from '../changes/plan-element.ts';
-import type { Settlement, SourceRequest } from '../sources/source.ts';
+import type { Destination, PutLease, UploadJournal } from '../destinations/destination.ts';
+import type { FileEncoder, FormatOptions } from '../encoders/encoder.ts';
+import type { Settlement, Source, SourceRequest } from '../sources/source.ts';
 import type { FieldToJson } from '../transforms/block-row.ts';
 import type { StepDefinition } from '../transforms/own-steps.ts';
-import type { Manifest, ManifestFile } from './manifest.ts';
+import type { Step } from '../transforms/step.ts';
+import type { FoundManifest, Manifest } from './manifest.ts';
 import type { PartitionLimits } from './partitioned-rows.ts';
 import type { ReadRows, WithoutRows } from './read-back.ts';
-import type { ExportTable } from './table-format.ts';
+import type { SpoolFolder } from './spool-folder.ts';
+import type { ExportTable, OpenTable } from './table-format.ts';
 
 /** Rules that turn rows into bytes. */
 export interface Encoding {
@@ -45,23 +50,14 @@ export interface Encoding {
   toJson(column: Column): FieldToJson;
 }
 
-export interface IntervalJob {
+/** An attempt as its run was claimed, and what it needs besides. */
+export interface IntervalJob extends AttemptFacts {
   /** The result of a wait before the attempt; null or missing: the attempt waits itself. */
   readonly settlement?: Settlement | null;
-  readonly exportId: string;
-  readonly runId: string;
-  readonly attempt: number;
   /** True if few rows are expected; missing: not known. */
   readonly isSmall?: boolean;
-  readonly purpose: RunPurpose;
-  readonly mode: ExportMode;
   /** Of mode changes: what is known of its elements; null or missing: another mode. */
   readonly sequence?: SequenceState | null;
-  /** True if delivered rows may go that the new files lack: a person asked for it. */
-  readonly dropsMissing: boolean;
-  /** True if the export was deleted: only what is current already may be recorded; missing: no. */
-  readonly isDeleted?: boolean;
-  readonly interval: DataInterval;
   readonly request: SourceRequest;
   /** The transformation chain that the run pinned; null if it has no step. */
   readonly chain: PinnedChain | null;
@@ -89,8 +85,6 @@ export interface IntervalJob {
   readonly onRejected: OnRejected;
   /** The generation of this attempt; no other attempt ever has it. */
   readonly generation: number;
-  /** The era of our database that the commit belongs to. */
-  readonly era: string;
   /** Signs the manifest with the installation's key of this moment. */
   readonly sign: Sign;
   /** The interval's current receipt at this destination; null before the first commit. */
@@ -102,16 +96,6 @@ export interface IntervalJob {
   readonly formerManifests: readonly string[];
   /** The last known intent of an earlier attempt of this run. */
   readonly intent: CommitIntent | null;
-  /**
-   * True if a commit of the interval was begun and never confirmed: its worker may wake up and put its
-   * manifest, unless another commit comes first.
-   */
-  readonly mayBeOvertaken: boolean;
-  /**
-   * MD5 digests of the manifests whose commits were begun since the receipt, by any run: each may be the
-   * one at the key.
-   */
-  readonly begunManifests: readonly string[];
 }
 
 /** A transformation chain as a run uses it. */
@@ -119,59 +103,6 @@ export interface PinnedChain {
   readonly steps: readonly StepDefinition[];
   /** The steps as the recipe stores them. */
   readonly recipe: readonly RecipeStep[];
-}
-
-/** Our record of the interval's current files. */
-export interface CurrentReceipt {
-  readonly generation: number;
-  readonly era: string;
-  /** Null if the commit wrote none. */
-  readonly manifestKey: string | null;
-  readonly manifestEtag: string | null;
-  readonly manifestSha256: string | null;
-  readonly files: readonly CommittedFile[];
-  readonly rejectedFiles: readonly CommittedFile[];
-  /** The settings that made the files. */
-  readonly recipe: Recipe;
-  /** When its snapshot was taken. Null or missing: it is none, or that is not known. */
-  readonly snapshotAt?: Timestamp | null;
-  /** Of mode changes. */
-  readonly element?: Element | null;
-  /** The digest of the keys in the files, with those of rejected rows; null if it is not known. */
-  readonly deliveredDigest: string | null;
-  /** Facts of the last look at the source. */
-  readonly proof: ReceiptProof;
-}
-
-/** A recorded element, with what is needed to read its files. */
-export interface RecordedFiles extends Pick<CurrentReceipt, 'generation' | 'files' | 'recipe'> {
-  readonly element: Pick<Element, 'number' | 'follows'>;
-}
-
-/** The rows that a source had, by their keys. */
-export interface ReceiptProof {
-  readonly snapshot: string;
-  readonly digest: string | null;
-  readonly count: number;
-  readonly settled: boolean;
-  readonly pending: readonly string[];
-}
-
-/** A file that a commit made readable. */
-export interface CommittedFile extends ManifestFile {
-  /** Null if the store returned none, or if it was not kept. */
-  readonly etag?: string | null;
-}
-
-/** An object that may exist though the current receipt does not name it. */
-export interface LeftoverFile {
-  readonly key: string;
-  readonly generation: number;
-  readonly manifestKey: string | null;
-  /** The tag that the store gave it; null if no receipt ever named it, or if the tag was not kept. */
-  readonly etag: string | null;
-  /** True if it was made, or replaced, within a day. */
-  readonly isRecent: boolean;
 }
 
 export interface Progress {
@@ -183,7 +114,7 @@ export interface Progress {
 }
 
 /** A manifest, or the metadata of a file, says this about its commit. */
-export type SeenCommit = Pick<Manifest, 'run_id' | 'generation' | 'era' | 'moved_to'>;
+type SeenCommit = Pick<Manifest, 'run_id' | 'generation' | 'era' | 'moved_to'>;
 
 /** The pipeline reports and asks through these during a run. */
 export interface RunPorts {
@@ -231,51 +162,39 @@ export interface RunPorts {
   step<T>(name: 'source' | 'write' | 'commit', work: () => Promise<T>): Promise<T>;
 }
 
-/** The content that a commit is about to make current. Plain JSON. */
-export interface CommitIntent {
-  readonly generation: number;
-  readonly era: string;
-  /** Rows of the interval in the snapshot. */
-  readonly totalRows: number;
-  /** Rows in the files. */
-  readonly rows: number;
-  readonly rejectedRows: number;
-  /** Rows that the chain dropped. */
-  readonly droppedRows: number;
-  /** The counts of the rows in each step; missing without a chain. */
-  readonly steps?: readonly StepCount[];
-  readonly bytes: number;
-  /** All files of the interval. */
-  readonly files: readonly CommittedFile[];
-  readonly rejectedFiles: readonly CommittedFile[];
-  /** Null if the export writes no manifest. */
-  readonly manifestKey: string | null;
-  readonly recipe: Recipe;
-  /** Of mode snapshot: when that was taken, by the clock of the source. Null or missing: it is not known, or is none. */
-  readonly snapshotAt?: Timestamp | null;
-  /** Of mode changes. */
-  readonly element?: Element | null;
-  readonly snapshot: string;
-  readonly settled: boolean;
-  /** Transactions that may still add rows to the interval, if it is not settled. */
-  readonly pending: readonly string[];
-  /** Digest of the set of all keys that the source has for the interval; null if there is none. */
-  readonly keyDigest: string | null;
-  /** The number of these rows. A supplement has fewer in `totalRows`: the late ones. */
-  readonly keyCount: number;
-  /** Digest of the keys in all files of the interval, rejected rows included; null if it is not known. */
-  readonly deliveredDigest: string | null;
-  /** The number of files that the run itself has made. */
-  readonly madeFiles: number;
-  /** MD5 digests of this commit's manifest and of those that may be at the key; missing without a manifest. */
-  readonly begunManifests?: readonly string[];
+/** The content of the destination before the attempt. */
+export interface FoundCommit extends FoundManifest {
+  /** Null: the export has no table. */
+  readonly table: OpenTable | null;
 }
 
-/** The current content of the destination when the pipeline has ended. */
-export interface IntervalResult extends Omit<CommitIntent, 'files' | 'rejectedFiles'> {
-  readonly files: readonly CommittedFile[];
-  readonly rejectedFiles: readonly CommittedFile[];
-  readonly manifestEtag: string | null;
-  /** Of the manifest's bytes; null without a manifest. */
-  readonly manifestSha256: string | null;
+/** The part of a source that an attempt uses. */
+export type IntervalSource = Pick<Source, 'settle' | 'describe' | 'open' | 'readSequence'>;
+
+/** Each step that writes at the destination needs these. */
+export interface Delivery {
+  readonly job: IntervalJob;
+  readonly destination: Destination;
+  readonly ports: RunPorts;
+  readonly signal: AbortSignal;
+}
+
+/** An attempt at an interval, once it is known what is at the destination. */
+export interface IntervalAttempt extends Delivery {
+  readonly source: IntervalSource;
+  readonly found: FoundCommit;
+}
+
+/** An attempt whose interval has settled. */
+export interface SettledAttempt extends IntervalAttempt {
+  readonly settlement: Settlement;
+  /** The opened steps of the job's chain. */
+  readonly steps: readonly Step[];
+  readonly folder: SpoolFolder;
+}
+
+/** Makes the request that reads the rows: steps work on all columns, and on text. */
+export function requestOf({ chain, encoding, request }: IntervalJob): SourceRequest {
+  if (chain) return { ...request, select: 'columns' };
+  return encoding.takesNumerics ? { ...request, numerics: 'binary' } : request;
 }

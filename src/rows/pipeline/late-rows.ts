@@ -2,9 +2,8 @@ import { SluiceError } from '../../foundation/domain/errors.ts';
 import type { Column, RowBlock } from '../../foundation/domain/row-block.ts';
 import type { SourceSnapshot } from '../sources/source.ts';
 import { digestOf, KeySpool } from './key-spool.ts';
-import type { RowKeys } from './row-keys.ts';
-import { textOfKeys } from './source-keys.ts';
 import type { SpoolFolder } from './spool-folder.ts';
+import { type RowKeys, textOfKeys } from './row-keys.ts';
 
 /** The sum of digests of keys, whatever their order. */
 class DigestSum {

@@ -3,8 +3,8 @@ import { SluiceError, toSluiceError } from '../../foundation/domain/errors.ts';
 import { partitionOfKey, stemOf } from '../../foundation/domain/object-keys.ts';
 import type { Sign } from '../../foundation/domain/signature.ts';
 import type { DataInterval } from '../../foundation/domain/time.ts';
-import { knowsFile } from './found-manifest.ts';
-import type { IntervalJob, IntervalResult, LeftoverFile, RunPorts } from './interval-job.ts';
+import type { IntervalJob, RunPorts } from './interval-job.ts';
+import type { IntervalResult, LeftoverFile } from '../../foundation/domain/receipt.ts';
 import {
   buildTombstone,
   encodeManifest,
@@ -12,7 +12,7 @@ import {
   isTombstone,
   readManifestAt,
 } from './manifest.ts';
-import { mayStat } from './may-stat.ts';
+import { knowsFile, mayStat } from './may-stat.ts';
 
 /** The current commit of an interval, whose older generations are removed. */
 export interface CurrentCommit {

@@ -8,6 +8,7 @@ import {
 } from '../../foundation/domain/element.ts';
 import type { ExportMode } from '../../foundation/domain/export-settings.ts';
 import { parseForeignJson } from '../../foundation/domain/foreign-json.ts';
+import type { ManifestFile } from '../../foundation/domain/receipt.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
 import type { RunPurpose } from '../../foundation/domain/run.ts';
 import { type Sign, type Signature, withReceipt } from '../../foundation/domain/signature.ts';
@@ -17,17 +18,6 @@ import {
   type Timestamp,
   toTimestamp,
 } from '../../foundation/domain/time.ts';
-
-/** One file of an interval, as the manifest lists it. */
-export interface ManifestFile {
-  readonly key: string;
-  /** The generation of the commit that wrote it. A reader does not know files of a later one than it has seen. */
-  readonly generation: number;
-  readonly rows: number;
-  readonly bytes: number;
-  /** The digest of the object's bytes, lower-case hexadecimal. */
-  readonly sha256: string;
-}
 
 /**
  * The contents of an interval. It is written last, so a reader that waits for it never sees half an

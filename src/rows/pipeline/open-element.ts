@@ -3,8 +3,8 @@ import { SluiceError } from '../../foundation/domain/errors.ts';
 import { isSamePoint, type PlannedElement, planElement } from '../changes/plan-element.ts';
 import type { SequenceReading, SourceSnapshot } from '../sources/source.ts';
 import { DeliveredKeys, findKeyColumns } from './delivered-keys.ts';
-import { requestOf, type SettledAttempt } from './interval-attempt.ts';
-import { allKeyIndicesOf } from './transform-blocks.ts';
+import { requestOf, type SettledAttempt } from './interval-job.ts';
+import { allKeyIndicesOf } from './write-rows.ts';
 
 /** The rows of an interval, or of an element. */
 export interface OpenedRows {

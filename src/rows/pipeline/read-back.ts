@@ -6,7 +6,7 @@ import type { Recipe } from '../../foundation/domain/recipe.ts';
 import type { IsDropped, ReadColumn, ReadRow, RemainingFile } from '../encoders/encoder.ts';
 import { fetchFile } from './fetch-file.ts';
 import { asWritten, ColumnsAbsent, describeAbsent, keyOfRow } from './key-values.ts';
-import type { ManifestFile } from './manifest.ts';
+import type { ManifestFile } from '../../foundation/domain/receipt.ts';
 import type { SpoolFolder } from './spool-folder.ts';
 
 /** The settings that made a file. Only the recipe says the format's settings, not the manifest. */

@@ -1,17 +1,20 @@
+import type { ErasedValue } from '../../foundation/domain/erased-value.ts';
+import { SluiceError } from '../../foundation/domain/errors.ts';
 import { keyNames, usualFileName } from '../../foundation/domain/file-name.ts';
+import type { ManifestFile } from '../../foundation/domain/receipt.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
 import { type Destination, unrecorded } from '../destinations/destination.ts';
 import type { ElementRequest, SequenceReading, Source } from '../sources/source.ts';
 import type { StepDefinition } from '../transforms/own-steps.ts';
 import { FileSet } from './file-set.ts';
 import type { IntervalJob } from './interval-job.ts';
-import type { ManifestFile } from './manifest.ts';
+import { canonicalKey } from './key-values.ts';
 import { openPartitions } from './partitioned-rows.ts';
-import { keyIndicesOf, withChain } from './transform-blocks.ts';
-import { writeDeletes } from './write-rows.ts';
+import { RowKeys } from './row-keys.ts';
+import { keyIndicesOf, withChain, writeDeletes } from './write-rows.ts';
 
 /** An interval's files are made of these; equal settings and rows give equal files. */
-export interface Rendering
+interface Rendering
   extends Pick<
     IntervalJob,
     'exportId' | 'interval' | 'request' | 'encoding' | 'maxFileBytes' | 'partitionBy'
@@ -87,5 +90,40 @@ export async function renderInterval(
     await files.complete((file) => file.complete({ replaces: null }));
     const totalRows = await snapshot.countRows(signal);
     return { ...finished, columns, keyIndices, droppedRows, totalRows };
+  });
+}
+
+/**
+ * Counts the rows with a value that the source has for an interval now: as its files would have them, after the chain.
+ *
+ * @throws SluiceError, and the reason of `signal`
+ */
+export async function countInSource(
+  rendering: Omit<Rendering, 'exportId' | 'maxFileBytes' | 'partitionBy'>,
+  { column, value }: ErasedValue,
+  source: Source,
+  signal: AbortSignal,
+): Promise<number> {
+  return withChain(rendering, source, signal, async (snapshot, transformer) => {
+    const { columns } = transformer ?? snapshot;
+    const index = columns.findIndex(({ name }) => name === column);
+    const keyColumn = columns[index];
+    if (!keyColumn) throw new SluiceError('query.invalid', `the rows have no column ${column} now`);
+    const keys = new RowKeys(columns, [index], rendering.encoding.toJson);
+    const same = canonicalKey(keyColumn, value);
+    let count = 0;
+    const see = (block: Parameters<RowKeys['keyOf']>[0]) => {
+      for (let row = 0; row < block.rowCount; row += 1) {
+        if (keys.keyOf(block, row) === same) count += 1;
+      }
+    };
+    for (const slice of snapshot.slices) {
+      for await (const block of snapshot.read(slice, signal)) {
+        if (!transformer) see(block);
+        else for (const transformed of await transformer.write(block)) see(transformed.block);
+      }
+    }
+    for (const transformed of (await transformer?.finish()) ?? []) see(transformed.block);
+    return count;
   });
 }

@@ -13,7 +13,7 @@ import type { Encoding } from './interval-job.ts';
 import { JsonDepths } from './json-depths.ts';
 import { InfiniteValues } from './replace-infinite.ts';
 import { JsonValues } from './replace-json.ts';
-import { keyIndicesOf, openRowTransformer } from './transform-blocks.ts';
+import { keyIndicesOf, openRowTransformer } from './write-rows.ts';
 
 /** Rows as they are before a chain. */
 export interface RawRows extends Pick<SourceSnapshot, 'columns' | 'projection' | 'keyIndices'> {

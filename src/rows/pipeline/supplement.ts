@@ -3,16 +3,19 @@ import { manifestKey } from '../../foundation/domain/object-keys.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
 import type { SourceSnapshot } from '../sources/source.ts';
 import { commitFiles, prepareCommit } from './commit.ts';
-import { requestOf, type SettledAttempt } from './interval-attempt.ts';
-import type { CommitIntent, CurrentReceipt, IntervalResult } from './interval-job.ts';
+import { requestOf, type SettledAttempt } from './interval-job.ts';
+import type {
+  CommitIntent,
+  CurrentReceipt,
+  IntervalResult,
+} from '../../foundation/domain/receipt.ts';
 import { KeySpool } from './key-spool.ts';
 import { countRenamed, findLateRows, type LateRows } from './late-rows.ts';
 import { isTombstone, type Manifest, schemaOf } from './manifest.ts';
 import { withSchema } from './missing-rows.ts';
 import { readDeliveredKeys } from './read-back.ts';
 import { RowKeys } from './row-keys.ts';
-import { countSteps } from './transform-blocks.ts';
-import { writeRows } from './write-rows.ts';
+import { countSteps, writeRows } from './write-rows.ts';
 
 /** Why late rows of an interval are not added. @throws SluiceError `run.late_rows_wait` */
 function wait(why: string): never {

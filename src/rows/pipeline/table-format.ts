@@ -5,7 +5,7 @@ import type { DataInterval, Instant } from '../../foundation/domain/time.ts';
 import type { TableField } from '../../foundation/domain/table-field.ts';
 import type { KeyNames } from '../../foundation/domain/file-name.ts';
 import type { Destination, PutLease, UploadJournal } from '../destinations/destination.ts';
-import type { ManifestFile } from './manifest.ts';
+import type { ManifestFile } from '../../foundation/domain/receipt.ts';
 
 /** The settings that say whether an export has a table, and where. */
 export interface TableExport {

@@ -51,7 +51,7 @@ function unwantedSql(selection: Selection, keys: readonly Column[]): string | nu
   ];
   const changed = changedFilter(element.changes, element);
   const filter = conjunction('AND', [ofTenant(selection), ...changed]);
-  return checkStatement(printSelect(marked, unwanted, targets, filter, null), selection);
+  return checkStatement(printSelect(marked, unwanted, targets, filter, false), selection);
 }
 
 /** Tombstones whose key is not in the table, the newest of each. Null: the model has none. */

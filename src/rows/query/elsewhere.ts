@@ -35,7 +35,7 @@ export function elsewhereSql(
   ]);
   // Not kept as checked: each has other keys.
   return checkWall(
-    printSelect(model, null, keyTexts(model, null, columns), filter, null),
+    printSelect(model, null, keyTexts(model, null, columns), filter, false),
     model,
     tenantKey,
   );

@@ -26,9 +26,6 @@ export interface SentColumn extends Pick<Column, 'name' | 'type'> {
   readonly castTo?: string;
 }
 
-/** Rows are sorted by these. */
-type RowOrder = 'interval' | 'interval and keys';
-
 /** The qualified name of a model's relation, quoted. */
 export function relationOf({ relation }: Pick<Model, 'relation'>): string {
   return `${quoteName(relation.schema)}.${quoteName(relation.name)}`;
@@ -59,7 +56,7 @@ export function describeSql(
   // A query with a condition sees only the columns of its rows.
   const tenant = `(SELECT "t".${quoteName(model.tenantColumn)} FROM ${relationOf(model)} AS "t" LIMIT 0) AS "sluice tenant"`;
   const all = keys === null ? shown : [...shown, ...hidden, () => tenant];
-  return printSelect(model, query, all, never, null);
+  return printSelect(model, query, all, never, false);
 }
 
 /**
@@ -72,10 +69,10 @@ export function countSql(selection: Selection, limit: number | null = null): str
   const filter = rowFilter(selection);
   const count = 'pg_catalog.count(*) AS "count"';
   if (limit === null) {
-    return checkStatement(printSelect(model, query, [() => count], filter, null), selection);
+    return checkStatement(printSelect(model, query, [() => count], filter, false), selection);
   }
   if (!Number.isSafeInteger(limit)) throw new Error('A limit is a whole number.');
-  const rows = printSelect(model, query, [() => '1 AS "row"'], filter, null);
+  const rows = printSelect(model, query, [() => '1 AS "row"'], filter, false);
   return checkStatement(`SELECT ${count} FROM (${rows} LIMIT ${limit}) AS "rows"`, selection);
 }
 
@@ -85,24 +82,21 @@ export function countSql(selection: Selection, limit: number | null = null): str
  *
  * @param columns one per output of `outputsOf`, in its order, as the server described them; columns of type
  *   `as_json` are sent as the text of their JSON
- * @param keys key columns that follow the outputs, hidden from the readers of the rows; the interval column may be
- *   one of them
- * @param order `interval`: sorted by the interval column alone
+ * @param keys key columns that follow the outputs, hidden from the readers of the rows
  */
 export function copySql(
   selection: Selection,
   columns: readonly SentColumn[],
   keys: readonly SentColumn[] = [],
-  order: RowOrder = 'interval and keys',
 ): string {
-  return `COPY (${rowsSql(selection, columns, keys, order)}) TO STDOUT (FORMAT binary)`;
+  return `COPY (${rowsSql(selection, columns, keys)}) TO STDOUT (FORMAT binary)`;
 }
 
 /** Sends the keys of the rows of a selection, in any order, each as `copySql` sends it. */
 export function copyKeySetSql(selection: Selection, keys: readonly SentColumn[]): string {
   const { model, query } = selection;
   const targets = keys.map((key) => keyTarget(model, query, key));
-  const select = printSelect(model, query, targets, rowFilter(selection), null);
+  const select = printSelect(model, query, targets, rowFilter(selection), false);
   return `COPY (${checkStatement(select, selection)}) TO STDOUT (FORMAT binary)`;
 }
 
@@ -116,14 +110,13 @@ export function explainSql(
   columns: readonly SentColumn[],
   runs = false,
 ): string {
-  return `EXPLAIN (${runs ? 'ANALYZE, TIMING OFF, ' : ''}FORMAT JSON) ${rowsSql(selection, columns, [], 'interval and keys')}`;
+  return `EXPLAIN (${runs ? 'ANALYZE, TIMING OFF, ' : ''}FORMAT JSON) ${rowsSql(selection, columns, [])}`;
 }
 
 function rowsSql(
   selection: Selection,
   columns: readonly SentColumn[],
   keys: readonly SentColumn[],
-  order: RowOrder,
 ): string {
   const { model, query } = selection;
   const outputs = outputsOf(model, query);
@@ -140,7 +133,7 @@ function rowsSql(
     return type === 'as_json' && sentAs !== 'binary' ? jsonTarget(output) : plainTarget(output);
   });
   targets.push(...keys.map((key) => keyTarget(model, query, key)));
-  const select = printSelect(model, query, targets, rowFilter(selection), order);
+  const select = printSelect(model, query, targets, rowFilter(selection), true);
   return checkStatement(select, selection);
 }
 
@@ -154,7 +147,7 @@ function rowsSql(
 export function copyKeysSql(selection: Selection, columns: readonly SentColumn[]): string {
   const { model, query } = selection;
   const targets = keyTexts(model, query, columns);
-  const select = printSelect(model, query, targets, rowFilter(selection), 'interval and keys');
+  const select = printSelect(model, query, targets, rowFilter(selection), true);
   return `COPY (${checkStatement(select, selection)}) TO STDOUT (FORMAT binary)`;
 }
 
@@ -170,7 +163,7 @@ export function countLateSql(selection: Selection, xmin: string): string {
   const { model } = selection;
   const target = () =>
     `pg_catalog.count(*) FILTER (WHERE ${isWrittenSince(`${sourceName}.xmin`, xmin)}) AS "late"`;
-  return checkStatement(printSelect(model, null, [target], rowFilter(selection), null), selection);
+  return checkStatement(printSelect(model, null, [target], rowFilter(selection), false), selection);
 }
 
 /**
@@ -191,7 +184,7 @@ export function findRowSql(selection: Selection, text: string): string | null {
     return () => `CAST(${key} AS pg_catalog.text) AS ${quoteName(name)}`;
   });
   const castQuery = { ...query, where: conjunction('OR', isCast) };
-  const select = printSelect(model, castQuery, targets, rowFilter(selection), 'interval and keys');
+  const select = printSelect(model, castQuery, targets, rowFilter(selection), true);
   return `${checkStatement(select, selection)} LIMIT 1`;
 }
 
@@ -268,7 +261,7 @@ export function printSelect(
   query: ParsedQuery | null,
   targets: readonly Target[],
   filter: Expression,
-  ordered: RowOrder | null,
+  ordered: boolean,
 ): string {
   const rows = `FROM ${relationOf(model)} AS ${sourceName} WHERE ${printExpression(filter, serverDialect)}`;
   const { intervalColumn, keyColumns } = model;
@@ -276,10 +269,8 @@ export function printSelect(
   const limits = query?.limits ?? new Map();
   const within = { ...relationDialect(model), limits };
   const outside = { ...serverDialect, limits };
-  const orderBy = (all: readonly string[]) => {
-    const by = ordered === 'interval' ? all.slice(0, 1) : all;
-    return ordered === null ? '' : ` ORDER BY ${by.map(serverDialect.column).join(', ')}`;
-  };
+  const orderBy = (columns: readonly string[]) =>
+    ordered ? ` ORDER BY ${columns.map(serverDialect.column).join(', ')}` : '';
   const sorted = orderBy(order);
   if (!query?.where) return `SELECT ${printTargets(targets, within)} ${rows}${sorted}`;
   const names = order.map((_, index) => orderName(index + (intervalColumn === null ? 1 : 0)));

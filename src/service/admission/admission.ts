@@ -19,7 +19,7 @@ import { ReadingTurns } from './reading-turns.ts';
 import { SmallRun } from './small-run.ts';
 import { freeBuffers, growForSmallRuns, growYoungGeneration } from './process-memory.ts';
 import type { Destination } from '../../rows/destinations/destination.ts';
-import type { IntervalSource } from '../../rows/pipeline/interval-attempt.ts';
+import type { IntervalSource } from '../../rows/pipeline/interval-job.ts';
 import type { Source } from '../../rows/sources/source.ts';
 
 export interface AdmissionOptions {

@@ -18,9 +18,9 @@ import {
   digestOfSchema,
   entryOf,
   type Manifest,
-  type ManifestFile,
   maxManifestBytes,
 } from '../../rows/pipeline/manifest.ts';
+import type { ManifestFile } from '../../foundation/domain/receipt.ts';
 import type { MadeBy, ReadRows } from '../../rows/pipeline/read-back.ts';
 import type { Receipt } from '../../state/store/intervals/receipts.ts';
 

@@ -12,8 +12,7 @@ import { describeInterval } from '../../foundation/domain/time.ts';
 import { inSpan } from '../../foundation/domain/traces.ts';
 import { failpoint } from '../../foundation/failpoints/failpoint.ts';
 import { type ExportedInterval, exportInterval } from '../../rows/pipeline/export-interval.ts';
-import type { CommitIntent, Encoding, IntervalJob } from '../../rows/pipeline/interval-job.ts';
-import type { IntervalSource } from '../../rows/pipeline/interval-attempt.ts';
+import type { Encoding, IntervalJob, IntervalSource } from '../../rows/pipeline/interval-job.ts';
 import type { Settlement } from '../../rows/sources/source.ts';
 import { recordStepError } from '../../state/store/transformations/chains.ts';
 import type { ClaimedRun } from '../../state/store/runs/claims.ts';
@@ -344,15 +343,8 @@ async function makeJob(
     : stored;
   const writesManifest = recipe && current ? current.manifestKey !== null : files.writesManifest;
   return {
-    exportId: run.exportId,
-    runId: run.runId,
-    attempt: run.attempt,
-    purpose,
-    mode: run.mode,
+    ...run,
     sequence: sequenceOf(run),
-    dropsMissing: run.dropsMissing,
-    isDeleted: run.isDeleted,
-    interval,
     // A run that only changes files reads what the chain made.
     chain: reads ? await openChain(options.context, run.teamId, run.chain) : null,
     request: {
@@ -375,14 +367,11 @@ async function makeJob(
     // Files that were made before the export had a table are not in it, nor are snapshots that are removed.
     table: files.tableFormat && purpose !== 'expire' ? options.connectors.tableOf(run) : null,
     generation: run.fileGeneration,
-    era: run.era,
+    intent: run.commitIntent,
     sign: await readSigner(options.context),
     current,
     formerManifests:
       run.destinationVersion === 0 ? [] : await listFormerManifests(options.context.db, run),
-    intent: run.commitIntent as CommitIntent | null,
-    mayBeOvertaken: run.mayBeOvertaken,
-    begunManifests: run.begunManifests,
   };
 }
 

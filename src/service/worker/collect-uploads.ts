@@ -24,7 +24,7 @@ import {
   type UploadPlace,
 } from '../../state/store/files/upload-places.ts';
 import type { WorkGuard } from '../use-cases/work-guard.ts';
-import type { ExecutorOptions } from './handler-options.ts';
+import type { ExecutorOptions } from './run-jobs.ts';
 
 /** Uploads per question to our database. */
 const batch = 500;

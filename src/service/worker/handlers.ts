@@ -4,8 +4,7 @@ import { dispatchRuns, dispatchWaiting, type QueueEntry } from '../admission/dis
 import { advanceBackfill } from '../use-cases/backfills/advance-backfill.ts';
 import { applyRetention } from '../use-cases/installation/apply-retention.ts';
 import { decideTicks } from '../use-cases/runs/decide-ticks.ts';
-import type { HandlerOptions } from './handler-options.ts';
-import { RunJobs } from './run-jobs.ts';
+import { type HandlerOptions, RunJobs } from './run-jobs.ts';
 import { shareNext, shareNextById, skipWhileBusy } from './shared-work.ts';
 import { createSweep } from './sweep.ts';
 import { traceSends } from './trace-jobs.ts';

@@ -24,7 +24,7 @@ import {
 import { readPublicKeys } from '../use-cases/installation/signing.ts';
 import { placeOfExport } from '../use-cases/statements/make-statement.ts';
 import type { SweepOptions } from './collect-uploads.ts';
-import type { StatementParts } from './handler-options.ts';
+import type { StatementParts } from './run-jobs.ts';
 
 /** What the sweep needs to make and put statements. */
 export type StatementOptions = SweepOptions & StatementParts;

@@ -1,7 +1,7 @@
 import { SluiceError, StepFault } from '../../foundation/domain/errors.ts';
 import { ownStepsOf } from '../../foundation/domain/recipe.ts';
 import { sandboxMemory } from '../admission/memory-budget.ts';
-import { countSteps } from '../../rows/pipeline/transform-blocks.ts';
+import { countSteps } from '../../rows/pipeline/write-rows.ts';
 import type { StepDefinition } from '../../rows/transforms/own-steps.ts';
 import {
   findChainUpTo,

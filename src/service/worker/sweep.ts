@@ -1,27 +1,47 @@
+import { failpoint } from '../../foundation/failpoints/failpoint.ts';
+import type { Producer } from '../../state/queue/producer.ts';
 import { listRunningBackfills } from '../../state/store/exports/backfills.ts';
 import { checkCompleteness, checkLateness } from '../../state/store/exports/lateness.ts';
+import { appendLogEntries, type LogLevel } from '../../state/store/exports/log-entries.ts';
+import {
+  endRemoval,
+  findTeamsWithRemovals,
+  type RemovalWork,
+  takeRemoval,
+} from '../../state/store/files/leftover-files.ts';
+import { findStoreTraits } from '../../state/store/files/store-traits.ts';
 import { makeExpiringRuns } from '../../state/store/intervals/kept-snapshots.ts';
+import {
+  findDueStatement,
+  findTeamsWithStatements,
+  putOffStatement,
+} from '../../state/store/intervals/statements.ts';
 import { listDueVerifications } from '../../state/store/intervals/verifications.ts';
 import { sweepExpiredLeases } from '../../state/store/runs/leases.ts';
 import { removeEndedEntries } from '../../state/store/runs/outbox.ts';
 import { sweepWorkers } from '../../state/store/runs/workers.ts';
-import { checkDeadlines } from '../use-cases/deadlines/check-deadlines.ts';
-import { heal } from '../use-cases/healing/heal.ts';
-import { doEach } from '../use-cases/separate-work.ts';
-import { lookBack } from '../use-cases/runs/look-back.ts';
-import { SlowExports } from '../use-cases/runs/slow-exports.ts';
-import { collectFiles } from './collect-files.ts';
-import { collectUploads } from './collect-uploads.ts';
-import { comparePlaces } from './compare-places.ts';
-import type { ExecutorOptions, HandlerOptions } from './handler-options.ts';
-import type { NextRuns } from './run-jobs.ts';
-import { sampleJobs } from './run-sample-jobs.ts';
-import { skipWhileBusy } from './shared-work.ts';
-import type { Producer } from '../../state/queue/producer.ts';
 import { findGoneWork } from '../../state/store/tenants/tenant-rows.ts';
 import type { Context } from '../use-cases/context.ts';
+import { checkDeadlines } from '../use-cases/deadlines/check-deadlines.ts';
+import { heal } from '../use-cases/healing/heal.ts';
+import { lookBack } from '../use-cases/runs/look-back.ts';
+import { SlowExports } from '../use-cases/runs/slow-exports.ts';
+import { doEach } from '../use-cases/separate-work.ts';
+import { makeStatement } from '../use-cases/statements/make-statement.ts';
 import { advanceOffboardings } from '../use-cases/tenants/advance-offboarding.ts';
-import { stateExports } from './state-exports.ts';
+import {
+  collectByTeam,
+  collectUploads,
+  type SweepOptions,
+  teamPatienceMs,
+} from './collect-uploads.ts';
+import { comparePlaces } from './compare-places.ts';
+import type { ExecutorOptions, HandlerOptions, NextRuns } from './run-jobs.ts';
+import { putStatements, type StatementOptions } from './put-statements.ts';
+import { reconcile } from './reconcile.ts';
+import { removeFiles } from './remove-files.ts';
+import { sampleJobs } from './run-sample-jobs.ts';
+import { skipWhileBusy } from './shared-work.ts';
 
 /** Snapshots that one sweep begins to remove at most. */
 const expiringPerSweep = 100;
@@ -143,4 +163,83 @@ async function offboardTenants({
     onError: onOffboardingError,
     isOver: () => stopping.aborted || performance.now() > endsAt,
   }).catch(onOffboardingError);
+}
+
+/** Removes files that the workers of their runs could not remove. */
+async function collectFiles(options: SweepOptions): Promise<void> {
+  const { db } = options.context;
+  await collectByTeam(
+    options,
+    (limit) => findTeamsWithRemovals(db, limit),
+    async (teamId, signal) => {
+      const work = await takeRemoval(db, teamId);
+      if (!work) return false;
+      const what = { kind: 'remove_files', id: work.exportId } as const;
+      const end = await options.guard.do(what, teamPatienceMs, () => remove(options, work, signal));
+      if (end === 'done') return true;
+      // It was not tried.
+      await endRemoval(db, work, true);
+      return false;
+    },
+  );
+}
+
+async function remove(
+  { connectors, context, onSweepError }: SweepOptions,
+  work: RemovalWork,
+  signal: AbortSignal,
+): Promise<void> {
+  const { db } = context;
+  const { teamId, exportId, runId } = work;
+  const traits = await findStoreTraits(db, work);
+  const current = { ...work, table: connectors.tableOf(work) };
+  const destination = connectors.openDestination(work, traits);
+  try {
+    const log = (level: LogLevel, message: string) =>
+      appendLogEntries(db, [{ teamId, exportId, runId, level, message }]).catch(onSweepError);
+    const end = await removeFiles(context, destination, current, log, signal);
+    if (end !== 'failed') await endRemoval(db, work, end === 'some');
+  } finally {
+    await destination.close();
+  }
+}
+
+/** For the lists of one team in one sweep. */
+const listPatienceMs = 20_000;
+
+/** Makes the statements that are due, and puts those that wait: of each team for itself, so no store delays others. */
+export async function stateExports(options: StatementOptions): Promise<void> {
+  const { context, guard, onSweepError } = options;
+  const { db } = context;
+  const done = new Map<number, string[]>();
+  const listedMs = new Map<number, number>();
+  await collectByTeam(
+    options,
+    (limit) => findTeamsWithStatements(db, limit),
+    async (teamId, signal) => {
+      const served = done.get(teamId) ?? [];
+      done.set(teamId, served);
+      const due = await findDueStatement(db, teamId, served);
+      if (!due) return false;
+      const { exportId, isToMake } = due;
+      served.push(exportId);
+      await guard.do({ kind: 'statement', id: exportId }, teamPatienceMs, async () => {
+        if (isToMake) {
+          const begin = performance.now();
+          const spent = listedMs.get(teamId) ?? 0;
+          const reconciliation = await reconcile(options, exportId, listPatienceMs - spent, signal);
+          listedMs.set(teamId, spent + performance.now() - begin);
+          await failpoint('before_statement');
+          await makeStatement(context, options.statements, exportId, reconciliation).catch(
+            async (error: unknown) => {
+              await putOffStatement(db, exportId);
+              onSweepError(error);
+            },
+          );
+        }
+        await putStatements(options, exportId, signal);
+      });
+      return true;
+    },
+  );
 }

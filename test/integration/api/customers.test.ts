@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readConfig } from '../../../src/foundation/config/config.ts';
-import { findTenantsOf } from '../../../src/main/find-tenants.ts';
+import { findTenantsOf } from '../../../src/main/api-process.ts';
 import { loadModels } from '../../../src/main/models.ts';
 import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
 import type { ApiClient } from '../../support/api-client.ts';

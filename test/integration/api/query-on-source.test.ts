@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readConfig } from '../../../src/foundation/config/config.ts';
 import type { SourcedModel } from '../../../src/foundation/config/models-file.ts';
 import type { Model } from '../../../src/foundation/domain/model.ts';
-import { checkQueryOf } from '../../../src/main/checks.ts';
+import { checkQueryOf } from '../../../src/main/api-process.ts';
 import { describeQueryOf } from '../../../src/main/describe-query.ts';
 import { previewsOf } from '../../../src/main/preview-rows.ts';
 import { ConnectionLimit } from '../../../src/rows/sources/index.ts';

@@ -7,7 +7,7 @@ import {
 } from '../../support/api-under-test.ts';
 import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
 import { allowBriefReceipts } from '../../support/brief-receipts.ts';
-import { checkQueryOf } from '../../../src/main/checks.ts';
+import { checkQueryOf } from '../../../src/main/api-process.ts';
 import { shopModels } from '../../support/stranger-shop.ts';
 
 let api: ApiUnderTest;

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import { readThrough } from '../../../src/service/admission/read-through.ts';
-import type { IntervalSource } from '../../../src/rows/pipeline/interval-attempt.ts';
+import type { IntervalSource } from '../../../src/rows/pipeline/interval-job.ts';
 import { codeOf, readAll, uploadsUnder } from '../../conformance/destination-suite.ts';
 import {
   attempt,

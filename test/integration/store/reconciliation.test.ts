@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { armFailpoints, type FailpointName } from '../../../src/foundation/failpoints/failpoint.ts';
 import { findHead } from '../../../src/state/store/intervals/statements.ts';
-import { stateExports } from '../../../src/service/worker/state-exports.ts';
+import { stateExports } from '../../../src/service/worker/sweep.ts';
 import { checkers, runChecker } from '../../support/run-checker.ts';
 import { useStatementBench } from '../../support/statement-bench.ts';
 import { until } from '../../support/until.ts';

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
-import type { HandlerOptions } from '../../../src/service/worker/handler-options.ts';
+import type { HandlerOptions } from '../../../src/service/worker/run-jobs.ts';
 import { createSweep } from '../../../src/service/worker/sweep.ts';
 import { attemptsOf, placeOf } from '../../support/attempts-at-places.ts';
 import { createExportOfThePast, decide, hourMs, listRuns } from '../../support/run-side.ts';

@@ -8,7 +8,7 @@ import { findRunNeeds, type RunNeeds } from '../../../src/state/store/runs/outbo
 import { reportWorker } from '../../../src/state/store/runs/workers.ts';
 import { dispatchRuns } from '../../../src/service/admission/dispatch-runs.ts';
 import { releaseRun } from '../../../src/service/use-cases/runs/finish-run.ts';
-import { SourceWaits } from '../../../src/service/worker/wait-for-source.ts';
+import { SourceWaits } from '../../../src/service/worker/run-jobs.ts';
 import { claim, createExportOfThePast, openRunSide, type RunSide } from '../../support/run-side.ts';
 import { until } from '../../support/until.ts';
 

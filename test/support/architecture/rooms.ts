@@ -147,7 +147,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       'pipeline/partition-folder.ts',
       'pipeline/read-back.ts',
       'pipeline/record-spool.ts',
-      'pipeline/source-keys.ts',
+      'pipeline/row-keys.ts',
       'pipeline/spool-folder.ts',
       ...interfaces,
     ],
@@ -167,7 +167,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   // Of a run's memory what plugins need. Of timers the turns and rests of organizations.
   admission: {
     from: ['domain', 'store', 'use-cases', 'transforms/own-steps.ts'],
-    types: [...interfaces, 'pipeline/interval-attempt.ts'],
+    types: [...interfaces, 'pipeline/interval-job.ts'],
     packages: ['node:fs/promises', 'node:timers/promises', 'node:v8', 'node:vm'],
   },
   worker: {

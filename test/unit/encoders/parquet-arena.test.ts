@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { expect, it } from 'vitest';
-import { openParquet } from '../../../src/rows/encoders/parquet/encode.ts';
-import type { ParquetSizes } from '../../../src/rows/encoders/parquet/sizes.ts';
+import { openParquet, type ParquetSizes } from '../../../src/rows/encoders/parquet/encode.ts';
 import { columnsOf, rowBlocks } from '../../support/row-blocks.ts';
 
 const columns = columnsOf({ id: 'int8', body: 'bytea' });

@@ -2,8 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { ColumnMetrics } from '../../../src/foundation/domain/column-metrics.ts';
 import type { Column, ColumnType } from '../../../src/foundation/domain/row-block.ts';
-import { openParquet } from '../../../src/rows/encoders/parquet/encode.ts';
-import { defaultSizes } from '../../../src/rows/encoders/parquet/sizes.ts';
+import { defaultSizes, openParquet } from '../../../src/rows/encoders/parquet/encode.ts';
 import { encodeAll, readMetadata } from '../../support/parquet-readers.ts';
 import { rowBlock, type TestValue } from '../../support/row-blocks.ts';
 

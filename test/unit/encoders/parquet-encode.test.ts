@@ -3,8 +3,11 @@ import { describe, expect, it } from 'vitest';
 import { viewOf } from '../../../src/foundation/domain/byte-writer.ts';
 import { parquet } from '../../../src/rows/encoders/parquet/definition.ts';
 import { Dictionary } from '../../../src/rows/encoders/parquet/dictionary.ts';
-import { openParquet } from '../../../src/rows/encoders/parquet/encode.ts';
-import { defaultSizes, type ParquetSizes } from '../../../src/rows/encoders/parquet/sizes.ts';
+import {
+  defaultSizes,
+  openParquet,
+  type ParquetSizes,
+} from '../../../src/rows/encoders/parquet/encode.ts';
 import { compressionsOf } from '../../support/compressions.ts';
 import { encodeParquet, readMetadata } from '../../support/parquet-readers.ts';
 import { columnsOf, rowBlock, rowBlocks, type TestRow } from '../../support/row-blocks.ts';

@@ -4,10 +4,9 @@ import {
   expireSnapshots,
   type TableCommit,
 } from '../../../src/extensions/iceberg/commit-interval.ts';
-import { findHeld } from '../../../src/extensions/iceberg/held-files.ts';
+import { findHeld, readTable } from '../../../src/extensions/iceberg/iceberg-table.ts';
 import { budgetOfCommit, readManifests } from '../../../src/extensions/iceberg/manifest-set.ts';
 import type { TableMetadata } from '../../../src/extensions/iceberg/metadata.ts';
-import { readTable } from '../../../src/extensions/iceberg/iceberg-table.ts';
 import { codeOf } from '../../conformance/destination-suite.ts';
 import {
   commitTo,

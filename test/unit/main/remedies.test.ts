@@ -6,7 +6,7 @@ import { refusalOf } from '../../../src/service/api/hooks/errors.ts';
 import { toApiError } from '../../../src/service/api/api-error.ts';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import { eventsModel } from '../../../src/foundation/domain/events-model.ts';
-import { checkQueryOf } from '../../../src/main/checks.ts';
+import { checkQueryOf } from '../../../src/main/api-process.ts';
 import { findFileRootFault } from '../../../src/main/check-folders.ts';
 import { destinationOf, registry } from '../../../src/main/connectors.ts';
 import { contextWith } from '../../conformance/destination-suite.ts';

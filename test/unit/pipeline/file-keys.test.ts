@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { ReadColumn, ReadRow } from '../../../src/rows/encoders/encoder.ts';
-import { findMembers } from '../../../src/rows/encoders/jsonlines/raw-json.ts';
+import { findMembers } from '../../../src/rows/encoders/jsonlines/read.ts';
 import { textOfDays } from '../../../src/rows/encoders/parquet/read-times.ts';
 import { readRowsBy, registry } from '../../../src/main/connectors.ts';
 import { joinKeys, keyOfRow } from '../../../src/rows/pipeline/key-values.ts';

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { expect, it } from 'vitest';
 import type { FileWriter } from '../../../src/rows/destinations/destination.ts';
-import { HashedFile } from '../../../src/rows/pipeline/hashed-file.ts';
+import { HashedFile } from '../../../src/rows/pipeline/file-set.ts';
 import { countLoopTurns } from '../../support/loop-turns.ts';
 
 const mebibyte = 1024 ** 2;

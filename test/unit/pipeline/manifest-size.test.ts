@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { prepareCommit } from '../../../src/rows/pipeline/commit.ts';
-import type { CommitIntent } from '../../../src/rows/pipeline/interval-job.ts';
+import type { CommitIntent } from '../../../src/foundation/domain/receipt.ts';
 import { firstJob } from '../../support/interval-bench.ts';
 
 const job = firstJob();

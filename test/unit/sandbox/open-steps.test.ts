@@ -1,8 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import type { SandboxLimits } from '../../../src/extensions/own-plugins/limits.ts';
-import { ownPlugins } from '../../../src/extensions/own-plugins/own-plugins.ts';
-import { StepLog } from '../../../src/extensions/own-plugins/step-log.ts';
+import { ownPlugins, StepLog } from '../../../src/extensions/own-plugins/own-plugins.ts';
 import { Chain } from '../../../src/rows/transforms/chain.ts';
 import {
   defineOwnStep,

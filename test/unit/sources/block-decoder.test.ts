@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest';
 import type { RowBlock } from '../../../src/foundation/domain/row-block.ts';
 import { planModels } from '../../../src/rows/sources/index.ts';
 import { BlockDecoder } from '../../../src/rows/sources/postgres/block-decoder.ts';
-import { CopyFormatError } from '../../../src/rows/sources/postgres/copy-format-error.ts';
 import {
+  CopyFormatError,
   RowBlockBuilder,
   type SourceBlock,
 } from '../../../src/rows/sources/postgres/row-blocks.ts';

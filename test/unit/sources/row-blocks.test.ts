@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { RowBlock } from '../../../src/foundation/domain/row-block.ts';
-import { CopyFormatError } from '../../../src/rows/sources/postgres/copy-format-error.ts';
-import { RowBlockBuilder } from '../../../src/rows/sources/postgres/row-blocks.ts';
+import { CopyFormatError, RowBlockBuilder } from '../../../src/rows/sources/postgres/row-blocks.ts';
 import { columnsOf, int16, int32 } from '../../support/row-blocks.ts';
 
 const columns = columnsOf({ a: 'text', b: 'bytea' });

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { locatePackage } from '../../../src/state/embedded-postgres/binaries.ts';
 import { grantFor } from '../../../src/rows/sources/postgres/denied-right.ts';
 import { meaningOf, toSourceError } from '../../../src/rows/sources/postgres/errors.ts';
-import { quotedValues } from '../../../src/rows/sources/postgres/failing-row.ts';
+import { quotedValues } from '../../../src/rows/sources/postgres/culprit.ts';
 
 /** PostgreSQL's own list of its errors, as the embedded server brings it. */
 const list = readFileSync(

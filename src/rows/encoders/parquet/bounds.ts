@@ -1,4 +1,4 @@
-/** The smallest and the largest value of a page or chunk, PLAIN encoded; a cut text is not exact. */
+/** The smallest and the largest value of a chunk, PLAIN encoded; a cut text is not exact. */
 export interface Bounds {
   readonly min: Uint8Array;
   /** Undefined if no short text is above all values. */
@@ -37,40 +37,3 @@ export const orders = {
   }) as Order,
   bytes: Buffer.compare as Order,
 } as const;
-
-/** The bounds of a chunk, from those of its pages. */
-export class ChunkBounds {
-  readonly order: Order;
-  #bounds: Bounds | undefined;
-  #isKnown = true;
-  #isAscending = true;
-
-  constructor(order: Order) {
-    this.order = order;
-  }
-
-  /** A page with values. Without bounds (NaN) the chunk has none. */
-  add(page: Bounds | undefined, isAscending = false): void {
-    const { order } = this;
-    const max = page?.max;
-    if (page === undefined || max === undefined) {
-      this.#isKnown = false;
-      return;
-    }
-    const so = this.#bounds;
-    this.#isAscending &&= isAscending && (!so?.max || order(so.max, page.min) <= 0);
-    const isLess = so === undefined || order(page.min, so.min) < 0;
-    const isMore = so?.max === undefined || order(max, so.max) > 0;
-    this.#bounds = exact(isLess ? page.min : so.min, isMore ? max : so.max);
-  }
-
-  /** The bounds and whether no value was below the one before it; starts anew. */
-  take(): { bounds: Bounds | undefined; isAscending: boolean } {
-    const bounds = this.#isKnown ? this.#bounds : undefined;
-    const isAscending = bounds !== undefined && this.#isAscending;
-    this.#bounds = undefined;
-    this.#isKnown = true;
-    this.#isAscending = true;
-    return { bounds, isAscending };
-  }
-}

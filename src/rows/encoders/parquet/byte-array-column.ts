@@ -3,7 +3,6 @@ import { QUOTE } from '../../../foundation/domain/json-bytes.ts';
 import type { ColumnType } from '../../../foundation/domain/row-block.ts';
 import { writeUuid } from '../text/format-integers.ts';
 import { decodeJsonString, isEscaped } from '../text/json-text.ts';
-import { type Bounds, orders } from './bounds.ts';
 import { putByteArray } from './byte-arrays.ts';
 import type { ChunkSummary, ColumnParts, ColumnWriter, ViewedBlock } from './column-writer.ts';
 import { Dictionary } from './dictionary.ts';
@@ -37,8 +36,7 @@ export class ByteArrayColumn implements ColumnWriter {
   readonly #type: ColumnType | 'plain';
   readonly #page: OpenPage;
   readonly #isText: boolean;
-  /** Bounds of the open page's values that are not in the dictionary, and of the chunk's earlier pages. */
-  readonly #pageBounds: TextBounds;
+  /** Of the chunk's values that are not in a dictionary. */
   readonly #bounds: TextBounds;
   readonly #hasByteBounds: boolean;
   readonly #choice: EncodingChoice;
@@ -66,7 +64,6 @@ export class ByteArrayColumn implements ColumnWriter {
   ) {
     this.#mostDistinct = mostDistinct[limits.version ?? 1];
     this.#hasByteBounds = type === 'bytea';
-    this.#pageBounds = new TextBounds(type !== 'bytea');
     this.#bounds = new TextBounds(type !== 'bytea');
     this.#choice = new EncodingChoice(recoder);
     this.#column = column;
@@ -124,7 +121,7 @@ export class ByteArrayColumn implements ColumnWriter {
     // The first byte of a jsonb is the version of its form.
     else if (this.#type === 'jsonb') putByteArray(sink, bytes, view, from + 1, length - 1);
     else {
-      if (this.#hasByteBounds) this.#pageBounds.add(bytes, view, from, length);
+      if (this.#hasByteBounds) this.#bounds.add(bytes, view, from, length);
       putByteArray(sink, bytes, view, from, length);
     }
   }
@@ -143,7 +140,7 @@ export class ByteArrayColumn implements ColumnWriter {
       this.#putText(value, new DataView(value.buffer, value.byteOffset, length), 0, length);
       return;
     }
-    this.#pageBounds.add(bytes, view, from, length);
+    this.#bounds.add(bytes, view, from, length);
     const { sink } = this.#page;
     if (bytes !== sink.bytes) putByteArray(sink, bytes, view, from, length);
     else {
@@ -167,7 +164,7 @@ export class ByteArrayColumn implements ColumnWriter {
 
   /** The open page's values become plain; earlier pages keep their indices. */
   #giveUpDictionary(dictionary: Dictionary): void {
-    this.#boundIndexed(dictionary);
+    this.#addEntries(dictionary);
     for (let value = 0; value < this.#indexCount; value++) {
       dictionary.copyEntry(this.#indices[value] as number, this.#page.sink);
     }
@@ -178,15 +175,11 @@ export class ByteArrayColumn implements ColumnWriter {
     this.#dictionary = undefined;
   }
 
-  /** Adds the values of the open page that are in the dictionary to the page's bounds, each once. */
-  #boundIndexed(dictionary: Dictionary): void {
-    const isAdded = new Uint8Array(dictionary.size);
-    for (let value = 0; value < this.#indexCount; value++) {
-      const index = this.#indices[value] as number;
-      if (isAdded[index] === 1) continue;
-      isAdded[index] = 1;
-      const { bytes, view } = dictionary.sink;
-      dictionary.visit(index, (from, length) => this.#pageBounds.add(bytes, view, from, length));
+  /** Adds the values of a dictionary to the bounds of the chunk. */
+  #addEntries(dictionary: Dictionary): void {
+    const { bytes, view } = dictionary.sink;
+    for (let index = 0; index < dictionary.size; index++) {
+      dictionary.visit(index, (from, length) => this.#bounds.add(bytes, view, from, length));
     }
   }
 
@@ -211,18 +204,11 @@ export class ByteArrayColumn implements ColumnWriter {
     this.#settleDictionary();
     // A page of nulls has no values and shows nothing about the dictionary.
     if (this.#dictionary === undefined || this.#indexCount === 0) {
-      const bounds = this.#takePageBounds();
-      return this.#page.cut(this.#choice.apply(this.#page), bounds);
+      return this.#page.cut(this.#choice.apply(this.#page));
     }
-    this.#boundIndexed(this.#dictionary);
     this.#putIndices(this.#dictionary);
     this.#hasIndexedPages = true;
-    return this.#page.cut(encoding.rleDictionary, this.#takePageBounds());
-  }
-
-  #takePageBounds(): Bounds | undefined {
-    this.#bounds.addAll(this.#pageBounds);
-    return this.#pageBounds.take();
+    return this.#page.cut(encoding.rleDictionary);
   }
 
   /** Asked only at the first page: the pages after it are already written with the dictionary. */
@@ -250,14 +236,13 @@ export class ByteArrayColumn implements ColumnWriter {
   }
 
   finishChunk(): ChunkSummary {
+    if (this.#dictionary) this.#addEntries(this.#dictionary);
     const dictionary = this.#kept ?? (this.#hasIndexedPages ? this.#dictionary : undefined);
     const bounds = this.#bounds.take();
     const summary: ChunkSummary = {
       dictionary: dictionary && {
         values: dictionary.size,
         rows: 0,
-        nulls: 0,
-        bounds: undefined,
         encoding: encoding.plain,
         body: dictionary.sink.bytes.subarray(0, dictionary.sink.length),
         release: () => {
@@ -266,7 +251,6 @@ export class ByteArrayColumn implements ColumnWriter {
       },
       nullCount: this.#nullCount,
       bounds,
-      order: this.#isText || this.#hasByteBounds ? orders.bytes : undefined,
       isAscending: false,
     };
     this.#startChunk();

@@ -1,6 +1,6 @@
 import { viewOf } from '../../../foundation/domain/byte-writer.ts';
 import type { RowBlock } from '../../../foundation/domain/row-block.ts';
-import type { Bounds, Order } from './bounds.ts';
+import type { Bounds } from './bounds.ts';
 import type { SparePool } from './byte-arrays.ts';
 import type { PageLimits, RawPage } from './page.ts';
 import type { Recoder, SizeOf } from './recoders.ts';
@@ -22,8 +22,6 @@ export interface ChunkSummary {
   readonly nullCount: number | undefined;
   /** Undefined if the type has no useful order, or a value is outside of it (NaN). */
   readonly bounds: Bounds | undefined;
-  /** The order of the bounds of pages; undefined if they have none. */
-  readonly order: Order | undefined;
   /** True if a column of timestamps has no null and no value before the one in the row above. */
   readonly isAscending: boolean;
 }

@@ -17,14 +17,13 @@ import { fixedValues, readValues } from './fixed-values.ts';
 import { ListColumn } from './list-column.ts';
 import { createdBy, fileFooter, magic, type RowGroup } from './metadata.ts';
 import { numericValues } from './numerics.ts';
-import type { PageLimits } from './page.ts';
 import { PageArena } from './page-arena.ts';
 import { PageCompressor } from './page-compressor.ts';
+import type { PageLimits } from './page.ts';
 import { recoderOf } from './recoders.ts';
 import { findRejections, withoutRows } from './rejections.ts';
 import { OpenRowGroup } from './row-group.ts';
 import { type ParquetColumn, planColumns } from './schema.ts';
-import { defaultSizes, type ParquetSizes } from './sizes.ts';
 import { schemaNote, withFieldIds } from './table-fields.ts';
 
 /**
@@ -119,7 +118,7 @@ class ParquetEncoder implements FileEncoder {
     this.#columns = columns;
     this.#notes = notes;
     this.#sizes = sizes;
-    const footerOf = (groups: readonly RowGroup[]) => fileFooter(columns, groups, notes, 0).length;
+    const footerOf = (groups: readonly RowGroup[]) => fileFooter(columns, groups, notes).length;
     this.#limit = maxBytes === null ? null : new FileLimit(maxBytes, footerOf);
     this.#compressor = new PageCompressor(compression, this.#arena);
     const spares = new SparePool();
@@ -172,7 +171,7 @@ class ParquetEncoder implements FileEncoder {
 
   async finish(): Promise<readonly Uint8Array[]> {
     if (this.#group.rows > 0) await this.#closeGroup();
-    const footer = fileFooter(this.#columns, this.#groups, this.#notes, this.#offset);
+    const footer = fileFooter(this.#columns, this.#groups, this.#notes);
     this.#ready.push(footer);
     return this.#takeReady();
   }
@@ -332,4 +331,38 @@ class FileLimit {
   isReached(offset: number): boolean {
     return offset + this.#footer > this.#maxBytes * (1 - reserve);
   }
+}
+
+/** When pages and row groups end. Sizes in bytes; `raw` before compression. */
+export interface ParquetSizes {
+  readonly page: PageLimits;
+  /** A row group ends at the first checkpoint at which it reaches one of these. */
+  readonly groupRawBytes: number;
+  readonly groupHeldBytes: number;
+  /** Maximum rows of a group; undefined: any number. */
+  readonly groupRows?: number;
+  readonly checkpointBytes: number;
+}
+
+const mebibyte = 1024 * 1024;
+
+/** Readers skip by row group (DuckDB) or by page (Arrow, Spark). DuckDB's own groups have 122,880 rows. */
+const prunedRows = 2 ** 17;
+
+/**
+ * Row groups of 128 MiB raw, or what fits into 16 MiB of memory once compressed, of 131,072 rows
+ * at most. Pages of 1 MiB or 20,000 rows; smaller if there are many columns, since each column holds an open page.
+ */
+export function defaultSizes(columnCount: number): ParquetSizes {
+  const share = 1 / Math.max(1, columnCount);
+  return {
+    page: {
+      bytes: Math.min(mebibyte, Math.max(64 * 1024, Math.floor(24 * mebibyte * share))),
+      rows: Math.min(20_000, Math.max(1000, Math.floor(2_000_000 * share))),
+    },
+    groupRawBytes: 128 * mebibyte,
+    groupHeldBytes: 16 * mebibyte,
+    checkpointBytes: 4 * mebibyte,
+    groupRows: prunedRows,
+  };
 }

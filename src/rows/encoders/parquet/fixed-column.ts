@@ -1,4 +1,3 @@
-import { ChunkBounds } from './bounds.ts';
 import type { ChunkSummary, ColumnParts, ColumnWriter, ViewedBlock } from './column-writer.ts';
 import type { FixedValues } from './fixed-values.ts';
 import { OpenPage, type RawPage } from './page.ts';
@@ -9,7 +8,6 @@ export class FixedColumn implements ColumnWriter {
   readonly #column: number;
   readonly #values: FixedValues;
   readonly #page: OpenPage;
-  readonly #chunk: ChunkBounds;
   readonly #choice: EncodingChoice;
   #nullCount = 0;
 
@@ -17,7 +15,6 @@ export class FixedColumn implements ColumnWriter {
     const { limits, spares, recoder } = parts;
     this.#column = column;
     this.#values = values;
-    this.#chunk = new ChunkBounds(values.order);
     this.#choice = new EncodingChoice(recoder);
     this.#page = new OpenPage(limits, spares);
   }
@@ -60,27 +57,23 @@ export class FixedColumn implements ColumnWriter {
   }
 
   cutPage(): RawPage | undefined {
-    const { rows, nulls } = this.#page;
-    if (rows === 0) return undefined;
-    this.#nullCount += nulls;
-    // Read before the bounds are taken, which starts it anew.
-    const { isAscending = false } = this.#values;
-    const bounds = this.#values.takeBounds();
-    if (rows > nulls) this.#chunk.add(bounds, isAscending);
-    return this.#page.cut(this.#choice.apply(this.#page), bounds);
+    if (this.#page.rows === 0) return undefined;
+    this.#nullCount += this.#page.nulls;
+    return this.#page.cut(this.#choice.apply(this.#page));
   }
 
   finishChunk(): ChunkSummary {
     const nullCount = this.#nullCount;
-    const { bounds, isAscending } = this.#chunk.take();
+    // Read before the bounds are taken, which starts it anew.
+    const { isAscending = false } = this.#values;
+    const bounds = this.#values.takeBounds();
     this.#nullCount = 0;
     this.#choice.startChunk();
     return {
       dictionary: undefined,
       nullCount,
       bounds,
-      order: this.#values.order,
-      isAscending: isAscending && nullCount === 0,
+      isAscending: isAscending && bounds !== undefined && nullCount === 0,
     };
   }
 }

@@ -1,6 +1,6 @@
 import { ByteWriter } from '../../../foundation/domain/byte-writer.ts';
 import { type ColumnType, epochDays, type RowBlock } from '../../../foundation/domain/row-block.ts';
-import { type Bounds, exact, type Order, orders } from './bounds.ts';
+import { type Bounds, exact } from './bounds.ts';
 import { physicalType } from './column-types.ts';
 import type { ViewedBlock } from './column-writer.ts';
 import type { JsonNumber } from './json-numbers.ts';
@@ -11,7 +11,7 @@ const epochMicrosHigh = 220_417;
 const epochMicrosLow = 993_517_568;
 const word = 0x1_0000_0000;
 
-/** Writes values of one fixed-width type, and keeps their bounds in the page so far. */
+/** Writes values of one fixed-width type, and keeps their bounds in the chunk so far. */
 export interface FixedValues {
   /** Bytes of a value. */
   readonly width: number;
@@ -22,8 +22,7 @@ export interface FixedValues {
   put(page: OpenPage, rows: ViewedBlock, first: number, count: number): void;
   /** The bounds of the values since the last call; undefined if there are none. */
   takeBounds(): Bounds | undefined;
-  readonly order: Order;
-  /** True if no value is before the one that was put before it. Only timestamps say so. */
+  /** True if no value is before the one that was put before it, since the bounds were taken. Only timestamps say so. */
   readonly isAscending?: boolean;
 }
 
@@ -42,7 +41,6 @@ function int32Values(bits: 16 | 32, added: number): FixedValues {
   };
   return {
     width: 4,
-    order: orders.int32,
     put({ sink }, { block, view }, first, count) {
       const { offsets, lengths } = block;
       const step = block.columns.length;
@@ -89,7 +87,6 @@ function int64Values(addHigh: number, addLow: number): FixedValues {
   };
   return {
     width: 8,
-    order: orders.int64,
     get isAscending() {
       return isAscending && addHigh !== 0;
     },
@@ -160,7 +157,6 @@ function floatValues(width: 4 | 8): FixedValues {
   };
   return {
     width,
-    order: width === 4 ? orders.float : orders.double,
     put({ sink }, { block, view }, first, count) {
       const { offsets, lengths } = block;
       const step = block.columns.length;
@@ -206,7 +202,6 @@ function boolValues(): FixedValues {
   let seen = 0;
   return {
     width: 1,
-    order: orders.bool,
     put({ sink, rows, nulls }, { block, view }, first, count) {
       const { offsets, lengths } = block;
       const step = block.columns.length;
@@ -231,11 +226,6 @@ function boolValues(): FixedValues {
   };
 }
 
-export function orderOf({ type: { physical } }: JsonNumber): Order {
-  const { int32, int64 } = physicalType;
-  return physical === int32 ? orders.int32 : physical === int64 ? orders.int64 : orders.fixed;
-}
-
 const widthOf = ({ type: { physical, width = 8 } }: JsonNumber): number =>
   physical === physicalType.int32 ? 4 : width;
 
@@ -245,7 +235,6 @@ export function readValues(number: JsonNumber, read = number.read): FixedValues 
   let max: number | bigint | undefined;
   return {
     width: widthOf(number),
-    order: orderOf(number),
     put({ sink }, { block }, first, count) {
       const { bytes, offsets, lengths } = block;
       const step = block.columns.length;

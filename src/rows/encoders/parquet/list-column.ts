@@ -101,8 +101,6 @@ export class ListColumn implements ColumnWriter {
     return {
       values: count,
       rows,
-      nulls: 0,
-      bounds: undefined,
       encoding: encoding.plain,
       levels: prefix === 0 ? levels : undefined,
       body,
@@ -115,7 +113,6 @@ export class ListColumn implements ColumnWriter {
       dictionary: undefined,
       nullCount: undefined,
       bounds: undefined,
-      order: undefined,
       isAscending: false,
     };
   }

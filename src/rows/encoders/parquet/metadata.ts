@@ -1,6 +1,5 @@
 import type { Bounds } from './bounds.ts';
 import { encoding, type PageLevels } from './page.ts';
-import type { PageIndex } from './page-index.ts';
 import type { ParquetColumn } from './schema.ts';
 import {
   binary,
@@ -44,21 +43,7 @@ export interface ColumnChunk {
   readonly bounds: Bounds | undefined;
   /** Encodings of its data pages. */
   readonly encodings: readonly number[];
-  readonly index: PageIndex | undefined;
 }
-
-interface Place {
-  readonly offset: number;
-  readonly bytes: number;
-}
-
-/** Where the two parts of a chunk's page index are in the file. */
-interface IndexRange {
-  readonly columns: Place | undefined;
-  readonly offsets: Place;
-}
-
-type IndexRanges = ReadonlyMap<ColumnChunk, IndexRange>;
 
 export interface RowGroup {
   readonly rows: number;
@@ -121,25 +106,22 @@ export function dictionaryPageHeader(entries: number, sizes: PageSizes): Uint8Ar
 }
 
 /**
- * The end of a file: the page index, FileMetaData, its length, the magic bytes.
+ * The end of a file: FileMetaData, its length, the magic bytes.
  *
- * @param offset of its first byte in the file
  * @param notes key-value metadata. Equal rows must give equal bytes, so nothing that differs between runs
  */
 export function fileFooter(
   columns: readonly ParquetColumn[],
   groups: readonly RowGroup[],
   notes: readonly (readonly [string, string])[],
-  offset: number,
 ): Uint8Array {
-  const { places, parts } = placeIndexes(groups, offset);
   const metadata = struct([
     i32(1, 2),
     structList(2, [rootElement(columns.length), ...columns.flatMap(schemaElements)]),
     i64(3, sum(groups.map((group) => group.rows))),
     structList(
       4,
-      groups.map((group, ordinal) => rowGroup(columns, group, ordinal, places)),
+      groups.map((group, ordinal) => rowGroup(columns, group, ordinal)),
     ),
     notes.length === 0
       ? undefined
@@ -156,30 +138,7 @@ export function fileFooter(
   ]);
   const length = Buffer.alloc(4);
   length.writeUInt32LE(metadata.length);
-  return Buffer.concat([...parts, metadata, length, magic]);
-}
-
-/** All column indexes, then all offset indexes, as the format asks. */
-function placeIndexes(groups: readonly RowGroup[], from: number) {
-  const parts: Uint8Array[] = [];
-  let offset = from;
-  const place = (part: Uint8Array) => {
-    const placed = { offset, bytes: part.length };
-    parts.push(part);
-    offset += part.length;
-    return placed;
-  };
-  const indexed = groups.flatMap(({ chunks }) =>
-    chunks.flatMap((chunk) => (chunk.index ? [{ chunk, index: chunk.index }] : [])),
-  );
-  const columns = indexed.map(({ index }) => index.columns && place(index.columns));
-  const places = new Map(
-    indexed.map(({ chunk, index }, at): [ColumnChunk, IndexRange] => [
-      chunk,
-      { columns: columns[at], offsets: place(index.offsets) },
-    ]),
-  );
-  return { places, parts };
+  return Buffer.concat([metadata, length, magic]);
 }
 
 function rootElement(columnCount: number): Uint8Array {
@@ -223,19 +182,12 @@ function leafElement(
   ]);
 }
 
-function rowGroup(
-  columns: readonly ParquetColumn[],
-  group: RowGroup,
-  ordinal: number,
-  places: IndexRanges,
-): Uint8Array {
+function rowGroup(columns: readonly ParquetColumn[], group: RowGroup, ordinal: number): Uint8Array {
   const { sortedBy } = group;
   return struct([
     structList(
       1,
-      group.chunks.map((chunk, index) =>
-        columnChunk(columns[index] as ParquetColumn, chunk, places.get(chunk)),
-      ),
+      group.chunks.map((chunk, index) => columnChunk(columns[index] as ParquetColumn, chunk)),
     ),
     i64(2, sum(group.chunks.map((chunk) => chunk.rawBytes))),
     i64(3, group.rows),
@@ -250,11 +202,7 @@ function rowGroup(
   ]);
 }
 
-function columnChunk(
-  { name, type, isList }: ParquetColumn,
-  chunk: ColumnChunk,
-  place: IndexRange | undefined,
-): Uint8Array {
+function columnChunk({ name, type, isList }: ParquetColumn, chunk: ColumnChunk): Uint8Array {
   const hasDictionary = chunk.dictionaryOffset !== undefined;
   const usual = [encoding.plain, encoding.rle, ...(hasDictionary ? [encoding.rleDictionary] : [])];
   return struct([
@@ -271,10 +219,6 @@ function columnChunk(
       chunk.dictionaryOffset === undefined ? undefined : i64(11, chunk.dictionaryOffset),
       statistics(chunk),
     ]),
-    place && i64(4, place.offsets.offset),
-    place && i32(5, place.offsets.bytes),
-    place?.columns && i64(6, place.columns.offset),
-    place?.columns && i32(7, place.columns.bytes),
   ]);
 }
 

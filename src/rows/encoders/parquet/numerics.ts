@@ -1,7 +1,7 @@
 import { numericTextBytes, writeNumeric } from '../../../foundation/domain/numeric-text.ts';
 import { exact } from './bounds.ts';
 import { physicalType } from './column-types.ts';
-import { type FixedValues, orderOf, plainOf, readValues } from './fixed-values.ts';
+import { type FixedValues, plainOf, readValues } from './fixed-values.ts';
 import type { JsonNumber } from './json-numbers.ts';
 
 /**
@@ -99,7 +99,6 @@ export function numericValues(number: JsonNumber): FixedValues {
   let max = Number.NEGATIVE_INFINITY;
   return {
     width: isShort ? 4 : 8,
-    order: orderOf(number),
     put({ sink }, { block, view }, first, count) {
       const { bytes, offsets, lengths } = block;
       const step = block.columns.length;

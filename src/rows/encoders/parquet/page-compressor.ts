@@ -12,8 +12,7 @@ const worthwhile = 0.97;
 /** Keeps the threads busy while this one fills pages, without more memory than necessary. */
 const maxPagesInFlight = 4;
 
-export interface CompressedPage
-  extends Pick<RawPage, 'values' | 'rows' | 'nulls' | 'bounds' | 'encoding' | 'levels'> {
+export interface CompressedPage extends Pick<RawPage, 'values' | 'rows' | 'encoding' | 'levels'> {
   readonly rawBytes: number;
   /** True if the codec was used; its pages of version 1 always are. */
   readonly isCompressed: boolean;
@@ -62,7 +61,7 @@ export class PageCompressor {
 
   async #compress(page: RawPage): Promise<CompressedPage> {
     const { compress } = await this.#codec;
-    const { values, rows, nulls, bounds, encoding, levels, body: raw } = page;
+    const { values, rows, encoding, levels, body: raw } = page;
     const levelBytes = levels ? levels.repetitionBytes + levels.definitionBytes : 0;
     const plain = raw.subarray(levelBytes);
     const compressed = await compress(plain);
@@ -71,7 +70,7 @@ export class PageCompressor {
     const head = raw.subarray(0, levelBytes);
     const body = this.#arena.copy(head, isCompressed ? compressed : plain);
     page.release();
-    const facts = { values, rows, nulls, bounds, encoding, levels, isCompressed };
+    const facts = { values, rows, encoding, levels, isCompressed };
     return { ...facts, rawBytes: raw.length, body };
   }
 }

@@ -1,5 +1,4 @@
 import type { ByteWriter } from '../../../foundation/domain/byte-writer.ts';
-import type { Bounds } from './bounds.ts';
 import type { SparePool } from './byte-arrays.ts';
 import { encodeHybrid, encodeRun, maxHybridBytes, minRun } from './levels.ts';
 
@@ -35,9 +34,6 @@ export interface RawPage {
   readonly values: number;
   /** Rows; none of a dictionary page. */
   readonly rows: number;
-  readonly nulls: number;
-  /** Undefined without values, or if their type has no order or one of them is outside of it (NaN). */
-  readonly bounds: Bounds | undefined;
   readonly encoding: number;
   /** Undefined for dictionaries and for pages of version 1, whose levels are compressed with the values. */
   readonly levels?: PageLevels | undefined;
@@ -126,7 +122,7 @@ export class OpenPage {
   }
 
   /** Closes the page and starts the next one. */
-  cut(pageEncoding: number, bounds?: Bounds): RawPage {
+  cut(pageEncoding: number): RawPage {
     const { sink } = this;
     const isFirstVersion = this.limits.version !== 2;
     // Version 1 begins with the bytes of the levels.
@@ -138,8 +134,6 @@ export class OpenPage {
     const page: RawPage = {
       values: this.rows,
       rows: this.rows,
-      nulls: this.nulls,
-      bounds,
       encoding: pageEncoding,
       levels: isFirstVersion
         ? undefined

@@ -8,7 +8,6 @@ import {
   type RowGroup,
 } from './metadata.ts';
 import type { CompressedPage, PageCompressor, PendingPage } from './page-compressor.ts';
-import { indexPages, type PageEntry } from './page-index.ts';
 import type { SizeOf } from './recoders.ts';
 
 /** The pages of the row group being filled. A column's pages must be adjacent, so all are held. */
@@ -86,7 +85,7 @@ interface Layout {
 function layChunk(
   layout: Layout,
   codec: number,
-  { nullCount, bounds, order }: ChunkSummary,
+  { nullCount, bounds }: ChunkSummary,
   dictionary: CompressedPage | undefined,
   pages: readonly CompressedPage[],
 ): ColumnChunk {
@@ -102,17 +101,9 @@ function layChunk(
     lay(dictionaryPageHeader(dictionary.values, sizesOf(dictionary)), dictionary);
   }
   const dataOffset = layout.offset;
-  const entries: PageEntry[] = [];
-  let firstRow = 0;
   for (const page of pages) {
-    const { offset } = layout;
     lay(headerOf(page), page);
     values += page.values;
-    const hasValues = page.nulls < page.rows;
-    const { nulls } = page;
-    const bytes = layout.offset - offset;
-    entries.push({ offset, bytes, firstRow, nulls, hasValues, bounds: page.bounds });
-    firstRow += page.rows;
   }
   return {
     codec,
@@ -124,7 +115,6 @@ function layChunk(
     nullCount,
     bounds,
     encodings: [...new Set(pages.map((page) => page.encoding))],
-    index: indexPages(entries, order),
   };
 }
 

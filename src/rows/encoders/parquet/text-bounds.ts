@@ -22,29 +22,9 @@ export class TextBounds {
 
   /** `length` bytes at `from`; `view` is of the same memory as `bytes`. */
   add(bytes: Buffer, view: DataView, from: number, length: number): void {
-    const boundLength = Math.min(length, boundBytes);
-    this.#addCut(
-      bytes,
-      view,
-      from,
-      boundLength,
-      headOf(bytes, view, from, boundLength),
-      length > boundBytes,
-    );
-  }
-
-  #above(max: Buffer): Uint8Array | undefined {
-    return this.#isText ? successor(wholeCharacters(max)) : successorOfBytes(max);
-  }
-
-  #addCut(
-    bytes: Buffer,
-    view: DataView,
-    from: number,
-    kept: number,
-    head: number,
-    isCut: boolean,
-  ): void {
+    const kept = Math.min(length, boundBytes);
+    const head = headOf(bytes, view, from, kept);
+    const isCut = length > boundBytes;
     if (this.#isEmpty) {
       this.#min.set(bytes, from, kept, head, isCut);
       this.#max.set(bytes, from, kept, head, isCut);
@@ -60,23 +40,16 @@ export class TextBounds {
     else if (toMax === 0) this.#max.isCut ||= isCut;
   }
 
-  /** Adds the texts of others. */
-  addAll(others: TextBounds): void {
-    if (others.#isEmpty) return;
-    for (const { bytes, view, length, head, isCut } of [others.#min, others.#max]) {
-      this.#addCut(bytes, view, 0, length, head, isCut);
-    }
-  }
-
   /** The bounds of the texts since the last call; undefined if there were none. */
   take(): Bounds | undefined {
     if (this.#isEmpty) return undefined;
     this.#isEmpty = true;
     const min = this.#min.bytes.subarray(0, this.#min.length);
     const max = this.#max.bytes.subarray(0, this.#max.length);
+    const above = () => (this.#isText ? successor(wholeCharacters(max)) : successorOfBytes(max));
     return {
       min: Buffer.from(this.#min.isCut && this.#isText ? wholeCharacters(min) : min),
-      max: this.#max.isCut ? this.#above(max) : Buffer.from(max),
+      max: this.#max.isCut ? above() : Buffer.from(max),
       minIsExact: !this.#min.isCut,
       maxIsExact: !this.#max.isCut,
     };

@@ -106,25 +106,12 @@ function list(id: number, elementType: number, items: readonly Uint8Array[]): Th
 export const structList = (id: number, items: readonly Uint8Array[]): ThriftField =>
   list(id, structType, items);
 
-export const binaryList = (id: number, items: readonly Uint8Array[]): ThriftField =>
-  list(id, compactType.binary, items.map(lengthPrefixed));
-
-export const boolList = (id: number, items: readonly boolean[]): ThriftField =>
-  list(
-    id,
-    compactType.true,
-    items.map((item) => Uint8Array.of(item ? compactType.true : compactType.false)),
-  );
-
-/** See `i64`. */
-export const i64List = (id: number, items: readonly number[]): ThriftField =>
-  list(id, compactType.i64, items.map(zigzag));
-
 export const i32List = (id: number, items: readonly number[]): ThriftField =>
   list(id, compactType.i32, items.map(zigzag));
 
 export const stringList = (id: number, items: readonly string[]): ThriftField =>
-  binaryList(
+  list(
     id,
-    items.map((item) => Buffer.from(item)),
+    compactType.binary,
+    items.map((item) => lengthPrefixed(Buffer.from(item))),
   );

@@ -4,8 +4,7 @@ import {
   writeNumeric,
   writeShortNumeric,
 } from '../../../foundation/domain/numeric-text.ts';
-import { CopyFormatError } from './copy-format-error.ts';
-import type { SourceBlock } from './row-blocks.ts';
+import { CopyFormatError, type SourceBlock } from './row-blocks.ts';
 import { RowTooLargeError } from './row-skimmer.ts';
 
 /** A large row whose text is more than so many times as large as the row is refused. */

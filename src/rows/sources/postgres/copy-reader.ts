@@ -2,8 +2,7 @@ import type { Socket } from 'node:net';
 import { setImmediate } from 'node:timers/promises';
 import type { Connection, Submittable } from 'pg';
 import { viewOf } from '../../../foundation/domain/byte-writer.ts';
-import { CopyFormatError } from './copy-format-error.ts';
-import type { RowBlockBuilder, SourceBlock } from './row-blocks.ts';
+import { CopyFormatError, type RowBlockBuilder, type SourceBlock } from './row-blocks.ts';
 
 const COPY_DATA = 0x64;
 const COPY_DONE = 0x63;

@@ -2,7 +2,7 @@ import { type ErrorCode, SluiceError } from '../../../foundation/domain/errors.t
 import { oneLine } from '../../../foundation/domain/one-line.ts';
 import { functions } from '../../query/allow-list.ts';
 import { guardMark } from '../../query/guard.ts';
-import { CopyFormatError } from './copy-format-error.ts';
+import { CopyFormatError } from './row-blocks.ts';
 import { poolerAnswerOf } from './pooler-answers.ts';
 
 /**

@@ -167,7 +167,7 @@ export class JointSnapshots {
       if ((await findTypeChanges(client, used.columns, usedShape, signal)).length > 0) continue;
       const select = plan.select(named);
       const keys = new KeyDigest();
-      const reading = { options: this.#options, model: request.model, select, keys };
+      const reading = { options: this.#options, select, keys };
       small.push({ index, reading, slices, rows, leftBytes: maxBytes, blocks: [] });
     }
     return small;

@@ -7,7 +7,7 @@ import { describeColumns, destroyConnection, query } from './connection.ts';
 import { findCulprit } from './culprit.ts';
 import { toSourceError } from './errors.ts';
 import { rowSecuritySql } from './hidden-rows.ts';
-import { readKeys } from './key-set.ts';
+import { readKeys } from './read-slice.ts';
 import type { PlanSelect, SelectPlan } from './plan.ts';
 import { findRefusal } from './refusal.ts';
 import { areTablesReplaced, tablesReplaced } from './replaced-tables.ts';

@@ -41,7 +41,6 @@ import {
 } from './sent-columns.ts';
 import { changesOf, type SequencePlan, sequencePlanOf, versionColumnOf } from './sequence-plan.ts';
 import { refuseTenantColumn } from './tenant-column.ts';
-import { type TieFields, tieFieldsOf } from './tie-order.ts';
 
 /**
  * The SQL of one export. `copySql` sorts by the interval column and then by the key, so that unchanged rows
@@ -67,8 +66,6 @@ export interface SelectPlan {
   readonly moment: Pick<Column, 'name' | 'type' | 'sourceType'> | null;
   /** Columns that `copySql` sends after `columns`. */
   readonly hidden: readonly Column[];
-  /** A way to read the same rows that costs the server less; null if they cannot be sorted here. */
-  readonly tied?: TiedPlan | null;
   /** Finds rows with one of these keys outside the range; only for a request of keys. */
   elsewhereSql?(range: DataInterval, keys: readonly KeyTexts[]): string;
   /** The deletes of an element: `columns` are the keys and the version; missing: there are none. */
@@ -86,11 +83,6 @@ export interface SelectPlan {
     /** Sends only `columns`, in any order. */
     copySql(range: DataInterval): string;
   } | null;
-}
-
-/** Rows sorted by the interval column alone, and where they have what sorts them further. */
-export interface TiedPlan extends Pick<SelectPlan, 'copySql' | 'hidden'> {
-  readonly fields: TieFields;
 }
 
 /** Says whether the rows of a plan have all keys of the model. */
@@ -245,39 +237,6 @@ function planOfRows(read: ReadRequest, { all, width, numerics }: SentColumns): S
     }),
     copySql: (range) => copySql(selectionOf(range), columns, hidden),
     explainSql: (range, runs) => explainSql(selectionOf(range), columns, runs),
-    tied: tiedPlanOf(read, { all, columns, hidden, places }),
-  };
-}
-
-interface SentRows {
-  readonly all: SentColumns['all'];
-  readonly columns: SentColumns['all'];
-  readonly hidden: readonly Column[];
-  /** Of the keys among the columns and the hidden ones. */
-  readonly places: readonly number[];
-}
-
-/** Sorts by the interval column alone, which is sent too if the rows do not show it. Null if there is none. */
-function tiedPlanOf(
-  read: ReadRequest,
-  { all, columns, hidden, places }: SentRows,
-): TiedPlan | null {
-  const { model, query } = read;
-  const { intervalColumn } = model;
-  if (intervalColumn === null) return null;
-  const selectionOf = selectionsOf(read);
-  const sent = [...columns, ...hidden];
-  const shown = outputIndexOf(intervalColumn, model, query);
-  const isHidden = shown < 0;
-  const moment = isHidden ? all[sent.length] : columns[shown];
-  const fields = tieFieldsOf(sent, places, moment, isHidden ? sent.length : shown);
-  if (!fields) return null;
-  const moments = isHidden && moment ? [{ ...moment, name: intervalColumn }] : [];
-  const sentToo = [...hidden, ...moments];
-  return {
-    hidden: sentToo,
-    fields,
-    copySql: (range) => copySql(selectionOf(range), columns, sentToo, 'interval'),
   };
 }
 

@@ -140,7 +140,7 @@ class PostgresSource implements Source {
 
   constructor(given: PostgresSourceOptions) {
     const plan = given.plan ?? planModels([eventsModel]);
-    const known = { manyTies: new Set<string>(), guardedViews: new Set<string>() };
+    const known = { guardedViews: new Set<string>() };
     const options = { ...defaults, ...known, ...given };
     const { connectionString, addressName, settleTimeoutMs, settlePollMs } = options;
     const { primaryUrl = null, primaryName, unseenMs = settleTimeoutMs } = given;

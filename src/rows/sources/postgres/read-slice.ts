@@ -1,13 +1,15 @@
 import type pg from 'pg';
-import type { RowBlock } from '../../../foundation/domain/row-block.ts';
+import { SluiceError } from '../../../foundation/domain/errors.ts';
+import type { Column, RowBlock } from '../../../foundation/domain/row-block.ts';
+import type { DataInterval } from '../../../foundation/domain/time.ts';
 import type { Slice } from '../source.ts';
-import { BlockDecoder, rowsOf } from './block-decoder.ts';
+import { BlockDecoder } from './block-decoder.ts';
 import { withAbort } from './connection.ts';
 import { type Copy, CopyReader } from './copy-reader.ts';
-import type { KeyDigest, KeyFields } from './key-digest.ts';
-import type { SelectPlan, TiedPlan } from './plan.ts';
+import { KeyDigest, type KeyFields } from './key-digest.ts';
+import type { SelectPlan } from './plan.ts';
 import { RowBlockBuilder, type SourceBlock } from './row-blocks.ts';
-import { nameLargeRow } from './row-too-large.ts';
+import { RowTooLargeError } from './row-skimmer.ts';
 
 /** Smaller rows are part of the memory that each run has. */
 const freeRowBytes = 2 * 2 ** 20;
@@ -25,23 +27,18 @@ export interface SliceOptions {
   /** A larger row is refused before it is held. */
   readonly maxRowBytes: number;
   readonly holdRow?: HoldRow;
-  /** Names of models whose rows of one moment have been too many to be sorted here. */
-  readonly manyTies?: Set<string>;
 }
 
 /** A slice is read with these. */
 export interface SliceReading {
   readonly options: SliceOptions;
-  /** The name of the model. */
-  readonly model: string;
   readonly select: SelectPlan;
   /** Gets the keys of all rows. */
   readonly keys: KeyDigest;
 }
 
 /**
- * The rows of a slice, by its interval column, then by key. The server sorts by the interval column alone if
- * the rest can be done here. If too many rows have one moment for that, it sends them again, in order.
+ * The rows of a slice, by its interval column, then by key.
  *
  * @throws the errors of the reader and its memory; the connection can't be used afterwards
  */
@@ -51,46 +48,11 @@ export async function* readSlice(
   slice: Slice,
   signal: AbortSignal,
 ): AsyncGenerator<RowBlock, void> {
-  const { options, model } = reading;
-  const tied = tiedOf(reading);
-  let sent = 0;
-  if (tied) {
-    const builder = yield* copyRows(client, reading, { tied, slice, skipped: 0 }, signal);
-    if (builder.givenUpAt === null) return;
-    options.manyTies?.add(model);
-    // All rows of the moments before: the first ones in the order of the server too.
-    sent = builder.givenUpAt;
-  }
-  yield* copyRows(client, reading, { tied: null, slice, skipped: sent }, signal);
-}
-
-interface CopiedRows {
-  readonly tied: TiedPlan | null;
-  readonly slice: Slice;
-  /** The number of first rows that are left out. */
-  readonly skipped: number;
-}
-
-/** @returns what has cut the rows into blocks */
-async function* copyRows(
-  client: pg.Client,
-  reading: SliceReading,
-  { tied, slice, skipped }: CopiedRows,
-  signal: AbortSignal,
-): AsyncGenerator<RowBlock, RowBlockBuilder> {
-  const copy = copyOf(reading, tied, slice);
-  const reader = new CopyReader([copy], holdOf(reading, signal));
-  try {
-    client.query(reader);
-    yield* blocksOf(client, reading, { reader, of: 0, skipped }, signal);
-    return copy.builder;
-  } finally {
-    reader.close();
-  }
+  for await (const { block } of readSlices(client, [{ reading, slice }], signal)) yield block;
 }
 
 /** A slice that is read with others. */
-export interface JointSlice {
+interface JointSlice {
   readonly reading: SliceReading;
   readonly slice: Slice;
 }
@@ -100,47 +62,36 @@ export interface JointSlice {
  * about large rows are those of the first.
  *
  * @returns each block with the index of its slice; the next block reuses its memory
- * @throws as `readSlice`, and if too many rows have one moment; the connection can't be used afterwards
+ * @throws as `readSlice`
  */
 export async function* readSlices(
   client: pg.Client,
   slices: readonly JointSlice[],
   signal: AbortSignal,
 ): AsyncGenerator<{ readonly of: number; readonly block: RowBlock }, void> {
-  const copies = slices.map(({ reading, slice }) => copyOf(reading, tiedOf(reading), slice));
-  const [first, ...others] = copies;
-  const [{ reading: usual } = {}] = slices;
-  if (!first || !usual) return;
-  const reader = new CopyReader([first, ...others], holdOf(usual, signal));
+  const [first, ...others] = slices;
+  if (!first) return;
+  const copies = others.map(copyOf);
+  const reader = new CopyReader([copyOf(first), ...copies], holdOf(first.reading, signal));
   try {
     client.query(reader);
     for (const [of, { reading }] of slices.entries()) {
-      for await (const block of blocksOf(client, reading, { reader, of, skipped: 0 }, signal))
+      for await (const block of blocksOf(client, reading, { reader, of }, signal))
         yield { of, block };
-      if (copies[of]?.builder.givenUpAt === null) continue;
-      reading.options.manyTies?.add(reading.model);
-      throw new Error('too many rows have one moment');
     }
   } finally {
     reader.close();
   }
 }
 
-/** Null if the server sorts the rows. */
-function tiedOf({ options, select, model }: SliceReading): TiedPlan | null {
-  return options.manyTies?.has(model) ? null : (select.tied ?? null);
-}
-
-function copyOf({ options, select }: SliceReading, tied: TiedPlan | null, slice: Slice): Copy {
+function copyOf({ reading: { options, select }, slice }: JointSlice): Copy {
   const { blockBytes, maxRowBytes, holdRow } = options;
-  const { copySql, hidden } = tied ?? select;
   const builder = new RowBlockBuilder(select.columns, blockBytes, {
-    hidden: hidden.length,
+    hidden: select.hidden.length,
     maxRowBytes,
     freeBytes: holdRow ? freeRowBytes : Number.POSITIVE_INFINITY,
-    ties: tied?.fields,
   });
-  return { sql: copySql(slice), builder };
+  return { sql: select.copySql(slice), builder };
 }
 
 /** Holds the memory for a row's text too, but not more than a row of text alone may have. */
@@ -152,7 +103,7 @@ function holdOf({ options, select }: SliceReading, signal: AbortSignal) {
     holdRow(decodes ? Math.max(bytes, Math.min(bytes * 2, maxRowBytes)) : bytes, signal);
 }
 
-interface OneCopy extends Pick<CopiedRows, 'skipped'> {
+interface OneCopy {
   readonly reader: CopyReader;
   /** Its index among the copies of the reader. */
   readonly of: number;
@@ -162,24 +113,18 @@ interface OneCopy extends Pick<CopiedRows, 'skipped'> {
 async function* blocksOf(
   client: pg.Client,
   { options, select, keys }: SliceReading,
-  { reader, of, skipped }: OneCopy,
+  { reader, of }: OneCopy,
   signal: AbortSignal,
 ): AsyncGenerator<RowBlock, void> {
   const { maxRowBytes, holdRow } = options;
-  const width = select.columns.length;
   const hold = holdRow && ((bytes: number) => holdRow(bytes, signal));
   const decoder = new BlockDecoder(select.numerics, { textBytes: freeRowBytes, maxRowBytes });
   const named = (error: unknown): never => {
     throw nameLargeRow(error, select, maxRowBytes);
   };
-  let toSkip = skipped;
   for (;;) {
-    const given = await withAbort(client, signal, () => reader.next(of).catch(named));
-    if (!given) return;
-    const skippedHere = Math.min(toSkip, given.rowCount);
-    toSkip -= skippedHere;
-    if (skippedHere === given.rowCount) continue;
-    const block = skippedHere === 0 ? given : rowsOf(given, skippedHere, given.rowCount, width);
+    const block = await withAbort(client, signal, () => reader.next(of).catch(named));
+    if (!block) return;
     if (select.keys) keys.add(block.bytes, block.rowCount, keyFields(select, block));
     yield* decoder.decode(block, hold);
   }
@@ -199,4 +144,61 @@ function keyFields({ columns, keys }: SelectPlan, block: SourceBlock): KeyFields
           field: field - width,
         },
   );
+}
+
+/** A read failure; a row that is too large is named by its key, if the key is known. */
+export function nameLargeRow(error: unknown, select: SelectPlan, maxRowBytes: number): unknown {
+  if (!(error instanceof RowTooLargeError)) return error;
+  const { columns, hidden, keys } = select;
+  const all = [...columns, ...hidden];
+  const parts = (keys?.places ?? []).map((place, index) => {
+    const column = all[place];
+    const bytes = error.fields[place];
+    return column && bytes ? `${keys?.columns[index]?.name} ${keyText(column.type, bytes)}` : null;
+  });
+  const key = parts.filter((part) => part !== null).join(', ');
+  const row = key === '' ? 'a row' : `the row with ${key}`;
+  const detail = `${row} has more than ${maxRowBytes / 2 ** 20} MiB`;
+  return new SluiceError('source.row_too_large', detail, error);
+}
+
+function keyText(type: Column['type'], bytes: Buffer): string {
+  switch (type) {
+    case 'uuid':
+      return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
+    case 'int2':
+    case 'int4':
+      return String(bytes.readIntBE(0, bytes.length));
+    case 'int8':
+      return String(bytes.readBigInt64BE());
+    case 'text':
+    case 'json':
+    case 'as_json':
+      return bytes.toString('utf8');
+    default:
+      return `0x${bytes.toString('hex')}`;
+  }
+}
+
+/** The keys of an interval's rows as a set. */
+export async function readKeys(
+  client: pg.Client,
+  { keys }: SelectPlan,
+  interval: DataInterval,
+  blockBytes: number,
+  signal: AbortSignal,
+): Promise<KeyDigest> {
+  const { columns, copySql } = keys ?? { columns: [], copySql: () => '' };
+  const digest = new KeyDigest();
+  const reader = new CopyReader([
+    { sql: copySql(interval), builder: new RowBlockBuilder(columns, blockBytes) },
+  ]);
+  client.query(reader);
+  for (;;) {
+    const block = await withAbort(client, signal, () => reader.next());
+    if (!block) return digest;
+    const { offsets, lengths } = block;
+    const fields = columns.map((_, field) => ({ offsets, lengths, width: columns.length, field }));
+    digest.add(block.bytes, block.rowCount, fields);
+  }
 }

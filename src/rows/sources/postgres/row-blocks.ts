@@ -1,8 +1,6 @@
 import type { Column, RowBlock } from '../../../foundation/domain/row-block.ts';
 import { allocateBlock, type BlockMemory, growBytes, growPositions } from './block-memory.ts';
-import { CopyFormatError } from './copy-format-error.ts';
 import { RowSkimmer } from './row-skimmer.ts';
-import { type TieFields, TieOrder } from './tie-order.ts';
 
 /** `PGCOPY\n\377\r\n\0`, then int32 flags, then int32 length of a header extension. */
 const SIGNATURE = Buffer.from('PGCOPY\n\xff\r\n\0', 'latin1');
@@ -24,9 +22,6 @@ const MESSAGE_HEAD_BYTES = 5;
 /** Maximum bytes that are few. */
 const SHORT_BYTES = 96;
 
-/** Before the first field of a row: the number of fields, and the length of the first. */
-const ROW_HEAD_BYTES = 6;
-
 /** Memory that was given out as a block. */
 interface Lent {
   readonly memory: BlockMemory;
@@ -44,15 +39,13 @@ export interface SourceBlock extends RowBlock {
   readonly hiddenLengths: Int32Array;
 }
 
-export interface RowLimits {
+interface RowLimits {
   /** Number of fields after those of `columns` in each row. */
   readonly hidden?: number;
   /** A larger row is refused by its field lengths, and never held. */
   readonly maxRowBytes?: number;
   /** A row that needs more is held only after `permit`. */
   readonly freeBytes?: number;
-  /** Rows come sorted by a moment, and leave sorted by key too. There must be a column. */
-  readonly ties?: TieFields | undefined;
 }
 
 /**
@@ -88,13 +81,9 @@ export class RowBlockBuilder {
   #headerSeen = false;
   #trailerSeen = false;
   #totalRows = 0;
-  readonly #ties: TieOrder | null;
-  #givenUpAt: number | null = null;
 
   constructor(columns: readonly Column[], blockBytes: number, limits: RowLimits = {}) {
     const { hidden = 0, maxRowBytes = MAX_FIELD_BYTES, freeBytes = MAX_FIELD_BYTES } = limits;
-    const { ties } = limits;
-    this.#ties = ties ? new TieOrder(columns.length, hidden, ties) : null;
     this.#maxRowBytes = maxRowBytes;
     this.#freeBytes = freeBytes;
     this.#permittedBytes = freeBytes;
@@ -106,13 +95,6 @@ export class RowBlockBuilder {
 
   get totalRows(): number {
     return this.#totalRows;
-  }
-
-  /**
-   * The number of rows that left sorted before there were too many of one moment; no later row leaves. Null if all left.
-   */
-  get givenUpAt(): number | null {
-    return this.#givenUpAt;
   }
 
   /** The bytes for which `permit` must be called before `append` continues; null if it takes all. */
@@ -203,7 +185,7 @@ export class RowBlockBuilder {
     this.#parse();
     this.#skimmer?.fail();
     if (!this.#trailerSeen) throw new CopyFormatError('the row stream ended before its trailer');
-    if (this.#rows > 0 && this.#givenUpAt === null) this.#emit();
+    if (this.#rows > 0) this.#emit();
     return this.take();
   }
 
@@ -228,30 +210,7 @@ export class RowBlockBuilder {
       growBytes(this.#memory, Math.trunc(size), this.#end);
       return;
     }
-    if (this.#ties && this.#rows > 0 && this.#givenUpAt === null) this.#holdLastRun(this.#ties);
-    if (this.#givenUpAt === null) this.#emit();
-    else this.#dropRows();
-  }
-
-  /** Leaves the rows of the last moment to the next block: more of them may follow. Gives up if they are many. */
-  #holdLastRun(ties: TieOrder): void {
-    const first = ties.lastRun(this.#memory, this.#rows);
-    // Each row is read twice at most, on average.
-    if (first * 2 < this.#rows) {
-      this.#givenUpAt = this.#totalRows - this.#rows;
-      return;
-    }
-    this.#totalRows -= this.#rows - first;
-    this.#rows = first;
-    this.#rowStart =
-      (this.#memory.offsets[first * this.#columns.length] as number) - ROW_HEAD_BYTES;
-  }
-
-  #dropRows(): void {
-    this.#memory.bytes.copyWithin(0, this.#rowStart, this.#end);
-    this.#end -= this.#rowStart;
-    this.#rowStart = 0;
-    this.#rows = 0;
+    this.#emit();
   }
 
   #emit(): void {
@@ -259,7 +218,6 @@ export class RowBlockBuilder {
     const { bytes, offsets, lengths, hiddenOffsets, hiddenLengths } = this.#memory;
     const tail = bytes.subarray(this.#rowStart, this.#end);
     if (this.#rows > 0) {
-      this.#ties?.sort(this.#memory, this.#rows);
       const block = {
         isLarge: bytes.length > this.#freeBytes,
         columns: this.#columns,
@@ -385,4 +343,9 @@ export class RowBlockBuilder {
     }
     return at;
   }
+}
+
+/** The COPY stream does not follow PostgreSQL's binary format. */
+export class CopyFormatError extends Error {
+  override readonly name = 'CopyFormatError';
 }

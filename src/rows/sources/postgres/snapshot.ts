@@ -16,15 +16,13 @@ import { findCulprit } from './culprit.ts';
 import { isUnderPolicy } from './errors.ts';
 import { rowSecuritySql } from './hidden-rows.ts';
 import { KeyDigest } from './key-digest.ts';
-import { readKeys } from './key-set.ts';
 import type { KeyTexts } from '../../query/elsewhere.ts';
+import { nameLargeRow, readKeys, readSlice } from './read-slice.ts';
 import { readKindSql } from './plain-table.ts';
 import { type PlanSelect, type SelectPlan, showsKeys } from './plan.ts';
 import { findRefusal } from './refusal.ts';
 import { readDeletes } from './read-deletes.ts';
-import { readSlice } from './read-slice.ts';
 import { areTablesReplaced, tablesReplaced } from './replaced-tables.ts';
-import { nameLargeRow } from './row-too-large.ts';
 import type { SequencePlan } from './sequence-plan.ts';
 import type { Reader } from './session-settings.ts';
 import { applyTypeChanges, describeTypeChange, findTypeChanges } from './schema-changes.ts';
@@ -316,11 +314,10 @@ export class PostgresSnapshot implements SourceSnapshot {
 
   async *read(slice: Slice, signal: AbortSignal): AsyncGenerator<RowBlock> {
     const { options, select } = this.#opened;
-    const { model } = this.#request;
     const client = await this.#acquire(signal);
     let whole = false;
     try {
-      const reading = { options, model, select, keys: this.keys };
+      const reading = { options, select, keys: this.keys };
       yield* readSlice(client, reading, slice, signal);
       this.#unread.delete(slice);
       whole = true;

@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox';
 import type { DestinationDefinition } from '../../../rows/destinations/destination.ts';
 import type { PageRequest } from '../../../state/store/database/lists.ts';
-import type { ReceiptFile } from '../../../state/store/intervals/receipts.ts';
+import type { CommittedFile } from '../../../foundation/domain/receipt.ts';
 import { findFilesOf, type IntervalFiles } from '../../../state/store/files/run-files.ts';
 import type { Run } from '../../../state/store/runs/runs.ts';
 import type { Request } from '../api.ts';
@@ -89,7 +89,7 @@ function ownFiles(found: IntervalFiles, run: Run): IntervalFiles | null {
   if (runId === run.id) return found;
   // Without a manifest, files are replaced in place, and their generation stays.
   if (runGeneration === null || manifestKey === null) return null;
-  const isOwn = ({ generation }: ReceiptFile) => generation === runGeneration;
+  const isOwn = ({ generation }: CommittedFile) => generation === runGeneration;
   const own = { ...found, files: files.filter(isOwn), rejectedFiles: rejectedFiles.filter(isOwn) };
   return own.files.length + own.rejectedFiles.length === 0 ? null : own;
 }
@@ -97,7 +97,7 @@ function ownFiles(found: IntervalFiles, run: Run): IntervalFiles | null {
 function viewsOf(own: IntervalFiles, destinations: readonly DestinationDefinition[]): RunFile[] {
   const view =
     (rejected: boolean) =>
-    ({ key, generation, rows, bytes, sha256 }: ReceiptFile): RunFile => ({
+    ({ key, generation, rows, bytes, sha256 }: CommittedFile): RunFile => ({
       key,
       uri: uriOf(own, destinations, key),
       generation,

@@ -1,4 +1,5 @@
 import type { StoredDestination } from '../../../foundation/domain/batch-export.ts';
+import type { LeftoverFile } from '../../../foundation/domain/receipt.ts';
 import { type DataInterval, type Instant, toTimestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 import { isSetAside } from './guarded-work.ts';
@@ -14,18 +15,6 @@ export interface IntervalPlace {
   readonly exportId: string;
   readonly interval: DataInterval;
   readonly destinationVersion: number;
-}
-
-/** An object that may exist but is not named by its interval's current receipt. */
-export interface LeftoverFile {
-  readonly key: string;
-  readonly generation: number;
-  /** The manifest of its commit; null if the export wrote none. */
-  readonly manifestKey: string | null;
-  /** The tag that the store gave it; null if no receipt ever named it, or if the tag was not kept. */
-  readonly etag: string | null;
-  /** True if it was made, or replaced, within a day. */
-  readonly isRecent: boolean;
 }
 
 interface ListedFile extends LeftoverFile {

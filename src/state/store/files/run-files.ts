@@ -1,6 +1,6 @@
 import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
 import type { Sql } from '../database/database.ts';
-import type { ReceiptFile } from '../intervals/receipts.ts';
+import type { CommittedFile } from '../../../foundation/domain/receipt.ts';
 import type { Run } from '../runs/runs.ts';
 
 /** The current files of a run's interval, and where they are. */
@@ -10,8 +10,8 @@ export interface IntervalFiles {
   readonly generation: number;
   /** Null if the export writes no manifest. */
   readonly manifestKey: string | null;
-  readonly files: readonly ReceiptFile[];
-  readonly rejectedFiles: readonly ReceiptFile[];
+  readonly files: readonly CommittedFile[];
+  readonly rejectedFiles: readonly CommittedFile[];
   /** Generation of the files that the run of the request committed; null if it committed none. */
   readonly runGeneration: number | null;
   readonly destination: {

@@ -4,7 +4,7 @@ import type { DataInterval } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 import { isSetAside } from '../files/guarded-work.ts';
 import { isAwake, mayRun } from '../healing/healing.ts';
-import type { ReadSnapshot } from './receipts.ts';
+import type { ReceiptProof } from '../../../foundation/domain/receipt.ts';
 import { live } from '../runs/run-moves.ts';
 import { tenantKeyOf } from '../tenants/tenants.ts';
 import { boundsOf, intervalOf, isTime, longerThanAnyWait } from '../database/times.ts';
@@ -188,7 +188,7 @@ export async function recordLookBack(
     readonly settled: boolean;
     readonly pending: readonly string[];
     /** The rows of the source now, without late rows; null if it was not compared. */
-    readonly seen: ReadSnapshot | null;
+    readonly seen: Pick<ReceiptProof, 'snapshot' | 'digest' | 'count'> | null;
   },
 ): Promise<boolean> {
   const at = [item.exportId, ...boundsOf(item.interval)];

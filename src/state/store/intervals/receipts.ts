@@ -1,65 +1,17 @@
-import type { Element } from '../../../foundation/domain/element.ts';
-import type { Recipe } from '../../../foundation/domain/recipe.ts';
-import type { DataInterval, Timestamp } from '../../../foundation/domain/time.ts';
+import type { CurrentReceipt } from '../../../foundation/domain/receipt.ts';
+import type { DataInterval } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 import { boundsOf, instantOf, intervalOf } from '../database/times.ts';
 
-/** One file of a current manifest. */
-export interface ReceiptFile {
-  readonly key: string;
-  /** The generation of the commit that wrote it. */
-  readonly generation: number;
-  readonly rows: number;
-  readonly bytes: number;
-  /** Lower-case hexadecimal. */
-  readonly sha256: string;
-  /** The tag that the store gave it; absent or null if it gave none, or if it was not kept. */
-  readonly etag?: string | null;
-}
-
 /** Our record of the current manifest of one interval. */
-export interface Receipt {
+export interface Receipt extends CurrentReceipt {
   readonly exportId: string;
   readonly interval: DataInterval;
   readonly runId: string;
   /** The version of the export's destination that it is at. */
   readonly destinationVersion: number;
-  /** The generation of the current files. */
-  readonly generation: number;
-  /** The era of the database that committed it. */
-  readonly era: string;
-  /** Null if the export writes no manifest. */
-  readonly manifestKey: string | null;
-  readonly manifestEtag: string | null;
-  /** Of the manifest's bytes; null without a manifest. */
-  readonly manifestSha256: string | null;
-  readonly files: readonly ReceiptFile[];
-  readonly rejectedFiles: readonly ReceiptFile[];
-  readonly recipe: Recipe;
-  /** When the snapshot in the files was taken; null if it is none, or if that is not known. Missing: null. */
-  readonly snapshotAt?: Timestamp | null;
-  /** Of mode changes; missing: null. */
-  readonly element?: Element | null;
   readonly rows: number;
   readonly bytes: number;
-  /** The snapshot and digest of the source at the last look. */
-  readonly proof: ReadSnapshot & Settled;
-  /** A digest of the keys in the files, rejected rows included; null if it is not known. */
-  readonly deliveredDigest: string | null;
-}
-
-/** The rows that the source had, by their keys. */
-export interface ReadSnapshot {
-  readonly snapshot: string;
-  /** Null if only the count was kept. */
-  readonly digest: string | null;
-  readonly count: number;
-}
-
-/** The transactions that can still add rows. */
-interface Settled {
-  readonly settled: boolean;
-  readonly pending: readonly string[];
 }
 
 /** The columns of `Receipt`; of a subquery as JSON they stay what they are. */

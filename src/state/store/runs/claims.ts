@@ -1,9 +1,8 @@
 import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
 import type { Element } from '../../../foundation/domain/element.ts';
-import type { ExportMode } from '../../../foundation/domain/export-settings.ts';
 import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
+import type { AttemptFacts, CommitIntent } from '../../../foundation/domain/receipt.ts';
 import type { PinnedStep } from '../../../foundation/domain/recipe.ts';
-import type { RunPurpose } from '../../../foundation/domain/run.ts';
 import {
   readTraits,
   type StoreTraits,
@@ -22,41 +21,32 @@ import { tenantKeyOf } from '../tenants/tenants.ts';
 import { intervalOf, isSameInterval, isTime } from '../database/times.ts';
 
 /** A claimed run with everything needed to execute it. Its secrets are still encrypted. */
-export interface ClaimedRun extends Lease {
-  readonly exportId: string;
+export interface ClaimedRun extends Lease, AttemptFacts {
   readonly teamId: number;
   /** The value of a tenant column for its project. */
   readonly tenantKey: string;
   readonly backfillId: string | null;
-  readonly purpose: RunPurpose;
   /** The rows to erase, sealed; null unless that is its purpose. */
   readonly erases: Buffer | null;
-  /** True if delivered rows may go that the new files lack: a person asked for it. */
-  readonly dropsMissing: boolean;
-  readonly attempt: number;
   /** 0 for the first run of the interval. */
   readonly generation: number;
   /** Attempts whose lease expired since the run last made progress: their worker died or fell silent. */
   readonly crashes: number;
   readonly faults: number;
-  readonly interval: DataInterval;
   /** The generation under which this attempt writes its files. */
   readonly fileGeneration: number;
   /** The commit that an earlier attempt began; null if no attempt got that far. */
-  readonly commitIntent: unknown;
+  readonly commitIntent: CommitIntent | null;
   /** True if it was made to heal its interval. */
   readonly heals: boolean;
   /** The error with which its export fails again and again; null: it may make an attempt. Otherwise its interval heals with the others. */
   readonly heldUpBy: string | null;
   /** True if the last attempts of its export failed. */
   readonly exportFails: boolean;
-  /** True if its export was deleted while an attempt committed: the run ends without another commit. */
-  readonly isDeleted: boolean;
   readonly destination: BatchExport['destination'];
   /** The version of the export's destination when the run was claimed. */
   readonly destinationVersion: number;
   readonly model: string;
-  readonly mode: ExportMode;
   /** Of mode changes: the newest recorded element of the export; else null. */
   readonly lastElement: {
     readonly element: Element;
@@ -76,17 +66,8 @@ export interface ClaimedRun extends Lease {
   readonly changedForMs: number;
   /** The result of an earlier probe of its destination; null if it must be probed. */
   readonly storeTraits: StoreTraits | null;
-  /** The id of the current era. */
-  readonly era: string;
   /** The receipt of the interval; null before its first commit. */
   readonly receipt: Receipt | null;
-  /**
-   * True if a commit of the interval was begun and never confirmed, at any version: the export may have
-   * come back to a place where such a worker still writes.
-   */
-  readonly mayBeOvertaken: boolean;
-  /** MD5 digests of the manifests whose commits were begun for the interval and are not recorded. */
-  readonly begunManifests: readonly string[];
 }
 
 /** Asks for the lease of a run. */

@@ -1,34 +1,15 @@
-import type { StepCount } from '../../../foundation/domain/recipe.ts';
+import type { LeftoverFile, RunResult } from '../../../foundation/domain/receipt.ts';
 import { recordSteps } from '../transformations/chains.ts';
 import { lockRuns } from './claims.ts';
 import type { Sql, Transactor } from '../database/database.ts';
 import { lockExport } from '../exports/exports.ts';
 import { moveMark, prefixOf, walked } from '../intervals/high-water-mark.ts';
 import type { Lease } from './lease.ts';
-import type { LeftoverFile } from '../files/leftover-files.ts';
 import { entryValues, insertEntries, type NewLogEntry } from '../exports/log-entries.ts';
 import { anyNumber, isAny, plannedOnce } from '../database/prepared.ts';
 import type { Receipt } from '../intervals/receipts.ts';
 import { canMove, isRunning, move } from './run-moves.ts';
 import { boundsOf, isSameInterval } from '../database/times.ts';
-
-interface RunResult {
-  readonly totalRows: number;
-  readonly rows: number;
-  readonly droppedRows: number;
-  readonly rejectedRows: number;
-  readonly bytes: number;
-  readonly madeFiles: number;
-  /** In the order of the chain; missing without one. */
-  readonly steps?: readonly StepCount[];
-  readonly snapshot: string;
-  readonly settled: boolean;
-  readonly pending: readonly string[];
-  /** A digest of the keys that the source has for the interval, for the receipt; null if there is none. */
-  readonly keyDigest: string | null;
-  /** The number of these rows. */
-  readonly keyCount: number;
-}
 
 /** A run that has made its manifest current. */
 export interface CompletedRun {
