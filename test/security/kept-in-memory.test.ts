@@ -45,7 +45,7 @@ const collections: Readonly<Record<string, string>> = {
   'rows/sources/postgres/shared-server.ts #waitedMs': 'mostNames names of transactions',
   'rows/sources/postgres/short-reads.ts #until': 'models of the installation',
   'rows/sources/postgres/snapshot.ts #pids': 'connections of a run',
-  'service/admission/crowd.ts #seen': 'organizations with runs in the last 10 seconds',
+  'service/admission/reading-turns.ts #seen': 'organizations with runs in the last 10 seconds',
   'service/use-cases/runs/slow-exports.ts #until': '1,000 exports',
   'foundation/telemetry/outages.ts #states': 'dependencies of the process: two',
   'foundation/telemetry/outages.ts #held':

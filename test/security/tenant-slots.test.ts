@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { reportWorker } from '../../src/state/store/runs/workers.ts';
 import { Admission, type ComingRun } from '../../src/service/admission/admission.ts';
-import { Crowd } from '../../src/service/admission/crowd.ts';
+import { Crowd } from '../../src/service/admission/reading-turns.ts';
 import { dispatchRuns } from '../../src/service/admission/dispatch-runs.ts';
 import type { AttemptReport } from '../../src/service/worker/attempt-report.ts';
 import type { HandlerOptions } from '../../src/service/worker/run-jobs.ts';

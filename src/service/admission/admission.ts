@@ -4,7 +4,7 @@ import {
   readFileSettings,
 } from '../../foundation/domain/file-settings.ts';
 import type { RunPurpose } from '../../foundation/domain/run.ts';
-import { Crowd } from './crowd.ts';
+import { Crowd, ReadingTurns } from './reading-turns.ts';
 import { CpuPressure, CpuUse, processCpuMs } from './cpu-use.ts';
 import {
   idleWorkerBytes,
@@ -14,9 +14,7 @@ import {
   smallRunBytes,
   smallSlots,
 } from './memory-budget.ts';
-import { MemoryGate } from './memory-gate.ts';
-import { ReadingTurns } from './reading-turns.ts';
-import { SmallRun } from './small-run.ts';
+import { MemoryGate, SmallRun } from './memory-gate.ts';
 import { freeBuffers, growForSmallRuns, growYoungGeneration } from './process-memory.ts';
 import type { Destination } from '../../rows/destinations/destination.ts';
 import type { IntervalSource } from '../../rows/pipeline/interval-job.ts';

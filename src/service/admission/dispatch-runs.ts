@@ -8,7 +8,7 @@ import {
   unmarkDispatched,
 } from '../../state/store/runs/outbox.ts';
 import type { Context } from '../use-cases/context.ts';
-import type { Crowd } from './crowd.ts';
+import type { Crowd } from './reading-turns.ts';
 
 /** A run that is unclaimed after this time is enqueued again: the queue may have lost it. */
 const enqueueAgainAfterMs = 5_000;

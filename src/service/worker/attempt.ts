@@ -29,10 +29,9 @@ import {
   releaseRun,
 } from '../use-cases/runs/finish-run.ts';
 import type { AttemptEnd, AttemptReport } from './attempt-report.ts';
-import { nameOwnFault } from './own-fault.ts';
+import { nameOwnFault, retryUntilRecorded } from './own-fault.ts';
 import type { Connectors } from './connectors.ts';
 import { removeReplaced } from './remove-files.ts';
-import { retryUntilRecorded } from './retry-until-recorded.ts';
 import { RunLog } from './run-log.ts';
 import { type OpenPorts, openPorts } from './run-ports.ts';
 import { StepWatch } from './step-watch.ts';

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { SluiceError } from '../../foundation/domain/errors.ts';
 import { isDatabaseUnavailable } from '../../state/store/database/unavailable.ts';
 
@@ -26,4 +27,26 @@ export function namingOwnFaults<T extends AsyncFunctions<T>>(calls: T): T {
     ],
   );
   return Object.fromEntries(named) as T;
+}
+
+const everyMs = 500;
+
+/**
+ * Repeats a write while Postgres is unreachable. Its result may be unknown, so a fence or the author's name
+ * must make it harmless to repeat.
+ *
+ * @param signal ends the retries; then, as for every other error, the last error is thrown
+ */
+export async function retryUntilRecorded<T>(
+  write: () => Promise<T>,
+  signal: AbortSignal,
+): Promise<T> {
+  for (;;) {
+    try {
+      return await write();
+    } catch (error) {
+      if (signal.aborted || !isDatabaseUnavailable(error)) throw error;
+    }
+    await sleep(everyMs, undefined, { ref: false });
+  }
 }

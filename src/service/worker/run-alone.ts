@@ -3,7 +3,7 @@ import type { ClaimedRun } from '../../state/store/runs/claims.ts';
 import type { Context } from '../use-cases/context.ts';
 import { recordDeathAlone, recordFault, releaseRun } from '../use-cases/runs/finish-run.ts';
 import type { AttemptReport } from './attempt-report.ts';
-import { retryUntilRecorded } from './retry-until-recorded.ts';
+import { retryUntilRecorded } from './own-fault.ts';
 import { type ChildProcess, fork } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 

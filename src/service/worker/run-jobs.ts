@@ -29,7 +29,7 @@ import type { AttemptReport } from './attempt-report.ts';
 import { type Admitted, Attempt, type AttemptOptions } from './attempt.ts';
 import type { LeaseKeeper } from './lease-keeper.ts';
 import type { NotificationCourier } from './notification-courier.ts';
-import { retryUntilRecorded } from './retry-until-recorded.ts';
+import { retryUntilRecorded } from './own-fault.ts';
 import { type ChildProgram, runAlone } from './run-alone.ts';
 import type { SampleOptions } from './run-sample-jobs.ts';
 import { paced } from './shared-work.ts';

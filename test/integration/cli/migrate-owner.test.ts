@@ -75,18 +75,3 @@ test('tables that a superuser has made by mistake are named with the remedy', as
   expect((await runCli(['migrate'], { env })).err).toMatch(said);
   expect((await runCli(['doctor'], { env })).out).toMatch(said);
 });
-
-test('a database of a build before the first release is refused, with the remedy', async () => {
-  const { env, superuser } = await createOwned();
-  await runCli(['migrate'], { env });
-  const admin = new pg.Client({ connectionString: superuser.DATABASE_URL });
-  await admin.connect();
-  await admin.query(`update sluice_migrations set name = '0001_schema'`);
-  await admin.end();
-  const refused = await runCli(['migrate'], { env });
-  expect([refused.code, refused.err]).toEqual([
-    1,
-    expect.stringMatching(/before release 0\.1\.0.*Create an empty database/),
-  ]);
-  expect(refused.err).not.toContain('    at ');
-});

@@ -5,7 +5,7 @@ import { keyNames, usualFileName } from '../../../src/foundation/domain/file-nam
 import { allTraits } from '../../../src/rows/destinations/destination.ts';
 import { FileSet, type FileSetOptions } from '../../../src/rows/pipeline/file-set.ts';
 import { openPartitions } from '../../../src/rows/pipeline/partitioned-rows.ts';
-import { boundedDestination } from '../../../src/service/admission/small-run.ts';
+import { boundedDestination } from '../../../src/service/admission/memory-gate.ts';
 import {
   keysUnder,
   readAll,

@@ -1,8 +1,7 @@
 import { expect, it } from 'vitest';
 import type { Destination } from '../../../src/rows/destinations/destination.ts';
 import { ReadingBudget } from '../../../src/extensions/iceberg/avro-read.ts';
-import { MemoryGate } from '../../../src/service/admission/memory-gate.ts';
-import { SmallRun } from '../../../src/service/admission/small-run.ts';
+import { MemoryGate, SmallRun } from '../../../src/service/admission/memory-gate.ts';
 
 const mebibyte = 2 ** 20;
 

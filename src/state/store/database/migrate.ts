@@ -37,11 +37,9 @@ const isOlder = (missing: readonly string[]) =>
  *
  * @returns the names of the migrations that were run, oldest first
  * @throws PoolerError if a migration is missing and the address leads to a pooler in transaction mode
- * @throws SchemaError for a database of a build before 0.1.0
  */
 export async function migrate(connectionString: string): Promise<readonly string[]> {
   if ((await findMissing(connectionString)).length === 0) return [];
-  await refuseTrialSchema(connectionString);
   await requireOwnSession(
     connectionString,
     'migrations',
@@ -117,16 +115,6 @@ async function findMissing(connectionString: string): Promise<readonly string[]>
     .sort();
   const applied = await withClient(connectionString, listApplied);
   return needed.filter((name) => !applied.includes(name));
-}
-
-/** Builds before the first release had other files, so nothing can bring their tables up to date. */
-async function refuseTrialSchema(connectionString: string): Promise<void> {
-  const applied = await withClient(connectionString, listApplied);
-  if (!applied.includes('0001_schema')) return;
-  throw new SchemaError(
-    'DATABASE_URL: the database was made by a build before release 0.1.0, and cannot be upgraded. ' +
-      'Create an empty database for this release. The quickstart: delete its data folder.',
-  );
 }
 
 /** The schema of our own tables, which is the search path of the session from now on. @throws SchemaError if there can be none */

@@ -106,7 +106,8 @@ export function findRefusal(error: unknown): string | null {
     return 'session_replication_role is replica for this role, so no trigger runs; run as a superuser: ALTER ROLE … RESET session_replication_role, or ALTER DATABASE …';
   }
   // pg's own error if the address has no password and the server requires one.
-  if (error.message.startsWith('SASL')) return 'PostgreSQL requires a password; add it to the address';
+  if (error.message.startsWith('SASL'))
+    return 'PostgreSQL requires a password; add it to the address';
   // Only the start of a session ends with these two.
   const isFatal = 'severity' in error && error.severity === 'FATAL';
   if (isFatal && code === '42501') {
