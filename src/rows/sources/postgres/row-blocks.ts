@@ -1,5 +1,5 @@
+import { viewOf } from '../../../foundation/domain/byte-writer.ts';
 import type { Column, RowBlock } from '../../../foundation/domain/row-block.ts';
-import { allocateBlock, type BlockMemory, growBytes, growPositions } from './block-memory.ts';
 import { RowSkimmer } from './row-skimmer.ts';
 
 /** `PGCOPY\n\377\r\n\0`, then int32 flags, then int32 length of a header extension. */
@@ -27,8 +27,6 @@ interface Lent {
   readonly memory: BlockMemory;
   readonly block: { bytes: Buffer };
 }
-
-const noBytes = Buffer.alloc(0);
 
 /** A row block with fields that the encoders do not see. */
 export interface SourceBlock extends RowBlock {
@@ -177,7 +175,7 @@ export class RowBlockBuilder {
     const lent = this.#lent.shift();
     if (lent?.memory.bytes.length === this.#blockBytes) this.#spare.push(lent.memory);
     // Memory that a large row has enlarged is not kept, even if a suspended function still has the block.
-    else if (lent) lent.block.bytes = noBytes;
+    else if (lent) lent.block.bytes = Buffer.alloc(0);
   }
 
   /** Ends the stream. @returns the last blocks. @throws CopyFormatError if bytes are missing. */
@@ -348,4 +346,55 @@ export class RowBlockBuilder {
 /** The COPY stream does not follow PostgreSQL's binary format. */
 export class CopyFormatError extends Error {
   override readonly name = 'CopyFormatError';
+}
+
+/** The memory of a block of rows. */
+interface BlockMemory {
+  bytes: Buffer;
+  view: DataView;
+  offsets: Int32Array;
+  lengths: Int32Array;
+  hiddenOffsets: Int32Array;
+  hiddenLengths: Int32Array;
+}
+
+/** Rows for which there are positions at first. */
+const firstRows = 256;
+
+/** @param width columns of a row. @param hidden hidden fields of a row */
+function allocateBlock(size: number, width: number, hidden: number): BlockMemory {
+  const bytes = Buffer.allocUnsafeSlow(size);
+  return {
+    bytes,
+    view: viewOf(bytes),
+    offsets: new Int32Array(width * firstRows),
+    lengths: new Int32Array(width * firstRows),
+    hiddenOffsets: new Int32Array(hidden * firstRows),
+    hiddenLengths: new Int32Array(hidden * firstRows),
+  };
+}
+
+/** Gives it other bytes, which begin with its first `kept` ones. */
+function growBytes(memory: BlockMemory, size: number, kept: number): void {
+  const larger = Buffer.allocUnsafeSlow(size);
+  memory.bytes.copy(larger, 0, 0, kept);
+  memory.bytes = larger;
+  memory.view = viewOf(larger);
+}
+
+/** Makes room for the positions of twice as many rows. */
+function growPositions(memory: BlockMemory, width: number, hidden: number): void {
+  const size = memory.offsets.length * 2 || width;
+  memory.offsets = grown(memory.offsets, size);
+  memory.lengths = grown(memory.lengths, size);
+  if (hidden === 0) return;
+  const rows = Math.ceil(size / width);
+  memory.hiddenOffsets = grown(memory.hiddenOffsets, rows * hidden);
+  memory.hiddenLengths = grown(memory.hiddenLengths, rows * hidden);
+}
+
+function grown(values: Int32Array, size: number): Int32Array {
+  const larger = new Int32Array(size);
+  larger.set(values);
+  return larger;
 }
