@@ -95,10 +95,8 @@ async function look(
     const at = toTimestamp(await readNow(db));
     const last = due.length > mostObjects ? (due[mostObjects - 1]?.key ?? null) : null;
     const { objects, upTo } = await listObjects(destination, place, { after, upTo: last }, signal);
-    if (upTo !== null && compareKeys(upTo, after ?? '') <= 0)
-      return cannotReconcile('the store lists from the start only');
-    const before = due.filter(({ key }) => upTo === null || compareKeys(key, upTo) <= 0);
     const range = { after, upTo };
+    const before = due.filter(({ key }) => isIn(range, key));
     const now = await listNamedObjects(db, exportId, statements, range, 2 * mostObjects);
     const search = { db, exportId, destination, signal };
     const differences = {
@@ -119,6 +117,12 @@ async function look(
 
 const inside = ({ prefix }: StatementPlace): string => (prefix === '' ? '' : `${prefix}/`);
 
+const isIn = ({ after, upTo }: KeyRange, key: string): boolean =>
+  (after === null || compareKeys(key, after) > 0) && (upTo === null || compareKeys(key, upTo) <= 0);
+
+/** What comes before a character that neither PostgreSQL nor a statement can have. It sorts before the key. */
+const canonicalStart = (key: string): string => key.split(/[\0\p{Cs}]/u)[0] ?? '';
+
 /** Sizes by key, and the key up to which the list came; null: to the end. */
 async function listObjects(
   destination: Destination,
@@ -129,15 +133,21 @@ async function listObjects(
   const objects = new Map<string, number>();
   const begin = inside(place);
   let listed = 0;
-  let last = after ?? begin;
+  let last = begin;
   for await (const { key, bytes } of destination.listFiles(begin, signal, after ?? undefined)) {
     signal.throwIfAborted();
-    if (upTo !== null && compareKeys(key, upTo) > 0) break;
+    // Some stores begin at the start all the same.
+    if (!key.startsWith(begin) || !isIn({ after, upTo: null }, key)) continue;
+    if (!isIn({ after, upTo }, key)) break;
     // A store may give one key again and again.
-    if (listed === mostObjects) return { objects, upTo: last };
+    if (listed === mostObjects) {
+      const range = { after, upTo: canonicalStart(last) };
+      for (const one of objects.keys()) if (!isIn(range, one)) objects.delete(one);
+      return { objects, upTo: range.upTo };
+    }
     listed += 1;
     last = key;
-    if (key.startsWith(begin)) objects.set(key, bytes);
+    objects.set(key, bytes);
   }
   return { objects, upTo };
 }
