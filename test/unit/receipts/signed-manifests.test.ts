@@ -81,6 +81,27 @@ test('both refuse signed manifests that say something wrong', async () => {
   await expectFound(all);
 });
 
+test('what replaced files a table still needs is counted, and elsewhere it is wrong', async () => {
+  const answers = [];
+  for (const table of ['iceberg', undefined]) {
+    const history = new DeliveryHistory();
+    history.deliver(1);
+    history.state((statement) => ({
+      ...statement,
+      place: { ...(statement as Any).place, ...(table && { table }) },
+    }));
+    history.objects.set('events/replaced.parquet', Buffer.from('x'));
+    const [result] = await checkTwice([{ base: history.objects, head: history.head }]);
+    answers.push(result?.answers.map((one) => [one?.exit, one?.lines.join()]));
+  }
+  const counted = [0, expect.stringContaining('1 objects are in no manifest')];
+  const wrong = [1, expect.stringContaining('replaced.parquet is in no manifest')];
+  expect(answers).toEqual([
+    [counted, counted],
+    [wrong, wrong],
+  ]);
+});
+
 test('rejected rows are files too', async () => {
   const made = new DeliveryHistory();
   const rejected = Buffer.from('{"reason":"x"}\n');

@@ -122,6 +122,7 @@ export async function makeStatement(
     const balance = balanceOf(opening, bookings);
     const number = chain.number + 1;
     const chainId = (isFirst ? null : chain.chain) ?? randomUUID();
+    const isTable = batchExport.destination.config.table_format === 'iceberg';
     const statement = {
       type: 'sluice.statement.v1',
       batch_export_id: exportId,
@@ -131,7 +132,7 @@ export async function makeStatement(
       begins: isFirst ? beginningOf(chain) : null,
       made_at: toTimestamp(now),
       era: (await currentEra(tx)).id,
-      place: placeOfExport(sources, batchExport),
+      place: { ...placeOfExport(sources, batchExport), ...(isTable && { table: 'iceberg' }) },
       period: { start, end },
       schedule: scheduleOf(batchExport),
       ...(await definitionOf(tx, sources, batchExport)),
