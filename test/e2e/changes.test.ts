@@ -5,6 +5,7 @@ import path from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { stringify } from 'yaml';
 import { insertRuns } from '../../src/state/store/runs/runs.ts';
+import { expectRight, makeStatement } from '../support/checked-place.ts';
 import { runCli } from '../support/cli.ts';
 import {
   createS3Export,
@@ -171,6 +172,13 @@ test('a base and its changes give the rows of the source, and verify reads them'
     { number: 2, follows: 1, base: null },
   ]);
   expect(await replay(id)).toEqual({ 2: 'Robert', 3: 'Cleo' });
+  const bookedRows = async () => {
+    const { bookings, schedule } = await makeStatement(installation, id);
+    expect(schedule).toMatchObject({ mode: 'changes' });
+    return bookings.map(({ after }) => (after as { readonly rows: number }).rows);
+  };
+  // A delete is a row of its element.
+  expect(await bookedRows()).toEqual([2, 3, 0]);
 
   // A delivered element is the only copy of its changes.
   const [run] = await readRuns(installation, id);
@@ -189,6 +197,8 @@ test('a base and its changes give the rows of the source, and verify reads them'
   });
   expect(await replay(id)).toEqual({ 2: 'Robert', 3: 'Cleo' });
   expect((await findBreaches(installation)).breaches).toEqual([]);
+  expect(await bookedRows()).toEqual([2]);
+  await expectRight(installation, id);
 }, 120_000);
 
 test.each(['before_manifest', 'after_manifest'])(

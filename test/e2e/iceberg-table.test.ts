@@ -5,6 +5,7 @@ import type { FailpointName } from '../../src/foundation/failpoints/failpoint.ts
 import { objectsOf } from '../../src/extensions/iceberg/objects-of.ts';
 import { keptVersions } from '../../src/extensions/iceberg/metadata.ts';
 import { contextWith, owner, readAll } from '../conformance/destination-suite.ts';
+import { expectRight, makeStatement } from '../support/checked-place.ts';
 import {
   backfill,
   createS3Export,
@@ -91,6 +92,8 @@ test('an Iceberg table has each row once, through dying workers, a re-run and th
   expect(await snapshotsOf(bucketAsReaders, folder)).toHaveLength(1);
   await expectRows(rows + 10);
   expect((await findBreaches(installation)).breaches).toEqual([]);
+  await makeStatement(installation, exportId);
+  await expectRight(installation, folder);
 }, 240_000);
 
 /** Where a worker can freeze around the commit to the table. */

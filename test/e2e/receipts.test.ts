@@ -1,7 +1,9 @@
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { copyPlace, expectRight, makeStatement } from '../support/checked-place.ts';
+import { runCli } from '../support/cli.ts';
 import {
   backfill,
   createS3Export,
@@ -35,30 +37,7 @@ afterAll(async () => {
 
 const statementsOf = (id: string) => `${projectPath(installation)}/batch_exports/${id}/statements`;
 
-/** Makes a statement, and waits until a worker has put it. */
-async function makeStatement(id: string) {
-  const { client } = installation;
-  const made = await client.post(`${statementsOf(id)}/`);
-  expect(made.status, made.text).toBe(201);
-  await until(async () => {
-    const { number, put_number, put_fault } = (await client.get(`${statementsOf(id)}/head/`)).body;
-    expect(put_fault).toBeNull();
-    return put_number === number;
-  });
-  return (await client.get(`${statementsOf(id)}/${made.body.number}/`)).body;
-}
-
-/** Copies what is below the place of an export, as a customer does. */
-async function copyBucket(id: string): Promise<string> {
-  const copy = await mkdtemp(path.join(folder, 'copy-'));
-  for (const { key } of await installation.s3.objects(bucket)) {
-    if (!key.startsWith(`${id}/`)) continue;
-    const file = path.join(copy, key.slice(id.length + 1));
-    await mkdir(path.dirname(file), { recursive: true });
-    await writeFile(file, await installation.s3.body(bucket, key));
-  }
-  return copy;
-}
+const copyBucket = (id: string) => copyPlace(installation, id, folder);
 
 /** The answers of the checkers that are in a copy. */
 const checkAll = (copy: string, ...more: readonly string[]) =>
@@ -78,10 +57,10 @@ async function deliver(changes: S3ExportChanges = {}) {
 
 test('a customer checks a copy of the bucket with the checkers that are in it', async () => {
   const id = await deliver();
-  await makeStatement(id);
+  await makeStatement(installation, id);
   await backfill(installation, id, quiet);
   await untilEnded(installation, id, { count: 2 });
-  await makeStatement(id);
+  await makeStatement(installation, id);
   const { body: head } = await installation.client.get(`${statementsOf(id)}/head/`);
   const copy = await copyBucket(id);
   for (const [, name] of checkers) {
@@ -110,9 +89,61 @@ test('a customer checks a copy of the bucket with the checkers that are in it', 
   expect(await checkAll(copy)).toEqual([right, right]);
 });
 
+test('rows that are rejected, a move and an erasure are in statements that the checkers find right', async () => {
+  const { client, pool, tenant } = installation;
+  const team = tenant.projectIds[0];
+  // No other test has this hour.
+  const odd = { start: '2024-03-03T00:00:00Z', end: '2024-03-03T01:00:00Z' };
+  await insertEvents(pool, { team, rows: 20, ...odd });
+  const change = (what: string, count: number) =>
+    pool.query(
+      `update events set ${what} where uuid in (select uuid from events where team_id = $1 and inserted_at >= $2 and inserted_at < $3 order by uuid limit $4)`,
+      [team, odd.start, odd.end, count],
+    );
+  await change(`distinct_id = 'erase me'`, 5);
+  await change(`created_at = 'infinity'`, 3);
+  const id = await createS3Export(installation, {
+    config: { prefix: 'before', file_format: 'Parquet', infinity: 'reject' },
+  });
+  await backfill(installation, id, odd);
+  expect(await untilEnded(installation, id)).toMatchObject([{ status: 'Completed', rows: 17 }]);
+  await makeStatement(installation, id);
+  await expectRight(installation, 'before');
+
+  const at = `${projectPath(installation)}/batch_exports/${id}/`;
+  const moved = { destination: { config: { prefix: 'after' } } };
+  expect((await client.patch(at, moved)).status).toBe(200);
+  await backfill(installation, id, odd);
+  await untilEnded(installation, id, { count: 2 });
+  await until(async () => {
+    const keys = (await installation.s3.objects(bucket)).map(({ key }) => key);
+    return !keys.some((key) => /^before\/\d.*\.(parquet|jsonl)$/.test(key));
+  });
+  // What is left at the former place is signed, and newer than its statements.
+  await expectRight(installation, 'before');
+  const kinds = async () =>
+    (await makeStatement(installation, id)).bookings.map(({ kind, note }) => [kind, note]);
+  expect(await kinds()).toEqual([
+    [
+      'moved',
+      {
+        from: expect.stringMatching(/exports\/before$/),
+        to: expect.stringMatching(/exports\/after$/),
+      },
+    ],
+  ]);
+
+  await pool.query(`delete from events where distinct_id = 'erase me'`);
+  const person = ['--export', id, '--key', 'erase me', '--column', 'distinct_id'];
+  const { code, output } = await runCli(['erase', 'rewrite', ...person], { env: installation.env });
+  expect(code, output).toBe(0);
+  expect(await kinds()).toEqual([['erased', expect.objectContaining({ rows: 2 })]]);
+  await expectRight(installation, 'after');
+});
+
 test('an export without manifests has its deliveries in the statement', async () => {
   const id = await deliver({ config: { manifest: false } });
-  const { bookings } = await makeStatement(id);
+  const { bookings } = await makeStatement(installation, id);
   expect(bookings).toMatchObject([
     { kind: 'delivered', after: { rows: 100, files: 1, manifest: null } },
   ]);
@@ -127,7 +158,7 @@ test('a destination that keeps nothing has its statements in the API', async () 
   const { id } = (await client.post(path, { ...body, destination })).body;
   await backfill(installation, id);
   await untilEnded(installation, id);
-  expect(await makeStatement(id)).toMatchObject({
+  expect(await makeStatement(installation, id)).toMatchObject({
     place: { type: 'NoOp', bucket: null, prefix: '' },
     bookings: [{ kind: 'delivered', after: { rows: 100, place: 'noop://', manifest: null } }],
   });
@@ -136,7 +167,7 @@ test('a destination that keeps nothing has its statements in the API', async () 
 test('while the signing key is lost, runs wait, and are delivered with the next key', async () => {
   const { pool, client } = installation;
   const id = await deliver();
-  await makeStatement(id);
+  await makeStatement(installation, id);
   const former = JSON.parse((await client.get('/api/signing_keys/')).text).keys.at(-1);
   await installation.stopWorkers();
   await pool.query(`update signing_keys set private_key = '\\x00' where private_key is not null`);
@@ -158,7 +189,7 @@ test('while the signing key is lost, runs wait, and are delivered with the next 
     ['Completed', 100],
     ['Completed', 50],
   ]);
-  await makeStatement(id);
+  await makeStatement(installation, id);
   const copy = await copyBucket(id);
   for (const answer of await checkAll(copy)) expect(answer).toMatch(/^0: Right/);
   // Who trusts the former key must compare the new one, and gives it from then on.

@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
@@ -6,7 +6,7 @@ import { stringify } from 'yaml';
 import { s3Definition } from '../../src/rows/destinations/s3/definition.ts';
 import { insertRuns } from '../../src/state/store/runs/runs.ts';
 import { contextWith, owner } from '../conformance/destination-suite.ts';
-import { createApiClient } from '../support/api-client.ts';
+import { expectRight, makeStatement as stateNow } from '../support/checked-place.ts';
 import { runCli } from '../support/cli.ts';
 import {
   createS3Export,
@@ -19,7 +19,6 @@ import {
 import { readByIcebird, snapshotsOf } from '../support/icebird.ts';
 import { bucket, type Installation, region, startInstallation } from '../support/installation.ts';
 import { findBreaches } from '../support/invariants.ts';
-import { checkers, runChecker } from '../support/run-checker.ts';
 import { shopModels, shopVariable } from '../support/stranger-shop.ts';
 import { until } from '../support/until.ts';
 
@@ -134,34 +133,8 @@ async function rowsOf({ files }: SeenManifest): Promise<Readonly<Record<number, 
   );
 }
 
-const statementsOf = (id: string) => `${projectPath(installation)}/batch_exports/${id}/statements`;
-
-/** Makes a statement, waits until it is put, and gives its bookings. */
-async function makeStatement(id: string) {
-  // The recording client takes its answer for an export.
-  const { client, tenant } = installation;
-  const made = await createApiClient(client.baseUrl, tenant.key).post(`${statementsOf(id)}/`);
-  expect(made.status, made.text).toBe(201);
-  await until(async () => {
-    const { number, put_number, put_fault } = (await client.get(`${statementsOf(id)}/head/`)).body;
-    expect(put_fault).toBeNull();
-    return put_number === number;
-  });
-  const { body } = await client.get(`${statementsOf(id)}/${made.body.number}/`);
-  return body.bookings as readonly Readonly<Record<string, unknown>>[];
-}
-
-/** What both checkers say of a copy of the bucket. */
-async function checkCopy(id: string): Promise<readonly string[]> {
-  const copy = await mkdtemp(path.join(folder, 'copy-'));
-  for (const { key } of await installation.s3.objects(bucket)) {
-    if (!key.startsWith(`${id}/`)) continue;
-    const file = path.join(copy, key.slice(id.length + 1));
-    await mkdir(path.dirname(file), { recursive: true });
-    await writeFile(file, await installation.s3.body(bucket, key));
-  }
-  return Promise.all(checkers.map((checker) => runChecker(checker, copy)));
-}
+/** Makes a statement, and gives its bookings. */
+const makeStatement = async (id: string) => (await stateNow(installation, id)).bookings;
 
 const coverageOf = async (id: string, from: number) => {
   const [start, end] = [from, from + 3 * hourMs].map((at) => new Date(at).toISOString());
@@ -230,7 +203,7 @@ test('each snapshot has all rows of the tenant as they are then, keep_snapshots 
       note: { by: 'rule', request: 'keep_snapshots', shown: 3 },
     },
   ]);
-  for (const answer of await checkCopy(id)) expect(answer).toMatch(/^0: Right/);
+  await expectRight(installation, id);
   const { verified, breaches } = await findBreaches(installation);
   expect(breaches).toEqual([]);
   expect(verified).toMatchObject({ intervals: 3, rows: 6 });
@@ -268,7 +241,7 @@ test('a missed outage gives one snapshot, and no gap', async () => {
   const bookings = await makeStatement(id);
   expect(bookings.map(({ kind }) => kind)).toEqual(['accepted', 'accepted', 'delivered']);
   expect(bookings[0]).toMatchObject({ note: { by: 'rule' } });
-  for (const answer of await checkCopy(id)) expect(answer).toMatch(/^0: Right/);
+  await expectRight(installation, id);
   expect((await findBreaches(installation)).breaches).toEqual([]);
 });
 
@@ -356,6 +329,8 @@ test('an Iceberg table has the newest snapshot, and an older one that is made ag
     await untilEnded(installation, id, { count: 3 });
     expect(await tableRows()).toEqual(['1 Ada', '3 Cleo']);
     expect((await findBreaches(installation)).breaches).toEqual([]);
+    await makeStatement(id);
+    await expectRight(installation, 'lake/customers');
   } finally {
     await destination.close();
   }

@@ -1,8 +1,6 @@
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import type { Reconciliation } from '../../../src/foundation/domain/statement.ts';
+import { expectRight } from '../../support/checked-place.ts';
 import {
   backfill,
   createS3Export,
@@ -11,22 +9,16 @@ import {
   untilEnded,
 } from '../../support/exported-events.ts';
 import { bucket, type Installation, startInstallation } from '../../support/installation.ts';
-import { checkers, runChecker } from '../../support/run-checker.ts';
 import { until } from '../../support/until.ts';
 
 let installation: Installation;
-let folder: string;
 
 beforeAll(async () => {
-  folder = await mkdtemp(path.join(tmpdir(), 'sluice-hostile-'));
   installation = await startInstallation({ workers: 1, env: { UPLOAD_STALL_SECONDS: '1' } });
   await insertEvents(installation.pool, { team: installation.tenant.projectIds[0], rows: 20 });
 });
 afterEach(() => installation?.s3.faults.clear());
-afterAll(async () => {
-  await installation?.close();
-  await rm(folder, { recursive: true, force: true });
-});
+afterAll(() => installation?.close());
 
 const statementsOf = (id: string) => `${projectPath(installation)}/batch_exports/${id}/statements`;
 const headOf = async (id: string) =>
@@ -71,18 +63,6 @@ async function untilPut(id: string): Promise<void> {
   );
 }
 
-/** Both checkers find a copy of the place right. */
-async function expectRight(id: string): Promise<void> {
-  const copy = await mkdtemp(path.join(folder, 'copy-'));
-  for (const { key } of await installation.s3.objects(bucket)) {
-    if (!key.startsWith(`${id}/`)) continue;
-    const file = path.join(copy, key.slice(id.length + 1));
-    await mkdir(path.dirname(file), { recursive: true });
-    await writeFile(file, await installation.s3.body(bucket, key));
-  }
-  for (const checker of checkers) expect(await runChecker(checker, copy)).toMatch(/^0: Right/);
-}
-
 test('a store that says 200 and stores nothing, or loses a statement, gets it again', async () => {
   const id = await delivered();
   const effect = { foreignAnswer: { status: 200, body: '', etag: '"0"' } };
@@ -99,7 +79,7 @@ test('a store that says 200 and stores nothing, or loses a statement, gets it ag
   expect(await stateNow(id)).toMatchObject({ state: 'listed', missing: [first] });
   await untilPut(id);
   expect(await installation.s3.body(bucket, first)).toEqual(bytes);
-  await expectRight(id);
+  await expectRight(installation, id);
 }, 400_000);
 
 test('a store that refuses a free number with 412 gets its statement in the end', async () => {
@@ -117,7 +97,7 @@ test('a store that refuses a free number with 412 gets its statement in the end'
     stray: [],
   });
   await untilPut(id);
-  await expectRight(id);
+  await expectRight(installation, id);
 }, 400_000);
 
 test('a list that never ends keeps no statement back, and a store that never answers no other tenant', async () => {
@@ -150,7 +130,7 @@ test('a list that never ends keeps no statement back, and a store that never ans
   await until(async () => (await headOf(slow)).put_fault !== null, { timeoutMs: 120_000 });
   await installation.s3.faults.clear();
   await untilPut(slow);
-  await expectRight(slow);
+  await expectRight(installation, slow);
 }, 600_000);
 
 test('a tenant that asks again and again gets ten statements an hour', async () => {
