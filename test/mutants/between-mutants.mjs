@@ -124,8 +124,8 @@ export const betweenMutants = [
   {
     name: 'verify: what is on record at another address is a stray',
     file: 'src/main/verify.ts',
-    find: 'left.filter(({ isOther }) => !isOther)',
-    replace: 'left.filter(({ isOther }) => isOther && !isOther)',
+    find: 'formerDestinations.filter(({ isOther }) => !isOther)',
+    replace: 'formerDestinations.filter(({ isOther }) => isOther && !isOther)',
     test: answers,
   },
 ];
