@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import type { Destination } from '../../src/rows/destinations/destination.ts';
 import { s3Definition } from '../../src/rows/destinations/s3/definition.ts';
 import type { FailpointName } from '../../src/foundation/failpoints/failpoint.ts';
-import { objectsOf } from '../../src/extensions/iceberg/objects-of.ts';
+import { objectsOf } from '../../src/extensions/iceberg/iceberg-table.ts';
 import { keptVersions } from '../../src/extensions/iceberg/metadata.ts';
 import { contextWith, owner, readAll } from '../conformance/destination-suite.ts';
 import { expectRight, makeStatement } from '../support/checked-place.ts';

@@ -2,9 +2,8 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import os from 'node:os';
 import { describe, expect, test } from 'vitest';
-import { confine } from '../../../src/extensions/own-plugins/confine.ts';
+import { confine, nodeFlags } from '../../../src/extensions/own-plugins/plugin-process.ts';
 import { defaultLimits } from '../../../src/extensions/own-plugins/limits.ts';
-import { nodeFlags } from '../../../src/extensions/own-plugins/plugin-process.ts';
 
 /** What code would reach that got out of the realm and could load all modules of Node. */
 const attempts: readonly (readonly [name: string, code: string, answer: string])[] = [
