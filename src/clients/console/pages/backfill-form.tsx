@@ -119,7 +119,11 @@ export function BackfillForm({ batchExport, initial }: Props) {
           <Choice {...field('reprocess', 'Intervals')} choices={reprocessing} />
           <Choice {...field('order', 'Order')} choices={orders} />
           <Choice
-            {...field('missingRows', 'Delivered rows that the source no longer has')}
+            {...field(
+              'missingRows',
+              'Delivered rows that the source no longer has',
+              'missing_rows',
+            )}
             choices={missingRowsChoices}
           />
           <TextField
