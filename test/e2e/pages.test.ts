@@ -128,7 +128,7 @@ test('traces.md: the settings exist, and are valid', () => {
   const lines = readCommands('traces.md').join('\n').split('\n');
   const pairs = lines.flatMap((line) => [...line.matchAll(/^(\w+)=(\S+)/g)]);
   const env = Object.fromEntries(pairs.map(([, name = '', value]) => [name, value]));
-  expect(Object.keys(env)).toHaveLength(3);
+  expect(Object.keys(env)).toHaveLength(2);
   expect(Object.keys(settings)).toEqual(expect.arrayContaining(Object.keys(env)));
   expect(readConfig(env).OTEL_EXPORTER_OTLP_ENDPOINT).toBe(env.OTEL_EXPORTER_OTLP_ENDPOINT);
 });
