@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import { recordFault } from '../../../src/service/use-cases/runs/finish-run.ts';
 import { makeHealingRuns } from '../../../src/state/store/healing/healing.ts';
+import { makeExpiringRuns } from '../../../src/state/store/intervals/kept-snapshots.ts';
 import { listLiveRuns } from '../../../src/state/store/intervals/superseded.ts';
 import { insertRuns } from '../../../src/state/store/runs/runs.ts';
 import {
@@ -165,3 +166,31 @@ test('a run that has begun to commit is not ended: its manifest may be current',
   await ageRun(id);
   expect(await decideAll(id)).toEqual(['Running']);
 });
+
+test.each([
+  ['destination.unavailable', 1],
+  ['run.crashed', 0],
+])(
+  'the removal of an old snapshot that ended with %s is tried again %i times',
+  async (code, tries) => {
+    const { id, run } = await createWithRun();
+    expect(await complete(side.context, await claim(side, run.id))).toBe(true);
+    await side.db.query(
+      `update receipts set snapshot_at = now(), manifest_key = 'm' where export_id = $1`,
+      [id],
+    );
+    await side.db.query(
+      `insert into receipts select (jsonb_populate_record(c, jsonb_build_object('data_interval_start', c.data_interval_start - interval '1 hour',
+       'data_interval_end', c.data_interval_start))).* from receipts c where export_id = $1`,
+      [id],
+    );
+    await side.db.query('update batch_exports set keep_snapshots = 1 where id = $1', [id]);
+    const expiring = () => makeExpiringRuns(side.db, 10);
+    expect(await expiring()).toBe(1);
+    await side.db.query(
+      `update runs set status = 'Failed', error_code = $2, finished_at = now() - interval '2 hours' where export_id = $1 and purpose = 'expire'`,
+      [id, code],
+    );
+    expect(await expiring()).toBe(tries);
+  },
+);
