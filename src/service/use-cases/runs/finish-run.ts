@@ -1,4 +1,4 @@
-import { afterRemedy, decidedByPeople } from '../../../foundation/domain/causes.ts';
+import { afterRemedy, decidedByPeople, nextStepOf } from '../../../foundation/domain/causes.ts';
 import {
   errorCatalogue,
   type ErrorCode,
@@ -104,7 +104,7 @@ function onceIfHeals(run: ClaimedRun, error: SluiceError, decision: RetryDecisio
  */
 export async function handOver(context: Context, run: ClaimedRun, code: ErrorCode): Promise<void> {
   const { means } = errorCatalogue[code];
-  const text = `${code}: ${means} No attempt was made for this interval: the last attempts of the export failed with this error. No action needed if it is over: Sluice tries the oldest intervals again by itself, at least once an hour, and then exports the rest.`;
+  const text = `${code}: ${means} No attempt was made for this interval: the last attempts of the export failed with this error. Sluice tries its intervals without data at least once an hour. ${nextStepOf(code)}`;
   await context.db.transaction(async (tx) => {
     await lockExport(tx, run.exportId);
     if (await failRun(tx, run, 'exhausted', { code, text }, true)) {

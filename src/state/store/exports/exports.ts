@@ -321,8 +321,8 @@ export interface FailureStreak {
 }
 
 /**
- * Counts a Failed run and pauses the export once the streak reaches `pauseAfter`. If that is the first failure, it also takes the place of
- * another reason for which Sluice has paused the export: such a pause would end by itself.
+ * Counts a Failed run and pauses the export once the streak reaches `pauseAfter`. If that is the first failure, and a person must decide about
+ * it, it also takes the place of another reason for which Sluice has paused the export: such a pause would end by itself.
  *
  * @returns the streak, and whether this failure paused the export, or is the new reason of its pause
  */
@@ -334,7 +334,8 @@ export async function recordFailure(
 ): Promise<FailureStreak> {
   const [row] = await tx.query<FailureStreak>(
     `with old as (
-       select id, case when paused then $2 = 1 and paused_reason is not null and paused_code is distinct from $4 else failure_streak + 1 >= $2 end as pauses
+       select id, case when paused then $2 = 1 and paused_reason is not null and is_decided_by_people($4) and not is_decided_by_people(paused_code)
+                       else failure_streak + 1 >= $2 end as pauses
          from batch_exports where id = $1 for no key update)
      update batch_exports e
         set failure_streak = failure_streak + 1,
