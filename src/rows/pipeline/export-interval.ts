@@ -76,7 +76,10 @@ function makerOf({
   erased,
 }: IntervalJob): (attempt: IntervalAttempt) => Promise<IntervalResult> {
   if (purpose === 'expire') return expireFiles;
-  return erased ? (attempt) => eraseRows(attempt, erased) : copyInterval;
+  if (purpose !== 'erase') return copyInterval;
+  // To copy the rows of the source instead would deliver them without their chain.
+  if (erased === null) throw new Error('a run does not know what to erase');
+  return (attempt) => eraseRows(attempt, erased);
 }
 
 const isConflict = (error: unknown): boolean =>

@@ -9,7 +9,7 @@ import {
 import { appendLogEntries, countQuotes } from '../../../src/state/store/exports/log-entries.ts';
 import { findRun } from '../../../src/state/store/runs/runs.ts';
 import { listUnfinishedCommits } from '../../../src/state/store/files/unfinished-commits.ts';
-import { cancelRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
+import { cancelRun, retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import { eraseIntervals, openErased } from '../../../src/service/use-cases/runs/erase-intervals.ts';
 import {
   quarantineRun,
@@ -83,6 +83,15 @@ it.each<[string, (run: ClaimedRun) => Promise<unknown>]>([
     expect(await mentions(run.exportId)).toBe(0);
   },
 );
+
+it('a run that has forgotten what it was to erase is not retried, and its error says what to do', async () => {
+  const { exportId, run } = await erasing();
+  await recordFault(side.context, run, failure, 0);
+  const found = await findRun(side.db, exportId, run.runId);
+  if (!found) throw new Error('there is no such run');
+  expect(found.latestError).toMatch(/run sluice erase rewrite again\.$/);
+  await expect(retryRun(side.context, found)).rejects.toThrow('sluice erase rewrite again');
+});
 
 /** Rows of our tables that have the value as text. */
 async function mentions(exportId: string): Promise<number> {

@@ -171,6 +171,8 @@ function RunRow({ tries }: { tries: Tries }) {
 /** A button to cancel a live run, or to export the interval of one that has ended again. */
 export function RunActions({ run }: { run: Run }) {
   if (!hasEnded(run)) return <CancelRunButton run={run} />;
+  // It has forgotten what it was to erase.
+  if (run.purpose === 'erase') return null;
   const { batch_export: exportId } = run;
   return <ExportAgainButton className="small" exportId={exportId} again={{ run }} />;
 }

@@ -49,7 +49,7 @@ export function RunProblem({ run }: Props) {
           </p>
         )}
       </div>
-      {hasEnded(run) && may('batch_export:write') && (
+      {hasEnded(run) && run.purpose !== 'erase' && may('batch_export:write') && (
         <div className="row last">
           <ExportAgainButton exportId={run.batch_export} again={{ run }} />
           {lacksRows && (

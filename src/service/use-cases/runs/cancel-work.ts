@@ -49,7 +49,7 @@ const mayBeCurrent =
  *
  * @param missingRows `drop`: delivered rows may go that the source no longer has; null: the caller said nothing
  * @returns the id of the new run
- * @throws Refusal if the run has not ended, the interval has a live run or the export is deleted
+ * @throws Refusal if the run has not ended or was to erase rows, the interval has a live run or the export is deleted
  */
 export async function retryRun(
   context: Context,
@@ -59,6 +59,7 @@ export async function retryRun(
 ): Promise<string> {
   if (!isTerminal(run.status)) throw hasNotEnded();
   const { exportId, teamId, interval, purpose } = run;
+  if (purpose === 'erase') throw hasForgotten();
   if (missingRows !== null && purpose !== 'whole') throw keepsRows(purpose);
   const dropsMissing = missingRows === 'drop';
   const runId = await context.db.transaction(async (tx) => {
@@ -147,6 +148,10 @@ const keepsRows = (purpose: RunPurpose) =>
     detail: `missing_rows is for a run that makes the files of its interval again, and the purpose of this run is ${purpose}. Leave missing_rows out, or start a backfill of the interval.`,
     attr: 'missing_rows',
   });
+const hasForgotten = () =>
+  conflict(
+    'The run was to remove the rows with one value, and forgot the value when it ended. Run sluice erase rewrite again.',
+  );
 const backfillHasEnded = () =>
   invalid('The backfill has ended: only a running one can be cancelled.');
 const isCommitting = () =>

@@ -72,7 +72,7 @@ export async function recordFault(
     }
     const batchExport = await lockExport(tx, run.exportId);
     const isFinal = decision.outcome === 'failed';
-    const next = afterRemedy(error.code, fillsHole(run) && (batchExport?.healForHours ?? 0) > 0);
+    const next = nextStep(run, error.code, batchExport?.healForHours ?? 0);
     const text = `${shown.text} ${isFinal ? '' : 'All attempts failed. '}${next}`.trimEnd();
     if (!(await failRun(tx, run, decision.outcome, { code: error.code, text }))) return;
     await log(tx, run, 'ERROR', text);
@@ -88,9 +88,12 @@ const healsPause =
 
 const healsAfter = (code: ErrorCode): boolean => !decidedByPeople.has(code);
 
-/** Whether Sluice makes other runs after this one, until it succeeds. What a person asked for besides missing data is asked for once. */
-const fillsHole = ({ purpose, receipt }: ClaimedRun): boolean =>
-  purpose === 'whole' ? receipt === null : purpose !== 'erase';
+/** What follows the remedy. Sluice makes other runs only for missing data, not for what a person asked for besides. */
+function nextStep({ purpose, receipt }: ClaimedRun, code: ErrorCode, hours: number): string {
+  if (purpose === 'erase') return 'Once it is fixed, run sluice erase rewrite again.';
+  const lacksData = purpose !== 'whole' || receipt === null;
+  return afterRemedy(code, lacksData && hours > 0);
+}
 
 /** A run that heals has one attempt: its interval gets another run later. */
 function onceIfHeals(run: ClaimedRun, error: SluiceError, decision: RetryDecision): RetryDecision {
@@ -130,7 +133,7 @@ async function readHistory(tx: Sql, run: ClaimedRun, error: SluiceError): Promis
  */
 export async function quarantineRun(context: Context, run: ClaimedRun, how: string): Promise<void> {
   const shown = describeError(new SluiceError('run.crashed', how));
-  const text = `${shown} ${afterRemedy('run.crashed')}`;
+  const text = `${shown} ${nextStep(run, 'run.crashed', 0)}`;
   await context.db.transaction(async (tx) => {
     await lockExport(tx, run.exportId);
     if (!(await failRun(tx, run, 'failed', { code: 'run.crashed', text }))) return;
