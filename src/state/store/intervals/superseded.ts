@@ -117,9 +117,9 @@ export async function goOnCounting(tx: Sql, all: readonly Supersession[]): Promi
   await tx.query(
     `update runs n set (${deaths}) = (select ${deathsOf('l')})
        from unnest($1::uuid[], $2::timestamptz[]) as made (export_id, newest)
-      cross join lateral (select r.* from runs r where r.export_id = made.export_id and r.purpose = 'whole' and r.data_interval_end < made.newest
-                           order by r.data_interval_end desc, r.generation desc limit 1) l
-      where n.export_id = made.export_id and n.data_interval_end = made.newest and n.attempt = 0 and l.status <> 'Completed' and l.crashes > 0`,
+      cross join lateral (select r.* from runs r where r.export_id = made.export_id and r.purpose = 'whole' and r.data_interval_start < made.newest and r.data_interval_end < made.newest
+                           order by r.data_interval_start desc, r.generation desc limit 1) l
+      where n.export_id = made.export_id and n.data_interval_end = made.newest and n.status in ${live} and n.attempt = 0 and l.status <> 'Completed' and l.crashes > 0`,
     [all.map(({ exportId }) => exportId), all.map(({ newest }) => toTimestamp(newest))],
   );
 }
