@@ -892,7 +892,8 @@ update batch_exports set deleted_at = clock_timestamp(), last_updated_at = clock
 -- takes $1 uuid, $2 integer, $3 text, $4 text
 -- gives streak integer, paused boolean
 with old as (
-       select id, case when paused then $2 = 1 and paused_reason is not null and paused_code is distinct from $4 else failure_streak + 1 >= $2 end as pauses
+       select id, case when paused then $2 = 1 and paused_reason is not null and is_decided_by_people($4) and not is_decided_by_people(paused_code)
+                       else failure_streak + 1 >= $2 end as pauses
          from batch_exports where id = $1 for no key update)
      update batch_exports e
         set failure_streak = failure_streak + 1,

@@ -748,9 +748,9 @@ with newer as (
 -- takes $1 uuid[], $2 timestamp with time zone[]
 update runs n set (crashes, deaths_alone, furthest_bytes) = (select coalesce(l.crashes, 0), coalesce(l.deaths_alone, 0), coalesce(l.furthest_bytes, 0))
        from unnest($1::uuid[], $2::timestamptz[]) as made (export_id, newest)
-      cross join lateral (select r.* from runs r where r.export_id = made.export_id and r.purpose = 'whole' and r.data_interval_end < made.newest
-                           order by r.data_interval_end desc, r.generation desc limit 1) l
-      where n.export_id = made.export_id and n.data_interval_end = made.newest and n.attempt = 0 and l.status <> 'Completed' and l.crashes > 0;
+      cross join lateral (select r.* from runs r where r.export_id = made.export_id and r.purpose = 'whole' and r.data_interval_start < made.newest and r.data_interval_end < made.newest
+                           order by r.data_interval_start desc, r.generation desc limit 1) l
+      where n.export_id = made.export_id and n.data_interval_end = made.newest and n.status in ('Starting', 'Running') and n.attempt = 0 and l.status <> 'Completed' and l.crashes > 0;
 
 -- intervals/ticks.ts readNow
 -- gives now bigint
