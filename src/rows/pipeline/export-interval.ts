@@ -78,7 +78,7 @@ function makerOf({
   if (purpose === 'expire') return expireFiles;
   if (purpose !== 'erase') return copyInterval;
   // To copy the rows of the source instead would deliver them without their chain.
-  if (erased === null) throw new Error('a run does not know what to erase');
+  if (!erased) throw new Error('a run does not know what to erase');
   return (attempt) => eraseRows(attempt, erased);
 }
 
