@@ -121,7 +121,9 @@ test.each([
   const started = start('api', { DATABASE_URL: url.href });
   expect(await started.waitForExit()).toMatchObject({ code: 1 });
   expect(started.output()).toMatch(
-    new RegExp(`^sluice api: DATABASE_URL: .*\\(${code}\\)\\. Correct it, .*\\n$`),
+    new RegExp(
+      `^sluice api: DATABASE_URL: .*\\(${code}\\); .*correct the address\\. Then start again\\.\\n$`,
+    ),
   );
   expect(started.output()).not.toContain('canary');
 });
