@@ -155,7 +155,7 @@ describe.skipIf(!canRun)('docs/operate.md, on a fresh installation', () => {
     pids = started.map(Number);
     expect(pids).toHaveLength(3);
     const open = await run(look?.text ?? '');
-    expect(open).toMatch(/Not done yet of docs\/production\.md:\n- The operator's key: /);
+    expect(open).toMatch(/Not done yet of docs\/operate\.md:\n- The operator's key: /);
     const rest = blocksOf(
       "The operator's key",
       'The first organization',

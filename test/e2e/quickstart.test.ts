@@ -126,7 +126,7 @@ describe('a quickstart, then the service, then the quickstart again, on one data
       const program = path.join(projectRoot, 'dist/clients/cli/sluice.js');
       const command = [process.execPath, program, ...quickstart].join(' ');
       const child = startProcess('script', ['-qec', command, '/dev/null'], { env });
-      const { code } = await child.waitForExit(150_000);
+      const { code } = await child.waitForExit(280_000);
       const output = child.output();
       expect(code, output).toBe(0);
       expect(output).toMatch(/█{30} 100% {2}24 of 24 runs/);
@@ -140,7 +140,7 @@ describe('a quickstart, then the service, then the quickstart again, on one data
 
   test.skipIf(terminal)('the first proves its rows', async () => {
     const child = startSluice('clients/cli/sluice.js', quickstart, { env });
-    expect((await child.waitForExit(150_000)).code, child.output()).toBe(0);
+    expect((await child.waitForExit(280_000)).code, child.output()).toBe(0);
     printedS3 = s3In(child.output());
   });
 
@@ -213,7 +213,7 @@ describe('a quickstart, then the service, then the quickstart again, on one data
 
   test('the quickstart proves its rows again, though the service was killed', async () => {
     const child = startBundled('clients/cli/sluice.js', quickstart, { env });
-    expect((await child.waitForExit(150_000)).code, child.output()).toBe(0);
+    expect((await child.waitForExit(280_000)).code, child.output()).toBe(0);
     expect(child.output()).toMatch(/proven: 20,000 rows/);
     expect(child.output()).not.toMatch(/Creating an|Backfilling/);
   });
