@@ -173,5 +173,5 @@ describe.skipIf(!canRun)('docs/operate.md, on a fresh installation', () => {
       expect((await fetch(`http://127.0.0.1:${ports.get(port)}/metrics`)).status).toBe(200);
     }
     expect(pids.filter(isAlive)).toEqual(pids);
-  }, 180_000);
+  }, 420_000);
 });
