@@ -45,8 +45,7 @@ export async function waitForDatabase<T>(
     } catch (error) {
       signal.throwIfAborted();
       const refusal = findRefusal(error);
-      if (refusal !== null)
-        throw new StartError(`DATABASE_URL: ${refusal}. Then start again.`);
+      if (refusal !== null) throw new StartError(`DATABASE_URL: ${refusal}. Then start again.`);
       if (!isDatabaseUnavailable(error)) throw error;
       const reason = reasonOf(error);
       onWait(reason);
