@@ -100,7 +100,7 @@ async function commitFiles(
   { destination, job, ports, signal }: TableAttempt,
   { generation, files, metrics, columns }: MadeFiles,
 ): Promise<void> {
-  const { encoding, attempt, mayBeOvertaken, request } = job;
+  const { encoding, attempt, mayBeOvertaken, mode } = job;
   const isFirst = generation === 1 && attempt === 1 && !mayBeOvertaken;
   await commitInterval(
     {
@@ -116,7 +116,7 @@ async function commitFiles(
       generation,
       files: files.map((file) => ({ ...file, columns: metrics.get(file.key) ?? [] })),
       fields: encoding.tableFields?.(columns) ?? [],
-      isWhole: request.whole === true,
+      isWhole: mode === 'snapshot',
       isSealed: files.length === 0 && !isFirst,
       mayHaveLeft: attempt > 1 || mayBeOvertaken,
     },

@@ -1,4 +1,5 @@
 import type { StoredDestination } from '../../foundation/domain/batch-export.ts';
+import type { ExportMode } from '../../foundation/domain/export-settings.ts';
 import type { ColumnMetrics } from '../../foundation/domain/column-metrics.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
 import type { DataInterval, Instant } from '../../foundation/domain/time.ts';
@@ -59,8 +60,8 @@ export interface TableAttempt {
     readonly interval: DataInterval;
     readonly attempt: number;
     readonly mayBeOvertaken: boolean;
-    /** `whole`: the files are all that the table has, in place of those of any interval before. */
-    readonly request: { readonly whole?: boolean };
+    /** Of mode snapshot the files are all that the table has, in place of those of any interval before. */
+    readonly mode: ExportMode;
     readonly encoding: { tableFields?(columns: readonly Column[]): readonly TableField[] };
   };
   readonly ports: {
