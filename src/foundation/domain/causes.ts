@@ -44,6 +44,7 @@ export type Turn = (typeof turns)[number];
 const ownTurns: Partial<Record<ErrorCode, Turn>> = {
   'destination.files_differ': 'ours',
   'destination.proxy_refused': 'ours',
+  'model.key_not_unique': 'ours',
   'model.version_without_trigger': 'source',
   'source.count_mismatch': 'ours',
   'source.json_too_deep': 'customer',
