@@ -171,7 +171,6 @@ async function readRows(snapshot: SourceSnapshot, signal: AbortSignal): Promise<
   text += Buffer.concat(await encoder.finish()).toString();
   for (const line of text.split('\n').filter((one) => one !== '')) {
     const row = JSON.parse(line);
-    if (rows.has(String(row.id))) throw new Error(`the table has the key ${row.id} twice`);
     rows.set(String(row.id), JSON.stringify(row));
   }
   return rows;

@@ -16,6 +16,7 @@ import { type StepDefinition, withOpenSteps } from '../transforms/own-steps.ts';
 import type { Step } from '../transforms/step.ts';
 import { type RowsShape, RowTransformer } from '../transforms/transform-rows.ts';
 import type { DeliveredKeys } from './delivered-keys.ts';
+import { DistinctKeys } from './distinct-keys.ts';
 import { FileSet } from './file-set.ts';
 import type { IntervalJob, RunPorts } from './interval-job.ts';
 import type { KeySpool } from './key-spool.ts';
@@ -151,11 +152,13 @@ function logSteps(steps: readonly StepTally[], ports: RunPorts, besides = 0): vo
 
 /** @returns how many rows the chain dropped */
 async function copyRows(
-  { snapshot, ports, signal, pick = (block) => block }: Writing,
+  { job, snapshot, element = null, ports, signal, pick = (block) => block }: Writing,
   transformer: BlockTransformer | null,
   files: FileSet,
 ): Promise<number> {
   let dropped = 0;
+  const { columns, keyIndices } = snapshot;
+  const keys = element === null ? null : new DistinctKeys(columns, keyIndices, job.encoding.toJson);
   const tell = () =>
     ports.progressed({
       totalRows: snapshot.totalCount,
@@ -168,6 +171,7 @@ async function copyRows(
     for await (const block of snapshot.read(slice, signal)) {
       signal.throwIfAborted();
       ports.at('write');
+      keys?.check(block);
       const picked = pick(block);
       if (picked.rowCount > 0) dropped += await files.writeRows(picked, transformer);
       ports.at('read');

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
 import type { Model } from '../../../src/foundation/domain/model.ts';
-import { createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
+import { checkModel, createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
 import {
   changingModel,
   createChangingTable,
@@ -123,6 +123,28 @@ it('refuses a table whose trigger is off', async () => {
     code: 'model.version_without_trigger',
   });
   await sql('alter table things_0 enable always trigger zz_sluice_deleted');
+  await side.attempt('recorded');
+});
+
+it('refuses two rows with one key, and models check names them before', async () => {
+  const check = () => checkModel(server.adminUrl, changingModel, [tenant]);
+  const isTwice = (detail: string) => detail.startsWith('model.key_not_unique');
+  const side = sideOf();
+  await side.attempt('recorded');
+  expect((await check()).findings.filter(({ detail }) => isTwice(detail))).toEqual([]);
+  // The table allows it: its unique key has the partition too.
+  await sql(`insert into things select id, team, 1 - kind, note, price from things where id = 2`);
+  expect((await check()).findings).toContainEqual({
+    severity: 'error',
+    detail: expect.stringMatching(/^model\.key_not_unique: .* two rows have the same id/),
+  });
+  const refused = { code: 'model.key_not_unique', detail: 'two rows have the key 2' };
+  side.newBase += 1;
+  await expect(side.attempt('recorded')).rejects.toMatchObject(refused);
+  await sql(`update things set note = 'both' where id = 2`);
+  side.newBase -= 1;
+  await expect(side.attempt('recorded')).rejects.toMatchObject(refused);
+  await sql('delete from things where id = 2 and kind = 1');
   await side.attempt('recorded');
 });
 

@@ -1,8 +1,9 @@
 import type pg from 'pg';
+import { SluiceError } from '../../../foundation/domain/errors.ts';
 import type { Model } from '../../../foundation/domain/model.ts';
 import { type DataInterval, toTimestamp } from '../../../foundation/domain/time.ts';
-import { describeSql, explainSql } from '../../query/select.ts';
-import { quoteNameIfNeeded } from '../../query/print.ts';
+import { describeSql, explainSql, relationOf } from '../../query/select.ts';
+import { quoteName, quoteNameIfNeeded } from '../../query/print.ts';
 import { inSnapshot } from './begin-snapshot.ts';
 import { findRelation, hasUniqueKey, type Relation } from './catalog.ts';
 import { findChangeWarnings } from './check-changes.ts';
@@ -39,7 +40,7 @@ type Tell = (severity: ModelFinding['severity'], detail: string) => void;
 
 /**
  * Checks a model against its database: what is missing, what may not be read and what will be slow. Reads
- * the catalog and query plans, no rows.
+ * the catalog and query plans, and no rows but keys of a changing table without a unique index.
  *
  * @param tenantKeys of the projects; the plan is for the last hour of the first one that has rows of this type
  * @param settling how to wait for transactions if the database is a standby
@@ -58,9 +59,10 @@ export async function checkModel(
   const signal = new AbortController().signal;
   let plan: readonly string[] = [];
   let tenantKey = tenantKeys[0] ?? '1';
+  let isUnique = true;
+  const { addressName } = settling;
+  const address = { ...options, connectionString, addressName };
   try {
-    const { addressName } = settling;
-    const address = { ...options, connectionString, addressName };
     await inSnapshot(address, tenantKey, null, signal, async (client) => {
       const relation = await findRelation(client, model, signal);
       if (!relation) {
@@ -78,7 +80,7 @@ export async function checkModel(
           if (judged.finding) tell(judged.finding.severity, judged.finding.detail);
           tenantKey = judged.planned ?? tenantKey;
         }
-        await checkIndexes(client, model, relation, tell);
+        isUnique = await checkIndexes(client, model, relation, tell);
         for (const { severity, detail } of await findChangeWarnings(
           client,
           model,
@@ -99,7 +101,14 @@ export async function checkModel(
     for (const { severity, detail } of (await source.inspect(signal)).findings) {
       tell(severity, detail);
     }
-    if (isReadable && model.changes) await source.readSequence(model.name, tenantKey, signal);
+    if (isReadable && model.changes) {
+      await source.readSequence(model.name, tenantKey, signal);
+      const look = (client: pg.Client) => hasKeyTwice(client, model, signal);
+      if (!isUnique && (await inSnapshot(address, tenantKey, null, signal, look))) {
+        const keys = model.keyColumns.join(', ');
+        throw new SluiceError('model.key_not_unique', `two rows have the same ${keys}`);
+      }
+    }
     const isDenied = findings.some(({ detail }) => detail.includes('GRANT '));
     // One whole look, as a run settles: so the check meets whatever a run meets there.
     const past = { start: 0, end: 1 };
@@ -200,15 +209,16 @@ async function checkRights(
   }
 }
 
+/** @returns whether an index says that keys are unique */
 async function checkIndexes(
   client: pg.Client,
   model: Model,
   relation: Relation,
   tell: Tell,
-): Promise<void> {
+): Promise<boolean> {
   const columns = [...model.keyColumns, model.tenantColumn];
   const { holdsRows, hasHeirs, partitionKey } = relation;
-  if (holdsRows && !hasHeirs && (await hasUniqueKey(client, relation.oid, columns))) return;
+  if (holdsRows && !hasHeirs && (await hasUniqueKey(client, relation.oid, columns))) return true;
   const keys = model.keyColumns.join(', ');
   const advice = hasHeirs
     ? ' Tables inherit from it, and an index covers the rows of one table only.'
@@ -218,6 +228,15 @@ async function checkIndexes(
         ? ' Add a unique index, or name the key.'
         : '';
   tell('warning', `No unique index covers ${keys} within a project.${advice}`);
+  return false;
+}
+
+/** Looks at the first rows only: a run looks at all. */
+async function hasKeyTwice(client: pg.Client, model: Model, signal: AbortSignal): Promise<boolean> {
+  const columns = [model.tenantColumn, ...model.keyColumns].map(quoteName).join(', ');
+  const rows = `SELECT ${columns} FROM ${relationOf(model)} LIMIT 1000000`;
+  const sql = `SELECT true AS twice FROM (${rows}) AS "first" GROUP BY ${columns} HAVING pg_catalog.count(*) > 1 LIMIT 1`;
+  return (await query(client, sql, signal)).length === 1;
 }
 
 /** Describes and plans the statement that an export runs. @returns the steps of the plan */
