@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { readConfig } from '../../src/foundation/config/config.ts';
+import type { ExportMode } from '../../src/foundation/domain/export-settings.ts';
 import { keyNames, usualFileName } from '../../src/foundation/domain/file-name.ts';
 import { readFileSettings } from '../../src/foundation/domain/file-settings.ts';
 import { destinationContextOf, joinConnectors } from '../../src/main/connectors.ts';
@@ -11,7 +12,7 @@ import { createSecretBox } from '../../src/foundation/security/secret-box.ts';
 import { makeSigningKey, signWith } from '../../src/foundation/security/signing-keys.ts';
 import { openBenchChain } from './chains.ts';
 import { interval, teamId } from './interval.ts';
-import { benchTables } from './tables.ts';
+import { benchTables, changingOf } from './tables.ts';
 import { reportTaken } from './taken.ts';
 
 /**
@@ -19,11 +20,19 @@ import { reportTaken } from './taken.ts';
  * before its runs are, so a sixth of the rows goes first, and is not measured. Left out is what a
  * worker writes to its own database meanwhile.
  */
-const [url = '', endpoint = '', tableName = '', format = '', compression = '', chainName = ''] =
-  process.argv.slice(2);
+const [
+  url = '',
+  endpoint = '',
+  tableName = '',
+  format = '',
+  compression = '',
+  chainName = '',
+  modeName = '',
+] = process.argv.slice(2);
 const table = benchTables.find(({ name }) => name === tableName);
 if (!table) throw new Error(`there is no table ${tableName}`);
-const { model } = table;
+const mode = (modeName || 'append') as ExportMode;
+const model = mode === 'changes' ? changingOf(table) : table.model;
 const config = readConfig({ DATABASE_URL: url, ALLOWED_PRIVATE_ENDPOINTS: new URL(endpoint).host });
 const context = destinationContextOf(config);
 const connectors = joinConnectors(
@@ -65,7 +74,8 @@ async function exportUntil(end: number) {
       runId: 'bench',
       attempt: 1,
       purpose: 'whole',
-      mode: 'append',
+      mode,
+      ...(mode === 'changes' && { sequence: { last: null, begun: [], newBase: 0 } }),
       dropsMissing: false,
       sign,
       readRows: connectors.readRows,
@@ -79,6 +89,7 @@ async function exportUntil(end: number) {
         dslQuery: null,
         includeEvents: null,
         excludeEvents: null,
+        ...(mode !== 'append' && { whole: true }),
       },
       names: keyNames(end === interval.end ? 'events' : 'warm-up', usualFileName, part),
       encoding: connectors.encodingOf(readFileSettings(encoding)),

@@ -1,6 +1,7 @@
 import pg from 'pg';
 import { eventsModel } from '../../src/foundation/domain/events-model.ts';
 import type { Model } from '../../src/foundation/domain/model.ts';
+import { triggerStatements } from '../../src/rows/changes/trigger-sql.ts';
 import { createEvents, insertEvents } from './events.ts';
 import { interval, teamId } from './interval.ts';
 
@@ -176,11 +177,21 @@ export async function fillTable(url: string, table: BenchTable, rows: number): P
       interval.start / 1000,
     ]);
     await client.query(`CREATE INDEX ON ${name} (team_id, ${intervalColumn})`);
+    if (name === 'events') {
+      for (const { sql } of triggerStatements(changingOf(table))) await client.query(sql);
+    }
     await client.query(`VACUUM ANALYZE ${name}`);
   } finally {
     await client.end();
   }
 }
+
+/** The model of an export of changes. */
+export const changingOf = ({ model }: BenchTable): Model => ({
+  ...model,
+  intervalColumn: null,
+  changes: { versionColumn: 'version', setBy: 'database', deletes: { kind: 'none' } },
+});
 
 /** Numbers `n` with a time `at` for each, evenly over the interval. */
 const instants = `generate_series(0, $1::bigint - 1) n,

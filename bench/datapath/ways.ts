@@ -49,12 +49,26 @@ export function waysToRun({ url, readUrl, sink, table, every }: WaysOptions): re
     bar: null,
     run: () => runShell(command, { BENCH_DATABASE: url, BENCH_SELECT: select }),
   });
-  const ours = (label: string, format: string, compression: string | null, chain = ''): Way => ({
+  const ours = (
+    label: string,
+    format: string,
+    compression: string | null,
+    chain = '',
+    mode = '',
+  ): Way => ({
     kind: 'ours',
     label,
     bar: table.bars[label] ?? null,
     run: () =>
-      runProcess('ours.js', [readUrl, sink.endpoint, table.name, format, compression ?? '', chain]),
+      runProcess('ours.js', [
+        readUrl,
+        sink.endpoint,
+        table.name,
+        format,
+        compression ?? '',
+        chain,
+        mode,
+      ]),
   });
   const object = `${sink.endpoint}/bench/shell.csv.gz`;
   const ways: readonly Way[] = [
@@ -75,6 +89,9 @@ export function waysToRun({ url, readUrl, sink, table, every }: WaysOptions): re
         const label = compression === null ? format : `${format} + ${compression}`;
         return ours(label, format, compression);
       }),
+    ),
+    ...(table.name === 'events' ? ['snapshot', 'changes'] : []).map((mode) =>
+      ours(`JSONLines, mode ${mode}`, 'JSONLines', null, '', mode),
     ),
     ...Object.keys(benchChains).map((chain) =>
       ours(`JSONLines + gzip, ${chain}`, 'JSONLines', 'gzip', chain),

@@ -86,10 +86,16 @@ export function previewsOf(options: PreviewOptions, patienceMs = 10_000): Previe
       const now = await readNow(context.db);
       const newest: NewestRows = {
         isWhole: mode !== 'append',
-        open: (reachMs, select, patience) => {
+        open: async (reachMs, select, patience) => {
+          const source = sourceOf(model);
           const start = reachMs === null ? 0 : now - reachMs;
           const snapshotRequest = { ...request, select, interval: { start, end: now } };
-          return sourceOf(model).open(snapshotRequest, patience);
+          if (mode !== 'changes') return source.open(snapshotRequest, patience);
+          // As the rows of a first base.
+          const { point } = await source.readSequence(model, tenantKey, patience);
+          const { versionType } = point;
+          const element = { number: 0, versionType, from: null, newTables: [] };
+          return source.open({ ...snapshotRequest, element }, patience);
         },
         patiently: (work) => inSlot(() => patiently(signal, work)),
       };

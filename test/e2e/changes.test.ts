@@ -180,6 +180,12 @@ test('a base and its changes give the rows of the source, and verify reads them'
   // A delete is a row of its element.
   expect(await bookedRows()).toEqual([2, 3, 0]);
 
+  const { body: listed } = await client.get(
+    `${projectPath(installation)}/batch_exports/${id}/runs/`,
+  );
+  const [first] = listed.results.toReversed();
+  expect(first).toMatchObject({ element: { number: 0, follows: null, deletes: 0 } });
+
   // A delivered element is the only copy of its changes.
   const [run] = await readRuns(installation, id);
   const at = `${projectPath(installation)}/batch_exports/${id}`;

@@ -669,7 +669,7 @@ with wanted as materialized (select p.id, p.name from projects p where p.organiz
 
 -- exports/export-lists.ts details, findExportDetails
 -- takes $1 text
--- gives exportId uuid, teamId integer, holes bigint, health text, healing jsonb, holesSince bigint, unsettledFrom bigint, failure text, lateRowsAdded jsonb, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, step jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone
+-- gives exportId uuid, teamId integer, holes bigint, health text, healing jsonb, holesSince bigint, unsettledFrom bigint, failure text, lateRowsAdded jsonb, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, step jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, element jsonb, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone
 select e.id as "exportId", e.team_id as "teamId", h.count as holes, case
   when e.paused and e.paused_reason is null then 'paused'
   when e.failing_since is not null then 'failing'
@@ -716,6 +716,8 @@ select e.id as "exportId", e.team_id as "teamId", h.count as holes, case
   r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
     and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
     and c.committed_at > r.finished_at) as superseded,
+  (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
+    and c.data_interval_end = r.data_interval_end and c.run_id = r.id) as element,
   r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt",
   r.last_updated_at as "lastUpdatedAt" from runs r where r.export_id = e.id
                       order by r.created_at desc, r.id desc limit 10) as newest on true

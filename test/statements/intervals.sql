@@ -268,6 +268,13 @@ with old as (
      )
      select count(*)::int as made from made;
 
+-- intervals/kept-snapshots.ts countExpiring
+-- takes $1 uuid
+-- gives count integer
+select (select count(*)::int from (select from receipts c where c.export_id = e.id and c.snapshot_at is not null and c.manifest_key is not null
+  and c.destination_version = e.destination_version order by c.data_interval_start desc offset e.keep_snapshots) as old) as count
+       from batch_exports e where e.id = $1 and e.mode = 'snapshot' and e.keep_snapshots is not null;
+
 -- intervals/kept-snapshots.ts isKept
 -- takes $1 uuid, $2 timestamp with time zone
 -- gives is boolean

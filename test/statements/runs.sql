@@ -431,7 +431,7 @@ select r.id, r.export_id as "exportId", r.team_id as "teamId", r.status, r.lates
 
 -- runs/runs.ts findRun
 -- takes $1 uuid, $2 uuid
--- gives exportId uuid, teamId integer, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, step jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone, interval json
+-- gives exportId uuid, teamId integer, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, step jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, element jsonb, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone, interval json
 select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as "backfillId", r.purpose, r.status,
   r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt, r.faults,
   case when r.status in ('Starting', 'Running') then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
@@ -446,6 +446,8 @@ select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as 
   r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
     and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
     and c.committed_at > r.finished_at) as superseded,
+  (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
+    and c.data_interval_end = r.data_interval_end and c.run_id = r.id) as element,
   r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt",
   r.last_updated_at as "lastUpdatedAt", json_build_object('start', floor(extract(epoch from r.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from r.data_interval_end) * 1000)::bigint) as interval from runs r where r.id = $1 and r.export_id = $2;
 
@@ -587,7 +589,7 @@ select from runs where id = $1 and committing_generation is not null;
 
 -- runs/runs.ts listRuns
 -- takes $1 uuid, $2 bigint
--- gives exportId uuid, teamId integer, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, step jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone
+-- gives exportId uuid, teamId integer, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, step jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, element jsonb, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone
 select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as "backfillId", r.purpose, r.status,
   r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt, r.faults,
   case when r.status in ('Starting', 'Running') then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
@@ -602,12 +604,14 @@ select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as 
   r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
     and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
     and c.committed_at > r.finished_at) as superseded,
+  (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
+    and c.data_interval_end = r.data_interval_end and c.run_id = r.id) as element,
   r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt",
   r.last_updated_at as "lastUpdatedAt" from runs r where r.export_id = $1 order by r.created_at desc, r.id desc limit $2;
 
 -- runs/runs.ts listRuns
 -- takes $1 uuid, $2 timestamp with time zone, $3 uuid, $4 bigint
--- gives exportId uuid, teamId integer, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, step jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone
+-- gives exportId uuid, teamId integer, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, step jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, element jsonb, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone
 select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as "backfillId", r.purpose, r.status,
   r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt, r.faults,
   case when r.status in ('Starting', 'Running') then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
@@ -622,12 +626,14 @@ select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as 
   r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
     and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
     and c.committed_at > r.finished_at) as superseded,
+  (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
+    and c.data_interval_end = r.data_interval_end and c.run_id = r.id) as element,
   r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt",
   r.last_updated_at as "lastUpdatedAt" from runs r where r.export_id = $1 and (r.created_at, r.id) < ($2::timestamptz, $3::uuid) order by r.created_at desc, r.id desc limit $4;
 
 -- runs/runs.ts listRuns
 -- takes $1 uuid, $2 timestamp with time zone, $3 uuid, $4 bigint
--- gives exportId uuid, teamId integer, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, step jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone
+-- gives exportId uuid, teamId integer, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, step jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, element jsonb, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone
 select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as "backfillId", r.purpose, r.status,
   r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt, r.faults,
   case when r.status in ('Starting', 'Running') then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
@@ -642,12 +648,14 @@ select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as 
   r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
     and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
     and c.committed_at > r.finished_at) as superseded,
+  (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
+    and c.data_interval_end = r.data_interval_end and c.run_id = r.id) as element,
   r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt",
   r.last_updated_at as "lastUpdatedAt" from runs r where r.export_id = $1 and (r.created_at, r.id) > ($2::timestamptz, $3::uuid) order by r.created_at asc, r.id asc limit $4;
 
 -- runs/runs.ts listRuns
 -- takes $1 uuid, $2 bigint
--- gives exportId uuid, teamId integer, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, step jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone
+-- gives exportId uuid, teamId integer, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, step jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, element jsonb, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone
 select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as "backfillId", r.purpose, r.status,
   r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt, r.faults,
   case when r.status in ('Starting', 'Running') then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
@@ -662,12 +670,14 @@ select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as 
   r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
     and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
     and c.committed_at > r.finished_at) as superseded,
+  (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
+    and c.data_interval_end = r.data_interval_end and c.run_id = r.id) as element,
   r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt",
   r.last_updated_at as "lastUpdatedAt" from runs r where r.export_id = $1 order by r.data_interval_start desc, r.id desc limit $2;
 
 -- runs/runs.ts listRuns
 -- takes $1 uuid, $2 timestamp with time zone, $3 uuid, $4 bigint
--- gives exportId uuid, teamId integer, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, step jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone
+-- gives exportId uuid, teamId integer, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, step jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, element jsonb, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone
 select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as "backfillId", r.purpose, r.status,
   r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt, r.faults,
   case when r.status in ('Starting', 'Running') then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
@@ -682,12 +692,14 @@ select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as 
   r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
     and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
     and c.committed_at > r.finished_at) as superseded,
+  (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
+    and c.data_interval_end = r.data_interval_end and c.run_id = r.id) as element,
   r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt",
   r.last_updated_at as "lastUpdatedAt" from runs r where r.export_id = $1 and (r.data_interval_start, r.id) < ($2::timestamptz, $3::uuid) order by r.data_interval_start desc, r.id desc limit $4;
 
 -- runs/runs.ts listRuns
 -- takes $1 uuid, $2 timestamp with time zone, $3 uuid, $4 bigint
--- gives exportId uuid, teamId integer, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, step jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone
+-- gives exportId uuid, teamId integer, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, step jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, element jsonb, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone
 select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as "backfillId", r.purpose, r.status,
   r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt, r.faults,
   case when r.status in ('Starting', 'Running') then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
@@ -702,12 +714,14 @@ select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as 
   r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
     and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
     and c.committed_at > r.finished_at) as superseded,
+  (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
+    and c.data_interval_end = r.data_interval_end and c.run_id = r.id) as element,
   r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt",
   r.last_updated_at as "lastUpdatedAt" from runs r where r.export_id = $1 and (r.data_interval_start, r.id) > ($2::timestamptz, $3::uuid) order by r.data_interval_start asc, r.id asc limit $4;
 
 -- runs/runs.ts listRuns
 -- takes $1 uuid, $2 timestamp with time zone, $3 interval, $4 timestamp with time zone, $5 timestamp with time zone, $6 bigint
--- gives exportId uuid, teamId integer, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, step jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone
+-- gives exportId uuid, teamId integer, id uuid, backfillId uuid, purpose text, status text, startsAt timestamp with time zone, endsAt timestamp with time zone, attempt integer, faults integer, nextAttemptAt timestamp with time zone, waitsFor jsonb, step jsonb, recordsTotalCount bigint, recordsCompleted bigint, recordsDropped bigint, recordsRejected bigint, bytesExported bigint, files integer, settled boolean, steps jsonb, cursor jsonb, latestError text, superseded boolean, element jsonb, createdAt timestamp with time zone, startedAt timestamp with time zone, finishedAt timestamp with time zone, lastUpdatedAt timestamp with time zone
 select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as "backfillId", r.purpose, r.status,
   r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt, r.faults,
   case when r.status in ('Starting', 'Running') then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
@@ -722,6 +736,8 @@ select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as 
   r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
     and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
     and c.committed_at > r.finished_at) as superseded,
+  (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
+    and c.data_interval_end = r.data_interval_end and c.run_id = r.id) as element,
   r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt",
   r.last_updated_at as "lastUpdatedAt" from ((select r.* from runs r where r.export_id = $1 and r.created_at >= $2::timestamptz and r.created_at <= now() - $3::interval and r.data_interval_start >= $4::timestamptz and r.data_interval_end <= $5::timestamptz and r.status = 'Starting' and (r.error_code is not null or r.crashes > 0 and r.attempt > 0) order by r.created_at desc, r.id desc limit $6) union all (select r.* from runs r where r.export_id = $1 and r.created_at >= $2::timestamptz and r.created_at <= now() - $3::interval and r.data_interval_start >= $4::timestamptz and r.data_interval_end <= $5::timestamptz and r.status = 'Running' and (r.error_code is not null or r.crashes > 0 and r.attempt > 0) order by r.created_at desc, r.id desc limit $6) union all (select r.* from runs r where r.export_id = $1 and r.created_at >= $2::timestamptz and r.created_at <= now() - $3::interval and r.data_interval_start >= $4::timestamptz and r.data_interval_end <= $5::timestamptz and r.status = 'Failed'  order by r.created_at desc, r.id desc limit $6)) r order by r.created_at desc, r.id desc limit $6;
 

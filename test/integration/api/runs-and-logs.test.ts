@@ -69,6 +69,7 @@ describe('runs', () => {
       files: 0,
       records_dropped: 0,
       records_rejected: 0,
+      element: null,
       backfill_id: null,
     });
     const listed = await client.get(`${exports}/${exportId}/runs`);

@@ -7,7 +7,15 @@ import {
   tenant,
   withConnection,
 } from '../../support/changing-table.ts';
-import { type OpenedDestination, openedBy } from '../../support/interval-bench.ts';
+import { readByIcebird, snapshotsOf } from '../../support/icebird.ts';
+import {
+  encodingOf,
+  firstJob,
+  type OpenedDestination,
+  openedBy,
+  tableBelow,
+} from '../../support/interval-bench.ts';
+import { bucket, openStore } from '../../support/s3-destination.ts';
 import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
 import { SequenceReader, SequenceSide } from '../../support/sequence-side.ts';
 
@@ -136,7 +144,7 @@ it('refuses two rows with one key, and models check names them before', async ()
   await sql(`insert into things select id, team, 1 - kind, note, price from things where id = 2`);
   expect((await check()).findings).toContainEqual({
     severity: 'error',
-    detail: expect.stringMatching(/^model\.key_not_unique: .* two rows have the same id/),
+    detail: expect.stringMatching(/^model\.key_not_unique: two rows have the same id. Name key_columns/),
   });
   const refused = { code: 'model.key_not_unique', detail: 'two rows have the key 2' };
   side.newBase += 1;
@@ -146,6 +154,60 @@ it('refuses two rows with one key, and models check names them before', async ()
   await expect(side.attempt('recorded')).rejects.toMatchObject(refused);
   await sql('delete from things where id = 2 and kind = 1');
   await side.attempt('recorded');
+});
+
+it('appends each element to an Iceberg table, whose newest rows by key are those of the source', async () => {
+  const store = await openStore();
+  try {
+    await store.destination.probe(new AbortController().signal);
+    const { exportId } = firstJob();
+    const encoding = encodingOf({
+      ...{ file_format: 'Parquet', compression: 'snappy', table_format: 'iceberg' },
+    });
+    const source = createPostgresSource({
+      connectionString: server.adminUrl,
+      plan: planModels([changingModel]),
+    });
+    const table = tableBelow(bucket, exportId);
+    const side = new SequenceSide(source, store.destination, { encoding, table });
+    const present = async () => {
+      const read = await readByIcebird(store.destination, 'p');
+      const rows = read.toSorted((a, b) => Number(a._sluice_element) - Number(b._sluice_element));
+      const base = Number(rows.findLast((row) => row._sluice_op === 'r')?._sluice_element);
+      const newest = new Map(
+        rows
+          .filter((row) => Number(row._sluice_element) >= base)
+          .map((row) => [String(row.id), row] as const),
+      );
+      const notes = [...newest].filter(([, row]) => row._sluice_op !== 'd');
+      return notes.map(([id, { note }]) => `${id} ${note}`).toSorted();
+    };
+    const truth = () =>
+      [...(side.truth.get(side.last?.number ?? -1) ?? [])]
+        .map(([id, row]) => `${id} ${JSON.parse(row).note}`)
+        .toSorted();
+    await side.attempt('recorded');
+    await sql(insert(3, 'three'), `update things set note = 'zwei' where id = 2`);
+    await sql('delete from things where id = 1');
+    await side.attempt('recorded');
+    expect(await present()).toEqual(['2 zwei', '3 three']);
+    // Its commit is lost; the next element has all of it again.
+    await sql(`update things set note = 'drei' where id = 3`);
+    await side.attempt('dies after manifest');
+    side.giveUp();
+    await sql(insert(4, 'four'));
+    await side.attempt('recorded');
+    expect(await present()).toEqual(truth());
+    await sql('truncate things', insert(5, 'five'));
+    await side.attempt('recorded');
+    expect(side.last?.base).toBe('table');
+    expect(await present()).toEqual(['5 five']);
+    const snapshots = await snapshotsOf(store.destination, 'p');
+    expect(snapshots.length).toBeGreaterThanOrEqual(4);
+    expect(await readByIcebird(store.destination, 'p', snapshots[0])).toHaveLength(2);
+  } finally {
+    await store.close();
+  }
 });
 
 it('deletes a row that the query, or the marker of deleted rows, no longer wants, and shows nothing else of it', async () => {

@@ -19,6 +19,7 @@ function run(status: RunStatus): Run {
     records_total_count: null,
     records_dropped: 0,
     records_rejected: 0,
+    element: null,
     latest_error: null,
     superseded: false,
     data_interval_start: '2024-03-12T16:00:00Z',

@@ -84,7 +84,7 @@ function Bounds(props: PartProps) {
         <LocalTimeInput {...fieldProps('start_at', props)} help="Now: it starts immediately." />
         <LocalTimeInput {...fieldProps('end_at', props)} help="Now: it never ends." />
         {description.settings
-          .filter(({ isLocal }) => hour || !isLocal)
+          .filter(({ name, isLocal }) => (hour || !isLocal) && isOfMode(name, draft))
           .map((field) => (
             <FieldInput
               key={field.name}
@@ -116,6 +116,12 @@ function Bounds(props: PartProps) {
     </>
   );
 }
+
+/** The settings that only one mode has. */
+const modes: Readonly<Record<string, string>> = { keep_snapshots: 'snapshot', new_base: 'changes' };
+
+const isOfMode = (name: string, { settings: { mode } }: PartProps['draft']): boolean =>
+  (modes[name] ?? mode) === mode;
 
 /** The labels of the settings here that differ from their defaults. */
 function changedFields(props: PartProps): readonly string[] {

@@ -43,8 +43,9 @@ const helps: Readonly<Record<string, string>> = {
   deadline_at: 'The same as a time of day, in the time zone above.',
   warn_minutes: 'You are warned so long before rows are due.',
   mode: 'Only new rows, all rows each time, or all rows once and then each change.',
-  new_base: 'With changes: a higher number delivers all rows again.',
-  keep_snapshots: 'With all rows each time: how many times stay. Older files are removed.',
+  new_base: 'A higher number delivers all rows again, as a new base.',
+  keep_snapshots:
+    'How many snapshots stay. If you lower it, Sluice removes the files of the older ones.',
   statement_shows: 'Digests prove the definition; its text is for readers who may see it.',
   look_back_hours: 'Hours after an interval in which Sluice looks for rows that came late.',
   heal_for_hours: 'Hours for which Sluice tries again by itself after a failure.',

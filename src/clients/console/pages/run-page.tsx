@@ -81,6 +81,17 @@ function RunFacts({ run }: { run: Run }) {
           <RunRows run={run} />
         </Fact>
       )}
+      {run.element && (
+        <Fact name="Element">
+          {run.element.base === null
+            ? `${run.element.number}: what changed since element ${run.element.follows}, ${plural(run.element.deletes, 'delete')}`
+            : `${run.element.number}: a base with all rows, because ${run.element.base}`}{' '}
+          <small className="muted">
+            versions {run.element.from_version ?? 'of all rows'} to{' '}
+            {run.element.next_version ?? 'not known'}, at <TimeText at={run.element.snapshot_at} />
+          </small>
+        </Fact>
+      )}
       {run.records_dropped > 0 && (
         <Fact name="Dropped by transformations">{formatCount(run.records_dropped)}</Fact>
       )}

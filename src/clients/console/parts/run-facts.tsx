@@ -19,12 +19,18 @@ export function RunDuration({ run: { created_at, started_at, finished_at } }: { 
 
 /** Rows in the files, and the rows of the interval if the numbers differ. */
 export function RunRows({ run }: { run: Run }) {
-  const { records_completed: done, records_total_count: total } = run;
+  const { records_completed: done, records_total_count: total, element } = run;
   const short = total !== null && done !== total;
   return (
     <span>
       {formatCount(done)}
       {short && <small className="muted"> of {formatCount(total)}</small>}
+      {element && (
+        <small className="muted">
+          {' '}
+          in {element.base === null ? 'element' : 'base'} {element.number}
+        </small>
+      )}
     </span>
   );
 }

@@ -106,7 +106,8 @@ export async function checkModel(
       const look = (client: pg.Client) => hasKeyTwice(client, model, signal);
       if (!isUnique && (await inSnapshot(address, tenantKey, null, signal, look))) {
         const keys = model.keyColumns.join(', ');
-        throw new SluiceError('model.key_not_unique', `two rows have the same ${keys}`);
+        const remedy = `Name key_columns that a unique index covers, together with ${model.tenantColumn}`;
+        throw new SluiceError('model.key_not_unique', `two rows have the same ${keys}. ${remedy}`);
       }
     }
     const isDenied = findings.some(({ detail }) => detail.includes('GRANT '));

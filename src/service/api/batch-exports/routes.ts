@@ -14,6 +14,7 @@ import {
 } from '../../use-cases/exports/create-export.ts';
 import { deleteExport } from '../../use-cases/exports/delete-export.ts';
 import { pauseExport } from '../../use-cases/exports/pause-export.ts';
+import { countExpiring } from '../../../state/store/intervals/kept-snapshots.ts';
 import { countChainSteps } from '../../../state/store/transformations/transformation-configs.ts';
 import { previewUnpause, unpauseExport } from '../../use-cases/exports/unpause-export.ts';
 import {
@@ -217,7 +218,9 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
         const actor = actorOf(request);
         const after = await updateExport(request.context, rules, actor, before.id, input);
         const { prefix } = readFileSettings(input.destination?.config ?? {});
-        await warn(request, reply, after, [...warnings, ...describeForeignForms(prefix)]);
+        const removed = await describeRemoved(request, before, after);
+        const all = [...warnings, ...describeForeignForms(prefix), ...removed];
+        await warn(request, reply, after, all);
         return batchExportView(request.context, after);
       },
     });
@@ -265,6 +268,19 @@ export function batchExportRoutes(api: Api, family: Family, deps: Deps): void {
       return backfillIds.length === 0 ? shown : { ...shown, backfill_total_runs: totalRuns };
     },
   );
+}
+
+/** What a lower keep_snapshots removes, before it does. */
+async function describeRemoved(
+  { context }: Request,
+  before: { readonly keepSnapshots: number | null },
+  { id, keepSnapshots }: { readonly id: string; readonly keepSnapshots: number | null },
+): Promise<readonly string[]> {
+  if (keepSnapshots === null || keepSnapshots === before.keepSnapshots) return [];
+  const count = await countExpiring(context.db, id);
+  const older = count === 1 ? 'snapshot' : 'snapshots';
+  const text = `keep_snapshots is ${keepSnapshots} now, so Sluice removes the files of ${count} older ${older}.`;
+  return count === 0 ? [] : [text];
 }
 
 /** Asks the source and the store about a new export. @returns warnings @throws Refusal */

@@ -91,6 +91,27 @@ export const BatchExportRun = named(
             'True once no open transaction can add rows to the interval; null until the run completes.',
         }),
       ),
+      element: Nullable(
+        Type.Object(
+          {
+            number: Type.Integer(),
+            follows: Nullable(Type.Integer({ description: 'The element that it continues.' })),
+            base: Nullable(
+              Type.String({ description: 'Why it has all rows; null: it has what changed.' }),
+            ),
+            from_version: Nullable(Type.String({ description: 'The lowest version in it.' })),
+            next_version: Nullable(
+              Type.String({ description: 'The lowest version of the element that continues it.' }),
+            ),
+            snapshot_at: Time,
+            deletes: Type.Integer(),
+          },
+          {
+            description:
+              'Of mode changes: what the run has delivered. Null before that, and of other modes.',
+          },
+        ),
+      ),
       steps: Nullable(
         Type.Array(
           Type.Object({
@@ -142,6 +163,7 @@ export const BatchExportRun = named(
           backfill_id: null,
           purpose: 'whole',
           settled: true,
+          element: null,
           steps: [],
         },
       ],

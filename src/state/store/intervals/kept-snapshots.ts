@@ -45,6 +45,16 @@ export async function makeExpiringRuns(sql: Sql, limit: number): Promise<number>
   return row?.made ?? 0;
 }
 
+/** The number of snapshots that an export no longer keeps, and that are still there. */
+export async function countExpiring(sql: Sql, exportId: string): Promise<number> {
+  const [row] = await sql.query<{ count: number }>(
+    `select (select count(*)::int from (select from receipts c where ${isHere} order by c.data_interval_start desc offset e.keep_snapshots) as old) as count
+       from batch_exports e where e.id = $1 and e.mode = 'snapshot' and e.keep_snapshots is not null`,
+    [exportId],
+  );
+  return row?.count ?? 0;
+}
+
 /** True if a snapshot is among those that its export keeps now. */
 export async function isKept(sql: Sql, exportId: string, interval: DataInterval): Promise<boolean> {
   const [row] = await sql.query<{ is: boolean }>(

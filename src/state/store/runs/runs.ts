@@ -1,3 +1,4 @@
+import type { Element } from '../../../foundation/domain/element.ts';
 import type { StepCount } from '../../../foundation/domain/recipe.ts';
 import {
   isTerminal,
@@ -65,6 +66,8 @@ export interface Run {
   readonly settled: boolean | null;
   /** The steps of its transformation chain; null before it is completed. */
   readonly steps: readonly StepCount[] | null;
+  /** Of mode changes: what it has delivered; null before that, and of other modes. */
+  readonly element: Element | null;
   readonly cursor: unknown;
   readonly latestError: string | null;
   /** It ended without success, and its interval was exported afterwards. */
@@ -80,14 +83,12 @@ export const ownRunColumns = `r.id, r.backfill_id as "backfillId", r.purpose, r.
   r.data_interval_start as "startsAt", r.data_interval_end as "endsAt", r.attempt, r.faults,
   case when r.status in ${live} then (select o.available_at from outbox o where o.run_id = r.id) end as "nextAttemptAt",
   case when r.status in ${live} then (select o.waits_for -> 'blockers' from outbox o where o.run_id = r.id) end as "waitsFor",
-  ${stepOfRun} as step, r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
-  r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
-  r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError",
-  r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
+  ${stepOfRun} as step, r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted", r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
+  r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError", r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
     and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
     and c.committed_at > r.finished_at) as superseded,
-  r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt",
-  r.last_updated_at as "lastUpdatedAt"`;
+  (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end and c.run_id = r.id) as element,
+  r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt", r.last_updated_at as "lastUpdatedAt"`;
 
 /** The columns of `Run`, for a table aliased `r`. */
 export const runColumns = `r.export_id as "exportId", r.team_id as "teamId", ${ownRunColumns}`;
