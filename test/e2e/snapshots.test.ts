@@ -147,6 +147,31 @@ const coverageOf = async (id: string, from: number) => {
   );
 };
 
+test('a worker that is frozen in a snapshot while another takes it changes nothing when it goes on', async () => {
+  await setRows({ 1: 'Ada' });
+  const id = await createSnapshots();
+  await installation.stopWorkers();
+  const frozen = await installation.startWorker({
+    FAILPOINTS: 'before_manifest=stop@1',
+    LEASE_SECONDS: '300',
+  });
+  await ask(id, 0);
+  await until(() => frozen.output().includes('=stop'), { message: 'it is frozen' });
+  const end = 'update runs set lease_expires_at = now() where lease_holder is not null';
+  await installation.pool.query(end);
+  await setRows({ 2: 'Bob' });
+  await installation.startWorker();
+  await untilEnded(installation, id);
+  const before = await manifestsOf(id);
+  await until(() => {
+    frozen.kill('SIGCONT');
+    return /"end":"(lost|failed)"/.test(frozen.output());
+  });
+  expect(await manifestsOf(id)).toEqual(before);
+  expect(before[0] && (await rowsOf(before[0]))).toEqual({ 2: 'Bob' });
+  expect((await findBreaches(installation)).breaches).toEqual([]);
+}, 120_000);
+
 test('each snapshot has all rows of the tenant as they are then, keep_snapshots removes older ones, and all of it is proven', async () => {
   const { client } = installation;
   await setRows({ 1: 'Ada', 2: 'Bob', 3: 'Cleo' });
@@ -213,6 +238,9 @@ test('each snapshot has all rows of the tenant as they are then, keep_snapshots 
   const again400 = await client.post(retry, { missing_rows: 'drop' });
   expect(again400).toMatchObject({ status: 400 });
   expect(again400.body.detail).toContain('keep_snapshots');
+  const at = `${projectPath(installation)}/batch_exports/${id}/`;
+  const lowered = await client.patch(at, { keep_snapshots: 1 });
+  expect(lowered.headers.get('sluice-warning')).toContain('removes the files of 1 older snapshot.');
 });
 
 test('a missed outage gives one snapshot, and no gap', async () => {
