@@ -156,7 +156,7 @@ it.runIf(isNightly)(
     const worker = await installation.startWorker({ WORKER_MEMORY_MB: String(memoryMb) });
     const config = { file_format: 'Parquet', compression: 'zstd', partition_by: ['uuid'] };
     const exportId = await createS3Export(installation, { config });
-    const at = (n: number) => `2024-03-02T0${n}:00:00Z`;
+    const at = (n: number) => `2024-03-03T0${n}:00:00Z`;
     await expectLarge([exportId]);
     await insertEvents(installation.pool, {
       team: installation.tenant.projectIds[0],
