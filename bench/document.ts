@@ -7,7 +7,7 @@ export async function replaceSection(bench: string, text: string): Promise<void>
   await changeSection(bench, () => text);
 }
 
-/** Puts lines in the place of those between a benchmark's marks that have the same beginning. Throws Error if there are none. */
+/** Replaces the lines between a benchmark's marks that have the same beginning. Throws Error if there are none. */
 export async function replaceLines(
   bench: string,
   beginning: string,

@@ -710,16 +710,12 @@ select e.id as "exportId", e.team_id as "teamId", h.count as holes, case
     'name', r.step, 'since', api_time(r.step_since), 'seconds', extract(epoch from now() - r.step_since), 'usual', (
       select percentile_cont(0.5) within group (order by extract(epoch from u.finished_at - u.started_at)::float8)
         from (select o.finished_at, o.started_at from runs o where o.export_id = r.export_id and o.status = 'Completed'
-               order by o.created_at desc limit 20) u)) end as step, r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted",
-  r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
-  r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError",
-  r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
+               order by o.created_at desc limit 20) u)) end as step, r.records_total_count as "recordsTotalCount", r.records_completed as "recordsCompleted", r.records_dropped as "recordsDropped", r.records_rejected as "recordsRejected",
+  r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError", r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
     and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
     and c.committed_at > r.finished_at) as superseded,
-  (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start
-    and c.data_interval_end = r.data_interval_end and c.run_id = r.id) as element,
-  r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt",
-  r.last_updated_at as "lastUpdatedAt" from runs r where r.export_id = e.id
+  (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end and c.run_id = r.id) as element,
+  r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt", r.last_updated_at as "lastUpdatedAt" from runs r where r.export_id = e.id
                       order by r.created_at desc, r.id desc limit 10) as newest on true
  where e.id = any ((select $1)::uuid[]);
 

@@ -144,7 +144,9 @@ it('refuses two rows with one key, and models check names them before', async ()
   await sql(`insert into things select id, team, 1 - kind, note, price from things where id = 2`);
   expect((await check()).findings).toContainEqual({
     severity: 'error',
-    detail: expect.stringMatching(/^model\.key_not_unique: two rows have the same id. Name key_columns/),
+    detail: expect.stringMatching(
+      /^model\.key_not_unique: two rows have the same id. Name key_columns/,
+    ),
   });
   const refused = { code: 'model.key_not_unique', detail: 'two rows have the key 2' };
   side.newBase += 1;

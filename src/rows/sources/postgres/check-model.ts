@@ -81,14 +81,8 @@ export async function checkModel(
           tenantKey = judged.planned ?? tenantKey;
         }
         isUnique = await checkIndexes(client, model, relation, tell);
-        for (const { severity, detail } of await findChangeWarnings(
-          client,
-          model,
-          relation,
-          signal,
-        )) {
-          tell(severity, detail);
-        }
+        const warnings = await findChangeWarnings(client, model, relation, signal);
+        for (const { severity, detail } of warnings) tell(severity, detail);
       }
     });
     const isReadable = findings.every(({ severity }) => severity !== 'error');
@@ -103,12 +97,8 @@ export async function checkModel(
     }
     if (isReadable && model.changes) {
       await source.readSequence(model.name, tenantKey, signal);
-      const look = (client: pg.Client) => hasKeyTwice(client, model, signal);
-      if (!isUnique && (await inSnapshot(address, tenantKey, null, signal, look))) {
-        const keys = model.keyColumns.join(', ');
-        const remedy = `Name key_columns that a unique index covers, together with ${model.tenantColumn}`;
-        throw new SluiceError('model.key_not_unique', `two rows have the same ${keys}. ${remedy}`);
-      }
+      const refuse = (client: pg.Client) => refuseRepeatedKey(client, model, signal);
+      if (!isUnique) await inSnapshot(address, tenantKey, null, signal, refuse);
     }
     const isDenied = findings.some(({ detail }) => detail.includes('GRANT '));
     // One whole look, as a run settles: so the check meets whatever a run meets there.
@@ -137,6 +127,14 @@ export async function checkModel(
     if (!isKnown) tell('error', describeForOperator(toSourceError(error)));
   }
   return { findings, plan };
+}
+
+/** @throws SluiceError `model.key_not_unique` if two rows of the relation have the same key */
+async function refuseRepeatedKey(client: pg.Client, model: Model, signal: AbortSignal) {
+  if (!(await hasKeyTwice(client, model, signal))) return;
+  const keys = model.keyColumns.join(', ');
+  const remedy = `Name key_columns that a unique index covers, together with ${model.tenantColumn}`;
+  throw new SluiceError('model.key_not_unique', `two rows have the same ${keys}. ${remedy}`);
 }
 
 function checkColumns(model: Model, relation: Relation, tell: Tell): void {

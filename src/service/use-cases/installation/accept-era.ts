@@ -10,8 +10,8 @@ export async function acceptCurrentEra(db: Database): Promise<ListedEra> {
   return db.transaction(async (tx) => {
     const era = await acceptEra(tx);
     const change = { field: 'accepted', before: false, after: true };
-    const nobody = { organizationId: null, keyId: null };
-    await recordActivity(tx, nobody, 'accepted', 'era', { id: era.id }, [change]);
+    const actor = { organizationId: null, keyId: null };
+    await recordActivity(tx, actor, 'accepted', 'era', { id: era.id }, [change]);
     return era;
   });
 }
