@@ -63,7 +63,6 @@ const collections: Readonly<Record<string, string>> = {
   'rows/destinations/s3/writer.ts #inFlight': 'parts in flight',
   'rows/encoders/parquet/byte-arrays.ts #spares': 'columns of a file',
   'rows/pipeline/erased-files.ts #metrics': 'columns of the files of an interval',
-  'rows/pipeline/file-set.ts #columnMetrics': 'columns of the files of a run',
   'rows/pipeline/file-set.ts #parts': 'maxPartitions of an interval',
   'rows/pipeline/key-tally.ts #due': 'the sample of a check',
   'rows/pipeline/partitioned-rows.ts #numbers': 'maxPartitions of an interval',
