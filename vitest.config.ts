@@ -22,18 +22,20 @@ const pure = [
  * - `console-page`, `form-page`, `page-in-trouble` and `statements-page` have the page, and `test/unit/console` its rules.
  * - `store/{statement-plans,burst-plans,hot-updates}.test.ts` have the plans of statements.
  * - `.ci/run` starts a quickstart, which starts the embedded server. `pages.test.ts` has calls of the documentation.
+ * - `reader/postgres.test.ts` has the reader with kills, `e2e/verify.test.ts` the proof, and `e2e/faults/source.test.ts` sources that fail.
  * - `test/security/sandbox` has hostile plugins, and `pipeline/iceberg-table.test.ts` what tables hold. A clean checkout builds without the types of the API.
  */
 export const atNight = [
   'test/e2e/{erase-and-offboard,erase-organization,iceberg-table,kill-worker,notifications-page,operators-page}.test.ts',
-  'test/e2e/{own-plugins,operate-page,quickstart,run-statements,transformations-page,verify-moved,worker-memory}.test.ts',
+  'test/e2e/{own-plugins,operate-page,quickstart,run-statements,transformations-page}.test.ts',
+  'test/e2e/{verify-answers,verify-moved,worker-memory}.test.ts',
   'test/integration/{api-types,client-package,count-reporter,embedded-postgres}.test.ts',
-  'test/integration/{api/generated-client,store/growth}.test.ts',
+  'test/integration/{api/generated-client,store/growth,reader/duckdb,sources/silent-server}.test.ts',
   'test/conformance/parquet-readers.test.ts',
-  'test/security/{answer-weights,hostile-plugins,hostile-store-runs}.test.ts',
+  'test/security/{answer-weights,hostile-plugins,hostile-store-runs,sandbox/limits}.test.ts',
   'test/sim/healing.test.ts',
   'test/e2e/faults/{attack,backfill-requests,broken-starts,clocks,crashes,embedded-start,few-connections}.test.ts',
-  'test/e2e/faults/{generations,migration,outages,own-settings,pooler,promoted-copy,redis,redis-failover}.test.ts',
+  'test/e2e/faults/{generations,hostile-statements,migration,outages,own-settings,pooler,promoted-copy,redis,redis-failover}.test.ts',
   'test/e2e/faults/{restored-backup,settling,standby,strange-stores}.test.ts',
 ];
 
@@ -74,7 +76,7 @@ export default defineConfig({
       {
         extends: true,
         // No build, no database: one file starts at once. They share their modules, which load once.
-        test: { name: 'pure', include: pure, isolate: false },
+        test: { name: 'pure', include: pure, exclude: atNight, isolate: false },
       },
       {
         extends: true,
