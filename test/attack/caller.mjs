@@ -37,7 +37,7 @@ async function call(n) {
     }
   } catch (error) {
     calls.push(performance.now() - startedAt);
-    faults.push(String(error));
+    faults.push(`${error} ${error.cause?.code ?? ''}`);
   }
 }
 

@@ -5,6 +5,7 @@
  * @typedef {{ name: string, file: string, find: string, replace: string, test: string }} Mutant
  */
 import { betweenMutants } from './between-mutants.mjs';
+import { changeMutants } from './change-mutants.mjs';
 import { jointMutants } from './joint-mutants.mjs';
 import { operatorMutants } from './operator-mutants.mjs';
 
@@ -387,5 +388,6 @@ export const mutants = [
   },
   ...jointMutants,
   ...betweenMutants,
+  ...changeMutants,
   ...operatorMutants,
 ];
