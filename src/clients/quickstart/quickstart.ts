@@ -73,25 +73,32 @@ async function showExport(
 ): Promise<boolean> {
   const { terminal, print } = options;
   const batchExport = await ensureExport(options, api, shown);
-  const listCompleted = async () =>
+  const listCompleted = async (ordering: '-data_interval_start' | 'data_interval_start') =>
     (
       await api.call('get', 'batch_exports/{batch_export_id}/runs', {
         path: { batch_export_id: batchExport.id },
-        query: { status: ['Completed'], ordering: '-data_interval_start' },
+        query: { status: ['Completed'], ordering },
       })
     ).results;
-  const exported = options.s3.kept && (await listCompleted()).length >= hours;
+  const newest = '-data_interval_start';
+  const exported = options.s3.kept && (await listCompleted(newest)).length >= hours;
   if (!exported) await backfill(options, api, batchExport.id, end);
 
-  const results = await listCompleted();
+  const results = await listCompleted(newest);
   const table = runTable(results.slice(0, hours).toReversed(), terminal);
   for (const line of ['', shown.name, ...table, '']) print(line);
   if (exported && !options.alwaysProve) {
     print('  exported by an earlier start; `npx sluice verify` proves it again');
     return true;
   }
-  const proven = await prove(options, batchExport.id, end);
-  return shown === parquet ? (await readBack(options, batchExport.id, end)) && proven : proven;
+  // Rows of other days are not exported: `sluice events generate` writes them.
+  const [first] = await listCompleted('data_interval_start');
+  const range = {
+    start: first?.data_interval_start ? Date.parse(first.data_interval_start) : 0,
+    end,
+  };
+  const proven = await prove(options, batchExport.id, range);
+  return shown === parquet ? (await readBack(options, batchExport.id, range)) && proven : proven;
 }
 
 /** The address of the table for its owner: the role of exports may neither write nor count rows. */
@@ -103,16 +110,20 @@ function tableUrl({ config, foundation }: Pick<QuickstartOptions, 'config' | 'fo
 async function readBack(
   { s3, tenant, print, ...options }: QuickstartOptions,
   exportId: string,
-  end: number,
+  range: { start: number; end: number },
 ): Promise<boolean> {
-  const events = await countEvents(tableUrl(options), tenant.projectId, end);
+  const events = await countEvents(tableUrl(options), tenant.projectId, range);
   const { rows, keys } = await countWithDuckDb(s3, `quickstart/${exportId}/`);
   const agrees = rows === events && keys === events;
   print(`  DuckDB reads ${rows} rows and ${keys} different keys${agrees ? '' : ': NOT PROVEN'}`);
   return agrees;
 }
 
-async function prove(options: QuickstartOptions, exportId: string, end: number): Promise<boolean> {
+async function prove(
+  options: QuickstartOptions,
+  exportId: string,
+  range: { start: number; end: number },
+): Promise<boolean> {
   const { foundation, config, tenant, print } = options;
   const { db, databases } = foundation;
   const report = await verifyInstallation(config, db, databases.sourceUrl, {
@@ -120,7 +131,7 @@ async function prove(options: QuickstartOptions, exportId: string, end: number):
   });
   for (const { invariant, detail } of report.findings) print(`  BROKEN ${invariant}: ${detail}`);
   for (const { failure } of report.results) if (failure !== null) print(`  NOT READ ${failure}`);
-  const events = await countEvents(tableUrl(options), tenant.projectId, end);
+  const events = await countEvents(tableUrl(options), tenant.projectId, range);
   const proven = report.findings.length === 0 && report.rows === events;
   const rows = report.rows.toLocaleString('en');
   print(
@@ -136,7 +147,7 @@ async function ensureEvents(
   range: { start: number; end: number },
 ): Promise<void> {
   const sourceUrl = tableUrl(options);
-  if ((await countEvents(sourceUrl, tenant.projectId, range.end)) > 0) return;
+  if ((await countEvents(sourceUrl, tenant.projectId, { start: 0, end: range.end })) > 0) return;
   print(`Writing ${rows.toLocaleString('en')} events of the last ${hours} hours …`);
   const progress = createProgress(terminal);
   await generateEvents(sourceUrl, { teamId: tenant.projectId, rows, range }, (written) =>

@@ -62,12 +62,12 @@ export async function withClient<T>(
 export async function countEvents(
   connectionString: string,
   teamId: number,
-  end: Instant,
+  { start, end }: { readonly start: Instant; readonly end: Instant },
 ): Promise<number> {
   return withClient(connectionString, 'sluice-count', async (client) => {
     const { rows } = await client.query<{ n: string }>(
-      'select count(*) as n from events where team_id = $1 and inserted_at < $2',
-      [teamId, toTimestamp(end)],
+      'select count(*) as n from events where team_id = $1 and inserted_at >= $2 and inserted_at < $3',
+      [teamId, toTimestamp(start), toTimestamp(end)],
     );
     return Number(rows[0]?.n ?? 0);
   });
