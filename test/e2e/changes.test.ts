@@ -180,15 +180,12 @@ test('a base and its changes give the rows of the source, and verify reads them'
   // A delete is a row of its element.
   expect(await bookedRows()).toEqual([2, 3, 0]);
 
-  const { body: listed } = await client.get(
-    `${projectPath(installation)}/batch_exports/${id}/runs/`,
-  );
+  const at = `${projectPath(installation)}/batch_exports/${id}`;
+  const { body: listed } = await client.get(`${at}/runs/`);
   const [first] = listed.results.toReversed();
   expect(first).toMatchObject({ element: { number: 0, follows: null, deletes: 0 } });
-
   // A delivered element is the only copy of its changes.
   const [run] = await readRuns(installation, id);
-  const at = `${projectPath(installation)}/batch_exports/${id}`;
   const { body: preview } = await client.get(`${at}/preview/`);
   const names = JSON.stringify(preview.columns.map((column: { name: string }) => column.name));
   expect(names).toMatch(/"_sluice_op","_sluice_version","_sluice_element"\]$/);
