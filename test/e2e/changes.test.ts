@@ -187,7 +187,8 @@ test('a base and its changes give the rows of the source, and verify reads them'
   // A delivered element is the only copy of its changes.
   const [run] = await readRuns(installation, id);
   const { body: preview } = await client.get(`${at}/preview/`);
-  const names = JSON.stringify(preview.columns.map((column: { name: string }) => column.name));
+  const columns = preview.columns as readonly { readonly name: string }[];
+  const names = JSON.stringify(columns.map(({ name }) => name));
   expect(names).toMatch(/"_sluice_op","_sluice_version","_sluice_element"\]$/);
   const refused = await client.post(`${at}/runs/${run?.id}/retry/`, {});
   expect(refused).toMatchObject({ status: 400 });

@@ -138,7 +138,8 @@ test('a difference of what was loaded is an event for both sides, once, and so i
     const answer = await api.client.post(path.replace('/statements', '/acknowledgements/'), body);
     expect(answer.status).toBe(201);
     const found = await api.db.query<{ type: string; target: string }>(
-      `select type, target_id as target from notification_deliveries where type like 'load.%' order by seq, target_id`,
+      `select type, target_id as target from notification_deliveries where type like 'load.%'
+        order by type desc, target_id`,
     );
     return found.map(({ type, target: to }) => `${type} ${to}`);
   };
