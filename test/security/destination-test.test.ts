@@ -11,7 +11,9 @@ let closed: ApiUnderTest;
 const closers: (() => void)[] = [];
 
 beforeAll(async () => {
-  closed = await startApiUnderTest();
+  // Create refuses such an address; this one was stored while the operator allowed it.
+  const forbidding = { ...destinationContextOf(readConfig({})), refusalOf: () => null };
+  closed = await startApiUnderTest({ destinationContext: forbidding });
   const config = readConfig({ ALLOWED_PRIVATE_ENDPOINTS: '127.0.0.1' });
   const destinationContext = { ...destinationContextOf(config), stallTimeoutMs: 300 };
   open = await startApiUnderTest({ destinationContext });

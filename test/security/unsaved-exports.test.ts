@@ -150,7 +150,9 @@ test('a key that may only read gets none of them, and makes no connection', asyn
 });
 
 test('a forbidden, a closed and an unknown address of an unsaved export read the same', async () => {
-  const closed = await startApiUnderTest();
+  // The request itself is refused if the address is private; here only the connection is.
+  const forbidding = { ...destinationContextOf(readConfig({})), refusalOf: () => null };
+  const closed = await startApiUnderTest({ destinationContext: forbidding });
   try {
     const steps = async (endpoint: string) => {
       const destination = s3({ endpoint_url: endpoint });

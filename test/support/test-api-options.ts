@@ -32,7 +32,7 @@ export function testApiOptions(
   changes: Partial<ApiOptions> = {},
   shopUrl = databaseUrl,
 ): ApiOptions {
-  const config = readConfig({});
+  const config = readConfig({ ALLOWED_PRIVATE_ENDPOINTS: '127.0.0.1' });
   const sourced = [...loadModels(config), ...shopModelsAt(shopUrl)];
   const models = sourced.map(({ model }) => model);
   const context = {

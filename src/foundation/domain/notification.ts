@@ -88,6 +88,8 @@ export interface NotificationSender {
   mayMail(address: string): boolean;
   /** Says whether the operator allows http:// to this host. */
   allowsPlainHttp(url: URL): boolean;
+  /** Why this host is never called, without asking a resolver; null: it may be. */
+  refusalOf(url: URL): string | null;
   /** One attempt, limited in time. Never throws. */
   send(order: NotificationOrder): Promise<NotificationOutcome>;
 }

@@ -24,6 +24,11 @@ export interface OutboundAgents {
   readonly httpsAgent: HttpsAgent;
 }
 
+export interface OutboundFilter extends OutboundAgents {
+  /** Why the agents refuse the host of a URL whatever a resolver answers; null: they may reach it. */
+  readonly refusalOf: (url: URL) => string | null;
+}
+
 /** Resolves a name as `dns.lookup` does. */
 export type Lookup = (
   hostname: string,
@@ -51,7 +56,7 @@ export function createOutboundAgents(
   names: NameLookup | Lookup = createNameLookup(),
   idleMs = usualIdleMs,
   proxies = noProxy,
-): OutboundAgents {
+): OutboundFilter {
   const lookup: Lookups =
     typeof names === 'function'
       ? { allowed: names, checked: () => names }
@@ -68,6 +73,14 @@ export function createOutboundAgents(
       lookup,
       proxies,
     ),
+    refusalOf(url) {
+      const endpoint = endpointOf(url);
+      const { host } = endpoint;
+      const isPrivate = isForbiddenLiteral(host) || /(?:^|\.)localhost\.?$/.test(host);
+      return isPrivate && !isAllowed(endpoint, allowed)
+        ? `${host} is a private address. Use a public one, or ask your operator to add ${url.hostname} to ALLOWED_PRIVATE_ENDPOINTS.`
+        : null;
+    },
   };
 }
 
@@ -76,9 +89,15 @@ const endpointSet = (endpoints: readonly string[]): ReadonlySet<string> =>
 
 /** Says whether the operator names the host of a URL in `allowedPrivateEndpoints`. */
 export function allowsEndpoint(allowedPrivateEndpoints: readonly string[], url: URL): boolean {
-  const port = url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : Number(url.port);
-  const host = url.hostname.replace(/^\[|\]$/g, '');
-  return isAllowed({ host, port }, endpointSet(allowedPrivateEndpoints));
+  return isAllowed(endpointOf(url), endpointSet(allowedPrivateEndpoints));
+}
+
+/** The URL parser turns each form of an IPv4 address (`2130706433`, `0x7f.1`, `0177.0.0.1.`) into the usual one. */
+function endpointOf({ port, protocol, hostname }: URL): { host: string; port: number } {
+  return {
+    host: hostname.replace(/^\[|\]$/g, ''),
+    port: port === '' ? (protocol === 'https:' ? 443 : 80) : Number(port),
+  };
 }
 
 interface Lookups {

@@ -264,6 +264,8 @@ export interface DestinationContext {
    */
   readonly httpAgent: HttpAgent;
   readonly httpsAgent: HttpsAgent;
+  /** Why the agents refuse the host of a URL, without asking a resolver. Absent: they refuse none. */
+  readonly refusalOf?: (url: URL) => string | null;
   readonly allowAmbientCredentials: boolean;
   /** Endpoint for assuming roles; null: AWS's endpoint of the region. */
   readonly stsEndpoint: string | null;

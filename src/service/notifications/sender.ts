@@ -5,7 +5,7 @@ import type {
   NotificationSender,
   WebhookFormat,
 } from '../../foundation/domain/notification.ts';
-import { allowsEndpoint, type OutboundAgents } from '../../foundation/security/outbound-filter.ts';
+import { allowsEndpoint, type OutboundFilter } from '../../foundation/security/outbound-filter.ts';
 import { discordBody, pagerDutyBody, takeRoutingKey, teamsBody } from './chat-bodies.ts';
 import { mailAnswerOf, type MailServer, openMailer } from './mail.ts';
 import { emailText, jsonBody, slackBody } from './payload.ts';
@@ -13,7 +13,7 @@ import { answerOf, post } from './post.ts';
 import { createHmac } from 'node:crypto';
 
 export interface SenderOptions {
-  readonly agents: OutboundAgents;
+  readonly agents: OutboundFilter;
   readonly allowedPrivateEndpoints: readonly string[];
   /** Null: this installation sends no e-mail. */
   readonly mailServer: MailServer | null;
@@ -81,6 +81,7 @@ export function createSender(options: SenderOptions): NotificationSender {
       return listed.has(lowerCase) || listed.has(lowerCase.slice(lowerCase.lastIndexOf('@') + 1));
     },
     allowsPlainHttp: (url) => allowsEndpoint(allowedPrivateEndpoints, url),
+    refusalOf: agents.refusalOf,
     async send(order): Promise<NotificationOutcome> {
       const startedAt = performance.now();
       const failed = (error: unknown) => {

@@ -55,6 +55,11 @@ test.each([
     [badBucket, 'dsl_query'],
   ],
   [
+    'batch_exports',
+    exportBody({ name: 5, destination: s3({ endpoint_url: 'http://[::ffff:10.0.0.1]:9000' }) }),
+    ['destination__config__endpoint_url', 'name'],
+  ],
+  [
     'batch_exports/test',
     {
       destination: s3({ bucket_name: 'UPPER' }),

@@ -209,10 +209,14 @@ describe('a test', () => {
     receiver.answer(() => {});
     const { body } = await api.client.post(`${targets}/${id}/test`);
     expect(body).toMatchObject({ delivered: false, answer: 'timeout' });
-    const secretly = await create({ url: 'https://10.0.0.1:22/' });
-    const refused = await api.client.post(`${targets}/${secretly.id}/test`);
-    expect(refused.body).toMatchObject({ delivered: false, answer: 'endpoint_forbidden' });
-    expect(refused.text).not.toContain('10.0.0.1');
+  });
+
+  test('at a private address is refused at once, and names the setting', async () => {
+    for (const url of ['https://10.0.0.1:22/', 'https://[::1]/', 'https://localhost/']) {
+      const { status, body } = await api.client.post(targets, webhook({ url }));
+      expect([url, status, body.attr]).toEqual([url, 400, 'url']);
+      expect(body.detail).toContain('ALLOWED_PRIVATE_ENDPOINTS');
+    }
   });
 
   test('needs a key that may write', async () => {

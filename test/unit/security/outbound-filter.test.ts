@@ -178,6 +178,34 @@ describe('connections through the outbound agents', () => {
   });
 });
 
+describe('a URL whose host needs no resolver', () => {
+  const refusalOf = (allowed: readonly string[], url: string) =>
+    createOutboundAgents(allowed).refusalOf(new URL(url));
+
+  it.each([
+    ['http://10.0.0.1', '10.0.0.1'],
+    ['https://169.254.169.254/latest/meta-data', '169.254.169.254'],
+    ['http://[fd00:ec2::254]', '[fd00:ec2::254]'],
+    ['http://2130706433', '127.0.0.1'],
+    ['http://0177.0.0.01:9000', '127.0.0.1'],
+    ['http://0x7f.1', '127.0.0.1'],
+    ['http://192.168.1.1.', '192.168.1.1'],
+    ['http://[::ffff:10.0.0.1]', '[::ffff:a00:1]'],
+    ['http://LOCALHOST:9000', 'localhost'],
+    ['https://s3.localhost./', 's3.localhost.'],
+  ])('is refused at once: %s', (url, host) => {
+    expect(refusalOf([], url)).toContain(`add ${host} to ALLOWED_PRIVATE_ENDPOINTS`);
+    expect(refusalOf([host.replace(/\.$/, '')], url)).toBeNull();
+  });
+
+  it.each([
+    'https://8.8.8.8',
+    'https://[2606:4700::1]',
+    'http://minio',
+    'http://localhost.example',
+  ])('is left to the connection: %s', (url) => expect(refusalOf([], url)).toBeNull());
+});
+
 it('ends a connection that has had no request for a while', async () => {
   const sockets = new Set<Socket>();
   const server = createServer((_request, response) => response.end('a'));

@@ -19,7 +19,7 @@ export const s3Definition = defineDestination({
   validate: (config, context) => [
     ...checkBucketName(config),
     ...checkCredentials(config, context),
-    ...checkEndpoint(config),
+    ...checkEndpoint(config, context),
     ...checkEncryption(config),
     ...checkBucketInEndpoint(config),
     ...checkStorageClass(config),
@@ -85,7 +85,10 @@ function checkVisible(attr: string, name: string | null): Problem[] {
   return [invalid(attr, 'Use ASCII letters, digits and signs only, without spaces.')];
 }
 
-function checkEndpoint({ endpoint_url }: S3Config): Problem[] {
+function checkEndpoint(
+  { endpoint_url, bucket_name, use_virtual_style_addressing: isVirtual }: S3Config,
+  { refusalOf }: DestinationContext,
+): Problem[] {
   if (endpoint_url === null) return [];
   const problem = (detail: string) => [invalid('endpoint_url', detail)];
   if (!URL.canParse(endpoint_url)) return problem('Use a URL, such as https://s3.example.com.');
@@ -97,7 +100,10 @@ function checkEndpoint({ endpoint_url }: S3Config): Problem[] {
     return problem('Remove the credentials: use aws_access_key_id and aws_secret_access_key.');
   if (url.search !== '' || url.hash !== '')
     return problem('Remove the query and the fragment (what follows ? or #).');
-  return [];
+  // Has no effect on an IP address.
+  if (isVirtual) url.hostname = `${bucket_name}.${url.hostname}`;
+  const refusal = refusalOf?.(url) ?? null;
+  return refusal === null ? [] : problem(refusal);
 }
 
 function checkEncryption({ encryption, kms_key_id }: S3Config): Problem[] {

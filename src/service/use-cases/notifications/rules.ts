@@ -64,6 +64,8 @@ function checkUrl(
     );
   }
   if (url.hash !== '') return problem('Remove the fragment (what follows #).');
+  const refusal = sender.refusalOf(url);
+  if (refusal !== null) return problem(refusal);
   if (format === 'pagerduty' && !url.searchParams.get('routing_key')) {
     return problem(
       'Add the key of your service: https://events.pagerduty.com/v2/enqueue?routing_key=….',
