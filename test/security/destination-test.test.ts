@@ -5,6 +5,7 @@ import { readConfig } from '../../src/foundation/config/config.ts';
 import { destinationContextOf } from '../../src/main/connectors.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../support/api-under-test.ts';
 import { exportBody } from '../support/batch-export-bodies.ts';
+import { until } from '../support/until.ts';
 
 let open: ApiUnderTest;
 let closed: ApiUnderTest;
@@ -39,17 +40,19 @@ async function silentPort(): Promise<number> {
   return portOf(server);
 }
 
+/** Asks again after a 503, as clients do: on a busy machine a connection may not open within the five seconds that the API waits. */
+const post = (api: ApiUnderTest, path: string, body?: unknown) =>
+  until(async () => {
+    const answer = await api.client.post(`${api.project}/batch_exports${path}`, body);
+    return answer.status === 503 ? null : answer;
+  });
+
 async function stepsOf(api: ApiUnderTest, endpoint: string): Promise<unknown> {
   const { destination } = exportBody();
-  const { body } = await api.client.post(
-    `${api.project}/batch_exports`,
-    exportBody({
-      destination: { ...destination, config: { ...destination.config, endpoint_url: endpoint } },
-    }),
-  );
-  const { status, body: tested } = await api.client.post(
-    `${api.project}/batch_exports/${body.id}/test`,
-  );
+  const config = { ...destination.config, endpoint_url: endpoint };
+  const created = await post(api, '', exportBody({ destination: { ...destination, config } }));
+  expect(created.status, created.text).toBe(201);
+  const { status, body: tested } = await post(api, `/${created.body.id}/test`);
   expect(status).toBe(200);
   return tested.steps;
 }
