@@ -5,7 +5,12 @@ import {
   type ServerResponse,
 } from 'node:http';
 import { createServer as createHttps } from 'node:https';
-import type { AddressInfo, Server } from 'node:net';
+import {
+  type AddressInfo,
+  connect as connectTcp,
+  createServer as createTcp,
+  type Server,
+} from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { toSluiceError } from '../../src/foundation/domain/errors.ts';
 import type { Destination } from '../../src/rows/destinations/destination.ts';
@@ -185,6 +190,45 @@ it('a port that speaks TLS is recognised, though it says nothing to a plain requ
   const error = await failed(
     calls['a read']?.(openAt(`http://127.0.0.1:${port}`)) ?? Promise.resolve(),
   );
+  expect(error).toMatchObject({ code: 'destination.not_a_store' });
+  expect(error.detail).toMatch(/the port speaks TLS\. Set endpoint_url to .* https:\/\//);
+});
+
+/** A port whose first bytes are these, whatever it is asked; of TLS, another one answers. */
+async function openSpeaking(bytes: string | Buffer, tlsPort: number | null): Promise<Destination> {
+  const server = createTcp((socket) => {
+    socket
+      .on('error', () => {})
+      .once('data', (sent) => {
+        if (sent[0] !== 22 || tlsPort === null) return socket.end(bytes);
+        const secure = connectTcp(tlsPort, '127.0.0.1').on('error', () => {});
+        secure.write(sent);
+        return socket.pipe(secure).pipe(socket);
+      });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  closers.push(() => server.close());
+  return openAt(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+}
+
+it.each([
+  ['SSH', 'SSH-2.0-OpenSSH_9.6\r\n'],
+  ['SMTP', '220 mail.example ESMTP\r\n'],
+  ['Redis', "-ERR unknown command 'PUT'\r\n"],
+  ['HTTP/2 alone', Buffer.from([0, 0, 18, 4, 0, 0, 0, 0, 0])],
+])('a port that speaks %s is recognised', async (_, bytes) => {
+  for (const call of ['a small file', 'a list']) {
+    const destination = await openSpeaking(bytes, null);
+    const error = await failed(calls[call]?.(destination) ?? Promise.resolve());
+    expect(error).toMatchObject({ code: 'destination.not_a_store', spec: { retryable: false } });
+    expect(error.detail).toMatch(/does not speak HTTP\. Set endpoint_url/);
+  }
+});
+
+it('a port that answers a plain request with an alert of TLS is recognised', async () => {
+  const port = await listen(createHttps(tls, (_, response) => response.end()));
+  const destination = await openSpeaking(Buffer.from([21, 3, 3, 0, 2, 2, 70]), port);
+  const error = await failed(calls['a manifest']?.(destination) ?? Promise.resolve());
   expect(error).toMatchObject({ code: 'destination.not_a_store' });
   expect(error.detail).toMatch(/the port speaks TLS\. Set endpoint_url to .* https:\/\//);
 });

@@ -12,7 +12,7 @@ import { SluiceError } from '../../../foundation/domain/errors.ts';
 import type { DestinationContext, OwnedRequest } from '../destination.ts';
 import { checkLength, maxXmlBytes, nameOf, readAnswer } from './answer.ts';
 import { AnsweredError, readErrorAnswer } from './error-answer.ts';
-import { notAStore } from './not-the-store.ts';
+import { notAStore, usualAdvice } from './not-the-store.ts';
 import { queryString } from './query-string.ts';
 import { StalledError, type StallLimits, watchForStall } from './stall-watch.ts';
 
@@ -127,8 +127,8 @@ export function sendRequest(
     // Stays attached: after the response the reader gets the error, and it must not end the process
     // here.
     outgoing.on('error', (error) => {
-      if (!isSilentClose(error, outgoing, request) || signal?.aborted) return reject(error);
-      explainSilence(error, request, limits, tenant).then(reject);
+      if (!isOtherProtocol(error, outgoing, request) || signal?.aborted) return reject(error);
+      explainProtocol(error, request, limits, tenant).then(reject);
     });
     limitInformational(outgoing, request);
     outgoing.once('response', (response) => {
@@ -317,11 +317,17 @@ interface Sent {
   readonly port?: number;
 }
 
-/** Says whether a new connection without TLS was closed before any byte of an answer. A port that speaks TLS does that. */
-function isSilentClose(error: Error, outgoing: ClientRequest, { protocol }: Sent): boolean {
+const noHttp = 'HPE_INVALID_CONSTANT';
+
+/**
+ * Says whether the first bytes of a new connection are no answer of HTTP, or a connection without TLS was closed before any
+ * byte. Ports that speak TLS do the one or the other.
+ */
+function isOtherProtocol(error: Error, outgoing: ClientRequest, { protocol }: Sent): boolean {
   const { code } = error as NodeJS.ErrnoException;
   const { socket, reusedSocket } = outgoing;
-  return protocol === 'http:' && code === 'ECONNRESET' && !reusedSocket && socket?.bytesRead === 0;
+  if (reusedSocket || code === noHttp) return !reusedSocket;
+  return protocol === 'http:' && code === 'ECONNRESET' && socket?.bytesRead === 0;
 }
 
 /**
@@ -329,16 +335,19 @@ function isSilentClose(error: Error, outgoing: ClientRequest, { protocol }: Sent
  *
  * @returns what the owner of the export should see instead of `error`, or `error`
  */
-async function explainSilence(
-  error: Error,
+async function explainProtocol(
+  error: NodeJS.ErrnoException,
   request: Sent,
   limits: Pick<DestinationContext, 'httpsAgent' | 'connectTimeoutMs'>,
   tenant: string,
 ): Promise<Error> {
-  if (!(await speaksTls(request, limits, tenant))) return error;
-  return notAStore(
-    'The connection was closed without an answer, and the port speaks TLS. Set endpoint_url to an address that begins with https://.',
-  );
+  if (request.protocol === 'http:' && (await speaksTls(request, limits, tenant))) {
+    return notAStore(
+      'No answer of HTTP came, and the port speaks TLS. Set endpoint_url to an address that begins with https://.',
+    );
+  }
+  if (error.code !== noHttp) return error;
+  return notAStore(`The port does not speak HTTP. ${usualAdvice}`);
 }
 
 function speaksTls(
