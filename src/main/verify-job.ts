@@ -1,3 +1,4 @@
+import { hideFolders } from '../foundation/domain/partition.ts';
 import type { MemoryGate } from '../service/admission/memory-gate.ts';
 import type { WorkGuard } from '../service/use-cases/work-guard.ts';
 import { describeResult, resultOf } from '../service/verify/describe-result.ts';
@@ -43,7 +44,7 @@ export function verifyJobOf(
     // Another export may have this id as its name.
     for (const verified of results.filter(({ id }) => id === exportId)) {
       const result = resultOf(verified);
-      const [detail = '', ...more] = describeResult(verified, result);
+      const [detail = '', ...more] = describeResult(verified, result).map(hideFolders);
       const isFailed = result === 'broken' || result === 'unread';
       logger[isFailed ? 'error' : 'info']({ export: exportId, result }, `verified: ${detail}`);
       const { intervals, rows, breaches } = verified;

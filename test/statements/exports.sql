@@ -1017,5 +1017,13 @@ with page as materialized (
 -- exports/log-entries.ts countQuotes
 -- takes $1 uuid, $2 text
 -- gives count bigint
-select (select count(*) from log_entries where export_id = $1 and message ~ $2)
-          + (select count(*) from runs where export_id = $1 and latest_error ~ $2) as count;
+select count(*) from (
+       select message as text from log_entries where export_id = $1
+       union all select latest_error from runs where export_id = $1
+       union all select late_rows_wait from receipts where export_id = $1
+       union all select detail from export_checks where export_id = $1
+       union all select facts::text from notification_deliveries where export_id = $1
+       union all select changes::text from activity where subject_type = 'batch_export' and subject_id = $1::text
+       union all select unnest(array[e.failing_error, e.paused_reason]) from batch_exports e where e.id = $1
+       union all select c.error from pipeline_transformation_configs c join batch_exports e on e.team_id = c.team_id where e.id = $1
+     ) as stored where text ~ $2;

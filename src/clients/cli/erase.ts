@@ -370,7 +370,7 @@ function describeProof(
 }
 
 const describeQuotes = (quotes: number): string =>
-  `The value is quoted in ${plural(quotes, 'text')} of logs and errors of runs. Sluice deletes logs after LOG_RETENTION_DAYS.`;
+  `The value is quoted in ${plural(quotes, 'text')} of the export: logs, errors, verifications, changes or notifications. Sluice deletes logs after LOG_RETENTION_DAYS, the others after RETENTION_DAYS.`;
 
 const describeDoubts = (intervals: readonly DataInterval[]): string =>
   `${plural(intervals.length, 'interval')} could not be searched: see the lines above.`;

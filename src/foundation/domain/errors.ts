@@ -1,4 +1,5 @@
 import { cutText, oneLine } from './one-line.ts';
+import { hideFolders } from './partition.ts';
 import { isOfTemporaryFile } from './temporary-file.ts';
 
 /**
@@ -350,9 +351,9 @@ export class SluiceError extends Error {
   readonly code: ErrorCode;
   readonly detail: string | undefined;
 
-  /** @param detail may have words of others: it is cut, and gets one line */
+  /** @param detail may have words of others and keys: it is cut, gets one line, and shows no value of a folder */
   constructor(code: ErrorCode, detail?: string, cause?: unknown) {
-    const shown = detail && oneLine(cutText(detail, longestDetail), longestDetail);
+    const shown = detail && oneLine(hideFolders(cutText(detail, longestDetail)), longestDetail);
     super(shown ? `${code}: ${shown}` : code, { cause });
     this.name = 'SluiceError';
     this.code = code;

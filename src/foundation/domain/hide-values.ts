@@ -1,4 +1,5 @@
 import { type ErrorCode, errorCatalogue, isErrorCode } from './errors.ts';
+import { hideFolders } from './partition.ts';
 
 /** Codes whose details name addresses, rights, columns or settings. The details of other codes may quote a row. */
 const withoutValues: ReadonlySet<ErrorCode> = new Set([
@@ -25,9 +26,6 @@ const mayShow = (code: ErrorCode): boolean =>
 
 const anyCode = /\b[a-z]+\.[a-z_]+(?=: |$)/g;
 
-/** The folders of `partition_by` have values of rows: `country=NL/`. */
-const partition = /([\w%.-]+)=[^/\s]*(?=\/)/g;
-
 /** The end of the id of an access key. */
 const endOfKey = /…\w{4}\b/g;
 
@@ -46,10 +44,9 @@ const quoted = /"[^"]*"|“[^”]*”|«[^»]*»|'[^']*'|\{[^}]*\}/g;
  */
 export function hideValues(given: string): string {
   // First: a plugin chooses its words, and may write a code.
-  const text = given
+  const text = hideFolders(given)
     .replace(ofRows, '$1 …')
     .replace(named, '$1 …')
-    .replace(partition, '$1=…')
     .replace(endOfKey, '…');
   const codes = [...text.matchAll(anyCode)].flatMap(({ 0: code, index }) =>
     isErrorCode(code) ? [{ code, index }] : [],

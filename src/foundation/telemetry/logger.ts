@@ -1,6 +1,7 @@
 import { type DestinationStream, type Logger, pino } from 'pino';
 import { SluiceError } from '../domain/errors.ts';
 import { cutText } from '../domain/one-line.ts';
+import { hideFolders } from '../domain/partition.ts';
 import { isBrokenConnection, type Outages } from './outages.ts';
 
 export type { Logger } from 'pino';
@@ -74,9 +75,9 @@ function serializeError(error: unknown, withStack = true): unknown {
   const isOurs = withStack && !(error instanceof SluiceError && error.spec.fault === 'customer');
   return {
     type: error.name,
-    message: cutText(error.message, longestText),
+    message: hideFolders(cutText(error.message, longestText)),
     ...(code === undefined ? {} : { code }),
-    ...(isOurs ? { stack: cutText(error.stack ?? '', longestText) } : {}),
+    ...(isOurs ? { stack: hideFolders(cutText(error.stack ?? '', longestText)) } : {}),
     ...(error.cause === undefined ? {} : { cause: serializeError(error.cause, isOurs) }),
   };
 }

@@ -1,6 +1,7 @@
 import { toSluiceError } from '../../foundation/domain/errors.ts';
 import { readKey } from '../../foundation/domain/file-name.ts';
 import { compareKeys, isMarkerKey } from '../../foundation/domain/object-keys.ts';
+import { hideFolders } from '../../foundation/domain/partition.ts';
 import {
   cannotReconcile,
   nameOfPlace,
@@ -109,7 +110,8 @@ async function look(
     const isOwn = secrets !== null || (config.role_arn ?? null) !== null || place.type !== 'S3';
     const found = describe(at, differences, isOwn);
     if (after === null && upTo === null) return found;
-    return { ...found, part: isOwn ? { from: after, to: upTo } : { from: null, to: null } };
+    const shown = (key: string | null) => (key === null || !isOwn ? null : hideFolders(key));
+    return { ...found, part: { from: shown(after), to: shown(upTo) } };
   } finally {
     await destination.close();
   }
@@ -252,4 +254,5 @@ const namedOf = (keys: readonly string[]): readonly string[] =>
   keys
     .filter((key) => !/\p{Cs}/u.test(key) && key.length <= 1_024)
     .slice(0, mostNamed)
+    .map(hideFolders)
     .toSorted();

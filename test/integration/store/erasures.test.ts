@@ -220,6 +220,17 @@ it('an interval is unfinished if a run began to commit and ended unrecorded, unt
   expect(await listUnfinishedCommits(side.db, randomUUID(), null)).toEqual([]);
 });
 
+it('no log names the value of a folder, not even that the folder went', async () => {
+  const { exportId, run } = await erasing();
+  const message = 'Removed what was replaced: p/name=Jane Doe/day=2024-03-01/a.jsonl.';
+  await appendLogEntries(side.db, [{ ...run, exportId, level: 'INFO', message }]);
+  const logged = await side.db.query(
+    `select message from log_entries where export_id = $1 and message like 'Removed%'`,
+    [exportId],
+  );
+  expect(logged).toEqual([{ message: 'Removed what was replaced: p/name=…/day=…/a.jsonl.' }]);
+});
+
 it('counts the logs and errors that quote a value, as it is or within JSON, and no part of another', async () => {
   const { exportId, run } = await erasing();
   const { teamId, runId } = run;
@@ -239,4 +250,12 @@ it('counts the logs and errors that quote a value, as it is or within JSON, and 
   expect(await countQuotes(side.db, exportId, 'a "b" [c]')).toBe(2);
   expect(await countQuotes(side.db, exportId, '7')).toBe(2);
   expect(await countQuotes(side.db, exportId, 'a "b" [d]')).toBe(0);
+  // The same error elsewhere.
+  await side.db.query(
+    `with checked as (insert into export_checks (export_id, detail) values ($1, 'key 7') on conflict (export_id) do update set detail = 'key 7'),
+       changed as (insert into activity (subject_type, subject_id, action, changes) values ('batch_export', $1::text, 'changed', '[{"after":"x = ''7''"}]'))
+     update batch_exports set failing_error = 'key 7', paused_reason = 'key 7' where id = $1`,
+    [exportId],
+  );
+  expect(await countQuotes(side.db, exportId, '7')).toBe(6);
 });

@@ -1,6 +1,10 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, test } from 'vitest';
 import { turnOf } from '../../../src/foundation/domain/causes.ts';
-import { toSluiceError } from '../../../src/foundation/domain/errors.ts';
+import {
+  errorCatalogue,
+  SluiceError,
+  toSluiceError,
+} from '../../../src/foundation/domain/errors.ts';
 import { keyNames, usualFileName } from '../../../src/foundation/domain/file-name.ts';
 import {
   fileKey,
@@ -12,6 +16,7 @@ import {
 import {
   checkPartitionEntries,
   findPartitionFault,
+  hideFolders,
   maxFolderBytes,
   readPartitionField,
 } from '../../../src/foundation/domain/partition.ts';
@@ -22,6 +27,33 @@ const folder = (entry: string, value: unknown) =>
 
 /** As Spark, DuckDB and BigQuery undo it. */
 const undo = (name: string) => decodeURIComponent(name.slice(name.indexOf('=') + 1));
+
+test('a text that stays names no value of a folder, whatever the value is', () => {
+  const values = [
+    'signup',
+    'New York',
+    'a/b, c',
+    'Zürich 😀',
+    '50%=half',
+    `it's "x"`,
+    'l'.repeat(400),
+  ];
+  for (const value of values) {
+    const key = `p/${folder('event', value)}/${folder('city', value)}/2024.jsonl`;
+    const hidden = 'p/event=…/city=…/2024.jsonl';
+    expect(hideFolders(`Removed ${key}, ${key}.`)).toBe(`Removed ${hidden}, ${hidden}.`);
+    expect(new SluiceError('destination.key_taken', key).detail).toBe(hidden);
+    expect(hideFolders(encodeURI(`https://s3.example/${key}`))).not.toContain(
+      encodeURI(value.slice(0, 4)),
+    );
+    expect(hideFolders(`/p/${encodeURIComponent(folder('event', value))}/x`)).toBe(
+      '/p/event%3D…/x',
+    );
+  }
+  for (const { means, remedy } of Object.values(errorCatalogue)) {
+    expect(hideFolders(`${means} ${remedy}`)).toBe(`${means} ${remedy}`);
+  }
+});
 
 describe('the folder of a value', () => {
   it.each([

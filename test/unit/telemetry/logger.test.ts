@@ -41,6 +41,14 @@ describe('an error in the log', () => {
   });
 });
 
+test('no line names the value of a folder, whatever the cause says', () => {
+  const { lines, logger } = openLog();
+  const cause = new Error("ENOENT: no such file, open '/p/name=Jane Doe/2024.jsonl'");
+  logger.warn({ err: new SluiceError('internal.unexpected', undefined, cause) }, 'x');
+  expect(JSON.stringify(lines[0])).toContain('/p/name=…/2024.jsonl');
+  expect(JSON.stringify(lines[0])).not.toContain('Jane');
+});
+
 describe('the line of a finished run', () => {
   const run = {
     teamId: 7,

@@ -1,6 +1,7 @@
 import { type Static, Type } from 'typebox';
 import { describeError } from '../../../foundation/domain/describe-error.ts';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
+import { hideFolders } from '../../../foundation/domain/partition.ts';
 import { type Problem, Refusal } from '../../../foundation/domain/problem.ts';
 import { toTimestamp } from '../../../foundation/domain/time.ts';
 import type { Destination, FileLink } from '../../../rows/destinations/destination.ts';
@@ -93,7 +94,7 @@ export async function linkFile(
     }
   });
   const expiresAt = toTimestamp(link.expiresAt);
-  const change = { field: 'file', before: null, after: key };
+  const change = { field: 'file', before: null, after: hideFolders(key) };
   const until = { field: 'link_expires_at', before: null, after: expiresAt };
   await recordExportActivity(db, actor, 'linked a file', batchExport, [change, until]);
   reply.header('cache-control', 'no-store');

@@ -1,3 +1,4 @@
+import { hideFolders } from '../../../foundation/domain/partition.ts';
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 import {
@@ -52,7 +53,7 @@ export function entryValues(entries: readonly NewLogEntry[]): readonly unknown[]
     entries.map((entry) => entry.runId),
     entries.map((entry) => entry.level),
     // Postgres text holds no NUL.
-    entries.map((entry) => entry.message.replaceAll('\0', '\u2400')),
+    entries.map((entry) => hideFolders(entry.message.replaceAll('\0', '\u2400'))),
     entries.map((entry) => entry.ageMs ?? 0),
   ];
 }
@@ -145,15 +146,23 @@ async function readPage(
   }
 }
 
-/** Counts the log entries and the errors of runs of an export that quote a value of a row, such as the key of a rejected one. */
+/** Counts the texts of an export that quote a value of a row, such as the key of a rejected one. */
 export async function countQuotes(sql: Sql, exportId: string, value: string): Promise<number> {
   const inJson = JSON.stringify(value).slice(1, -1);
   const forms = [...new Set([value, inJson])].map(escapeForPattern);
   // `7` is not quoted by `17 rows`.
   const pattern = `(^|[^[:alnum:]])(${forms.join('|')})($|[^[:alnum:]])`;
   const [row] = await sql.query<{ count: number }>(
-    `select (select count(*) from log_entries where export_id = $1 and message ~ $2)
-          + (select count(*) from runs where export_id = $1 and latest_error ~ $2) as count`,
+    `select count(*) from (
+       select message as text from log_entries where export_id = $1
+       union all select latest_error from runs where export_id = $1
+       union all select late_rows_wait from receipts where export_id = $1
+       union all select detail from export_checks where export_id = $1
+       union all select facts::text from notification_deliveries where export_id = $1
+       union all select changes::text from activity where subject_type = 'batch_export' and subject_id = $1::text
+       union all select unnest(array[e.failing_error, e.paused_reason]) from batch_exports e where e.id = $1
+       union all select c.error from pipeline_transformation_configs c join batch_exports e on e.team_id = c.team_id where e.id = $1
+     ) as stored where text ~ $2`,
     [exportId, pattern],
   );
   return row?.count ?? 0;
