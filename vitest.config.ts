@@ -16,26 +16,29 @@ const pure = [
  * - `workers.test.ts` kills workers at the steps of a run, and `restored-database.test.ts` has what a copy of the database may do.
  * - The strict S3 server of the tests is a strange store. `store/healing.test.ts` has what heals after an outage.
  * - `conformance` has every kind of table, standbys and poolers of sources, and the values of each format. Other readers of Parquet: DuckDB
- *   and Polars. `own-models.test.ts` has the models of a stranger's database.
+ *   and Polars. Each installation of `e2e` has the models of a stranger's database. `postgres-settle.test.ts` has what is waited for.
+ * - `worker/{worker,wait-for-source}.test.ts` have connections to our database that are cut, and `cli/doctor.test.ts` the doctor.
  * - `store/{places,own-schema,few-connections,prepared}.test.ts` have places, schemas, a server with few connections, and a pooler.
  * - `pipeline/erase-rows.test.ts` and `store/{erasures,offboarding}.test.ts` have what `pages.test.ts` does by the commands of the documentation.
- * - `console-page`, `form-page`, `page-in-trouble` and `statements-page` have the page, and `test/unit/console` its rules.
+ * - `console-page` and `form-page` have the page, and `test/unit/console` its rules.
  * - `store/{statement-plans,burst-plans,hot-updates}.test.ts` have the plans of statements.
  * - `.ci/run` starts a quickstart, which starts the embedded server. `pages.test.ts` has calls of the documentation.
  * - `reader/postgres.test.ts` has the reader with kills, `e2e/verify.test.ts` the proof, and `e2e/faults/source.test.ts` sources that fail.
- * - `test/security/sandbox` has hostile plugins, and `pipeline/iceberg-table.test.ts` what tables hold. A clean checkout builds without the types of the API.
+ * - `test/security/{sandbox,slow-readers}` have hostile plugins and readers, `test/unit/sandbox` what plugins may do, and `pipeline/iceberg-table.test.ts` what tables hold. A clean checkout builds without the types of the API.
  */
 export const atNight = [
   'test/e2e/{erase-and-offboard,erase-organization,iceberg-table,kill-worker,notifications-page,operators-page}.test.ts',
-  'test/e2e/{own-plugins,operate-page,quickstart,run-statements,transformations-page}.test.ts',
+  'test/e2e/{own-models,own-plugins,operate-page,page-in-trouble,quickstart,run-statements,statements-page,transformations-page}.test.ts',
   'test/e2e/{verify-answers,verify-moved,worker-memory}.test.ts',
   'test/integration/{api-types,client-package,count-reporter,embedded-postgres}.test.ts',
-  'test/integration/{api/generated-client,store/growth,reader/duckdb,sources/silent-server}.test.ts',
-  'test/conformance/parquet-readers.test.ts',
-  'test/security/{answer-weights,hostile-plugins,hostile-store-runs,sandbox/limits}.test.ts',
+  'test/integration/{api/generated-client,api/page-speed,store/coverage-speed,store/growth}.test.ts',
+  'test/integration/{cli/doctor-first-day,reader/duckdb,sources/silent-server}.test.ts',
+  'test/unit/sandbox/{community-plugins,determinism}.test.ts',
+  'test/conformance/{parquet-readers,source-maintenance}.test.ts',
+  'test/security/{answer-weights,hostile-plugins,hostile-store-runs,sandbox/limits,unread-answers}.test.ts',
   'test/sim/healing.test.ts',
   'test/e2e/faults/{attack,backfill-requests,broken-starts,clocks,crashes,embedded-start,few-connections}.test.ts',
-  'test/e2e/faults/{generations,hostile-statements,migration,outages,own-settings,pooler,promoted-copy,redis,redis-failover}.test.ts',
+  'test/e2e/faults/{generations,hostile-statements,migration,outages,own-settings,pooler,postgres,promoted-copy,redis,redis-failover}.test.ts',
   'test/e2e/faults/{restored-backup,settling,standby,strange-stores}.test.ts',
 ];
 
@@ -117,6 +120,8 @@ export default defineConfig({
     testTimeout: 180_000,
     hookTimeout: 240_000,
     reporters: ['default', './test/support/count-reporter.ts'],
+    // The projects share what they have transformed.
+    experimental: { fsModuleCache: true },
     coverage: { provider: 'v8', include: ['src/**'] },
   },
 });

@@ -6,7 +6,8 @@ import common, { atNight } from './vitest.config.ts';
 const { projects: _, ...everyday } = common.test ?? {};
 
 /** Modules by which a test has more cases at night, or a model more attempts. */
-const more = /support\/(nightly|compressions|page-checks|transforms\/purchases)\.ts'|env\.MODEL/;
+const more =
+  /support\/(nightly|compressions|page-checks|reader-stages|transforms\/purchases)\.ts'|env\.MODEL/;
 
 const folder = path.join(import.meta.dirname, 'test');
 const withMoreCases = readdirSync(folder, { recursive: true, encoding: 'utf8' })

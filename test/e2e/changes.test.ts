@@ -16,6 +16,7 @@ import {
 } from '../support/exported-events.ts';
 import { bucket, type Installation, startInstallation } from '../support/installation.ts';
 import { findBreaches } from '../support/invariants.ts';
+import { casesOf } from '../support/nightly.ts';
 import { shopModels, shopVariable } from '../support/stranger-shop.ts';
 import { openVerifySide, type VerifySide } from '../support/verify-side.ts';
 
@@ -208,7 +209,7 @@ test('a base and its changes give the rows of the source, and verify reads them'
   await expectRight(installation, id);
 }, 120_000);
 
-test.each(['before_manifest', 'after_manifest'])(
+test.each(casesOf(['after_manifest'], ['before_manifest']))(
   'a worker that dies at %s leaves elements that any reader can apply',
   async (point) => {
     await write(1, 'Ada');
@@ -297,7 +298,7 @@ async function untracked(sql: string): Promise<void> {
   for (const { whole } of rows) await shop.query(whole);
 }
 
-test.each(['JSONLines', 'CSV', 'Parquet'])(
+test.each(casesOf(['Parquet'], ['JSONLines', 'CSV']))(
   'verify replays elements of %s and finds what a trigger did not see',
   async (format) => {
     for (const [id, name] of Object.entries(['Ada', 'Bob', 'Cleo', 'Dan', 'Eve'])) {

@@ -21,7 +21,7 @@ import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
 import { until } from '../support/until.ts';
 
 const graceSeconds = 10;
-const rows = 24_000;
+const rows = 16_000;
 const exitedWell = { code: 0, signal: null };
 
 let installation: Installation;

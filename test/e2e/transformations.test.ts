@@ -76,7 +76,7 @@ const query = `SELECT uuid, event, properties.email AS who, properties.big, prop
 const shown = ['n', 'email', 'price', 'big', '.current_url'];
 
 describe('an export with transformations', () => {
-  const rows = isNightly ? 100_000 : 10_000;
+  const rows = isNightly ? 100_000 : 3_000;
 
   test.each(formats)(
     'writes to %s what its chain makes of each row',

@@ -11,7 +11,6 @@ import {
   untilEnded,
 } from '../support/exported-events.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
-import { startBundled } from '../support/processes.ts';
 import { createKey, createTenant } from '../support/tenants.ts';
 import { until } from '../support/until.ts';
 import { openVerifySide, type VerifySide } from '../support/verify-side.ts';
@@ -31,13 +30,10 @@ afterAll(async () => {
 });
 afterEach(() => side.clean());
 
-/** As a process of its own. */
+/** `own-models` runs the command as a process. */
 async function verifyAlone(...args: string[]) {
-  const command = startBundled('clients/cli/sluice.js', ['verify', ...args], {
-    env: installation.env,
-  });
-  const { code } = await command.waitForExit(60_000);
-  return { code, lines: command.output().split('\n') };
+  const { code, output } = await runCli(['verify', ...args], { env: installation.env });
+  return { code, lines: output.split('\n') };
 }
 
 test('verify goes on after a breach and after a bucket that it cannot read: a line and a remedy for each export', async () => {

@@ -68,6 +68,8 @@ const slow: readonly Mutant[] = [
   'delete_what_was_noted',
   'forget_the_place_at_once',
   'remove_uncommitted_early',
+  'delete_the_old_manifest',
+  'delete_before_tombstone',
 ];
 const byDay = (Object.keys(mutants) as Mutant[]).filter((mutant) => !slow.includes(mutant));
 

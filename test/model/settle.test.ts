@@ -26,7 +26,7 @@ const scenarios: Record<string, Scenario> = {
     sessions: [1],
     goesBack: true,
   },
-  'a standby with its primary': { ...base, sessions: [2], isStandby: true, isBounded: true },
+  'a standby with its primary': { ...base, sessions: [1], isStandby: true, isBounded: true },
 };
 
 const mutantScenarios: Partial<Record<Mutant, Partial<Scenario>>> = {
@@ -42,6 +42,11 @@ const mutantScenarios: Partial<Record<Mutant, Partial<Scenario>>> = {
 
 // Seconds to a minute by themselves. By day only the mutant `any_prepared` has two messages.
 if (process.env.MODEL === 'deep') {
+  scenarios['a message of two transactions at a standby'] = {
+    ...base,
+    isStandby: true,
+    isBounded: true,
+  };
   scenarios['a message of two transactions, a run that goes back to the outbox'] = {
     ...base,
     goesBack: true,

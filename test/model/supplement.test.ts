@@ -1,7 +1,7 @@
 /** Supplements, explored over all orders of the steps of attempts, of deaths and claims, and of what the source does. */
 
 import { describe, expect, test } from 'vitest';
-import { explore, type Model, type Move } from './explore.ts';
+import { type Exploration, explore, type Model, type Move } from './explore.ts';
 import {
   check,
   type Mutant,
@@ -149,9 +149,10 @@ const byDay = (Object.keys(mutants) as Mutant[]).filter(
 
 describe('the model finds what is put in on purpose:', () => {
   test.each(casesOf<Mutant>(byDay, ['add_to_the_receipt']))('%s', (mutant) => {
-    const found = Object.values(scenarios)
-      .map((scenario) => explore(modelOf(scenario, mutant)).violation)
-      .find((violation) => violation !== null);
+    let found: Exploration['violation'] = null;
+    for (const scenario of Object.values(scenarios)) {
+      found ??= explore(modelOf(scenario, mutant)).violation;
+    }
     console.log(`${mutant} (${mutants[mutant]})\n${found?.text}`);
     expect(found?.invariant).toMatch(/^I[349]$/);
   });

@@ -15,6 +15,7 @@ import {
 } from '../../src/rows/sources/index.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { mayHaveLateRows } from '../support/late-rows.ts';
+import { atNight } from '../support/nightly.ts';
 import { startBundled } from '../support/processes.ts';
 import { eventsRequest, insertEvents, readAll } from '../support/source-tables.ts';
 import { refusedQueries } from './refused-queries.ts';
@@ -268,7 +269,7 @@ describe('a source role with more rights', () => {
   });
 });
 
-test('the embedded server exports with a role of its own', async () => {
+atNight('the embedded server exports with a role of its own', async () => {
   const folder = await mkdtemp(path.join(tmpdir(), 'sluice-source-role-'));
   const config = readConfig({ SLUICE_DATA_DIR: folder, LOG_LEVEL: 'silent' });
   const foundation = await openFoundation(config, 'test');

@@ -6,6 +6,7 @@ import { type ApiUnderTest, startApiUnderTest } from '../support/api-under-test.
 import { exportBody } from '../support/batch-export-bodies.ts';
 import { countLoopTurns } from '../support/loop-turns.ts';
 import { cliEnv, runCli } from '../support/cli.ts';
+import { casesOf } from '../support/nightly.ts';
 import { createTenant } from '../support/tenants.ts';
 import { chainFor, rowOf, stepOfPlugin } from '../support/transforms/rows.ts';
 import { until } from '../support/until.ts';
@@ -177,36 +178,43 @@ describe('rows that a chain makes large', () => {
   const wide = Object.fromEntries(Array.from({ length: 900 }, (_, n) => [long(n), n]));
   const empty = Array.from({ length: 99 }, () => ({}));
 
-  test.each([
-    [
-      'many steps of many rows that are traced',
-      async ({ client, lab }) => client.post(lab, { configs: grow, rows: given(100), trace: true }),
-    ],
-    [
-      'many steps of many rows of the source that are traced',
-      async ({ client, lab }) => client.post(lab, { configs: grow, trace: true }),
-    ],
-    [
-      'long names that one row gives to all',
-      async ({ client, lab }) => client.post(lab, { rows: [wide, ...empty], trace: true }),
-    ],
-    [
-      'a plugin that makes 30 MiB of a row that is traced',
-      async ({ client, lab, plugin }) =>
-        client.post(lab, { configs: [{ plugin }], rows: given(6), trace: true }),
-    ],
-    [
-      'many steps of many rows of a preview',
-      async ({ client, exportOf }) => client.get(await exportOf(grow)),
-    ],
-    [
-      'a plugin that makes 30 MiB of each row of a preview',
-      async ({ client, exportOf, plugin }) => client.get(await exportOf([{ plugin }])),
-    ],
-  ] as readonly (readonly [
+  type Trial = readonly [
     string,
     (prepared: Awaited<ReturnType<typeof prepare>>) => ReturnType<ApiClient['get']>,
-  ])[])(
+  ];
+  const tried = casesOf<Trial>(
+    [
+      [
+        'many steps of many rows that are traced',
+        async ({ client, lab }) =>
+          client.post(lab, { configs: grow, rows: given(100), trace: true }),
+      ],
+      [
+        'a plugin that makes 30 MiB of each row of a preview',
+        async ({ client, exportOf, plugin }) => client.get(await exportOf([{ plugin }])),
+      ],
+    ],
+    [
+      [
+        'many steps of many rows of the source that are traced',
+        async ({ client, lab }) => client.post(lab, { configs: grow, trace: true }),
+      ],
+      [
+        'long names that one row gives to all',
+        async ({ client, lab }) => client.post(lab, { rows: [wide, ...empty], trace: true }),
+      ],
+      [
+        'a plugin that makes 30 MiB of a row that is traced',
+        async ({ client, lab, plugin }) =>
+          client.post(lab, { configs: [{ plugin }], rows: given(6), trace: true }),
+      ],
+      [
+        'many steps of many rows of a preview',
+        async ({ client, exportOf }) => client.get(await exportOf(grow)),
+      ],
+    ],
+  );
+  test.each(tried)(
     'leave the answer, its memory and others as they are: %s',
     async (_what, ask) => {
       const prepared = await prepare();

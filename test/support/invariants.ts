@@ -1,12 +1,12 @@
 import { expect } from 'vitest';
 import { readConfig } from '../../src/foundation/config/config.ts';
+import { settings } from '../../src/foundation/config/settings.ts';
 import { runMoves } from '../../src/foundation/domain/run.ts';
 import { verifyInstallation } from '../../src/main/verify.ts';
 import { findLostRuns } from './lost-runs.ts';
 import type { VerifyReport } from '../../src/service/verify/verify-exports.ts';
 import { canaryPattern } from './canaries.ts';
 import { bucket, type Installation } from './installation.ts';
-import { startBundled } from './processes.ts';
 import { listRedisTexts } from './redis-texts.ts';
 import { until } from './until.ts';
 
@@ -121,20 +121,12 @@ async function verify(installation: Installation, { sourceChanges = false }: Inv
 }
 
 async function readReport({ env, db, databaseUrl }: Installation): Promise<VerifyReport> {
-  if (env.MODELS_FILE === undefined) {
-    const config = readConfig({ ...process.env, ...env });
-    const sourceUrl = config.SOURCE_DATABASE_URL ?? databaseUrl;
-    return verifyInstallation(config, db, sourceUrl);
+  // A models file names variables of this process. Another installation may have set them since.
+  for (const [name, value] of Object.entries(env)) {
+    if (name.endsWith('_URL') && !(name in settings)) process.env[name] = value;
   }
-  // A models file names variables of the environment.
-  const command = startBundled('clients/cli/sluice.js', ['verify', '--json'], { env });
-  await command.waitForExit(120_000);
-  const line = command
-    .output()
-    .split('\n')
-    .find((text) => text.startsWith('{'));
-  if (line === undefined) throw new Error(`sluice verify:\n${command.output()}`);
-  return JSON.parse(line) as VerifyReport;
+  const config = readConfig({ ...process.env, ...env });
+  return verifyInstallation(config, db, config.SOURCE_DATABASE_URL ?? databaseUrl);
 }
 
 const legalMoves = new Set(

@@ -7,18 +7,19 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
  * has none.
  */
 const longest = [
+  'test/e2e/snapshots.test.ts',
   'test/e2e/faults/workers.test.ts',
+  'test/e2e/receipts.test.ts',
+  'test/e2e/console-page.test.ts',
+  'test/e2e/faults/s3.test.ts',
+  'test/e2e/faults/source.test.ts',
   'test/e2e/lifecycle.test.ts',
-  'test/e2e/faults/requests.test.ts',
   'test/integration/worker/worker.test.ts',
   'test/e2e/faults/start.test.ts',
-  'test/e2e/faults/source.test.ts',
-  'test/e2e/faults/s3.test.ts',
-  'test/e2e/transformations.test.ts',
   'test/e2e/form-page.test.ts',
-  'test/e2e/faults/postgres.test.ts',
+  'test/e2e/changes.test.ts',
+  'test/integration/reader/postgres.test.ts',
   'test/sim/scheduler.test.ts',
-  'test/integration/worker/delivered-rows.test.ts',
   'test/model/commit.test.ts',
 ];
 

@@ -10,16 +10,20 @@ import {
 } from '../../support/exported-events.ts';
 import { type Installation, startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
-import { casesOf } from '../../support/nightly.ts';
+import { casesOf, isNightly } from '../../support/nightly.ts';
 import { openLoudLines, readDependencyUp } from '../../support/outage-lines.ts';
 import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
 import { startTcpProxy, type TcpProxy } from '../../support/tcp-proxy.ts';
 import { until } from '../../support/until.ts';
 
 const rows = 3_000;
+const cuts = isNightly ? 25 : 10;
 /** Hours enough that the last cut still strikes a run. */
-const quiet = { start: '2024-03-02T00:00:00Z', end: '2024-03-03T12:00:00Z' };
-const quietHours = 36;
+const quietHours = isNightly ? 36 : 15;
+const quiet = {
+  start: '2024-03-02T00:00:00Z',
+  end: new Date(Date.UTC(2024, 2, 2, quietHours)).toISOString(),
+};
 
 let postgres: OwnPostgres;
 let proxy: TcpProxy;
@@ -89,7 +93,7 @@ test('connections cut again and again, also between COMMIT and its answer: each 
   const exportId = await createS3Export(installation, { name: 'over cut connections' });
   await backfill(installation, exportId, quiet, { concurrency: 4 });
   // At any byte: within a statement, a COMMIT, or the answer to it.
-  for (let cut = 0; cut < 25; cut += 1) {
+  for (let cut = 0; cut < cuts; cut += 1) {
     const before = proxy.resets;
     proxy.resetAfterBytes(1 + ((cut * 7_919) % 20_000));
     // The runs may have ended: then requests make the bytes.

@@ -86,8 +86,9 @@ for (const queue of casesOf(testedQueues().slice(0, 1), testedQueues().slice(1))
   const tested: readonly State[] =
     queue === 'postgres'
       ? casesOf(
-          ['at its first part', 'about to commit'],
+          ['at its first part'],
           [
+            'about to commit',
             'Starting',
             'between its parts',
             'about to complete its file',

@@ -6,7 +6,7 @@ import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts';
 import { isAlive } from '../../support/is-alive.ts';
-import { casesOf } from '../../support/nightly.ts';
+import { casesOf, isNightly } from '../../support/nightly.ts';
 import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
 import {
   bundleFolder,
@@ -166,7 +166,7 @@ test('a process whose terminal is gone ends in order', async () => {
   expect(await output()).not.toContain('Assertion failed');
 });
 
-describe('Postgres is restarted during a migration', () => {
+describe.runIf(isNightly)('Postgres is restarted during a migration', () => {
   let postgres: OwnPostgres;
   beforeAll(async () => {
     postgres = await startOwnPostgres();
@@ -175,43 +175,42 @@ describe('Postgres is restarted during a migration', () => {
 
   // The first migration is in the middle of its transaction when it comes to `runs`; the list of
   // migrations is made before it.
-  test.each(
-    casesOf<readonly ['fast' | 'immediate', string]>(
-      [['immediate', 'runs']],
-      [
-        ['fast', 'sluice_migrations'],
-        ['fast', 'runs'],
-      ],
-    ),
-  )('%s, while it waits for %s: the start goes on, with the whole schema', async (mode, table) => {
-    const blocker = new Client({ connectionString: postgres.url });
-    blocker.on('error', () => {});
-    await blocker.connect();
-    await blocker.query('drop schema public cascade; create schema public');
-    await blocker.query(`begin; create table ${table} (id int)`);
-    const started = start('api', { DATABASE_URL: postgres.url });
-    const watcher = new Client({ connectionString: postgres.url });
-    watcher.on('error', () => {});
-    await watcher.connect();
-    await until(
-      async () => {
-        const { rows } = await watcher.query(
-          `select from pg_stat_activity where application_name = 'sluice-migrate' and wait_event_type = 'Lock'`,
-        );
-        return rows.length > 0;
-      },
-      { message: 'the migration is in progress' },
-    );
-    await postgres.restart(mode);
-    await started.waitForLine(/^ready http/);
-    expect(started.output()).toContain('The start continues when it is reachable');
-    const after = new Client({ connectionString: postgres.url });
-    await after.connect();
-    const { rows } = await after.query(
-      `select count(*)::int as tables from pg_tables where schemaname = 'public' and tablename in ('runs', 'eras', 'activity')`,
-    );
-    expect(rows).toEqual([{ tables: 3 }]);
-    await after.end();
-    await end(started);
-  });
+  test.each([
+    ['immediate', 'runs'],
+    ['fast', 'sluice_migrations'],
+    ['fast', 'runs'],
+  ] as const)(
+    '%s, while it waits for %s: the start goes on, with the whole schema',
+    async (mode, table) => {
+      const blocker = new Client({ connectionString: postgres.url });
+      blocker.on('error', () => {});
+      await blocker.connect();
+      await blocker.query('drop schema public cascade; create schema public');
+      await blocker.query(`begin; create table ${table} (id int)`);
+      const started = start('api', { DATABASE_URL: postgres.url });
+      const watcher = new Client({ connectionString: postgres.url });
+      watcher.on('error', () => {});
+      await watcher.connect();
+      await until(
+        async () => {
+          const { rows } = await watcher.query(
+            `select from pg_stat_activity where application_name = 'sluice-migrate' and wait_event_type = 'Lock'`,
+          );
+          return rows.length > 0;
+        },
+        { message: 'the migration is in progress' },
+      );
+      await postgres.restart(mode);
+      await started.waitForLine(/^ready http/);
+      expect(started.output()).toContain('The start continues when it is reachable');
+      const after = new Client({ connectionString: postgres.url });
+      await after.connect();
+      const { rows } = await after.query(
+        `select count(*)::int as tables from pg_tables where schemaname = 'public' and tablename in ('runs', 'eras', 'activity')`,
+      );
+      expect(rows).toEqual([{ tables: 3 }]);
+      await after.end();
+      await end(started);
+    },
+  );
 });

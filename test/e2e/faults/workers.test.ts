@@ -3,8 +3,6 @@ import {
   type FailpointName,
   failpointNames,
 } from '../../../src/foundation/failpoints/failpoint.ts';
-import { connectQueues } from '../../../src/state/queue/connection.ts';
-import { openQueuePool } from '../../../src/state/store/database/database.ts';
 import { insertRuns } from '../../../src/state/store/runs/runs.ts';
 import {
   backfill,
@@ -20,7 +18,7 @@ import {
 } from '../../support/exported-events.ts';
 import { bucket, type Installation, startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
-import { casesOf, isNightly } from '../../support/nightly.ts';
+import { atNight, casesOf } from '../../support/nightly.ts';
 import type { TestProcess } from '../../support/processes.ts';
 import { until } from '../../support/until.ts';
 
@@ -144,38 +142,41 @@ describe('kill -9 of a worker', () => {
   });
 });
 
-test('SIGSTOP past the lease, then SIGCONT: its fence fails, one manifest, no doubled row', async () => {
-  await installation.stopWorkers();
-  const steps = casesOf<FailpointName>(
-    ['before_complete', 'before_manifest'],
-    ['mid_part', 'before_record'],
-  );
-  const { workers, exports } = await breakAtEach(steps, 'stop');
-  await installation.startWorker();
-  for (const id of exports) {
-    expect(await untilEnded(installation, id)).toMatchObject([{ status: 'Completed', rows }]);
-  }
-  const manifests = await Promise.all(exports.map(readManifest));
-  for (const worker of workers) {
-    const noticed = () => {
-      worker.kill('SIGCONT');
-      return /"end":"(lost|failed)"/.test(worker.output());
-    };
-    await until(noticed, {
-      message: () => `it notices that it lost its lease:\n${worker.output().slice(-2_000)}`,
-    });
-  }
-  expect(await Promise.all(exports.map(readManifest)), 'nothing is written any more').toEqual(
-    manifests,
-  );
-  for (const id of exports) {
-    expect(await readRuns(installation, id)).toMatchObject([{ status: 'Completed', faults: 0 }]);
-  }
-  await expectInvariants(installation);
-  await retireExports(installation);
-});
+atNight(
+  'SIGSTOP past the lease, then SIGCONT: its fence fails, one manifest, no doubled row',
+  async () => {
+    await installation.stopWorkers();
+    const steps = casesOf<FailpointName>(
+      ['before_complete', 'before_manifest'],
+      ['mid_part', 'before_record'],
+    );
+    const { workers, exports } = await breakAtEach(steps, 'stop');
+    await installation.startWorker();
+    for (const id of exports) {
+      expect(await untilEnded(installation, id)).toMatchObject([{ status: 'Completed', rows }]);
+    }
+    const manifests = await Promise.all(exports.map(readManifest));
+    for (const worker of workers) {
+      const noticed = () => {
+        worker.kill('SIGCONT');
+        return /"end":"(lost|failed)"/.test(worker.output());
+      };
+      await until(noticed, {
+        message: () => `it notices that it lost its lease:\n${worker.output().slice(-2_000)}`,
+      });
+    }
+    expect(await Promise.all(exports.map(readManifest)), 'nothing is written any more').toEqual(
+      manifests,
+    );
+    for (const id of exports) {
+      expect(await readRuns(installation, id)).toMatchObject([{ status: 'Completed', faults: 0 }]);
+    }
+    await expectInvariants(installation);
+    await retireExports(installation);
+  },
+);
 
-test.runIf(isNightly)(
+atNight(
   'an upload begun in the instant of a kill is aborted, also if its run is cancelled or fails',
   async () => {
     await installation.stopWorkers();
@@ -221,54 +222,7 @@ test('a run that crashes its own process is Failed, while the others of its work
   await retireExports(installation);
 });
 
-test('the same job delivered 100 times has one effect', async () => {
-  const { pool, s3 } = installation;
-  await installation.stopWorkers();
-  await installation.startWorker();
-  const exportId = await createS3Export(installation, { name: 'hundredfold' });
-  await s3.faults.add({
-    match: { operation: 'PutObject', key: new RegExp(exportId) },
-    effect: { delayMs: 1_500 },
-  });
-  await backfill(installation, exportId, quiet);
-  const [run] = await until(async () => {
-    const runs = await readRuns(installation, exportId);
-    return runs.length > 0 ? runs : null;
-  });
-  const queuePool = openQueuePool({
-    connectionString: installation.databaseUrl,
-    applicationName: 'test',
-    maxConnections: 2,
-    onError: () => {},
-  });
-  const queue = connectQueues({ kind: 'postgres', pool: queuePool.pool }, () => {}).openQueue(
-    'sluice-runs',
-  );
-  const job = { name: 'execute-run', data: { runId: run?.id } };
-  const delivered = await queue.addBulk(Array.from({ length: 100 }, () => job));
-  // Not the whole queue: jobs of workers that were killed stay active until it notices the stall.
-  for (const { id = '' } of delivered) {
-    await until(async () => (await queue.getJobState(id)) === 'completed', {
-      timeoutMs: 60_000,
-      message: 'every job is done',
-    });
-  }
-  await queue.close();
-  await queuePool.close();
-
-  expect(await untilEnded(installation, exportId)).toMatchObject([
-    { status: 'Completed', attempt: 1, fence: 1, rows: 50 },
-  ]);
-  const { rows: logged } = await pool.query(
-    `select message from log_entries where run_id = $1 and message like 'Completed:%'`,
-    [run?.id],
-  );
-  expect(logged).toHaveLength(1);
-  await expectInvariants(installation);
-  await retireExports(installation);
-});
-
-test('kill -9 of the API between commit and enqueue: the run starts all the same', async () => {
+atNight('kill -9 of the API between commit and enqueue: the run starts all the same', async () => {
   const exportId = await createS3Export(installation, { name: 'unrung' });
   await installation.stopWorkers();
   await installation.startWorker();

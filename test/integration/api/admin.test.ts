@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { disabled as disabledReasons } from '../../../src/foundation/domain/batch-export.ts';
 import type { ApiClient } from '../../support/api-client.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { atNight } from '../../support/nightly.ts';
 import { storeExport } from '../../support/store-export.ts';
 import { exportOfThePast } from '../../support/run-side.ts';
 import { createKey } from '../../support/tenants.ts';
@@ -290,7 +291,7 @@ describe('causes', () => {
     ]);
   });
 
-  test('5,000 exports and 500 causes cost a small multiple of the smallest list', async () => {
+  atNight('5,000 exports and 500 causes cost a small multiple of the smallest list', async () => {
     const [copied] = buckets.slice(3);
     await api.db.query(
       `insert into batch_exports (team_id, name, destination_type, destination_config, "interval", schedule, next_tick_at,

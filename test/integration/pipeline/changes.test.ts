@@ -11,6 +11,7 @@ import {
   writerSteps,
 } from '../../support/changing-table.ts';
 import { openedBy } from '../../support/interval-bench.ts';
+import { casesOf, isNightly } from '../../support/nightly.ts';
 import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
 import { type AttemptFate, SequenceReader, SequenceSide } from '../../support/sequence-side.ts';
 import { choosePrograms } from '../../support/stock-postgres.ts';
@@ -38,10 +39,13 @@ const anyStep: fc.Arbitrary<Step> = fc.oneof(
   { weight: 1, arbitrary: fc.constant('read' as const) },
 );
 
-describe.each([
-  ['the usual server', choosePrograms()],
-  ['the embedded server', null],
-])('elements of a changing table on %s', (_, bin) => {
+const servers = casesOf<readonly [string, string | null]>(
+  [['the usual server', choosePrograms()]],
+  [['the embedded server', null]],
+);
+const numRuns = isNightly ? 8 : 4;
+
+describe.each(servers)('elements of a changing table on %s', (_, bin) => {
   let server: OwnPostgres;
 
   beforeAll(async () => {
@@ -55,7 +59,7 @@ describe.each([
       fc.asyncProperty(fc.array(anyStep, { minLength: 30, maxLength: 120 }), (steps) =>
         replay(server.adminUrl, steps),
       ),
-      { numRuns: 8, endOnFailure: true },
+      { numRuns, endOnFailure: true },
     );
   }, 600_000);
 
@@ -64,7 +68,7 @@ describe.each([
       fc.asyncProperty(fc.array(anyStep, { minLength: 30, maxLength: 120 }), (steps) =>
         replay(server.adminUrl, steps, comparedModel(3)),
       ),
-      { numRuns: 8, endOnFailure: true },
+      { numRuns, endOnFailure: true },
     );
   }, 600_000);
 });

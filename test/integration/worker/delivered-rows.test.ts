@@ -8,7 +8,7 @@ import {
   openDeliveredSide,
   type SourceCase,
 } from '../../support/delivered-side.ts';
-import { casesOf } from '../../support/nightly.ts';
+import { casesOf, isNightly } from '../../support/nightly.ts';
 import { withClient } from '../../support/drop-database.ts';
 import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
 import { queueBackends, type TestQueueBackend } from '../../support/queue-backends.ts';
@@ -110,18 +110,7 @@ const retypedKey: SourceCase = {
 
 /** By day those that lose rows in the most different ways, and those of the tests below. */
 const isByDay = ({ name }: SourceCase) =>
-  [
-    'updated',
-    'filled',
-    'softly_deleted',
-    'truncated',
-    'renamed',
-    'detached',
-    'late_behind_a_view',
-    'granted',
-    'shared_keys',
-    'padded',
-  ].includes(name);
+  ['updated', 'filled', 'truncated', 'late_behind_a_view', 'shared_keys'].includes(name);
 const tested = casesOf(
   cases.filter(isByDay),
   cases.filter((each) => !isByDay(each)),
@@ -282,7 +271,7 @@ const byDefault: readonly SourceCase[] = [
   { name: 'unlogged', kind: 'unlogged', event: restart, right: count },
 ];
 
-describe('delivered rows of a server that crashes and starts again, with default settings', () => {
+describe.runIf(isNightly)('delivered rows of a server that crashes and starts again', () => {
   let open: DeliveredSide;
   let own: OwnPostgres;
   let queue: TestQueueBackend | undefined;

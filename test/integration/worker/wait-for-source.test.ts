@@ -11,6 +11,7 @@ import { releaseRun } from '../../../src/service/use-cases/runs/finish-run.ts';
 import { SourceWaits } from '../../../src/service/worker/run-jobs.ts';
 import { claim, createExportOfThePast, openRunSide, type RunSide } from '../../support/run-side.ts';
 import { until } from '../../support/until.ts';
+import { atNight } from '../../support/nightly.ts';
 
 const settled: Settlement = { settled: true, pending: [], reason: null, position: '0/1' };
 const open = (pending: string, leftMs = 60_000): Settlement => {
@@ -210,23 +211,26 @@ test('the pauses grow with the wait up to five seconds, and end with the time th
   }
 });
 
-test('a thousand runs of one source come back one after the other, and none is lost', async () => {
-  const runs = await makeRuns(1_000);
-  // As if they were enqueued: an export of its own has few at a time.
-  await side.db.query('update outbox set ready = true, dispatched_at = now()');
-  const needs = await findRunNeeds(side.db, runs);
-  const worker = openWorker([open('a')]);
-  const went = await Promise.all(
-    runs.map((runId, index) => worker.waits.settle(runId, needs[index] as RunNeeds)),
-  );
-  expect(went.every((readiness) => readiness === null)).toBe(true);
-  const back = await returns();
-  expect(back).toHaveLength(1_000);
-  expect((back.at(-1) ?? 0) - (await readMs())).toBeLessThanOrEqual(30_000);
-  // About forty of them in each second.
-  const perSecond = back.map((ms, index) => ms - (back[index - 60] ?? 0)).slice(60);
-  expect(Math.min(...perSecond)).toBeGreaterThan(500);
-});
+atNight(
+  'a thousand runs of one source come back one after the other, and none is lost',
+  async () => {
+    const runs = await makeRuns(1_000);
+    // As if they were enqueued: an export of its own has few at a time.
+    await side.db.query('update outbox set ready = true, dispatched_at = now()');
+    const needs = await findRunNeeds(side.db, runs);
+    const worker = openWorker([open('a')]);
+    const went = await Promise.all(
+      runs.map((runId, index) => worker.waits.settle(runId, needs[index] as RunNeeds)),
+    );
+    expect(went.every((readiness) => readiness === null)).toBe(true);
+    const back = await returns();
+    expect(back).toHaveLength(1_000);
+    expect((back.at(-1) ?? 0) - (await readMs())).toBeLessThanOrEqual(30_000);
+    // About forty of them in each second.
+    const perSecond = back.map((ms, index) => ms - (back[index - 60] ?? 0)).slice(60);
+    expect(Math.min(...perSecond)).toBeGreaterThan(500);
+  },
+);
 
 test('a run that another worker has claimed, or that went back already, is left alone', async () => {
   const runId = await dispatchedRun();

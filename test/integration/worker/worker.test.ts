@@ -13,7 +13,7 @@ import { startBackfill } from '../../../src/service/use-cases/backfills/start-ba
 import { cancelRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import { findRun } from '../../../src/state/store/runs/runs.ts';
 import { findSilence } from '../../../src/state/store/runs/workers.ts';
-import { atNight } from '../../support/nightly.ts';
+import { atNight, isNightly } from '../../support/nightly.ts';
 import { queueBackends, type TestQueueBackend } from '../../support/queue-backends.ts';
 import {
   createExportOfThePast,
@@ -29,6 +29,8 @@ import { until } from '../../support/until.ts';
 
 for (const lane of queueBackends) {
   describe.skipIf(!lane.available())(`a worker with the queue in ${lane.name}`, () => {
+    /** What does not depend on the queue: with one by day. */
+    const itOnce = it.runIf(lane.name === 'Postgres' || isNightly);
     let side: RunSide;
     let backend: TestQueueBackend;
     let foundations: Foundation[];
@@ -117,7 +119,7 @@ for (const lane of queueBackends) {
       await untilRun(id, { status: 'Completed' });
     });
 
-    it('reports for how long no tick has come', async () => {
+    itOnce('reports for how long no tick has come', async () => {
       await openWorker({}, (opened) => ({
         ...opened,
         producer: { ...opened.producer, ensureRecurring: async () => {} },
@@ -127,7 +129,7 @@ for (const lane of queueBackends) {
       await until(async () => ((await findSilence(side.db)) ?? 9) < 3);
     });
 
-    it('decides ticks, exports their rows and records the results', async () => {
+    itOnce('decides ticks, exports their rows and records the results', async () => {
       await openWorker();
       const { id, schedule } = await createExportOfThePast(side);
       await side.db.query(
@@ -161,7 +163,7 @@ for (const lane of queueBackends) {
       expect(logs).toHaveLength(1);
     });
 
-    it('completes a backfill', async () => {
+    itOnce('completes a backfill', async () => {
       await openWorker();
       const batchExport = await createExportOfThePast(side, { createdMsAgo: 0 });
       const endAt = batchExport.schedule.openIntervalStart;
@@ -181,7 +183,7 @@ for (const lane of queueBackends) {
       expect(runs.map((run) => run.status)).toEqual(Array.from({ length: 9 }, () => 'Completed'));
     });
 
-    it('stops a run that is cancelled under it, and takes the next', async () => {
+    itOnce('stops a run that is cancelled under it, and takes the next', async () => {
       const unlock = await lockSource();
       await openWorker({ ...atOnce, WORKER_CONCURRENCY: '1' });
       const { id } = await createExportOfThePast(side);
@@ -196,7 +198,7 @@ for (const lane of queueBackends) {
       expect(await firstRun(side.db, id)).toMatchObject({ status: 'Cancelled' });
     });
 
-    it('hands a run back when it closes, and another worker finishes it', async () => {
+    itOnce('hands a run back when it closes, and another worker finishes it', async () => {
       const unlock = await lockSource();
       await openWorker(atOnce);
       const { id } = await createExportOfThePast(side);
@@ -209,26 +211,29 @@ for (const lane of queueBackends) {
       await untilRun(id, { status: 'Completed', crashes: 0, faults: 0 });
     });
 
-    it('names its own database as the cause if an attempt lost the connection to it', async () => {
-      // A claim reads these, a commit writes them. The interval does not wait for the open transaction.
-      const unlock = await lock('leftover_files', 'share');
-      await openWorker({ SETTLE_TIMEOUT_SECONDS: '1', FILE_DESTINATION_ROOT: folder });
-      // A commit begins only if the destination keeps files.
-      const destination = { type: 'File', config: { directory: 'files' }, secrets: null };
-      const { id } = await createExportOfThePast(side, { destination });
-      // Others write them too: each that waits for them is cut off, until the run was.
-      await until(async () => {
-        await side.db.query(
-          `select pg_terminate_backend(pid) from pg_stat_activity
+    itOnce(
+      'names its own database as the cause if an attempt lost the connection to it',
+      async () => {
+        // A claim reads these, a commit writes them. The interval does not wait for the open transaction.
+        const unlock = await lock('leftover_files', 'share');
+        await openWorker({ SETTLE_TIMEOUT_SECONDS: '1', FILE_DESTINATION_ROOT: folder });
+        // A commit begins only if the destination keeps files.
+        const destination = { type: 'File', config: { directory: 'files' }, secrets: null };
+        const { id } = await createExportOfThePast(side, { destination });
+        // Others write them too: each that waits for them is cut off, until the run was.
+        await until(async () => {
+          await side.db.query(
+            `select pg_terminate_backend(pid) from pg_stat_activity
             where datname = current_database() and application_name like 'sluice-%'
               and wait_event_type = 'Lock'`,
-        );
-        const [run] = await listRuns(side.db, id);
-        return run?.errorCode === 'internal.database_unavailable';
-      });
-      await unlock();
-      await untilRun(id, { status: 'Completed', crashes: 0 });
-    });
+          );
+          const [run] = await listRuns(side.db, id);
+          return run?.errorCode === 'internal.database_unavailable';
+        });
+        await unlock();
+        await untilRun(id, { status: 'Completed', crashes: 0 });
+      },
+    );
 
     atNight(
       'loses nothing if all its connections to Postgres are cut again and again',

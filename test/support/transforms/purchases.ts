@@ -89,11 +89,11 @@ export interface ExportedRow {
 
 /** Formats with a compression, and how their files end. */
 export const formats = casesOf<readonly [format: string, extension: string, compression: string]>(
+  [['Parquet', '.parquet', 'zstd']],
   [
     ['JSONLines', '.jsonl.gz', 'gzip'],
-    ['Parquet', '.parquet', 'zstd'],
+    ['CSV', '.csv.gz', 'gzip'],
   ],
-  [['CSV', '.csv.gz', 'gzip']],
 );
 
 export async function readObject(

@@ -66,7 +66,7 @@ it.each(encoders.map((definition) => [definition.format, definition] as const))(
     const folder = await mkdtemp(join(tmpdir(), 'deep-'));
     onTestFinished(() => rm(folder, { recursive: true }));
     const path = join(folder, 'file');
-    const long = `{"a": "${'\\n"'.replace('"', '\\"').repeat(4 * 1024 ** 2)}"}`;
+    const long = `{"a": "${'\\n"'.replace('"', '\\"').repeat(2 * 1024 ** 2)}"}`;
     const rows = [rowWith('b', objects(100_000)), rowWith('j', long)];
     const block = rowBlock(columns, rows);
     await writeFile(path, await encodeAll(openEncoder(definition, null, columns), [block]));

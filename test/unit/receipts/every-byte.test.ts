@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { type Bucket, checkTwice, type Job } from '../../support/both-checkers.ts';
 import { DeliveryHistory } from '../../support/delivery-history.ts';
+import { isNightly } from '../../support/nightly.ts';
 
 /** Two statements, a supplement and two keys. The last interval is newer than the statements. */
 function smallHistory(): DeliveryHistory {
@@ -60,8 +61,11 @@ test('both find the history right', async () => {
 test('both find each changed byte of each object', async () => {
   const history = smallHistory();
   const changes: Map<string, Buffer>[] = [];
+  // By day one byte of 19. Its bit differs from one to the next.
+  const stride = isNightly ? 1 : 19;
   for (const [key, bytes] of history.objects) {
     for (const [at, byte] of bytes.entries()) {
+      if (at % stride !== 0) continue;
       for (const other of [byte ^ (1 << (at % 8)), otherClass(byte)]) {
         const changed = Buffer.from(bytes);
         changed[at] = other;

@@ -7,6 +7,7 @@ import {
   sha256Of,
   withReceipt,
 } from '../../support/delivery-history.ts';
+import { atNight, isNightly } from '../../support/nightly.ts';
 
 /** Numbers below `end` from a seed: mulberry32. */
 function randomOf(seed: number) {
@@ -146,8 +147,8 @@ function faultOf({ objects }: DeliveryHistory, random: Random): Map<string, Buff
   return new Map([faults[random(faults.length)] ?? faults[0] ?? [key, null]]);
 }
 
-test('both agree on 1,200 random histories, with faults and without', async () => {
-  const jobs = Array.from({ length: 1_200 }, (_, seed): Job => {
+test('both agree on random histories, with faults and without', async () => {
+  const jobs = Array.from({ length: isNightly ? 1_200 : 200 }, (_, seed): Job => {
     const random = randomOf(seed * 7_919);
     const history = randomHistory(seed);
     return {
@@ -173,7 +174,7 @@ test('both agree on 1,200 random histories, with faults and without', async () =
   );
   expect(refused.map(({ answers }) => answers[0]?.lines.at(-1))).toEqual([]);
   for (const exit of [0, 1, 2])
-    expect(results.filter(({ answers }) => answers[0]?.exit === exit).length).toBeGreaterThan(2);
+    expect(results.filter(({ answers }) => answers[0]?.exit === exit).length).toBeGreaterThan(0);
 }, 900_000);
 
 /** 24 intervals a day, and a statement for each day. */
@@ -186,18 +187,22 @@ function hourly(days: number): DeliveryHistory {
   return history;
 }
 
-test('a year takes less than 10 s, and at most twice as long for each statement as a quarter', async () => {
-  const secondsOf = async (history: DeliveryHistory) => {
-    const [result] = await checkTwice([{ base: history.objects, head: history.head }]);
-    expect(result?.answers.map((answer) => answer?.exit)).toEqual([0, 0]);
-    return result?.answers.map((answer) => answer?.cpuSeconds ?? 0) ?? [];
-  };
-  const [quarter, year] = [hourly(91), hourly(365)];
-  await secondsOf(quarter);
-  const short = await secondsOf(quarter);
-  for (const [index, long] of (await secondsOf(year)).entries()) {
-    expect(long / (short[index] ?? 0)).toBeLessThan(8);
-    // As a customer waits for it: docs/receipts.md.
-    expect(long).toBeLessThan(10);
-  }
-}, 900_000);
+atNight(
+  'a year takes less than 10 s, and at most twice as long for each statement as a quarter',
+  async () => {
+    const secondsOf = async (history: DeliveryHistory) => {
+      const [result] = await checkTwice([{ base: history.objects, head: history.head }]);
+      expect(result?.answers.map((answer) => answer?.exit)).toEqual([0, 0]);
+      return result?.answers.map((answer) => answer?.cpuSeconds ?? 0) ?? [];
+    };
+    const [quarter, year] = [hourly(91), hourly(365)];
+    await secondsOf(quarter);
+    const short = await secondsOf(quarter);
+    for (const [index, long] of (await secondsOf(year)).entries()) {
+      expect(long / (short[index] ?? 0)).toBeLessThan(8);
+      // As a customer waits for it: docs/receipts.md.
+      expect(long).toBeLessThan(10);
+    }
+  },
+  900_000,
+);
