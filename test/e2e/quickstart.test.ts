@@ -130,7 +130,7 @@ describe('a quickstart, then the service, then the quickstart again, on one data
       const output = child.output();
       expect(code, output).toBe(0);
       expect(output).toMatch(/█{30} 100% {2}24 of 24 runs/);
-      expect(output).not.toMatch(/NaN|undefined/);
+      expect(output).not.toMatch(/NaN|undefined|0 of 0 runs|DeprecationWarning/);
       // An escape in place of the end of a line.
       expect(output).not.toContain('\\u000a');
       expect(output).toMatch(/proven: 20,000 rows/);

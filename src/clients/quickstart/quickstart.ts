@@ -194,7 +194,6 @@ async function backfill(
   const running = results.filter(({ status }) => status === 'Running');
   if (running.length > 0) print('Continuing the backfill of an earlier start …');
   for (const { id } of running) await showProgress(terminal, api, exportId, id);
-  print(`Backfilling ${hours} hours …`);
   const started = await api.call('post', 'batch_exports/{id}/backfill', {
     path: { id: exportId },
     body: {
@@ -206,21 +205,29 @@ async function backfill(
     },
   });
   if ('dry_run' in started || !started.backfill_id) throw new Error('no backfill was started');
-  await showProgress(terminal, api, exportId, started.backfill_id);
+  const say = () => print(`Backfilling ${hours} hours …`);
+  await showProgress(terminal, api, exportId, started.backfill_id, say);
 }
 
+/** @param begin is called before the first progress. It is not if there is nothing to do. */
 async function showProgress(
   terminal: Terminal,
   api: Api,
   exportId: string,
   id: string,
+  begin = () => {},
 ): Promise<void> {
   const progress = createProgress(terminal);
+  let begun = false;
   for (;;) {
     const backfill = await api.call('get', 'batch_exports/{batch_export_id}/backfills/{id}', {
       path: { batch_export_id: exportId, id },
     });
-    progress.show(backfill.progress, `${backfill.finished_runs} of ${backfill.total_runs} runs`);
+    if (backfill.total_runs > 0) {
+      if (!begun) begin();
+      begun = true;
+      progress.show(backfill.progress, `${backfill.finished_runs} of ${backfill.total_runs} runs`);
+    }
     if (backfill.status !== 'Running') break;
     await sleep(150);
   }

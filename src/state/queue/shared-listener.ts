@@ -22,11 +22,17 @@ export class SharedListener {
   readonly #waiting = new Set<Hear>();
   /** All that BullMQ asks of its client. */
   readonly #face = {
-    query: async (text: string) => (await this.#open()).query(text),
+    // Each queue sends its own, and a session takes one at a time.
+    query: (text: string) => {
+      const asked = this.#asked.then(async () => (await this.#open()).query(text));
+      this.#asked = asked.catch(() => {});
+      return asked;
+    },
     on: (_: 'notification', hear: Hear) => this.#waiting.add(hear),
     removeListener: (_: 'notification', hear: Hear) => this.#waiting.delete(hear),
   };
   #opened: Promise<PoolClient> | null = null;
+  #asked: Promise<unknown> = Promise.resolve();
 
   constructor(pool: Pool, onError: (error: Error) => void) {
     this.#pool = pool;

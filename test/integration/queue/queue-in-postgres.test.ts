@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import { connectQueues } from '../../../src/state/queue/connection.ts';
 import { openProducer } from '../../../src/state/queue/producer.ts';
+import { type Listening, SharedListener } from '../../../src/state/queue/shared-listener.ts';
 import { openQueuePool } from '../../../src/state/store/database/database.ts';
 import { createEmptyDatabase } from '../../support/database.ts';
 import { until } from '../../support/until.ts';
@@ -80,5 +81,39 @@ it('a queue or worker in Postgres whose first connection fails works once there 
   expect(errors).toHaveLength(4);
   await worker.close();
   await producer.close();
+  await close();
+});
+
+it('queues that share a session to listen ask it one after another, also after a failure', async () => {
+  const { pool, close } = await openPool(2);
+  const active: number[] = [];
+  let running = 0;
+  pool.on('connect', (client) => {
+    const query = client.query.bind(client) as (text: string) => Promise<unknown>;
+    Object.assign(client, {
+      query: async (text: string) => {
+        running += 1;
+        active.push(running);
+        await query(text).finally(() => (running -= 1));
+      },
+    });
+  });
+  const listener = new SharedListener(pool, () => {});
+  const queues = Array.from({ length: 3 }, () => {
+    const queue = { close: async () => {}, emit: () => true } as unknown as Listening;
+    listener.serve(queue);
+    return queue;
+  });
+  const asked = await Promise.allSettled(
+    ['listen a', 'listen', 'listen b'].map(async (text, at) => {
+      const client = (await queues[at]?.getListenClient()) as {
+        query(text: string): Promise<void>;
+      };
+      await client.query(text);
+    }),
+  );
+  expect(asked.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled']);
+  expect(active).toEqual([1, 1, 1]);
+  for (const queue of queues) await queue.close();
   await close();
 });
