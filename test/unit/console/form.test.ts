@@ -1,7 +1,13 @@
 import { describe, expect, test } from 'vitest';
 import type { BatchExport } from '../../../src/clients/console/api-types.ts';
 import { checkDraft, withIncomplete } from '../../../src/clients/console/form/check-draft.ts';
-import { bodyOf, draftOf, modelChoices, rowsOf } from '../../../src/clients/console/form/draft.ts';
+import {
+  bodyOf,
+  draftOf,
+  hasSetting,
+  modelChoices,
+  rowsOf,
+} from '../../../src/clients/console/form/draft.ts';
 import { fieldsOf, type PropertySchema } from '../../../src/clients/console/form/fields.ts';
 import {
   applies,
@@ -205,4 +211,22 @@ describe('problems', () => {
     expect(say('Set some_other_name to name.')).toBe('Set some_other_name to name.');
     expect(say('This field is required.')).toBe('Enter a value.');
   });
+});
+
+test('a setting of one mode is neither shown nor sent for another', () => {
+  const properties: PropertySchema['properties'] = {
+    mode: { enum: ['append', 'snapshot', 'changes'], 'x-default': 'append' },
+    keep_snapshots: { ...days, 'x-default': null } as PropertySchema,
+    new_base: { type: 'integer', minimum: 0, 'x-default': 0 },
+  };
+  const settings = fieldsOf({ properties }).map((field) => ({ ...field, isLocal: false }));
+  const shown = (mode: string) => {
+    const draft = { ...fresh, settings: { mode, keep_snapshots: '2', new_base: '3' } };
+    const { keep_snapshots, new_base } = bodyOf({ ...description, settings }, draft, null, times);
+    const names = settings.filter((field) => hasSetting(draft, field)).map(({ name }) => name);
+    return [names, keep_snapshots, new_base];
+  };
+  expect(shown('append')).toEqual([['mode'], null, undefined]);
+  expect(shown('snapshot')).toEqual([['mode', 'keep_snapshots'], 2, undefined]);
+  expect(shown('changes')).toEqual([['mode', 'new_base'], null, 3]);
 });

@@ -138,11 +138,21 @@ export function bodyOf(
   };
 }
 
+/** The settings that only one mode has. */
+const modes: Readonly<Record<string, string>> = { keep_snapshots: 'snapshot', new_base: 'changes' };
+
+/** Says whether an export with this interval and mode has the setting. */
+export function hasSetting(
+  { interval, settings: { mode } }: Draft,
+  { name, isLocal }: ApiDescription['settings'][number],
+): boolean {
+  return (scheduleFields(interval).hour || !isLocal) && (modes[name] ?? mode) === mode;
+}
+
 /** The settings of the body. One that may not be empty, and is, keeps its value. */
 function settingsOf({ settings }: ApiDescription, draft: Draft): Partial<ExportInput> {
-  const { hour } = scheduleFields(draft.interval);
   const values = { ...draft.settings };
-  for (const { name, isLocal } of settings) if (isLocal && !hour) values[name] = '';
+  for (const setting of settings) if (!hasSetting(draft, setting)) values[setting.name] = '';
   const sent = settings.filter(({ name, nullable }) => nullable || values[name] !== '');
   return configOf(sent, values, { isNew: false, cleared: new Set() });
 }

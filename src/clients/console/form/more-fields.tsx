@@ -2,7 +2,7 @@ import { useState } from 'react';
 import { plural } from '../numbers.ts';
 import { CodeField } from './code-field.tsx';
 import { ConfigFields, fieldsOfGroup } from './config-group.tsx';
-import { scheduleFields } from './draft.ts';
+import { hasSetting } from './draft.ts';
 import { FieldInput } from './field-input.tsx';
 import { type Field, type FieldValues, isFirst } from './fields.ts';
 import { fieldProps } from './form-words.ts';
@@ -77,14 +77,13 @@ export function MoreFields(props: PartProps) {
 /** Start and end, and the settings that are one value. */
 function Bounds(props: PartProps) {
   const { description, draft, batchExport, errors, onChange } = props;
-  const { hour } = scheduleFields(draft.interval);
   return (
     <>
       <div className="grid">
         <LocalTimeInput {...fieldProps('start_at', props)} help="Now: it starts immediately." />
         <LocalTimeInput {...fieldProps('end_at', props)} help="Now: it never ends." />
         {description.settings
-          .filter(({ name, isLocal }) => (hour || !isLocal) && isOfMode(name, draft))
+          .filter((field) => hasSetting(draft, field))
           .map((field) => (
             <FieldInput
               key={field.name}
@@ -117,12 +116,6 @@ function Bounds(props: PartProps) {
   );
 }
 
-/** The settings that only one mode has. */
-const modes: Readonly<Record<string, string>> = { keep_snapshots: 'snapshot', new_base: 'changes' };
-
-const isOfMode = (name: string, { settings: { mode } }: PartProps['draft']): boolean =>
-  (modes[name] ?? mode) === mode;
-
 /** The labels of the settings here that differ from their defaults. */
 function changedFields(props: PartProps): readonly string[] {
   const { description, draft } = props;
@@ -132,7 +125,9 @@ function changedFields(props: PartProps): readonly string[] {
   const config = fieldsOfGroup(props, null).filter((field) => !isFirst(field));
   const own = [
     ...config.filter(differs(draft.values)),
-    ...description.settings.filter(differs(draft.settings)),
+    ...description.settings
+      .filter((field) => hasSetting(draft, field))
+      .filter(differs(draft.settings)),
   ].map(({ label }) => label);
   return [
     ...(draft.dslQuery === '' ? [] : ['Query']),
