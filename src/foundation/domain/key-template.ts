@@ -96,6 +96,7 @@ const foreignForms: readonly (readonly [form: RegExp, says: string])[] = [
   [/%-?[A-Za-z]|%\(\w+\)\w?|<\w+>/, 'is not filled in'],
   [/\$[{(]?\w*[)}]?/, 'is not filled in: a $ stays as it is'],
   [/(?<![A-Za-z])(?:yyyy|YYYY)/, 'is not filled in'],
+  [/\\/, 'begins no folder: / does'],
 ];
 
 /** Finds what looks in a valid template as if another program had to fill it in, for the owner: silently, all intervals would share a folder. */
@@ -185,9 +186,11 @@ function parse(template: string): {
 } {
   const pieces: (string | Variable)[] = [];
   const problems: string[] = [];
-  for (const [text] of template.matchAll(/\{[^{}]*\}|[^{}]+|[{}]/g)) {
+  for (const [text] of template.matchAll(/\{{1,2}[^{}]*\}{1,2}|[^{}]+|[{}]/g)) {
     if (text === '{' || text === '}') {
       problems.push(`Unmatched brace ${text}.`);
+    } else if (/^\{\{|\}\}$/.test(text)) {
+      problems.push(`${text} has two braces. Write one, such as {year}.`);
     } else if (text.startsWith('{')) {
       const name = text.slice(1, -1);
       const variable = variables.get(name);

@@ -79,7 +79,11 @@ describe('a config of S3', () => {
     ['https://minio.acme.com/exports', 'a URL.*endpoint_url'],
     ['tenant:acme', 'tenant. Set bucket_name to acme.'],
     ['acme--euc1-az1--x-s3', 'S3 Express'],
+    ['arn:aws:s3express:eu-central-1:123456789012:bucket/acme--euc1-az1--x-s3', 'S3 Express'],
     ['team--ol-s3', 'Object Lambda'],
+    ['gs://acme/a', 'Google.*bucket_name to acme and prefix to a/.*storage.googleapis.com'],
+    ['https://storage.googleapis.com/acme', 'Google.*bucket_name to acme\\. Set endpoint_url'],
+    ['abfss://a@acme.dfs.core.windows.net/x', 'Azure'],
     ['Acme_1', '3 to 63 lower case'],
   ])('says what %s is, and what to write where', (bucket, says) => {
     expect(named(bucket)).toMatch(new RegExp(`^bucket_name: .*(?:${says})`));

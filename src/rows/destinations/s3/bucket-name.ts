@@ -19,6 +19,22 @@ const write = (bucket: string, prefix: string) => {
 /** The first that fits decides. */
 const otherForms: readonly OtherForm[] = [
   {
+    form: /^arn:[\w-]+:s3express:|--x-s3$/,
+    onlyAtAws: true,
+    says: () =>
+      'This is a directory bucket (S3 Express One Zone), which is not supported. Use a general purpose bucket.',
+  },
+  {
+    form: /^(?:gs:\/\/|https:\/\/storage\.(?:googleapis|cloud\.google)\.com\/)([^/\s]+)(\/\S*)?$/,
+    says: (bucket, prefix) =>
+      `This is an address of Google Cloud Storage. ${write(bucket, prefix)} Set endpoint_url to https://storage.googleapis.com, and use an HMAC key.`,
+  },
+  {
+    form: /^(?:abfss?|wasbs?):\/\/|\.core\.windows\.net/,
+    says: () =>
+      'This is an address of Azure Storage, which is no S3-compatible store. Use a bucket of another store.',
+  },
+  {
     form: /^arn:[\w-]+:s3:::([^/\s:]+)(\/\S*)?$/,
     says: (bucket, prefix) => `This is the ARN of a bucket. ${write(bucket, prefix)}`,
   },
@@ -65,12 +81,6 @@ const otherForms: readonly OtherForm[] = [
     form: /^[^:\s]+:([^:\s]+)$/,
     says: (bucket) =>
       `This is a bucket with its tenant. ${write(bucket, '')} Use an access key of that tenant.`,
-  },
-  {
-    form: /--x-s3$/,
-    onlyAtAws: true,
-    says: () =>
-      'This is a directory bucket (S3 Express One Zone), which is not supported. Use a general purpose bucket.',
   },
   {
     form: /--ol-s3$/,
