@@ -24,7 +24,7 @@ const extendEveryMs = 60_000;
 const longestDetail = 4_000;
 
 const setAside =
-  'Verifying the export ended its process three times. Run sluice verify with its id on a machine with more memory, then sluice work retry.';
+  'Verifying the export ended its process three times. Run `sluice verify --export <id>` with its id on a machine with more memory, then `sluice work retry`.';
 
 /**
  * Makes what verifies an export by VERIFY_SCHEDULE, beside the runs of this worker and within their memory. A job that is lost or

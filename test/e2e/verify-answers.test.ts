@@ -141,7 +141,7 @@ describe('a row of the source', () => {
     const late = await verify();
     expect(late.code).toBe(1);
     expect(late.lines[0]).toMatch(
-      /^BROKEN .*: 1 breach\. Run sluice backfill .* With look_back_hours of the export, Sluice adds late rows by itself from then on\.$/,
+      /^BROKEN .*: 1 breach\. Run `sluice backfill .* With look_back_hours of the export, Sluice adds late rows by itself from then on\.$/,
     );
     expect(late.lines[1]).toMatch(/I3 .* 2 rows missing from the files, because they came after/);
     await pool.query('update receipts set settled = false where export_id = $1', [id]);

@@ -14,7 +14,9 @@ export function readUuid(text: string): string {
 export function readProjectId(text: string): number {
   const id = Number(text);
   if (!/^\d+$/.test(text) || id < 1 || id > 2_147_483_647) {
-    throw new InvalidArgumentError('It must be the id of a project. See `sluice projects list`.');
+    throw new InvalidArgumentError(
+      'It must be the id of a project. See `sluice projects list --organization <id>`.',
+    );
   }
   return id;
 }

@@ -93,6 +93,6 @@ function untriedOf({ length }: readonly VerifiedExport[]): string {
 
 function untriedPlaces(count: number): readonly Examined[] {
   if (count <= 0) return [];
-  const detail = `${counted(count, 'more place')} of destinations ${count === 1 ? 'was' : 'were'} not tried. sluice causes names those where runs fail.`;
+  const detail = `${counted(count, 'more place')} of destinations ${count === 1 ? 'was' : 'were'} not tried. \`sluice causes\` names those where runs fail.`;
   return [{ check: 'destinations', result: 'warning', detail }];
 }

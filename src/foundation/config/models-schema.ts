@@ -77,7 +77,7 @@ export const ModelsFile = Type.Object(
           ),
           version_column: Type.Optional(
             storedName(
-              'Column that each write of a row sets, for exports of changes: an `xid8` that a trigger sets (`sluice models trigger` prints it), or a `timestamptz` that a trigger sets to now().',
+              'Column that each write of a row sets, for exports of changes: an `xid8` that a trigger sets (`sluice models trigger <model>` prints it), or a `timestamptz` that a trigger sets to now().',
             ),
           ),
           version_set_by: Type.Optional(

@@ -147,11 +147,11 @@ export const errorCatalogue = {
   ),
   'source.model_invalid': customer(
     'Sluice cannot read the model as it is defined.',
-    'Ask your operator to run sluice models check and to correct the key, tenant, interval or other columns of the model.',
+    'Ask your operator to run `sluice models check` and to correct the key, tenant, interval or other columns of the model.',
   ),
   'model.version_without_trigger': customer(
     'Rows of the model can change while their version stays, so changes would be lost.',
-    'Ask your operator to run what sluice models trigger prints in the source database, for each partition too if its trigger is disabled.',
+    'Ask your operator to run what `sluice models trigger <model>` prints in the source database, for each partition too if its trigger is disabled.',
   ),
   'model.key_not_unique': customer(
     'Two rows of a project have the same key, so a reader of changes would have only one of them.',

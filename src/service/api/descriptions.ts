@@ -65,7 +65,7 @@ const descriptions: Readonly<Record<string, string>> = {
   createAcknowledgement:
     'Says which statement the receiver has loaded, and how many rows of the export it holds then. The newest acknowledgement is in the next statement. The answer is the head: `acknowledged.difference` compares the rows with the balance.',
   retrieveErasure:
-    'Says, with a signature, which files an erasure has replaced, by which statements, and what was left. The command `sluice erase rewrite` prints the request; a booking `erased` of a statement has it. 404 until a statement has it.',
+    'Says, with a signature, which files an erasure has replaced, by which statements, and what was left. The erasure printed the request; a booking `erased` of a statement has it. 404 until a statement has it.',
   retrieveDeliveryRecord:
     'Says, with a signature, what the newest statements have of the intervals that begin in the month, for each export. At most 1,000 exports; `more` counts the others.',
   retrieveStatement: 'Returns the bytes as they are signed, and as they are at the destination.',

@@ -86,10 +86,10 @@ function turnOfEvent(type: Notification['type'], code: string | null): Turn | nu
 /** The remedy of an event that no error explains. */
 const remedies: Partial<Record<Notification['type'], string>> = {
   'export.incomplete':
-    'Export the intervals without data again: on the page of the export, or by sluice backfill with --reprocess missing. What heals runs by itself.',
+    'Export the intervals without data again: on the page of the export, or by `sluice backfill <export> --from <time> --reprocess missing`. What heals runs by itself.',
   'export.late': 'Look whether workers run, and whether they have enough capacity.',
   'verify.failed':
-    'Run sluice verify --export with the id of the export: it prints what is wrong and the remedy.',
+    'Run `sluice verify --export <id>` with the id of the export: it prints what is wrong and the remedy.',
   'installation.no_workers': 'Start a worker.',
 };
 

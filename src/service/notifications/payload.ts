@@ -200,7 +200,7 @@ function words(
     case 'verify.failed':
       return [
         `The files of export ${name} are not proven`,
-        [oneLine(facts.detail ?? ''), 'sluice verify --last prints the whole result.'],
+        [oneLine(facts.detail ?? ''), '`sluice verify --last` prints the whole result.'],
       ];
     case 'verify.passed':
       return [`The files of export ${name} are proven again`, []];

@@ -225,7 +225,7 @@ async function within<T>(ms: number, stop: AbortController, work: () => Promise<
   }
 }
 
-const again = 'Fix the cause, then run sluice verify again.';
+const again = 'Fix the cause, then run `sluice verify` again.';
 
 function failureOf(error: unknown): string {
   if (error instanceof SluiceError) {

@@ -79,7 +79,7 @@ function describeMissing(
   return breach(
     'I3',
     say(`${missing}, because they came after the interval was read and no look-back is due`),
-    `Run sluice backfill ${exportId} --from ${from} --to ${to}: it makes the files anew. With look_back_hours of the export, Sluice adds late rows by itself from then on.`,
+    `Run \`sluice backfill ${exportId} --from ${from} --to ${to}\`: it makes the files anew. With look_back_hours of the export, Sluice adds late rows by itself from then on.`,
   );
 }
 

@@ -180,7 +180,7 @@ test('a new target is named although a step is refused, so that its secret can b
   expect(refused.out).toContain(
     'Notification targets: 1 created, 0 updated, 0 deleted, 2 unchanged.',
   );
-  expect(refused.out).toMatch(/Third is not shown\. To get one: sluice notifications rotate \S+/);
+  expect(refused.out).toMatch(/Third is not shown\. To get one: `sluice notifications rotate \S+`/);
 });
 
 test('the answer as JSON has no secret, also if secrets are sent', async () => {

@@ -74,7 +74,7 @@ describe('one line says what is wrong and what to do', () => {
     });
     expect(await sluice(list, { env: { SLUICE_URL: api.baseUrl } })).toMatchObject({
       code: 2,
-      err: "SLUICE_KEY is not set. Set it to an API key; `sluice keys create` issues one. The first is an operator's: `sluice keys create --operator` on the machine of the service.\n",
+      err: "SLUICE_KEY is not set. Set it to an API key. `sluice keys create --organization <id> --scopes '*' --name <name>` issues one with the key of an operator. The first key of an operator comes from the machine of the service: `sluice keys create --operator --scopes '*' --name operator`.\n",
     });
   });
 
@@ -122,7 +122,7 @@ describe('one line says what is wrong and what to do', () => {
     for (const SLUICE_KEY of ['nonsense', `slc_${'a'.repeat(40)}`]) {
       expect(await sluice(list, { env: { ...env, SLUICE_KEY } })).toMatchObject({
         code: 4,
-        err: `SLUICE_KEY: The API key is not valid. Set SLUICE_KEY to a key of ${api.baseUrl}; \`sluice keys create\` issues one.\n`,
+        err: `SLUICE_KEY: The API key is not valid. Set SLUICE_KEY to a key of ${api.baseUrl}. \`sluice keys create --organization <id> --scopes '*' --name <name>\` issues one.\n`,
       });
     }
     expect(await sluice(list, { env: { ...env, SLUICE_KEY: 'ключ' } })).toMatchObject({ code: 4 });
@@ -310,7 +310,7 @@ describe('an export is named', () => {
     const id = await create({ name: 'No runs' });
     expect(await sluice(['runs', 'files', id, none])).toMatchObject({
       code: 1,
-      err: `There is no run ${none} of this export. \`sluice runs list\` shows its runs.\n`,
+      err: `There is no run ${none} of this export. \`sluice runs list ${id}\` shows its runs.\n`,
     });
   });
 });

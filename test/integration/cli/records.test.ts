@@ -98,7 +98,7 @@ test('an unpause of an export that is not paused says that it changed nothing, a
   expect([code, out]).toEqual([
     0,
     '"Runs" was not paused: nothing was changed.\n' +
-      '1 requested interval without data since 2024-03-01T00:00:00Z. Export them: sluice backfill "Runs" --from 2024-03-01T00:00:00Z --reprocess missing\n',
+      '1 requested interval without data since 2024-03-01T00:00:00Z. Export them: `sluice backfill "Runs" --from 2024-03-01T00:00:00Z --reprocess missing`\n',
   ]);
   await sluice(['exports', 'pause', id]);
   expect((await sluice(['exports', 'unpause', id, '--retry-missing'])).out).toMatch(

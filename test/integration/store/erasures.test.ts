@@ -89,8 +89,8 @@ it('a run that has forgotten what it was to erase is not retried, and its error 
   await recordFault(side.context, run, failure, 0);
   const found = await findRun(side.db, exportId, run.runId);
   if (!found) throw new Error('there is no such run');
-  expect(found.latestError).toMatch(/run sluice erase rewrite again\.$/);
-  await expect(retryRun(side.context, found)).rejects.toThrow('sluice erase rewrite again');
+  expect(found.latestError).toMatch(/run the command of the erasure again\.$/);
+  await expect(retryRun(side.context, found)).rejects.toThrow('the command of the erasure again');
 });
 
 /** Rows of our tables that have the value as text. */

@@ -77,7 +77,7 @@ test.each(['export.recovered', 'export.on_time', 'export.complete', 'verify.pass
 
 test.each([
   ['export.late', 'Look whether workers run'],
-  ['verify.failed', 'Run sluice verify --export'],
+  ['verify.failed', 'Run `sluice verify --export'],
   ['installation.no_workers', 'Start a worker'],
 ] as const)(
   '%s is the turn of the operator, if no error explains it, and says what to do',

@@ -146,6 +146,6 @@ it('late rows that no look-back adds: the remedy is a backfill of the interval, 
     } as Parameters<typeof answersOf>[2],
   );
   expect(findings[0]?.remedy).toMatch(
-    /^Run sluice backfill id-of-it --from 2024-03-01T00:00:00Z --to 2024-03-01T01:00:00Z:/,
+    /^Run `sluice backfill id-of-it --from 2024-03-01T00:00:00Z --to 2024-03-01T01:00:00Z`:/,
   );
 });

@@ -107,7 +107,7 @@ export const secretLines = (sent: readonly TargetChange[]): readonly string[] =>
     .filter(({ action, body }) => action === 'create' && body.url !== undefined)
     .map(
       ({ name, id }) =>
-        `The secret that signs the requests to ${plain(name)} is not shown. To get one: sluice notifications rotate ${id}`,
+        `The secret that signs the requests to ${plain(name)} is not shown. To get one: \`sluice notifications rotate ${id}\``,
     );
 
 function changeOf(

@@ -165,7 +165,7 @@ function planSteps(
 ): readonly Step[] {
   if (options.prune && wanted.length === 0) {
     throw misused(
-      'The file has no exports, so --prune would delete all. Use `sluice exports delete`.',
+      'The file has no exports, so --prune would delete all. Use `sluice exports delete <export>` for each.',
     );
   }
   const { problems } = known;

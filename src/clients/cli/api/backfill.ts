@@ -57,7 +57,7 @@ export async function backfill(called: Called<Begun>): Promise<null> {
         ? (ended.stopped_reason ?? null) === null
           ? 'The backfill was cancelled.'
           : `The backfill stopped itself, because its runs failed in a row. ${ended.stopped_reason}`
-        : `${plural(ended.failed_runs, 'run')} failed. \`sluice runs list <export> --status Failed,FailedRetryable\` says why.`,
+        : `${plural(ended.failed_runs, 'run')} failed. \`sluice runs list ${path.batch_export_id} --status Failed,FailedRetryable\` says why.`,
     );
   }
   return null;

@@ -49,7 +49,7 @@ export function explainAnswer(answer: Answer, called: Called): CliError {
   const requestId = textOf(json, 'request_id');
   if (status === 401) {
     return new CliError(
-      `SLUICE_KEY: ${first.detail} Set SLUICE_KEY to a key of ${called.url}; \`sluice keys create\` issues one.`,
+      `SLUICE_KEY: ${first.detail} Set SLUICE_KEY to a key of ${called.url}. \`sluice keys create --organization <id> --scopes '*' --name <name>\` issues one.`,
       exitCodes.refused,
     );
   }
@@ -105,8 +105,11 @@ function explainRefusal(detail: string, { project }: Called): string {
 
 /** Adds words that the service does not know: the commands of this program. */
 function keyHint(detail: string): string {
-  if (detail.includes('the scope ')) {
-    return ' Use a key that has it; `sluice keys create --scopes …` issues one.';
+  const [, scope] = /the scope ([\w:]+)/.exec(detail) ?? [];
+  if (scope !== undefined) {
+    return scope.startsWith('operator:')
+      ? ` Use a key that has it. \`sluice keys create --operator --scopes ${scope} --name <name>\` issues one.`
+      : ` Use a key that has it. \`sluice keys create --organization <id> --scopes ${scope} --name <name>\` issues one.`;
   }
   if (detail.startsWith('This is the key of an operator')) {
     return ' `sluice status --all`, `sluice causes`, `sluice organizations`, `projects` and `keys` take the key of an operator.';

@@ -28,7 +28,7 @@ export async function exportAll({ deps, api, isJson }: Called): Promise<null> {
     return null;
   }
   const head =
-    '# For `sluice apply -f`. Secrets are not shown: set the environment variables that replace them.\n';
+    '# For `sluice apply -f <file>`. Secrets are not shown: set the environment variables that replace them.\n';
   const more =
     leftOut === 0
       ? ''

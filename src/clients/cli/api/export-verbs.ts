@@ -204,7 +204,7 @@ async function unpause({
     ...((retryMissing && paused) || since === null
       ? []
       : [
-          `${missing}. Export them: sluice backfill ${quoted(after.name)} --from ${shortTime(since)} --reprocess missing`,
+          `${missing}. Export them: \`sluice backfill ${quoted(after.name)} --from ${shortTime(since)} --reprocess missing\``,
         ]),
   ]);
 }
@@ -216,4 +216,4 @@ const missingText = ({ missing: { count, since } }: LeftOut) =>
   `${plural(count, 'requested interval')} without data${since === null ? '' : ` since ${shortTime(since)}`}`;
 
 const leftOutLine = (name: string, { start, end }: LeftOut['missed'][number]) =>
-  `Not exported, because it was paused: ${shortTime(start)} to ${shortTime(end)}. Export it: sluice backfill ${quoted(name)} --from ${shortTime(start)} --to ${shortTime(end)}`;
+  `Not exported, because it was paused: ${shortTime(start)} to ${shortTime(end)}. Export it: \`sluice backfill ${quoted(name)} --from ${shortTime(start)} --to ${shortTime(end)}\``;

@@ -44,7 +44,7 @@ export function openApi({ terminal }: CliDeps, options: ApiOptions): Api {
   }
   if (settings.key === null) {
     throw misused(
-      "SLUICE_KEY is not set. Set it to an API key; `sluice keys create` issues one. The first is an operator's: `sluice keys create --operator` on the machine of the service.",
+      "SLUICE_KEY is not set. Set it to an API key. `sluice keys create --organization <id> --scopes '*' --name <name>` issues one with the key of an operator. The first key of an operator comes from the machine of the service: `sluice keys create --operator --scopes '*' --name operator`.",
     );
   }
   // A header cannot hold other characters.

@@ -102,10 +102,10 @@ export const recordVerbs: Verbs = {
   }),
   certificate: get('batch_exports/{id}/erasures/{request}', {
     about: 'print the signed certificate of an erasure',
-    args: { id: theExport, request: ['<request>', 'as sluice erase rewrite has printed it'] },
+    args: { id: theExport, request: ['<request>', 'as the erasure printed it'] },
     flags: asPage,
     notFound:
-      'No statement has this request yet. `sluice statement` makes one, once the erasure has ended.',
+      'No statement has this request yet. `sluice statement {id}` makes one, once the erasure has ended.',
     run: printDocument,
     lines: () => [],
   }),

@@ -9,7 +9,8 @@ import { type Called, get, list, missingRows, post, theExport, type Verbs } from
 const oneRun = 'batch_exports/{batch_export_id}/runs/{id}';
 const ofRun = {
   args: { batch_export_id: theExport, id: ['<run>', 'id of the run'] },
-  notFound: 'There is no run {id} of this export. `sluice runs list` shows its runs.',
+  notFound:
+    'There is no run {id} of this export. `sluice runs list {batch_export_id}` shows its runs.',
 } as const;
 
 export const runVerbs: Verbs = {
@@ -86,10 +87,11 @@ async function onlyKey(api: Called['api'], given: Json): Promise<string> {
   });
   const [file] = files.results;
   if (file !== undefined && files.count === 1) return file.key;
+  const listFiles = `sluice runs files ${given.batch_export_id} ${given.id}`;
   throw new CliError(
     file === undefined
-      ? 'The run has no current files. `sluice runs files` says why.'
-      : `The run has ${files.count} files: choose one with --key. \`sluice runs files\` lists them.`,
+      ? `The run has no current files. \`${listFiles}\` says why.`
+      : `The run has ${files.count} files: choose one with --key. \`${listFiles}\` lists them.`,
   );
 }
 

@@ -28,7 +28,7 @@ export const readPlugins = (api: Api): Promise<readonly Plugin[]> =>
 
 function appliedBy({ applied_by: { count, exports, results } }: Chain): string {
   if (count === 0) {
-    return `No export applies the chain. Turn it on: sluice exports update <export> --set transformations=true`;
+    return `No export applies the chain. Turn it on: \`sluice exports update <export> --set transformations=true\``;
   }
   const names = results.map(({ name }) => quoted(name)).join(', ');
   const more = count > results.length ? `, and ${count - results.length} more` : '';

@@ -58,7 +58,8 @@ export const taskVerbs: Verbs = {
       run_id: ['--run <id>', 'only those of this run'],
     },
     flags: { follow: ['-f, --follow', 'also show new entries until Ctrl-C'] },
-    notFound: 'There is no run {run_id} of this export. `sluice runs list` shows its runs.',
+    notFound:
+      'There is no run {run_id} of this export. `sluice runs list {batch_export_id}` shows its runs.',
     at: (path, { run_id: run }) =>
       run === undefined ? path : 'batch_exports/{batch_export_id}/runs/{run_id}/logs',
     run: async (called) => (await import('./logs.ts')).logs(called),

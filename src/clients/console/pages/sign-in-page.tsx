@@ -38,7 +38,10 @@ export function SignInPage({ notice, onSignedIn }: Props) {
     const [first] = projects;
     const inAddress = projectOf(window.location.hash);
     const chosen = projects.find(({ id }) => String(id) === (inAddress ?? project));
-    if (!first) throw new Error('This key has no project. Create one with sluice projects create.');
+    if (!first)
+      throw new Error(
+        'This key has no project. Create one with `sluice projects create --organization <id> --name <name>`.',
+      );
     const open = chosen ?? (projects.length === 1 ? first : null);
     if (open) onSignedIn({ key: trimmed, project: String(open.id) });
     else {
@@ -73,7 +76,9 @@ export function SignInPage({ notice, onSignedIn }: Props) {
           input={{ type: 'password', placeholder: 'slc_…', autoFocus: true }}
           help={
             <>
-              Create one with <code>sluice keys create</code>. Only open tabs of this page keep it.
+              Create one with{' '}
+              <code>sluice keys create --organization ID --scopes &apos;*&apos; --name NAME</code>.
+              Only open tabs of this page keep it.
             </>
           }
         />

@@ -40,7 +40,7 @@ export async function findChangeWarnings(
       ? 'a subscription of logical replication, which writes this table,'
       : 'a subscription of logical replication';
     warn(
-      `Triggers of the table fire for ordinary writes only: what ${by} or a session with session_replication_role = replica writes would be missed. ALTER TABLE … ENABLE ALWAYS TRIGGER, as sluice models trigger prints it.`,
+      `Triggers of the table fire for ordinary writes only: what ${by} or a session with session_replication_role = replica writes would be missed. ALTER TABLE … ENABLE ALWAYS TRIGGER, as \`sluice models trigger ${model.name}\` prints it.`,
     );
   }
   if (changes.setBy === 'client') {
@@ -80,7 +80,7 @@ async function findKeyFaults(
 /** The faults of the table of tombstones. */
 async function findTombstoneFaults(
   client: pg.Client,
-  { changes, tenantColumn, keyColumns, relation }: Model,
+  { name: model, changes, tenantColumn, keyColumns, relation }: Model,
   signal: AbortSignal,
 ): Promise<readonly ModelFinding[]> {
   if (changes?.deletes.kind !== 'tombstones') return [];
@@ -105,12 +105,12 @@ async function findTombstoneFaults(
   const fault = (detail: string): ModelFinding[] => [{ severity: 'error', detail }];
   if (!found?.exists) {
     return fault(
-      `The table ${table} of tombstones does not exist. Run what sluice models trigger prints.`,
+      `The table ${table} of tombstones does not exist. Run what \`sluice models trigger ${model}\` prints.`,
     );
   }
   if (found.missing.length > 0) {
     return fault(
-      `${table} has no column ${found.missing.join(', ')} of the type that the relation has. Run what sluice models trigger prints.`,
+      `${table} has no column ${found.missing.join(', ')} of the type that the relation has. Run what \`sluice models trigger ${model}\` prints.`,
     );
   }
   if (found.readable === false) {

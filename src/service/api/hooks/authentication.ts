@@ -79,7 +79,7 @@ export function tenantOf(caller: PresentedKey): TenantKey {
 
 export const onlyOperators = () =>
   permissionDenied(
-    "This is not an operator's key. Without SLUICE_KEY, `sluice keys create --operator` issues one on the machine of the service.",
+    "This is not an operator's key. Without SLUICE_KEY, `sluice keys create --operator --scopes '*' --name operator` issues one on the machine of the service.",
   );
 
 interface PathOwner {
@@ -169,7 +169,7 @@ async function currentProject(db: Sql, { organizationId, projectIds }: TenantKey
   if (only && own.length === 1) return only.id;
   if (!only) {
     throw permissionDenied(
-      '@current is not a project: this API key has none. Create one with `sluice projects create`.',
+      '@current is not a project: this API key has none. Create one with `sluice projects create --organization <id> --name <name>`.',
     );
   }
   const names = own.slice(0, namedProjects).map(({ id, name }) => `${id} (${name})`);

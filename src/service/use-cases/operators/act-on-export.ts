@@ -29,7 +29,7 @@ const conditions: Readonly<Record<string, { means: string; remedy: string }>> = 
     means:
       'The newest verification has not proven that the files contain each source row exactly once.',
     remedy:
-      'Run sluice verify --export with the id of the export: it prints what is wrong and the remedy.',
+      'Run `sluice verify --export <id>` with the id of the export: it prints what is wrong and the remedy.',
   },
   'intervals.missing': {
     means: 'The newest run worked, but earlier intervals have no data.',

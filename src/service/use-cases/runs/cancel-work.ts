@@ -150,7 +150,7 @@ const keepsRows = (purpose: RunPurpose) =>
   });
 const hasForgotten = () =>
   conflict(
-    'The run was to remove the rows with one value, and forgot the value when it ended. Run sluice erase rewrite again.',
+    'The run was to remove the rows with one value, and forgot the value when it ended. Run the command of the erasure again.',
   );
 const backfillHasEnded = () =>
   invalid('The backfill has ended: only a running one can be cancelled.');

@@ -90,7 +90,7 @@ const healsAfter = (code: ErrorCode): boolean => !decidedByPeople.has(code);
 
 /** What follows the remedy. Sluice makes other runs only for missing data, not for what a person asked for besides. */
 function nextStep({ purpose, receipt }: ClaimedRun, code: ErrorCode, hours: number): string {
-  if (purpose === 'erase') return 'Once it is fixed, run sluice erase rewrite again.';
+  if (purpose === 'erase') return 'Once it is fixed, run the command of the erasure again.';
   const lacksData = purpose !== 'whole' || receipt === null;
   return afterRemedy(code, lacksData && hours > 0);
 }

@@ -33,7 +33,7 @@ export async function judgeTenantKey(
   const silent = allAnswers.length - answers.length;
   if (silent > 0) {
     return [
-      `${silent} of ${allAnswers.length} models did not answer, so whether they have this tenant_key is not known. sluice models check says why.`,
+      `${silent} of ${allAnswers.length} models did not answer, so whether they have this tenant_key is not known. \`sluice models check\` says why.`,
     ];
   }
   // Before it exists, the id of a project is not known.
