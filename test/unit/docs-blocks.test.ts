@@ -86,3 +86,11 @@ test('every block of README and docs is run by a test, or says why none can', ()
     }
   }
 });
+
+test('the first screen and the page for assistants stay short', () => {
+  const readme = readFileSync(path.join(root, 'README.md'), 'utf8');
+  expect(Buffer.byteLength(readme)).toBeLessThanOrEqual(9_000);
+  expect(readme).toContain('docs/images/recording.svg');
+  const skill = readFileSync(path.join(root, 'SKILL.md'), 'utf8');
+  expect(skill.split('\n').length).toBeLessThanOrEqual(120);
+});
