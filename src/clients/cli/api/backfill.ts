@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { confirm, print } from '../answer.ts';
 import { type CliDeps, CliError, exitCodes } from '../deps.ts';
 import { count, paintFor, plural, shortTime, tableLines } from '../text.ts';
-import type { Api } from './api.ts';
+import { type Api, quoted } from './api.ts';
 import { keepAsking } from './keep-asking.ts';
 import { createProgress } from './progress.ts';
 import { readRange } from './time-range.ts';
@@ -57,7 +57,7 @@ export async function backfill(called: Called<Begun>): Promise<null> {
         ? (ended.stopped_reason ?? null) === null
           ? 'The backfill was cancelled.'
           : `The backfill stopped itself, because its runs failed in a row. ${ended.stopped_reason}`
-        : `${plural(ended.failed_runs, 'run')} failed. \`sluice runs list ${path.batch_export_id} --status Failed,FailedRetryable\` says why.`,
+        : `${plural(ended.failed_runs, 'run')} failed. \`sluice runs list ${quoted(called.batchExport.name)} --status Failed,FailedRetryable\` says why.`,
     );
   }
   return null;
