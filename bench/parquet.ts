@@ -3,7 +3,6 @@ import { cpus, tmpdir } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
-import type { ParquetEncodings } from '../src/foundation/domain/format-settings.ts';
 import { openParquet } from '../src/rows/encoders/parquet/encode.ts';
 import { describeMachine } from './datapath/report.ts';
 import { replaceSection } from './document.ts';
@@ -11,8 +10,7 @@ import { type BenchTable, benchTables } from './parquet/tables.ts';
 
 /**
  * Compares our Parquet files with DuckDB's own files of the same rows, both with zstd: their size, and
- * DuckDB's time for `id = x`, `id between` and a full scan. Every figure is ours over DuckDB's. Two columns compare the
- * encodings `modern` with `compatible`: the size, and the time to write.
+ * DuckDB's time for `id = x`, `id between` and a full scan. Every figure is ours over DuckDB's.
  *
  *   npm run bench:parquet -- [--rows 5000000] [--rounds 5] [--only narrow] [--write]
  *
@@ -37,8 +35,8 @@ try {
     if (table.name.startsWith(values.only)) lines.push(await compare(table));
   }
   const head = [
-    '| table | rows | size | size beside v2 | size beside compatible | time beside compatible | `id = x` | `id between` | full scan |',
-    '|---|---|---|---|---|---|---|---|---|',
+    '| table | rows | size | size beside v2 | `id = x` | `id between` | full scan |',
+    '|---|---|---|---|---|---|---|',
   ];
   const about = `${describeMachine()}, ${rounds} rounds`;
   const text = `${about}\n\n${[...head, ...lines].join('\n')}`;
@@ -51,13 +49,7 @@ try {
 /** One line of the table. */
 async function compare(table: BenchTable): Promise<string> {
   const file = (name: string) => path.join(folder, `${table.name}-${name}.parquet`);
-  await writeOurs(table, file('ours'), 'modern');
-  const startedAt = performance.now();
-  await writeOurs(table, file('compatible'), 'compatible');
-  const compatibleMs = performance.now() - startedAt;
-  const againAt = performance.now();
-  await writeOurs(table, file('ours'), 'modern');
-  const modernMs = performance.now() - againAt;
+  await writeOurs(table, file('ours'));
   const instance = await DuckDBInstance.create(':memory:', { threads: String(cpus().length) });
   const duckDb = await instance.connect();
   try {
@@ -66,15 +58,15 @@ async function compare(table: BenchTable): Promise<string> {
         `copy (from read_parquet('${file('ours')}')) to '${file(version)}' (format parquet, compression zstd, parquet_version ${version})`,
       );
     }
-    const [ours, v1, v2, compatible] = await Promise.all(
-      ['ours', 'v1', 'v2', 'compatible'].map(async (name) => (await stat(file(name))).size),
+    const [ours, v1, v2] = await Promise.all(
+      ['ours', 'v1', 'v2'].map(async (name) => (await stat(file(name))).size),
     );
     const times = [];
     for (const query of queriesOf(table)) {
       times.push(await ratioOf(duckDb, (name) => query(`read_parquet('${file(name)}')`)));
     }
-    const sizes = [v1, v2, compatible].map((other) => Number(ours) / Number(other));
-    const figures = [...sizes, modernMs / compatibleMs, ...times];
+    const sizes = [v1, v2].map((other) => Number(ours) / Number(other));
+    const figures = [...sizes, ...times];
     return `| ${[table.name, table.rows, ...figures.map((one) => one.toFixed(2))].join(' | ')} |`;
   } finally {
     duckDb.closeSync();
@@ -82,13 +74,9 @@ async function compare(table: BenchTable): Promise<string> {
   }
 }
 
-async function writeOurs(
-  { columns, blocks }: BenchTable,
-  name: string,
-  parquetEncodings: ParquetEncodings,
-): Promise<void> {
+async function writeOurs({ columns, blocks }: BenchTable, name: string): Promise<void> {
   const origin = { exportId: 'bench', interval: { start: 0, end: 1000 }, keyIndices: [0] };
-  const encoder = openParquet(columns, 'zstd', undefined, { origin, parquetEncodings });
+  const encoder = openParquet(columns, 'zstd', undefined, { origin });
   const out = await open(name, 'w');
   for (const block of blocks()) {
     for (const chunk of await encoder.write(block)) await out.write(chunk);

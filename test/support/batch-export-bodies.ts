@@ -44,7 +44,6 @@ export const s3Defaults = {
   csv_null: 'empty',
   csv_bom: false,
   csv_header: true,
-  parquet_encodings: 'compatible',
   time_as: 'micros',
   json_null: 'keep',
   replace_invalid_unicode: false,

@@ -22,8 +22,6 @@ export interface FormatSettings {
   readonly csvBom: boolean;
   /** True if a CSV begins with a line of the column names. */
   readonly csvHeader: boolean;
-  /** The encodings that Parquet may use: all of today's readers, or those that every reader knows. */
-  readonly parquetEncodings: ParquetEncodings;
   /** The form of a time of day in Parquet: its type TIME, or as text. */
   readonly timeAs: TimeAs;
   /** The form of the JSON value null of a json column: the text `null`, or a null of the column. */
@@ -41,10 +39,6 @@ export type CsvDelimiter = (typeof csvDelimiters)[number];
 export const csvNulls = ['empty', '\\N', 'NULL'] as const;
 
 export type CsvNull = (typeof csvNulls)[number];
-
-export const parquetEncodings = ['modern', 'compatible'] as const;
-
-export type ParquetEncodings = (typeof parquetEncodings)[number];
 
 export const timeForms = ['micros', 'text'] as const;
 
@@ -73,7 +67,6 @@ const usual: FormatSettings = {
   csvNull: 'empty',
   csvBom: false,
   csvHeader: true,
-  parquetEncodings: 'compatible',
   timeAs: 'micros',
   jsonNull: 'keep',
   replaceInvalidUnicode: false,
@@ -91,7 +84,6 @@ export function readFormatSettings(config: Config): FormatSettings {
     csvNull: oneOf(csvNulls, config.csv_null) ?? usual.csvNull,
     csvBom: config.csv_bom === true,
     csvHeader: config.csv_header !== false,
-    parquetEncodings: oneOf(parquetEncodings, config.parquet_encodings) ?? usual.parquetEncodings,
     timeAs: oneOf(timeForms, config.time_as) ?? usual.timeAs,
     jsonNull: config.json_null === 'null' ? 'null' : usual.jsonNull,
     replaceInvalidUnicode: config.replace_invalid_unicode === true,

@@ -1,5 +1,6 @@
 /** Fields of the API that are no longer there, each with what to use instead. A request that has one is refused. */
 const struckFields: ReadonlyMap<string, string> = new Map([
+  ['parquet_encodings', 'Files have the encodings that every reader of Parquet knows.'],
   ['checksum_files', 'The manifest has the SHA-256 of each file.'],
   ['success_file', 'An interval is complete as soon as its manifest is there.'],
   ['latest_manifest', 'List the manifests below the prefix: each says its interval.'],

@@ -12,7 +12,6 @@ import {
   csvNulls,
   type FormatSettings,
   infinityChoices,
-  parquetEncodings,
   tableFormats,
   timeForms,
 } from '../../foundation/domain/format-settings.ts';
@@ -147,11 +146,6 @@ const fileProperties = (formats: readonly FormatChoice[]) => ({
     defaults.csvHeader,
     'Begin each file with a line of the column names. Only for CSV. Without it, the manifest has the names in the order of the cells.',
   ),
-  parquet_encodings: choice(
-    parquetEncodings,
-    defaults.parquetEncodings,
-    'Encodings of the values. Only for Parquet. compatible: PLAIN and dictionaries, and data pages of version 1, which every reader knows. modern: also DELTA and BYTE_STREAM_SPLIT, and data pages of version 2. Files are 5 to 20% smaller, and some readers refuse them. The types are the same.',
-  ),
   time_as: choice(
     timeForms,
     defaults.timeAs,
@@ -235,7 +229,6 @@ function formatOwn(settings: FileSettings) {
     of('csv_null', 'CSV', 'csvNull'),
     of('csv_bom', 'CSV', 'csvBom'),
     of('csv_header', 'CSV', 'csvHeader'),
-    of('parquet_encodings', 'Parquet', 'parquetEncodings'),
     of('time_as', 'Parquet', 'timeAs'),
   ];
 }

@@ -122,13 +122,23 @@ test('folders by values are refused if an entry cannot be one, or with a table, 
 
 test('a file setting that is no longer there is refused by name, with what to use instead', async () => {
   const { id } = await create({});
-  for (const name of ['checksum_files', 'success_file', 'latest_manifest']) {
-    for (const value of [true, false]) {
-      const { status, body } = await change(id, { [name]: value });
-      expect([status, body.attr]).toEqual([400, `destination__config__${name}`]);
-      expect(body.detail).toMatch(/^Sluice no longer has it\. Remove it\. .*manifest/);
-    }
+  const struck = [
+    ...['checksum_files', 'success_file', 'latest_manifest'],
+    ...['parquet_encodings'],
+  ];
+  for (const name of struck) {
+    const { status, body } = await change(id, { [name]: true });
+    expect([status, body.attr]).toEqual([400, `destination__config__${name}`]);
+    expect(body.detail).toMatch(/^Sluice no longer has it\. Remove it\. \w/);
   }
+  // An earlier release has stored it.
+  await api.db.query(
+    `update batch_exports set destination_config = destination_config || '{"parquet_encodings": "modern"}' where id = $1`,
+    [id],
+  );
+  const { status, body } = await change(id, { prefix: 'elsewhere' });
+  expect([status, body.destination.config.prefix]).toEqual([200, 'elsewhere']);
+  expect(body.destination.config).not.toHaveProperty('parquet_encodings');
 });
 
 test('a CSV without a header is a setting of CSV alone', async () => {

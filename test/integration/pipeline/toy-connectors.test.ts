@@ -113,7 +113,6 @@ describe('an encoder and a destination that only their definitions describe', ()
         csv_null: 'empty',
         csv_bom: false,
         csv_header: true,
-        parquet_encodings: 'compatible',
         time_as: 'micros',
         json_null: 'keep',
         replace_invalid_unicode: false,

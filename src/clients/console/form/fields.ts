@@ -130,7 +130,6 @@ const labels: Readonly<Record<string, string>> = {
   csv_null: 'Null in CSV',
   csv_bom: 'Byte order mark in CSV',
   csv_header: 'Header line in CSV',
-  parquet_encodings: 'Encodings of Parquet',
   time_as: 'Times of day',
   csv_formula_guard: 'Guard against formulas in CSV',
   replace_invalid_unicode: 'Replace invalid Unicode',

@@ -34,7 +34,6 @@ const settings: Readonly<Record<string, readonly [Group, Condition?]>> = {
   csv_null: ['values', isCsv],
   csv_bom: ['values', isCsv],
   csv_header: ['values', isCsv],
-  parquet_encodings: ['values', isParquet],
   time_as: ['values', isParquet],
   csv_formula_guard: ['values', isCsv],
   replace_invalid_unicode: ['values'],
@@ -93,10 +92,6 @@ const choiceTexts: Readonly<Record<string, Readonly<Record<string, string>>>> = 
   csv_arrays: { json: 'As JSON', postgres: 'As PostgreSQL prints them' },
   csv_delimiter: { comma: ',', semicolon: ';', tab: 'Tab', pipe: '|' },
   csv_null: { empty: 'An empty cell' },
-  parquet_encodings: {
-    modern: 'All of today: smaller files',
-    compatible: 'Those that every reader knows',
-  },
   time_as: { micros: 'As TIME, which Spark refuses', text: 'As text' },
   on_rejected: {
     warn: 'Complete the run, warn, and keep the rows in a file of their own',

@@ -33,7 +33,6 @@ const helps: Readonly<Record<string, string>> = {
   csv_bom: 'Excel needs it to read accents. Other readers take it for a part of the first column.',
   csv_header: 'The first line has the names of the columns.',
   csv_formula_guard: 'An apostrophe before texts that a spreadsheet would run as a formula.',
-  parquet_encodings: 'Modern files are smaller, and some readers refuse them.',
   time_as: 'For columns with a time of day.',
   replace_invalid_unicode: 'Replaces broken characters, which DuckDB and others refuse.',
   on_rejected: 'For rows that cannot be written as they are.',

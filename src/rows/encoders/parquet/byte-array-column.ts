@@ -8,18 +8,13 @@ import type { ChunkSummary, ColumnParts, ColumnWriter, ViewedBlock } from './col
 import { Dictionary } from './dictionary.ts';
 import { bitWidthOf, encodeHybrid, maxHybridBytes } from './levels.ts';
 import { encoding, OpenPage, type RawPage } from './page.ts';
-import { EncodingChoice, type SizeOf } from './recoders.ts';
 import { TextBounds } from './text-bounds.ts';
 
 /** After this many values a dictionary with too many of them is given up. */
 const sampleValues = 1024;
 
-/**
- * The number of distinct values that the sample may have, by version of data pages. A text that is often new in the sample can still be one of some
- * ten thousand, and readers take a dictionary several times as fast as plain text. 32 repeats among 1,024 values
- * mean about 16,000 distinct ones (the birthday problem), half of what a dictionary holds. Version 1 keeps its bytes.
- */
-const mostDistinct = { 1: sampleValues / 2, 2: sampleValues - 32 };
+/** The number of distinct values that the sample may have. */
+const mostDistinct = sampleValues / 2;
 
 /** Length of a uuid's text, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`. */
 const uuidTextBytes = 36;
@@ -39,8 +34,6 @@ export class ByteArrayColumn implements ColumnWriter {
   /** Of the chunk's values that are not in a dictionary. */
   readonly #bounds: TextBounds;
   readonly #hasByteBounds: boolean;
-  readonly #choice: EncodingChoice;
-  readonly #mostDistinct: number;
   #dictionary: Dictionary | undefined;
   /** The dictionary of this chunk's first pages, after it was given up. */
   #kept: Dictionary | undefined;
@@ -57,15 +50,9 @@ export class ByteArrayColumn implements ColumnWriter {
   #nullCount = 0;
 
   /** @param type `plain`: JSON; the content of a string is written as text */
-  constructor(
-    column: number,
-    type: ColumnType | 'plain',
-    { limits, spares, recoder }: ColumnParts,
-  ) {
-    this.#mostDistinct = mostDistinct[limits.version ?? 1];
+  constructor(column: number, type: ColumnType | 'plain', { limits, spares }: ColumnParts) {
     this.#hasByteBounds = type === 'bytea';
     this.#bounds = new TextBounds(type !== 'bytea');
-    this.#choice = new EncodingChoice(recoder);
     this.#column = column;
     this.#type = type;
     this.#page = new OpenPage(limits, spares);
@@ -158,7 +145,7 @@ export class ByteArrayColumn implements ColumnWriter {
     length: number,
   ): number {
     this.#chunkValues++;
-    if (this.#chunkValues === sampleValues && dictionary.size > this.#mostDistinct) return -1;
+    if (this.#chunkValues === sampleValues && dictionary.size > mostDistinct) return -1;
     return dictionary.indexOf(bytes, view, from, length);
   }
 
@@ -183,28 +170,15 @@ export class ByteArrayColumn implements ColumnWriter {
     }
   }
 
-  prepare(sizeOf: SizeOf): void {
-    this.#choice.prepare(this.#page, sizeOf);
-  }
-
-  async choose(sizeOf: SizeOf): Promise<void> {
-    this.#settleDictionary();
-    if (this.#indexCount === 0) await this.#choice.choose(this.#page, sizeOf);
-  }
-
-  #settleDictionary(): void {
-    if (this.#dictionary !== undefined && this.#indexCount > 0 && !this.#pays(this.#dictionary)) {
-      this.#giveUpDictionary(this.#dictionary);
-    }
-  }
-
   cutPage(): RawPage | undefined {
     if (this.#page.rows === 0) return undefined;
     this.#nullCount += this.#page.nulls;
-    this.#settleDictionary();
+    if (this.#dictionary !== undefined && this.#indexCount > 0 && !this.#pays(this.#dictionary)) {
+      this.#giveUpDictionary(this.#dictionary);
+    }
     // A page of nulls has no values and shows nothing about the dictionary.
     if (this.#dictionary === undefined || this.#indexCount === 0) {
-      return this.#page.cut(this.#choice.apply(this.#page));
+      return this.#page.cut(encoding.plain);
     }
     this.#putIndices(this.#dictionary);
     this.#hasIndexedPages = true;
@@ -242,7 +216,6 @@ export class ByteArrayColumn implements ColumnWriter {
     const summary: ChunkSummary = {
       dictionary: dictionary && {
         values: dictionary.size,
-        rows: 0,
         encoding: encoding.plain,
         body: dictionary.sink.bytes.subarray(0, dictionary.sink.length),
         release: () => {
@@ -264,7 +237,6 @@ export class ByteArrayColumn implements ColumnWriter {
     this.#hasIndexedPages = false;
     this.#chunkValues = 0;
     this.#nullCount = 0;
-    this.#choice.startChunk();
   }
 
   /** Opened with the first rows of the chunk: the one before is compressed by then. */

@@ -19,7 +19,7 @@ export function putByteArray(
 }
 
 /** Copies `length` bytes to `at`. The views are of the same memory as the buffers. */
-export function copyValue(
+function copyValue(
   target: Buffer,
   targetView: DataView,
   at: number,

@@ -3,7 +3,6 @@ import type { RowBlock } from '../../../foundation/domain/row-block.ts';
 import type { Bounds } from './bounds.ts';
 import type { SparePool } from './byte-arrays.ts';
 import type { PageLimits, RawPage } from './page.ts';
-import type { Recoder, SizeOf } from './recoders.ts';
 
 /** A row block with a view of its bytes, made once per block. */
 export interface ViewedBlock {
@@ -30,8 +29,6 @@ export interface ChunkSummary {
 export interface ColumnParts {
   readonly limits: PageLimits;
   readonly spares: SparePool;
-  /** Undefined: all values stay PLAIN. */
-  readonly recoder: Recoder | undefined;
 }
 
 /** Turns one column of blocks into pages, one row group after the other. */
@@ -44,10 +41,6 @@ export interface ColumnWriter {
   readonly pageIsFull: boolean;
   /** Bytes of the open page and the dictionary. */
   readonly openBytes: number;
-  /** Begins to decide how the chunk is encoded if the values are there; called after `append`. */
-  prepare?(sizeOf: SizeOf): void;
-  /** Decides how the chunk is encoded, if that is still open; called before `cutPage`. */
-  choose?(sizeOf: SizeOf): Promise<void>;
   /** Closes the open page; undefined if it has no rows. */
   cutPage(): RawPage | undefined;
   /** Ends the row group, after its last page was cut. */

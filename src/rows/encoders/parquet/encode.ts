@@ -20,7 +20,6 @@ import { numericValues } from './numerics.ts';
 import { PageArena } from './page-arena.ts';
 import { PageCompressor } from './page-compressor.ts';
 import type { PageLimits } from './page.ts';
-import { recoderOf } from './recoders.ts';
 import { findRejections, withoutRows } from './rejections.ts';
 import { OpenRowGroup } from './row-group.ts';
 import { type ParquetColumn, planColumns } from './schema.ts';
@@ -42,7 +41,6 @@ export function openParquet(
     origin,
     decimalColumns = null,
     timeAs = 'micros',
-    parquetEncodings = 'modern',
     isOfTable = false,
     notesBefore,
   }: ParquetOptions & {
@@ -57,13 +55,12 @@ export function openParquet(
     ...notesOf(columns, origin),
     ...(isOfTable ? [schemaNote(planned)] : []),
   ];
-  const isModern = parquetEncodings === 'modern';
-  return new ParquetEncoder(planned, notes, compression, fitting, maxBytes, isModern);
+  return new ParquetEncoder(planned, notes, compression, fitting, maxBytes);
 }
 
 export type ParquetOptions = Pick<
   FormatOptions,
-  'maxBytes' | 'origin' | 'decimalColumns' | 'timeAs' | 'parquetEncodings'
+  'maxBytes' | 'origin' | 'decimalColumns' | 'timeAs'
 >;
 
 type Note = readonly [string, string];
@@ -113,7 +110,6 @@ class ParquetEncoder implements FileEncoder {
     compression: Compression,
     sizes: ParquetSizes,
     maxBytes: number | null,
-    isModern: boolean,
   ) {
     this.#columns = columns;
     this.#notes = notes;
@@ -122,14 +118,8 @@ class ParquetEncoder implements FileEncoder {
     this.#limit = maxBytes === null ? null : new FileLimit(maxBytes, footerOf);
     this.#compressor = new PageCompressor(compression, this.#arena);
     const spares = new SparePool();
-    // Old readers know pages of version 1 only, PLAIN values and dictionaries.
-    const page: PageLimits = { ...sizes.page, version: isModern ? 2 : 1 };
     this.#writers = columns.map((column, index) =>
-      openColumn(column, index, {
-        limits: page,
-        spares,
-        recoder: isModern ? recoderOf(column.type.physical) : undefined,
-      }),
+      openColumn(column, index, { limits: sizes.page, spares }),
     );
     this.#group = this.#openGroup();
     this.#nextCheckpoint = sizes.checkpointBytes;
@@ -205,7 +195,6 @@ class ParquetEncoder implements FileEncoder {
       while (row < to) {
         row = writer.append(viewed, row, to);
         if (writer.pageIsFull) await this.#group.cutPage(column, writer);
-        else this.#group.prepare(writer);
       }
     }
     this.#group.rows += to - from;

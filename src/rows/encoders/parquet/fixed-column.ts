@@ -1,21 +1,17 @@
 import type { ChunkSummary, ColumnParts, ColumnWriter, ViewedBlock } from './column-writer.ts';
 import type { FixedValues } from './fixed-values.ts';
-import { OpenPage, type RawPage } from './page.ts';
-import { EncodingChoice, type SizeOf } from './recoders.ts';
+import { encoding, OpenPage, type RawPage } from './page.ts';
 
-/** A column of numbers, times or booleans: pages without a dictionary, PLAIN or recoded. */
+/** A column of numbers, times or booleans: PLAIN pages without a dictionary. */
 export class FixedColumn implements ColumnWriter {
   readonly #column: number;
   readonly #values: FixedValues;
   readonly #page: OpenPage;
-  readonly #choice: EncodingChoice;
   #nullCount = 0;
 
-  constructor(column: number, values: FixedValues, parts: ColumnParts) {
-    const { limits, spares, recoder } = parts;
+  constructor(column: number, values: FixedValues, { limits, spares }: ColumnParts) {
     this.#column = column;
     this.#values = values;
-    this.#choice = new EncodingChoice(recoder);
     this.#page = new OpenPage(limits, spares);
   }
 
@@ -48,18 +44,10 @@ export class FixedColumn implements ColumnWriter {
     return row;
   }
 
-  prepare(sizeOf: SizeOf): void {
-    this.#choice.prepare(this.#page, sizeOf);
-  }
-
-  choose(sizeOf: SizeOf): Promise<void> {
-    return this.#choice.choose(this.#page, sizeOf);
-  }
-
   cutPage(): RawPage | undefined {
     if (this.#page.rows === 0) return undefined;
     this.#nullCount += this.#page.nulls;
-    return this.#page.cut(this.#choice.apply(this.#page));
+    return this.#page.cut(encoding.plain);
   }
 
   finishChunk(): ChunkSummary {
@@ -68,7 +56,6 @@ export class FixedColumn implements ColumnWriter {
     const { isAscending = false } = this.#values;
     const bounds = this.#values.takeBounds();
     this.#nullCount = 0;
-    this.#choice.startChunk();
     return {
       dictionary: undefined,
       nullCount,

@@ -4,7 +4,7 @@ import type { ChunkSummary, ColumnWriter, ViewedBlock } from './column-writer.ts
 import { isNullElement, scanArray } from './json-array.ts';
 import type { JsonForm } from './json-forms.ts';
 import { encodeHybrid, maxHybridBytes } from './levels.ts';
-import { encoding, type PageLevels, type PageLimits, type RawPage } from './page.ts';
+import { encoding, type PageLimits, type RawPage } from './page.ts';
 
 /** Definition levels of the three levels of a list. */
 const level = { empty: 1, nullElement: 2, element: 3 } as const;
@@ -24,8 +24,6 @@ export class ListColumn implements ColumnWriter {
   readonly #definitions = new ByteWriter(firstCapacity);
   readonly #repetitions = new ByteWriter(firstCapacity);
   #rows = 0;
-  /** Levels without a value. */
-  #nulls = 0;
 
   constructor(column: number, element: JsonForm, limits: PageLimits) {
     this.#column = column;
@@ -72,37 +70,26 @@ export class ListColumn implements ColumnWriter {
   #addLevels(repetition: number, definition: number): void {
     this.#repetitions.put(repetition);
     this.#definitions.put(definition);
-    if (definition !== level.element) this.#nulls++;
   }
 
   cutPage(): RawPage | undefined {
     if (this.#rows === 0) return undefined;
     const count = this.#definitions.length;
-    const rows = this.#rows;
     const { physical } = this.#element.type;
     const plain = this.#values.bytes.subarray(0, this.#values.length);
-    const prefix = this.#limits.version === 2 ? 0 : 4;
-    const repetitions = encodeLevels(this.#repetitions, 1, prefix);
-    const definitions = encodeLevels(this.#definitions, definitionBits, prefix);
+    const repetitions = encodeLevels(this.#repetitions, 1);
+    const definitions = encodeLevels(this.#definitions, definitionBits);
     const values = physical === physicalType.boolean ? packBits(plain) : plain;
     const body = Buffer.concat([repetitions, definitions, values]);
-    const levels: PageLevels = {
-      repetitionBytes: repetitions.length,
-      definitionBytes: definitions.length,
-      nulls: this.#nulls,
-    };
     // A huge array is no measure for later pages.
     if (this.#values.bytes.length > this.#limits.bytes * 4) this.#values.take(firstCapacity);
     this.#values.length = 0;
     this.#definitions.length = 0;
     this.#repetitions.length = 0;
     this.#rows = 0;
-    this.#nulls = 0;
     return {
       values: count,
-      rows,
       encoding: encoding.plain,
-      levels: prefix === 0 ? levels : undefined,
       body,
       release: () => {},
     };
@@ -118,11 +105,11 @@ export class ListColumn implements ColumnWriter {
   }
 }
 
-/** @param prefix 4 for a page of version 1, whose levels begin with their length; else 0 */
-function encodeLevels({ bytes, length }: ByteWriter, bitWidth: number, prefix: 0 | 4): Buffer {
+/** Levels begin with their length. */
+function encodeLevels({ bytes, length }: ByteWriter, bitWidth: number): Buffer {
   const target = Buffer.allocUnsafe(4 + maxHybridBytes(length, bitWidth));
-  const end = encodeHybrid(target, prefix, bytes, length, bitWidth);
-  if (prefix === 4) target.writeUInt32LE(end - prefix);
+  const end = encodeHybrid(target, 4, bytes, length, bitWidth);
+  target.writeUInt32LE(end - 4);
   return target.subarray(0, end);
 }
 

@@ -1,5 +1,5 @@
 import type { Bounds } from './bounds.ts';
-import { encoding, type PageLevels } from './page.ts';
+import { encoding } from './page.ts';
 import type { ParquetColumn } from './schema.ts';
 import {
   binary,
@@ -41,8 +41,6 @@ export interface ColumnChunk {
   readonly compressedBytes: number;
   readonly nullCount: number | undefined;
   readonly bounds: Bounds | undefined;
-  /** Encodings of its data pages. */
-  readonly encodings: readonly number[];
 }
 
 export interface RowGroup {
@@ -58,40 +56,13 @@ export interface PageSizes {
   readonly compressed: number;
 }
 
-/** parquet.thrift's PageHeader of a data page of version 1. */
+/** parquet.thrift's PageHeader of a data page of version 1: every reader knows it. */
 export function dataPageHeader(values: number, pageEncoding: number, sizes: PageSizes): Uint8Array {
   return struct([
     i32(1, 0),
     i32(2, sizes.raw),
     i32(3, sizes.compressed),
     nested(5, [i32(1, values), i32(2, pageEncoding), i32(3, encoding.rle), i32(4, encoding.rle)]),
-  ]);
-}
-
-/**
- * The header of a data page of version 2.
- *
- * @param isCompressed whether the values are; the levels never are
- */
-export function dataPageHeader2(
-  page: { readonly values: number; readonly rows: number; readonly encoding: number },
-  levels: PageLevels,
-  isCompressed: boolean,
-  sizes: PageSizes,
-): Uint8Array {
-  return struct([
-    i32(1, 3),
-    i32(2, sizes.raw),
-    i32(3, sizes.compressed),
-    nested(8, [
-      i32(1, page.values),
-      i32(2, levels.nulls),
-      i32(3, page.rows),
-      i32(4, page.encoding),
-      i32(5, levels.definitionBytes),
-      i32(6, levels.repetitionBytes),
-      bool(7, isCompressed),
-    ]),
   ]);
 }
 
@@ -204,12 +175,13 @@ function rowGroup(columns: readonly ParquetColumn[], group: RowGroup, ordinal: n
 
 function columnChunk({ name, type, isList }: ParquetColumn, chunk: ColumnChunk): Uint8Array {
   const hasDictionary = chunk.dictionaryOffset !== undefined;
-  const usual = [encoding.plain, encoding.rle, ...(hasDictionary ? [encoding.rleDictionary] : [])];
+  const encodings: number[] = [encoding.plain, encoding.rle];
+  if (hasDictionary) encodings.push(encoding.rleDictionary);
   return struct([
     i64(2, 0),
     nested(3, [
       i32(1, type.physical),
-      i32List(2, [...new Set([...usual, ...chunk.encodings])]),
+      i32List(2, encodings),
       stringList(3, isList ? [name, ...listPath] : [name]),
       i32(4, chunk.codec),
       i64(5, chunk.values),

@@ -16,14 +16,12 @@ export class PageArena {
   #given: Buffer[] = [];
   #spare: Buffer[] = [];
 
-  /** A copy of both, one behind the other. */
-  copy(head: Uint8Array, body: Uint8Array): Uint8Array {
-    const length = head.length + body.length;
-    if (length > maxPageBytes) return Buffer.concat([head, body], length);
+  copy(body: Uint8Array): Uint8Array {
+    const { length } = body;
+    if (length > maxPageBytes) return Buffer.from(body);
     const slab = this.#slabFor(length);
     const start = this.#used;
-    slab.set(head, start);
-    slab.set(body, start + head.length);
+    slab.set(body, start);
     this.#used = start + length;
     return slab.subarray(start, this.#used);
   }

@@ -6,16 +6,11 @@ import { compressLz4 } from './lz4.ts';
 import type { PageArena } from './page-arena.ts';
 import type { RawPage } from './page.ts';
 
-/** A page of version 2 stays as it is unless compression saves a little: then readers save the time. */
-const worthwhile = 0.97;
-
 /** Keeps the threads busy while this one fills pages, without more memory than necessary. */
 const maxPagesInFlight = 4;
 
-export interface CompressedPage extends Pick<RawPage, 'values' | 'rows' | 'encoding' | 'levels'> {
+export interface CompressedPage extends Pick<RawPage, 'values' | 'encoding'> {
   readonly rawBytes: number;
-  /** True if the codec was used; its pages of version 1 always are. */
-  readonly isCompressed: boolean;
   readonly body: Uint8Array;
 }
 
@@ -43,12 +38,6 @@ export class PageCompressor {
     return this.#codec.then((codec) => codec.id);
   }
 
-  /** The bytes that these would take as a page's body. */
-  async sizeOf(plain: Buffer): Promise<number> {
-    const { compress } = await this.#codec;
-    return (await compress(plain)).length;
-  }
-
   /** Starts compressing the page as soon as there is room, and releases its memory at the end. */
   async submit(page: RawPage): Promise<PendingPage> {
     if (this.#inFlight.length >= maxPagesInFlight) await this.#inFlight.shift();
@@ -61,17 +50,11 @@ export class PageCompressor {
 
   async #compress(page: RawPage): Promise<CompressedPage> {
     const { compress } = await this.#codec;
-    const { values, rows, encoding, levels, body: raw } = page;
-    const levelBytes = levels ? levels.repetitionBytes + levels.definitionBytes : 0;
-    const plain = raw.subarray(levelBytes);
-    const compressed = await compress(plain);
-    const isCompressed = levels === undefined || compressed.length < plain.length * worthwhile;
+    const { values, encoding, body: raw } = page;
     // A copy: the page's memory is reused, and codecs return more memory than they filled.
-    const head = raw.subarray(0, levelBytes);
-    const body = this.#arena.copy(head, isCompressed ? compressed : plain);
+    const body = this.#arena.copy(await compress(raw));
     page.release();
-    const facts = { values, rows, encoding, levels, isCompressed };
-    return { ...facts, rawBytes: raw.length, body };
+    return { values, encoding, rawBytes: raw.length, body };
   }
 }
 

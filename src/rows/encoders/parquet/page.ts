@@ -6,45 +6,23 @@ import { encodeHybrid, encodeRun, maxHybridBytes, minRun } from './levels.ts';
 export const encoding = {
   plain: 0,
   rle: 3,
-  deltaBinaryPacked: 5,
-  deltaLengthByteArray: 6,
   rleDictionary: 8,
-  byteStreamSplit: 9,
 } as const;
 
-/** When a page is full, and how it is laid out. */
+/** When a page is full. */
 export interface PageLimits {
   readonly bytes: number;
   readonly rows: number;
-  /** Version of data pages; absent: 1. */
-  readonly version?: 1 | 2;
-}
-
-/** The levels that a data page of version 2 begins with. They are not compressed. */
-export interface PageLevels {
-  readonly repetitionBytes: number;
-  readonly definitionBytes: number;
-  /** Levels without a value. */
-  readonly nulls: number;
 }
 
 /** A page before compression. */
 export interface RawPage {
   /** Rows of a data page, entries of a dictionary page. */
   readonly values: number;
-  /** Rows; none of a dictionary page. */
-  readonly rows: number;
   readonly encoding: number;
-  /** Undefined for dictionaries and for pages of version 1, whose levels are compressed with the values. */
-  readonly levels?: PageLevels | undefined;
   readonly body: Buffer;
   /** Returns the page's memory once the body is no longer read. */
   readonly release: () => void;
-}
-
-/** Puts PLAIN values in another encoding; see recoders.ts. */
-interface Recoder {
-  put(plain: ByteWriter, from: number, end: number, out: ByteWriter): boolean;
 }
 
 /** The page that a column is filling: values in `sink`, and which rows are not null. */
@@ -69,11 +47,6 @@ export class OpenPage {
   /** Bytes of values so far. */
   get valueBytes(): number {
     return this.sink.length - this.#head;
-  }
-
-  /** Where the values begin in `sink`. */
-  get valuesStart(): number {
-    return this.#head;
   }
 
   get isFull(): boolean {
@@ -111,33 +84,18 @@ export class OpenPage {
     this.nulls++;
   }
 
-  /** Replaces the PLAIN values by the same in another encoding; false, and no change, if it lacks them. */
-  recode(recoder: Recoder): boolean {
-    const plain = this.sink;
-    const sink = this.#spares.take(plain.bytes.length, this.#head);
-    const isDone = recoder.put(plain, this.#head, plain.length, sink);
-    if (isDone) this.sink = sink;
-    this.#keep(isDone ? plain : sink);
-    return isDone;
-  }
-
   /** Closes the page and starts the next one. */
   cut(pageEncoding: number): RawPage {
     const { sink } = this;
-    const isFirstVersion = this.limits.version !== 2;
-    // Version 1 begins with the bytes of the levels.
-    const prefix = isFirstVersion ? 4 : 0;
+    // A page begins with the bytes of the levels.
+    const prefix = 4;
     const levelsEnd = this.#putLevels(sink.bytes, prefix);
     const start = this.#head - levelsEnd;
     sink.bytes.copyWithin(start + prefix, prefix, levelsEnd);
-    if (isFirstVersion) sink.view.setUint32(start, levelsEnd - prefix, true);
+    sink.view.setUint32(start, levelsEnd - prefix, true);
     const page: RawPage = {
       values: this.rows,
-      rows: this.rows,
       encoding: pageEncoding,
-      levels: isFirstVersion
-        ? undefined
-        : { repetitionBytes: 0, definitionBytes: levelsEnd, nulls: this.nulls },
       body: sink.bytes.subarray(start, sink.length),
       release: () => this.#keep(sink),
     };

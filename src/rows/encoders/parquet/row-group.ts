@@ -2,20 +2,17 @@ import type { ChunkSummary, ColumnWriter } from './column-writer.ts';
 import {
   type ColumnChunk,
   dataPageHeader,
-  dataPageHeader2,
   dictionaryPageHeader,
   type PageSizes,
   type RowGroup,
 } from './metadata.ts';
 import type { CompressedPage, PageCompressor, PendingPage } from './page-compressor.ts';
-import type { SizeOf } from './recoders.ts';
 
 /** The pages of the row group being filled. A column's pages must be adjacent, so all are held. */
 export class OpenRowGroup {
   rows = 0;
   readonly #pages: PendingPage[][];
   readonly #compressor: PageCompressor;
-  readonly #sizeOf: SizeOf;
   #settledBytes = 0;
   #older: PendingPage[] = [];
   #newer: PendingPage[] = [];
@@ -23,17 +20,10 @@ export class OpenRowGroup {
   constructor(columnCount: number, compressor: PageCompressor) {
     this.#pages = Array.from({ length: columnCount }, () => []);
     this.#compressor = compressor;
-    this.#sizeOf = (plain) => compressor.sizeOf(plain);
-  }
-
-  /** Lets the column decide how to encode while its page is filled. */
-  prepare(writer: ColumnWriter): void {
-    writer.prepare?.(this.#sizeOf);
   }
 
   /** Takes the column's open page. */
   async cutPage(column: number, writer: ColumnWriter): Promise<void> {
-    await writer.choose?.(this.#sizeOf);
     const raw = writer.cutPage();
     if (raw === undefined) return;
     const page = await this.#compressor.submit(raw);
@@ -102,7 +92,7 @@ function layChunk(
   }
   const dataOffset = layout.offset;
   for (const page of pages) {
-    lay(headerOf(page), page);
+    lay(dataPageHeader(page.values, page.encoding, sizesOf(page)), page);
     values += page.values;
   }
   return {
@@ -114,15 +104,7 @@ function layChunk(
     compressedBytes: layout.offset - start,
     nullCount,
     bounds,
-    encodings: [...new Set(pages.map((page) => page.encoding))],
   };
-}
-
-function headerOf(page: CompressedPage): Uint8Array {
-  const { values, encoding, levels, isCompressed } = page;
-  return levels
-    ? dataPageHeader2(page, levels, isCompressed, sizesOf(page))
-    : dataPageHeader(values, encoding, sizesOf(page));
 }
 
 function sizesOf(page: CompressedPage): PageSizes {

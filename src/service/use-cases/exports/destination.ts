@@ -2,6 +2,7 @@ import type { StoredDestination } from '../../../foundation/domain/batch-export.
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import type { DestinationConfig } from '../../../foundation/domain/file-settings.ts';
 import type { Problem } from '../../../foundation/domain/problem.ts';
+import { remedyOfStruck } from '../../../foundation/domain/struck.ts';
 import type { SecretBox } from '../../../foundation/security/secret-box.ts';
 import type { ExportRules } from './rules.ts';
 
@@ -39,8 +40,15 @@ export function openDestinationConfig(
   exportId: string,
   destination: StoredDestination,
 ): DestinationConfig {
-  if (destination.secrets === null) return destination.config;
-  return { ...destination.config, ...secrets.open(destination.secrets, exportId) };
+  const config = withoutStruck(destination.config);
+  if (destination.secrets === null) return config;
+  return { ...config, ...secrets.open(destination.secrets, exportId) };
+}
+
+/** A setting that an earlier release stored must not be refused by each change of the export. */
+function withoutStruck(config: DestinationConfig): DestinationConfig {
+  const entries = Object.entries(config).filter(([name]) => remedyOfStruck(name) === undefined);
+  return Object.fromEntries(entries);
 }
 
 /** A stored config as a change begins with it. */
@@ -60,7 +68,7 @@ export function openForChange(
     return { current: openDestinationConfig(secrets, exportId, destination), isDamaged: false };
   } catch (error) {
     if (!(error instanceof SluiceError) || error.code !== 'secrets.undecryptable') throw error;
-    return { current: destination.config, isDamaged: true };
+    return { current: withoutStruck(destination.config), isDamaged: true };
   }
 }
 
