@@ -731,7 +731,7 @@ select case when exists (select from accepted_intervals x where x.export_id = $1
 
 -- intervals/superseded.ts endSuperseded
 -- takes $1 uuid[]
-update runs set status = 'FailedRetryable', erases = null, fence = fence + 1, finished_at = now(), last_updated_at = now()
+update runs set status = 'FailedRetryable', erases = null, commit_intent = commit_intent - '{files,rejectedFiles}'::text[], fence = fence + 1, finished_at = now(), last_updated_at = now()
       where id = any ($1::uuid[]) and runs.status not in ('Starting', 'Completed', 'Failed', 'FailedRetryable', 'Cancelled');
 
 -- intervals/superseded.ts supersede

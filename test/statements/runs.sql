@@ -96,7 +96,7 @@ with recursive asked as materialized (
   select asked.* from asked join locked on locked.id = asked.export_id and locked.is_fresh,
          lateral (select from runs r where r.id = asked.run_id for no key update skip locked) run
 ), completed as (
-  update runs set status = 'Completed', erases = null, records_total_count = free.total_rows, records_completed = free.completed_rows,
+  update runs set status = 'Completed', erases = null, commit_intent = commit_intent - '{files,rejectedFiles}'::text[], records_total_count = free.total_rows, records_completed = free.completed_rows,
          bytes_exported = free.sent_bytes, files = free.file_count, cursor = null, records_dropped = free.dropped_rows,
          records_rejected = free.rejected_rows, snapshot = free.snapshot, settled = free.settled,
          pending_transactions = free.pending, steps = free.steps,
@@ -513,14 +513,14 @@ update runs set crashes = case when $3 > furthest_bytes then 0 else crashes end,
 -- runs/runs.ts failRun
 -- takes $1 uuid, $2 bigint, $3 text, $4 text, $5 boolean
 -- gives id uuid
-update runs set status = 'Failed', erases = null, error_code = $3, latest_error = $4, lease_holder = null, lease_expires_at = null,
+update runs set status = 'Failed', erases = null, commit_intent = commit_intent - '{files,rejectedFiles}'::text[], error_code = $3, latest_error = $4, lease_holder = null, lease_expires_at = null,
             finished_at = now(), last_updated_at = now(), heals = heals or $5
       where id = $1 and fence = $2 and runs.status not in ('Starting', 'Completed', 'Failed', 'FailedRetryable', 'Cancelled') returning id;
 
 -- runs/runs.ts failRun
 -- takes $1 uuid, $2 bigint, $3 text, $4 text, $5 boolean
 -- gives id uuid
-update runs set status = 'FailedRetryable', erases = null, error_code = $3, latest_error = $4, lease_holder = null, lease_expires_at = null,
+update runs set status = 'FailedRetryable', erases = null, commit_intent = commit_intent - '{files,rejectedFiles}'::text[], error_code = $3, latest_error = $4, lease_holder = null, lease_expires_at = null,
             finished_at = now(), last_updated_at = now(), heals = heals or $5
       where id = $1 and fence = $2 and runs.status not in ('Starting', 'Completed', 'Failed', 'FailedRetryable', 'Cancelled') returning id;
 
@@ -568,7 +568,7 @@ with locked as materialized (
         order by id for no key update
      )
      , cancelled as (
-       update runs set status = 'Cancelled', erases = null, finished_at = now(), last_updated_at = now(), lease_holder = null
+       update runs set status = 'Cancelled', erases = null, commit_intent = commit_intent - '{files,rejectedFiles}'::text[], finished_at = now(), last_updated_at = now(), lease_holder = null
          from locked where runs.id = locked.id returning runs.id
      )
      select id from cancelled;
@@ -576,7 +576,7 @@ with locked as materialized (
 -- runs/runs.ts cancelHeldRun
 -- takes $1 uuid, $2 bigint
 -- gives id uuid
-update runs set status = 'Cancelled', erases = null, lease_holder = null, lease_expires_at = null, finished_at = now(), last_updated_at = now()
+update runs set status = 'Cancelled', erases = null, commit_intent = commit_intent - '{files,rejectedFiles}'::text[], lease_holder = null, lease_expires_at = null, finished_at = now(), last_updated_at = now()
       where id = $1 and fence = $2 and runs.status not in ('Completed', 'Failed', 'FailedRetryable', 'Cancelled') returning id;
 
 -- runs/runs.ts hasBegunCommit

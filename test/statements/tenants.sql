@@ -420,7 +420,7 @@ select r.id from runs r join batch_exports e on e.id = r.export_id
 
 -- tenants/tenant-rows.ts endSilentCommits
 -- takes $1 uuid[]
-update runs set status = 'Cancelled', erases = null, fence = fence + 1, finished_at = now(), last_updated_at = now(), lease_holder = null
+update runs set status = 'Cancelled', erases = null, commit_intent = commit_intent - '{files,rejectedFiles}'::text[], fence = fence + 1, finished_at = now(), last_updated_at = now(), lease_holder = null
       where id = any ($1::uuid[]);
 
 -- tenants/tenant-rows.ts endSilentCommits

@@ -34,10 +34,11 @@ export const hasFailedAttempt = (run: string): string =>
 /** SQL of the status of a run that an attempt holds. */
 export const running = `'${runMoves.claimed.to}'`;
 
-/** SQL that sets the status which an event of a run leads to. A run that has ended forgets what it was to erase. */
+/** SQL that sets the status which an event of a run leads to. A run that has ended forgets what it was to erase, and keys, which may have values of rows. */
 export const move = (event: RunEvent): string => {
   const { to } = runMoves[event];
-  return `status = '${to}'${isTerminal(to) ? ', erases = null' : ''}`;
+  if (!isTerminal(to)) return `status = '${to}'`;
+  return `status = '${to}', erases = null, commit_intent = commit_intent - '{files,rejectedFiles}'::text[]`;
 };
 
 /** SQL that is true for a run in which an event can happen, of runs that are found by their id. */
