@@ -17,6 +17,7 @@ import { createEmptyDatabase } from './database.ts';
 import { withClient } from './drop-database.ts';
 import { exportOfThePast, openRunSide, type RunSide } from './run-side.ts';
 import { storeExport } from './store-export.ts';
+import { sweepSoon } from './sweep-soon.ts';
 import { until } from './until.ts';
 
 /** Rows of each table that are delivered at first. */
@@ -167,13 +168,15 @@ export async function openDeliveredSide(
     foundation = null;
   }
 
-  /** All that waits for its time is due. */
-  const hurry = (name: string) =>
-    db.query(
+  /** All that waits for its time is due, also the sweep that looks for it. */
+  const hurry = async (name: string) => {
+    if (foundation) await sweepSoon(foundation.producer.queues);
+    await db.query(
       `update receipts set pending_checked_at = pending_checked_at - interval '3 hours',
               looked_back_at = looked_back_at - interval '3 hours' where export_id = $1 and late_rows_wait is null`,
       [idOf(name)],
     );
+  };
 
   return {
     side,
@@ -235,7 +238,7 @@ export async function openDeliveredSide(
           );
           return row?.isDone;
         },
-        { timeoutMs: 60_000, message: `${name} was looked at again` },
+        { timeoutMs: 60_000, everyMs: 200, message: `${name} was looked at again` },
       );
     },
     async untilWaits(name) {
@@ -248,7 +251,7 @@ export async function openDeliveredSide(
           );
           return row?.why ?? null;
         },
-        { timeoutMs: 60_000, message: `${name} waits for a person` },
+        { timeoutMs: 60_000, everyMs: 200, message: `${name} waits for a person` },
       );
     },
     async ended(name, run) {

@@ -5,9 +5,12 @@ import { runMoves } from '../../src/foundation/domain/run.ts';
 import { verifyInstallation } from '../../src/main/verify.ts';
 import { findLostRuns } from './lost-runs.ts';
 import type { VerifyReport } from '../../src/service/verify/verify-exports.ts';
+import { connectQueues } from '../../src/state/queue/connection.ts';
+import { openQueuePool } from '../../src/state/store/database/database.ts';
 import { canaryPattern } from './canaries.ts';
 import { bucket, type Installation } from './installation.ts';
 import { listRedisTexts } from './redis-texts.ts';
+import { sweepSoon } from './sweep-soon.ts';
 import { until } from './until.ts';
 
 /** What `sluice verify` counted. */
@@ -59,9 +62,13 @@ async function untilSwept(installation: Installation): Promise<void> {
   const sweeper = workers.every((worker) => worker.hasExited())
     ? await installation.startWorker()
     : null;
-  await until(isSwept, {
+  const sweeping = async () => {
+    await sweepInWorker(installation);
+    return isSwept();
+  };
+  await until(sweeping, {
     timeoutMs: 90_000,
-    everyMs: 250,
+    everyMs: 400,
     message: 'every upload is completed or aborted, and every earlier file removed',
   }).catch(async (error: unknown) => {
     const { rows: uploads } = await pool.query(
@@ -72,6 +79,23 @@ async function untilSwept(installation: Installation): Promise<void> {
   });
   sweeper?.kill('SIGTERM');
   await sweeper?.waitForExit(40_000);
+}
+
+async function sweepInWorker({ databaseUrl, redis }: Installation): Promise<void> {
+  if (redis !== null) return;
+  const { pool, close } = openQueuePool({
+    connectionString: databaseUrl,
+    applicationName: 'test',
+    maxConnections: 2,
+    onError: () => {},
+  });
+  const queue = connectQueues({ kind: 'postgres', pool }, () => {}).openQueue('sluice-control');
+  try {
+    await sweepSoon([queue]);
+  } finally {
+    await queue.close();
+    await close();
+  }
 }
 
 /** Places that may have uploads. The credentials of a deleted export may never have worked: nothing is there then. */

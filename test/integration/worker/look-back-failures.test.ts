@@ -1,12 +1,6 @@
-import { randomBytes } from 'node:crypto';
 import { Client } from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { readConfig } from '../../../src/foundation/config/config.ts';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
-import { type Foundation, openFoundation } from '../../../src/main/foundation.ts';
-import type { Part } from '../../../src/main/run-process.ts';
-import { startWorker } from '../../../src/main/worker-process.ts';
-import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
 import type { Source } from '../../../src/rows/sources/source.ts';
 import { pauseExport } from '../../../src/service/use-cases/exports/pause-export.ts';
 import { unpauseExport } from '../../../src/service/use-cases/exports/unpause-export.ts';
@@ -15,86 +9,31 @@ import { readNow } from '../../../src/state/store/intervals/ticks.ts';
 import { findCommit } from '../../../src/state/store/files/known-commits.ts';
 import { listReceipts } from '../../../src/state/store/intervals/receipts.ts';
 import { takeLookBacks } from '../../../src/state/store/intervals/look-backs.ts';
-import { type LookBackOptions, lookBack } from '../../../src/service/use-cases/runs/look-back.ts';
+import { lookBack } from '../../../src/service/use-cases/runs/look-back.ts';
 import { quarantineRun } from '../../../src/service/use-cases/runs/finish-run.ts';
-import { SlowExports } from '../../../src/service/use-cases/runs/slow-exports.ts';
-import { WorkGuard } from '../../../src/service/use-cases/work-guard.ts';
+import { type LateSide, nothing, openLateSide } from '../../support/late-side.ts';
 import {
   claim,
   createExportOfThePast,
   failAttempt,
   hourMs,
   listRuns,
-  openRunSide,
   type RunSide,
 } from '../../support/run-side.ts';
-import { until } from '../../support/until.ts';
 
 describe('late rows of an export that fails or is paused', () => {
-  let side: RunSide;
+  let side: LateSide;
   let writer: Client;
-  let foundation: Foundation;
-  let worker: Part | null = null;
 
   beforeEach(async () => {
-    side = await openRunSide();
-    await ensureEventsTable(side.url);
+    side = await openLateSide();
     writer = new Client({ connectionString: side.url });
     await writer.connect();
   });
   afterEach(async () => {
-    await worker?.close();
-    await foundation.close();
     await writer.end();
     await side.stop();
   });
-
-  async function start(env: Record<string, string>): Promise<void> {
-    const config = readConfig({
-      DATABASE_URL: side.url,
-      ENCRYPTION_KEYS: `test:${randomBytes(32).toString('base64')}`,
-      LOG_LEVEL: 'silent',
-      MAX_JITTER_SECONDS: '0',
-      ...env,
-    });
-    foundation = await openFoundation(config, 'worker');
-    worker = await startWorker(foundation);
-  }
-
-  const nothing = { snapshot: '1:1:@1', digest: null, count: 0 };
-  const lookingAt = (
-    sourceOf: LookBackOptions['sourceOf'],
-    more: Partial<LookBackOptions> = {},
-  ) => ({
-    sourceOf,
-    onError: (error: unknown) => {
-      throw error;
-    },
-    keepsFiles: () => true,
-    guard: new WorkGuard(side.db, () => {}),
-    onMade: () => {},
-    slow: new SlowExports(),
-    stopping: new AbortController().signal,
-    ...more,
-  });
-
-  /** So that a test need not wait for the pauses between two looks. */
-  const letTimePass = () =>
-    side.db.query(
-      `update receipts set pending_checked_at = pending_checked_at - interval '3 hours',
-              looked_back_at = looked_back_at - interval '3 hours'`,
-    );
-
-  const untilRuns = (exportId: string, wanted: number) =>
-    until(
-      async () => {
-        await letTimePass();
-        const runs = await listRuns(side.db, exportId);
-        const done = runs.filter(({ status }) => status === 'Completed');
-        return done.length === wanted ? done : null;
-      },
-      { timeoutMs: 40_000, message: `${wanted} runs have completed` },
-    );
 
   const hours = (lateLookbackHours: number) =>
     side.withPolicy({ lateLookbackHours, retry: { maxAttempts: 1, baseMs: 1, capMs: 1 } });
@@ -105,14 +44,14 @@ describe('late rows of an export that fails or is paused', () => {
       { limit: 4, without: [], slow: [], isLong: false },
     );
   const letLooksBeDue = async () => {
-    await letTimePass();
+    await side.letTimePass();
     await side.db.query(`update receipts set look_after = now() where look_after is not null`);
     await side.db.query(`update batch_exports set last_updated_at = now() - interval '1 day'`);
   };
   const look = (context: RunSide['context'], mayHaveLateRows: boolean) => {
     const lookAgain = async () => ({ now: nothing, mayHaveLateRows });
     const sourceOf = () => ({ lookAgain }) as Partial<Source> as Source;
-    return lookBack(context, lookingAt(sourceOf, { onError: () => {} }));
+    return lookBack(context, side.lookingAt(sourceOf, { onError: () => {} }));
   };
   const liveRuns = async (id: string) =>
     (await listRuns(side.db, id)).filter(({ status }) => status === 'Starting');
@@ -123,9 +62,9 @@ describe('late rows of an export that fails or is paused', () => {
     const endAt = Math.floor(now / hourMs) * hourMs - hourMs;
     const createdMsAgo = now - endAt + hourMs / 2;
     const { id } = await createExportOfThePast(side, { createdMsAgo, endAt });
-    await start({ LATE_LOOKBACK_HOURS: '6' });
-    await untilRuns(id, 1);
-    await worker?.close();
+    await side.start({ LATE_LOOKBACK_HOURS: '6' });
+    await side.untilRuns(id, 1);
+    await side.closeWorker();
     await letLooksBeDue();
     return id;
   }
@@ -276,7 +215,7 @@ describe('late rows of an export that fails or is paused', () => {
         return { now: nothing, mayHaveLateRows: true };
       };
       const sourceOf = () => ({ lookAgain }) as Partial<Source> as Source;
-      await lookBack(hours(6), lookingAt(sourceOf));
+      await lookBack(hours(6), side.lookingAt(sourceOf));
       expect(await liveRuns(id)).toEqual([]);
       await end(id);
       await letLooksBeDue();
@@ -287,10 +226,10 @@ describe('late rows of an export that fails or is paused', () => {
 
   it('are asked for less and less often while the source of their export does not answer', async () => {
     const { id } = await createExportOfThePast(side, { createdMsAgo: 12 * hourMs });
-    await start({ LATE_LOOKBACK_HOURS: '24' });
-    await untilRuns(id, 12);
-    await worker?.close();
-    await letTimePass();
+    await side.start({ LATE_LOOKBACK_HOURS: '24' });
+    await side.untilRuns(id, 12);
+    await side.closeWorker();
+    await side.letTimePass();
     let asked = 0;
     const lookAgain = async () => {
       asked += 1;
@@ -298,14 +237,14 @@ describe('late rows of an export that fails or is paused', () => {
     };
     const sourceOf = () => ({ lookAgain }) as Partial<Source> as Source;
     const context = side.withPolicy({ lateLookbackHours: 24 });
-    await lookBack(context, lookingAt(sourceOf, { onError: () => {} }));
+    await lookBack(context, side.lookingAt(sourceOf, { onError: () => {} }));
     expect(asked).toBe(6);
-    await letTimePass();
+    await side.letTimePass();
     await side.db.query(`update receipts set look_after = null`);
-    await lookBack(context, lookingAt(sourceOf, { onError: () => {} }));
+    await lookBack(context, side.lookingAt(sourceOf, { onError: () => {} }));
     expect(asked, 'the export waits').toBe(6);
     await side.db.query(`update batch_exports set look_after = now()`);
-    await lookBack(context, lookingAt(sourceOf, { onError: () => {} }));
+    await lookBack(context, side.lookingAt(sourceOf, { onError: () => {} }));
     expect(asked).toBe(7);
   });
 });

@@ -1,78 +1,31 @@
-import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { Client } from 'pg';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { readConfig } from '../../../src/foundation/config/config.ts';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
-import { type Foundation, openFoundation } from '../../../src/main/foundation.ts';
-import type { Part } from '../../../src/main/run-process.ts';
-import { startWorker } from '../../../src/main/worker-process.ts';
-import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
 import type { Source } from '../../../src/rows/sources/source.ts';
 import { markBatchExportDeleted } from '../../../src/state/store/exports/exports.ts';
 import { findExportDetails } from '../../../src/state/store/exports/export-lists.ts';
 import { takeLookBacks } from '../../../src/state/store/intervals/look-backs.ts';
 import { insertRuns } from '../../../src/state/store/runs/runs.ts';
-import { type LookBackOptions, lookBack } from '../../../src/service/use-cases/runs/look-back.ts';
+import { lookBack } from '../../../src/service/use-cases/runs/look-back.ts';
 import { SlowExports } from '../../../src/service/use-cases/runs/slow-exports.ts';
-import { WorkGuard } from '../../../src/service/use-cases/work-guard.ts';
-import {
-  createExportOfThePast,
-  failAttempt,
-  hourMs,
-  listRuns,
-  openRunSide,
-  type RunSide,
-} from '../../support/run-side.ts';
+import { type LateSide, nothing, openLateSide } from '../../support/late-side.ts';
+import { createExportOfThePast, failAttempt, hourMs, listRuns } from '../../support/run-side.ts';
 import { createTenant } from '../../support/tenants.ts';
 import { until } from '../../support/until.ts';
 
 describe('rows that come late', () => {
-  let side: RunSide;
+  let side: LateSide;
   let writer: Client;
-  let foundation: Foundation;
-  let worker: Part | null = null;
 
   beforeEach(async () => {
-    side = await openRunSide();
-    await ensureEventsTable(side.url);
+    side = await openLateSide();
     writer = new Client({ connectionString: side.url });
     await writer.connect();
   });
   afterEach(async () => {
-    await worker?.close();
-    await foundation.close();
     await writer.end();
     await side.stop();
-  });
-
-  async function start(env: Record<string, string>): Promise<void> {
-    const config = readConfig({
-      DATABASE_URL: side.url,
-      ENCRYPTION_KEYS: `test:${randomBytes(32).toString('base64')}`,
-      LOG_LEVEL: 'silent',
-      MAX_JITTER_SECONDS: '0',
-      ...env,
-    });
-    foundation = await openFoundation(config, 'worker');
-    worker = await startWorker(foundation);
-  }
-
-  const nothing = { snapshot: '1:1:@1', digest: null, count: 0 };
-  const lookingAt = (
-    sourceOf: LookBackOptions['sourceOf'],
-    more: Partial<LookBackOptions> = {},
-  ) => ({
-    sourceOf,
-    onError: (error: unknown) => {
-      throw error;
-    },
-    keepsFiles: () => true,
-    guard: new WorkGuard(side.db, () => {}),
-    onMade: () => {},
-    slow: new SlowExports(),
-    stopping: new AbortController().signal,
-    ...more,
   });
 
   const insert = (
@@ -83,24 +36,6 @@ describe('rows that come late', () => {
     client.query(
       `insert into events (uuid, team_id, event, inserted_at) values (gen_random_uuid(), $1, $2, to_timestamp($3 / 1000.0))`,
       [side.teamId, name, at],
-    );
-
-  /** So that a test need not wait for the pauses between two looks. */
-  const letTimePass = () =>
-    side.db.query(
-      `update receipts set pending_checked_at = pending_checked_at - interval '3 hours',
-              looked_back_at = looked_back_at - interval '3 hours'`,
-    );
-
-  const untilRuns = (exportId: string, wanted: number) =>
-    until(
-      async () => {
-        await letTimePass();
-        const runs = await listRuns(side.db, exportId);
-        const done = runs.filter(({ status }) => status === 'Completed');
-        return done.length === wanted ? done : null;
-      },
-      { timeoutMs: 40_000, message: `${wanted} runs have completed` },
     );
 
   const inForce = async () => {
@@ -115,12 +50,12 @@ describe('rows that come late', () => {
     await writer.query('begin');
     await insert(writer, 'late', schedule.openIntervalStart + 1_000);
     await insert(side.db, 'in time', schedule.openIntervalStart + 2_000);
-    await start({ SETTLE_TIMEOUT_SECONDS: '0' });
-    const [first] = await untilRuns(id, 1);
+    await side.start({ SETTLE_TIMEOUT_SECONDS: '0' });
+    const [first] = await side.untilRuns(id, 1);
     expect(await inForce()).toEqual([{ runId: first?.id, rows: 1 }]);
 
     await writer.query('commit');
-    const runs = await untilRuns(id, 2);
+    const runs = await side.untilRuns(id, 2);
     const [receipt] = await inForce();
     expect(receipt?.rows).toBe(2);
     expect(receipt?.runId).not.toBe(first?.id);
@@ -131,8 +66,8 @@ describe('rows that come late', () => {
     const { id, schedule } = await createExportOfThePast(side);
     await writer.query('begin; select 1');
     await insert(side.db, 'in time', schedule.openIntervalStart + 2_000);
-    await start({ SETTLE_TIMEOUT_SECONDS: '0' });
-    await untilRuns(id, 1);
+    await side.start({ SETTLE_TIMEOUT_SECONDS: '0' });
+    await side.untilRuns(id, 1);
     const read = async () => {
       const [row] = await side.db.query<{ mark: string | null; settled: boolean }>(
         `select e.high_water_mark as mark, c.settled from batch_exports e join receipts c on c.export_id = e.id
@@ -146,11 +81,12 @@ describe('rows that come late', () => {
     await writer.query('commit');
     const settled = await until(
       async () => {
-        await letTimePass();
+        await side.letTimePass();
+        await side.sweep();
         const row = await read();
         return row?.settled ? row : null;
       },
-      { timeoutMs: 40_000, message: 'the interval is settled' },
+      { timeoutMs: 40_000, everyMs: 200, message: 'the interval is settled' },
     );
     expect(settled.mark).not.toBeNull();
     const [run, ...more] = await side.db.query<{ settled: boolean; pending: string[] }>(
@@ -163,11 +99,11 @@ describe('rows that come late', () => {
   it('are not searched again at once if the run that should fetch them failed', async () => {
     const { id, schedule } = await createExportOfThePast(side);
     await insert(side.db, 'in time', schedule.openIntervalStart + 1_000);
-    await start({ LATE_LOOKBACK_HOURS: '3' });
-    await untilRuns(id, 1);
-    await worker?.close();
+    await side.start({ LATE_LOOKBACK_HOURS: '3' });
+    await side.untilRuns(id, 1);
+    await side.closeWorker();
     await insert(side.db, 'late', schedule.openIntervalStart + 2_000);
-    await letTimePass();
+    await side.letTimePass();
     const take = () =>
       takeLookBacks(
         side.db,
@@ -179,7 +115,7 @@ describe('rows that come late', () => {
     const { start: first, end } = (await listRuns(side.db, id))[0] ?? { start: '', end: '' };
     const interval = { start: Date.parse(first), end: Date.parse(end) };
     await insertRuns(side.db, [{ exportId: id, teamId: side.teamId, interval, backfillId: null }]);
-    await letTimePass();
+    await side.letTimePass();
     expect(await take(), 'a live run').toEqual([]);
     await side.db.query(
       `update runs set status = 'Failed', finished_at = now() where status = 'Starting'`,
@@ -191,9 +127,9 @@ describe('rows that come late', () => {
 
   it('that cannot be looked for, or added, are looked for again each hour; the interval says why, the log once', async () => {
     const { id } = await createExportOfThePast(side, { createdMsAgo: 2 * hourMs });
-    await start({ LATE_LOOKBACK_HOURS: '6' });
-    await untilRuns(id, 2);
-    await worker?.close();
+    await side.start({ LATE_LOOKBACK_HOURS: '6' });
+    await side.untilRuns(id, 2);
+    await side.closeWorker();
     const waits = async () => {
       const rows = await side.db.query<{ why: string | null }>(
         'select late_rows_wait as why from receipts order by data_interval_start',
@@ -214,13 +150,13 @@ describe('rows that come late', () => {
     const context = side.withPolicy({ lateLookbackHours: 6 });
     const look = (lookAgain: Source['lookAgain']) => {
       const sourceOf = () => ({ lookAgain }) as Partial<Source> as Source;
-      return lookBack(context, lookingAt(sourceOf, { onError: () => {} }));
+      return lookBack(context, side.lookingAt(sourceOf, { onError: () => {} }));
     };
     const revoked = async () => {
       throw new SluiceError('source.permission_denied', 'events');
     };
     await side.db.query(`update batch_exports set last_updated_at = now() - interval '1 day'`);
-    await letTimePass();
+    await side.letTimePass();
     await look(revoked);
     const why = expect.stringMatching(/^source\.permission_denied: /);
     expect(await waits()).toEqual([why, why]);
@@ -251,14 +187,14 @@ describe('rows that come late', () => {
     const { id, schedule } = await createExportOfThePast(side);
     await side.db.query('update batch_exports set look_back_hours = 3 where id = $1', [id]);
     await insert(side.db, 'in time', schedule.openIntervalStart + 1_000);
-    await start({});
-    await untilRuns(id, 1);
+    await side.start({});
+    await side.untilRuns(id, 1);
     const added = async () => (await findExportDetails(side.db, [id])).get(id)?.lateRowsAdded;
     expect(await added()).toBeNull();
     for (const name of ['late', 'later']) {
       await insert(side.db, name, schedule.openIntervalStart + 2_000);
     }
-    const [run] = await untilRuns(id, 2);
+    const [run] = await side.untilRuns(id, 2);
     // At a destination that keeps files, this run adds only what is late.
     await side.db.query(
       `update runs set purpose = 'supplement', records_completed = 2 where id = $1`,
@@ -269,10 +205,10 @@ describe('rows that come late', () => {
 
   it('of an export that is deleted while they are searched make no run', async () => {
     const { id } = await createExportOfThePast(side);
-    await start({ LATE_LOOKBACK_HOURS: '3' });
-    await untilRuns(id, 1);
-    await worker?.close();
-    await letTimePass();
+    await side.start({ LATE_LOOKBACK_HOURS: '3' });
+    await side.untilRuns(id, 1);
+    await side.closeWorker();
+    await side.letTimePass();
     const lookAgain = async () => {
       await markBatchExportDeleted(side.db, id);
       return { now: nothing, mayHaveLateRows: true };
@@ -283,7 +219,7 @@ describe('rows that come late', () => {
     const onMade = () => {
       made += 1;
     };
-    await lookBack(context, lookingAt(sourceOf, { onMade }));
+    await lookBack(context, side.lookingAt(sourceOf, { onMade }));
     expect(made).toBe(0);
     expect(await listRuns(side.db, id)).toHaveLength(1);
   });
@@ -292,11 +228,11 @@ describe('rows that come late', () => {
     const other = (await createTenant(side.db)).projectIds[0];
     const slow = await createExportOfThePast(side, { createdMsAgo: 4 * hourMs });
     const { id } = await createExportOfThePast(side, { teamId: other });
-    await start({ LATE_LOOKBACK_HOURS: '6' });
-    await untilRuns(slow.id, 4);
-    await untilRuns(id, 1);
-    await worker?.close();
-    await letTimePass();
+    await side.start({ LATE_LOOKBACK_HOURS: '6' });
+    await side.untilRuns(slow.id, 4);
+    await side.untilRuns(id, 1);
+    await side.closeWorker();
+    await side.letTimePass();
     // It comes first.
     await side.db.query(
       `update receipts set pending_checked_at = pending_checked_at - interval '1 hour' where export_id = $1`,
@@ -312,10 +248,10 @@ describe('rows that come late', () => {
     };
     const sourceOf = () => ({ lookAgain }) as Partial<Source> as Source;
     const context = side.withPolicy({ lateLookbackHours: 6 });
-    const ended = lookBack(context, lookingAt(sourceOf, { stopping: stopping.signal }));
+    const ended = lookBack(context, side.lookingAt(sourceOf, { stopping: stopping.signal }));
     await until(() => looked.includes(other));
     // The search that goes on says so, so that no other worker begins it too.
-    await letTimePass();
+    await side.letTimePass();
     const countFresh = async () => {
       const fresh = await side.db.query(
         `select from receipts where export_id = $1 and pending_checked_at > now() - interval '10 s'`,
@@ -337,10 +273,10 @@ describe('rows that come late', () => {
     }
     const exports = [];
     for (const teamId of teams) exports.push(await createExportOfThePast(side, { teamId }));
-    await start({ LATE_LOOKBACK_HOURS: '3' });
-    for (const { id } of exports) await untilRuns(id, 1);
-    await worker?.close();
-    await letTimePass();
+    await side.start({ LATE_LOOKBACK_HOURS: '3' });
+    for (const { id } of exports) await side.untilRuns(id, 1);
+    await side.closeWorker();
+    await side.letTimePass();
     const quick = teams.slice(-2);
     const stopping = new AbortController();
     onTestFinished(() => stopping.abort());
@@ -362,7 +298,7 @@ describe('rows that come late', () => {
     const sourceOf = () => ({ lookAgain }) as Partial<Source> as Source;
     const context = side.withPolicy({ lateLookbackHours: 3 });
     const slow = new SlowExports();
-    const options = lookingAt(sourceOf, { slow, turnMs: 1_000, stopping: stopping.signal });
+    const options = side.lookingAt(sourceOf, { slow, turnMs: 1_000, stopping: stopping.signal });
     await lookBack(context, options);
     const slowIds = exports.slice(0, -2).map(({ id }) => id);
     expect(slow.list().toSorted()).toEqual(slowIds.toSorted());
@@ -370,7 +306,7 @@ describe('rows that come late', () => {
 
     // Now two of the slow ones are searched for longer, and the others wait.
     looked = [];
-    await letTimePass();
+    await side.letTimePass();
     const ended = lookBack(context, options);
     const slowLooks = () => looked.filter((teamId) => !quick.includes(teamId)).length;
     await until(() => quick.every((teamId) => looked.includes(teamId)) && slowLooks() >= 2);
@@ -382,10 +318,10 @@ describe('rows that come late', () => {
   it('by another clock are fetched within the look-back', async () => {
     const { id, schedule } = await createExportOfThePast(side);
     await insert(side.db, 'in time', schedule.openIntervalStart + 1_000);
-    await start({ LATE_LOOKBACK_HOURS: '3' });
-    await untilRuns(id, 1);
+    await side.start({ LATE_LOOKBACK_HOURS: '3' });
+    await side.untilRuns(id, 1);
     await insert(side.db, 'by a slow clock', schedule.openIntervalStart + 2_000);
-    await untilRuns(id, 2);
+    await side.untilRuns(id, 2);
     expect(await inForce()).toMatchObject([{ rows: 2 }]);
   });
 });

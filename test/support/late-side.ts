@@ -1,0 +1,89 @@
+import { randomBytes } from 'node:crypto';
+import { readConfig } from '../../src/foundation/config/config.ts';
+import { type Foundation, openFoundation } from '../../src/main/foundation.ts';
+import type { Part } from '../../src/main/run-process.ts';
+import { startWorker } from '../../src/main/worker-process.ts';
+import { ensureEventsTable } from '../../src/rows/sources/index.ts';
+import type { LookBackOptions } from '../../src/service/use-cases/runs/look-back.ts';
+import { SlowExports } from '../../src/service/use-cases/runs/slow-exports.ts';
+import { WorkGuard } from '../../src/service/use-cases/work-guard.ts';
+import { listRuns, openRunSide, type RunRow, type RunSide } from './run-side.ts';
+import { sweepSoon } from './sweep-soon.ts';
+import { until } from './until.ts';
+
+/** A look that finds nothing. */
+export const nothing = { snapshot: '1:1:@1', digest: null, count: 0 };
+
+/** A run side with the table of events, and a worker that fetches its late rows. */
+export interface LateSide extends RunSide {
+  /** Starts the worker. */
+  start(env: Record<string, string>): Promise<void>;
+  closeWorker(): Promise<void>;
+  sweep(): Promise<unknown>;
+  /** So that a test need not wait for the pauses between two looks. */
+  letTimePass(): Promise<void>;
+  /** Waits until so many runs of the export have completed. */
+  untilRuns(exportId: string, wanted: number): Promise<readonly RunRow[]>;
+  lookingAt(
+    sourceOf: LookBackOptions['sourceOf'],
+    more?: Partial<LookBackOptions>,
+  ): LookBackOptions;
+}
+
+export async function openLateSide(): Promise<LateSide> {
+  const side = await openRunSide();
+  await ensureEventsTable(side.url);
+  let foundation: Foundation | null = null;
+  let worker: Part | null = null;
+  const closeWorker = async () => worker?.close();
+  const sweep = async () => foundation && sweepSoon(foundation.producer.queues);
+  const letTimePass = async () => {
+    await side.db.query(
+      `update receipts set pending_checked_at = pending_checked_at - interval '3 hours',
+              looked_back_at = looked_back_at - interval '3 hours'`,
+    );
+  };
+  return {
+    ...side,
+    ...{ closeWorker, sweep, letTimePass },
+    async start(env) {
+      const config = readConfig({
+        DATABASE_URL: side.url,
+        ENCRYPTION_KEYS: `test:${randomBytes(32).toString('base64')}`,
+        LOG_LEVEL: 'silent',
+        MAX_JITTER_SECONDS: '0',
+        ...env,
+      });
+      foundation = await openFoundation(config, 'worker');
+      worker = await startWorker(foundation);
+    },
+    untilRuns: (exportId, wanted) =>
+      until(
+        async () => {
+          await letTimePass();
+          await sweep();
+          const runs = await listRuns(side.db, exportId);
+          const done = runs.filter(({ status }) => status === 'Completed');
+          return done.length === wanted ? done : null;
+        },
+        { timeoutMs: 40_000, everyMs: 200, message: `${wanted} runs have completed` },
+      ),
+    lookingAt: (sourceOf, more = {}) => ({
+      sourceOf,
+      onError: (error: unknown) => {
+        throw error;
+      },
+      keepsFiles: () => true,
+      guard: new WorkGuard(side.db, () => {}),
+      onMade: () => {},
+      slow: new SlowExports(),
+      stopping: new AbortController().signal,
+      ...more,
+    }),
+    async stop() {
+      await closeWorker();
+      await foundation?.close();
+      await side.stop();
+    },
+  };
+}
