@@ -130,13 +130,13 @@ select element from receipts where export_id = $1 and data_interval_end <= $2 an
 
 -- intervals/elements.ts findSequenceEnds
 -- takes $1 uuid
--- gives exportId uuid, interval json, runId uuid, destinationVersion integer, generation integer, era uuid, manifestKey text, manifestEtag text, manifestSha256 text, deliveredDigest text, files jsonb, rejectedFiles jsonb, recipe jsonb, snapshotAt text, element jsonb, rows bigint, bytes bigint, proof json
+-- gives exportId uuid, interval json, generation integer, era uuid, manifestKey text, manifestEtag text, manifestSha256 text, deliveredDigest text, files jsonb, rejectedFiles jsonb, recipe jsonb, snapshotAt text, element jsonb, runId uuid, destinationVersion integer, rows bigint, bytes bigint, proof json
 (select export_id as "exportId", json_build_object('start', floor(extract(epoch from receipts.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from receipts.data_interval_end) * 1000)::bigint) as interval,
-  run_id as "runId", destination_version as "destinationVersion", generation, era, manifest_key as "manifestKey", manifest_etag as "manifestEtag", manifest_sha256 as "manifestSha256", delivered_digest as "deliveredDigest", files, rejected_files as "rejectedFiles", recipe, api_time(snapshot_at) as "snapshotAt", element, rows, bytes,
+  generation as "generation", era as "era", manifest_key as "manifestKey", manifest_etag as "manifestEtag", manifest_sha256 as "manifestSha256", delivered_digest as "deliveredDigest", files as "files", rejected_files as "rejectedFiles", recipe as "recipe", api_time(snapshot_at) as "snapshotAt", element as "element", run_id as "runId", destination_version as "destinationVersion", rows as "rows", bytes as "bytes",
   json_build_object('snapshot', snapshot, 'digest', key_digest, 'count', key_count, 'settled', settled,
     'pending', pending_transactions) as proof from receipts where export_id = $1 and element is not null and element->>'follows' is null
        order by data_interval_end desc limit 1) union all (select export_id as "exportId", json_build_object('start', floor(extract(epoch from receipts.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from receipts.data_interval_end) * 1000)::bigint) as interval,
-  run_id as "runId", destination_version as "destinationVersion", generation, era, manifest_key as "manifestKey", manifest_etag as "manifestEtag", manifest_sha256 as "manifestSha256", delivered_digest as "deliveredDigest", files, rejected_files as "rejectedFiles", recipe, api_time(snapshot_at) as "snapshotAt", element, rows, bytes,
+  generation as "generation", era as "era", manifest_key as "manifestKey", manifest_etag as "manifestEtag", manifest_sha256 as "manifestSha256", delivered_digest as "deliveredDigest", files as "files", rejected_files as "rejectedFiles", recipe as "recipe", api_time(snapshot_at) as "snapshotAt", element as "element", run_id as "runId", destination_version as "destinationVersion", rows as "rows", bytes as "bytes",
   json_build_object('snapshot', snapshot, 'digest', key_digest, 'count', key_count, 'settled', settled,
     'pending', pending_transactions) as proof from receipts where export_id = $1 and element is not null
        order by data_interval_end desc limit 1);
@@ -444,9 +444,9 @@ select from receipts where export_id = $1 and destination_version = $2 limit 1;
 
 -- intervals/receipts.ts listReceipts
 -- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone, $4 bigint
--- gives exportId uuid, interval json, runId uuid, destinationVersion integer, generation integer, era uuid, manifestKey text, manifestEtag text, manifestSha256 text, deliveredDigest text, files jsonb, rejectedFiles jsonb, recipe jsonb, snapshotAt text, element jsonb, rows bigint, bytes bigint, proof json
+-- gives exportId uuid, interval json, generation integer, era uuid, manifestKey text, manifestEtag text, manifestSha256 text, deliveredDigest text, files jsonb, rejectedFiles jsonb, recipe jsonb, snapshotAt text, element jsonb, runId uuid, destinationVersion integer, rows bigint, bytes bigint, proof json
 select export_id as "exportId", json_build_object('start', floor(extract(epoch from receipts.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from receipts.data_interval_end) * 1000)::bigint) as interval,
-  run_id as "runId", destination_version as "destinationVersion", generation, era, manifest_key as "manifestKey", manifest_etag as "manifestEtag", manifest_sha256 as "manifestSha256", delivered_digest as "deliveredDigest", files, rejected_files as "rejectedFiles", recipe, api_time(snapshot_at) as "snapshotAt", element, rows, bytes,
+  generation as "generation", era as "era", manifest_key as "manifestKey", manifest_etag as "manifestEtag", manifest_sha256 as "manifestSha256", delivered_digest as "deliveredDigest", files as "files", rejected_files as "rejectedFiles", recipe as "recipe", api_time(snapshot_at) as "snapshotAt", element as "element", run_id as "runId", destination_version as "destinationVersion", rows as "rows", bytes as "bytes",
   json_build_object('snapshot', snapshot, 'digest', key_digest, 'count', key_count, 'settled', settled,
     'pending', pending_transactions) as proof from receipts where export_id = $1 and (data_interval_start, data_interval_end) > ($2, $3)
       order by data_interval_start, data_interval_end limit $4;
@@ -909,7 +909,7 @@ select destination_version as version from batch_exports where id = $1;
 -- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone
 -- gives receipt jsonb, isLive boolean
 select (select to_jsonb(r) from (select export_id as "exportId", json_build_object('start', floor(extract(epoch from receipts.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from receipts.data_interval_end) * 1000)::bigint) as interval,
-  run_id as "runId", destination_version as "destinationVersion", generation, era, manifest_key as "manifestKey", manifest_etag as "manifestEtag", manifest_sha256 as "manifestSha256", delivered_digest as "deliveredDigest", files, rejected_files as "rejectedFiles", recipe, api_time(snapshot_at) as "snapshotAt", element, rows, bytes,
+  generation as "generation", era as "era", manifest_key as "manifestKey", manifest_etag as "manifestEtag", manifest_sha256 as "manifestSha256", delivered_digest as "deliveredDigest", files as "files", rejected_files as "rejectedFiles", recipe as "recipe", api_time(snapshot_at) as "snapshotAt", element as "element", run_id as "runId", destination_version as "destinationVersion", rows as "rows", bytes as "bytes",
   json_build_object('snapshot', snapshot, 'digest', key_digest, 'count', key_count, 'settled', settled,
     'pending', pending_transactions) as proof from receipts where export_id = $1
                and data_interval_start = $2 and data_interval_end = $3) r) as receipt,

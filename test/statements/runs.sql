@@ -49,7 +49,7 @@ with asked as materialized (
      from eras e order by e.number desc limit 1) n) as "newestEra",
   (select to_jsonb(n) from (select p.system_identifier as "systemIdentifier", p.timeline, p.database_oid as "databaseOid", p.eras_oid as "erasOid" from read_place() p) n) as place,
        (select to_jsonb(found) from (select export_id as "exportId", json_build_object('start', floor(extract(epoch from receipts.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from receipts.data_interval_end) * 1000)::bigint) as interval,
-  run_id as "runId", destination_version as "destinationVersion", generation, era, manifest_key as "manifestKey", manifest_etag as "manifestEtag", manifest_sha256 as "manifestSha256", delivered_digest as "deliveredDigest", files, rejected_files as "rejectedFiles", recipe, api_time(snapshot_at) as "snapshotAt", element, rows, bytes,
+  generation as "generation", era as "era", manifest_key as "manifestKey", manifest_etag as "manifestEtag", manifest_sha256 as "manifestSha256", delivered_digest as "deliveredDigest", files as "files", rejected_files as "rejectedFiles", recipe as "recipe", api_time(snapshot_at) as "snapshotAt", element as "element", run_id as "runId", destination_version as "destinationVersion", rows as "rows", bytes as "bytes",
   json_build_object('snapshot', snapshot, 'digest', key_digest, 'count', key_count, 'settled', settled,
     'pending', pending_transactions) as proof from receipts where export_id = c.export_id
            and data_interval_start = c.data_interval_start and data_interval_end = c.data_interval_end) found) as receipt,
@@ -82,11 +82,9 @@ select from runs where id = any ($1::uuid[]) order by id for no key update;
 -- gives runId uuid, isCompleted boolean, leavesFiles boolean
 with recursive asked as materialized (
   select * from jsonb_to_recordset($1::jsonb) as a (
-    run_id uuid, fence bigint, export_id uuid, data_interval_start timestamptz, data_interval_end timestamptz, destination_version int,
+    fence bigint, export_id uuid, data_interval_start timestamptz, data_interval_end timestamptz,
     total_rows bigint, completed_rows bigint, dropped_rows bigint, rejected_rows bigint, sent_bytes bigint, file_count int,
-    steps jsonb, snapshot text, settled boolean, pending text[], key_digest text, key_count bigint, delivered_digest text,
-    generation int, era uuid, manifest_key text, manifest_etag text, manifest_sha256 text, files jsonb, rejected_files jsonb, recipe jsonb,
-    snapshot_at timestamptz, element jsonb, rows bigint, bytes bigint, named text[], replaced jsonb) limit (select 2147483647)
+    steps jsonb, generation int, era uuid, manifest_key text, manifest_etag text, manifest_sha256 text, delivered_digest text, files jsonb, rejected_files jsonb, recipe jsonb, snapshot_at timestamptz, element jsonb, snapshot text, settled boolean, pending_transactions text[], key_digest text, key_count bigint, rows bigint, bytes bigint, run_id uuid, destination_version int, named text[], replaced jsonb) limit (select 2147483647)
 ), locked as materialized (
   -- Completions of an export come one after the other, so that each sees the receipts of those before.
   select export.* from (select distinct export_id from asked) known, lateral (
@@ -99,7 +97,7 @@ with recursive asked as materialized (
   update runs set status = 'Completed', erases = null, commit_intent = commit_intent - '{files,rejectedFiles}'::text[], records_total_count = free.total_rows, records_completed = free.completed_rows,
          bytes_exported = free.sent_bytes, files = free.file_count, cursor = null, records_dropped = free.dropped_rows,
          records_rejected = free.rejected_rows, snapshot = free.snapshot, settled = free.settled,
-         pending_transactions = free.pending, steps = free.steps,
+         pending_transactions = free.pending_transactions, steps = free.steps,
          latest_error = null, error_code = null, lease_holder = null, lease_expires_at = null,
          finished_at = now(), last_updated_at = now()
     from free
@@ -113,25 +111,15 @@ with recursive asked as materialized (
    and (old.manifest_sha256 is not null or old.files = c.files))
   on conflict (export_id, data_interval_start, data_interval_end) do update set superseded = s.superseded || excluded.superseded
 ), received as (
-  insert into receipts (export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag, manifest_sha256, made_by,
-         files, rejected_files, rows, bytes, destination_version, recipe, snapshot_at, element, generation, era,
-         snapshot, settled, pending_transactions, key_digest, key_count, delivered_digest, pending_checked_at, looked_back_at)
-  select export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag, manifest_sha256,
+  insert into receipts (export_id, data_interval_start, data_interval_end, made_by, pending_checked_at, looked_back_at, generation, era, manifest_key, manifest_etag, manifest_sha256, delivered_digest, files, rejected_files, recipe, snapshot_at, element, snapshot, settled, pending_transactions, key_digest, key_count, rows, bytes, run_id, destination_version)
+  select export_id, data_interval_start, data_interval_end,
          jsonb_build_object('run', coalesce(erasure, run_id), 'purpose', purpose, 'drops', drops_missing, 'at', api_time(clock_timestamp()),
-           'asked_at', api_time(created_at)),
-         files, rejected_files, rows, bytes, destination_version, recipe, snapshot_at, element, generation, era,
-         snapshot, settled, pending, key_digest, key_count, delivered_digest, clock_timestamp(), clock_timestamp() from completed
+           'asked_at', api_time(created_at)), clock_timestamp(), clock_timestamp(), generation, era, manifest_key, manifest_etag, manifest_sha256, delivered_digest, files, rejected_files, recipe, snapshot_at, element, snapshot, settled, pending_transactions, key_digest, key_count, rows, bytes, run_id, destination_version from completed
   on conflict (export_id, data_interval_start, data_interval_end) do update
-     set run_id = excluded.run_id, manifest_key = excluded.manifest_key, manifest_etag = excluded.manifest_etag, manifest_sha256 = excluded.manifest_sha256,
-         made_by = case when (receipts.destination_version, receipts.generation, receipts.rows, receipts.bytes, receipts.manifest_sha256) is not distinct from (excluded.destination_version, excluded.generation, excluded.rows, excluded.bytes, excluded.manifest_sha256)
+     set made_by = case when (receipts.destination_version, receipts.generation, receipts.rows, receipts.bytes, receipts.manifest_sha256) is not distinct from (excluded.destination_version, excluded.generation, excluded.rows, excluded.bytes, excluded.manifest_sha256)
    and (receipts.manifest_sha256 is not null or receipts.files = excluded.files) then receipts.made_by else excluded.made_by end,
-         files = excluded.files, rejected_files = excluded.rejected_files, rows = excluded.rows, bytes = excluded.bytes,
-         destination_version = excluded.destination_version, recipe = excluded.recipe, snapshot_at = excluded.snapshot_at, element = excluded.element,
-         generation = excluded.generation, era = excluded.era, committed_at = clock_timestamp(),
-         snapshot = excluded.snapshot, settled = excluded.settled, pending_transactions = excluded.pending_transactions,
-         key_digest = excluded.key_digest, key_count = excluded.key_count,
-         delivered_digest = excluded.delivered_digest, late_rows_wait = null, late_rows_code = null, look_tries = 0, look_after = null,
-         pending_checked_at = excluded.pending_checked_at, looked_back_at = excluded.looked_back_at
+         committed_at = clock_timestamp(), late_rows_wait = null, late_rows_code = null, look_tries = 0, look_after = null,
+         pending_checked_at = excluded.pending_checked_at, looked_back_at = excluded.looked_back_at, generation = excluded.generation, era = excluded.era, manifest_key = excluded.manifest_key, manifest_etag = excluded.manifest_etag, manifest_sha256 = excluded.manifest_sha256, delivered_digest = excluded.delivered_digest, files = excluded.files, rejected_files = excluded.rejected_files, recipe = excluded.recipe, snapshot_at = excluded.snapshot_at, element = excluded.element, snapshot = excluded.snapshot, settled = excluded.settled, pending_transactions = excluded.pending_transactions, key_digest = excluded.key_digest, key_count = excluded.key_count, rows = excluded.rows, bytes = excluded.bytes, run_id = excluded.run_id, destination_version = excluded.destination_version
 ), forgotten as (
   delete from leftover_files l using completed c where l.export_id = c.export_id and l.data_interval_start = c.data_interval_start
       and l.data_interval_end = c.data_interval_end and l.destination_version = c.destination_version and l.key = any (c.named)

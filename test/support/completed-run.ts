@@ -1,14 +1,15 @@
+import type { IntervalResult } from '../../src/foundation/domain/receipt.ts';
 import type { ClaimedRun } from '../../src/state/store/runs/claims.ts';
 import type { CompletedRun } from '../../src/state/store/runs/completions.ts';
 import { plainRecipe } from './brief-receipts.ts';
 
-/** A run without rows whose manifest is current. */
-export function completedRun(run: ClaimedRun, manifestKey = 'm.json'): CompletedRun {
-  const { exportId, interval, runId, teamId, destinationVersion } = run;
+/** A run without files whose manifest is current. */
+export function completedRun(run: ClaimedRun, put: Partial<IntervalResult> = {}): CompletedRun {
+  const { exportId, runId, teamId } = run;
   return {
-    lease: run,
+    run,
     result: {
-      totalRows: 0,
+      totalRows: put.rows ?? 0,
       rows: 0,
       bytes: 0,
       madeFiles: 0,
@@ -20,21 +21,18 @@ export function completedRun(run: ClaimedRun, manifestKey = 'm.json'): Completed
       pending: [],
       keyDigest: null,
       keyCount: 0,
-    },
-    receipt: {
-      ...{ exportId, interval, runId, destinationVersion, manifestKey },
       generation: run.fileGeneration,
       era: run.era,
+      manifestKey: 'm.json',
       manifestEtag: '"1"',
       manifestSha256: null,
       files: [],
       rejectedFiles: [],
       recipe: plainRecipe,
       deliveredDigest: null,
-      rows: 0,
-      bytes: 0,
+      ...put,
     },
     replaced: [],
-    entries: [{ teamId, exportId, runId, level: 'INFO', message: 'Completed' }],
+    entries: [{ teamId, exportId, runId, level: 'INFO', message: 'Completed: 0 rows.' }],
   };
 }

@@ -1,4 +1,4 @@
-import type { CommitKeys } from '../../src/state/store/runs/completions.ts';
+import type { CommitNames } from '../../src/foundation/domain/receipt.ts';
 import type { ClaimedRun } from '../../src/state/store/runs/claims.ts';
 import type { Transactor } from '../../src/state/store/database/database.ts';
 import type { Lease } from '../../src/state/store/runs/lease.ts';
@@ -14,13 +14,28 @@ export const claimRun = (
   leaseMs: number,
 ): Promise<ClaimedRun | null> => new RunStatements(db, leaseMs).claim({ runId, holder });
 
+interface CommitKeys extends Pick<CommitNames, 'generation' | 'manifestKey'> {
+  readonly destinationVersion: number;
+  /** Including the manifest's. */
+  readonly keys: readonly string[];
+}
+
+const namesOf = ({ keys, ...rest }: Omit<CommitKeys, 'destinationVersion'>): CommitNames => {
+  const files = keys.filter((key) => key !== rest.manifestKey).map((key) => ({ key }));
+  return { ...rest, files, rejectedFiles: [] };
+};
+
 export const beginCommit = (
   db: Transactor,
   lease: Lease,
   leaseMs: number,
-  intent: unknown,
-  keys: CommitKeys,
-): Promise<boolean> => new RunStatements(db, leaseMs).beginCommit(lease, intent, keys);
+  intent: object,
+  { destinationVersion, ...keys }: CommitKeys,
+): Promise<boolean> =>
+  new RunStatements(db, leaseMs).beginCommit({
+    run: { ...lease, destinationVersion },
+    intent: { ...intent, ...namesOf(keys) },
+  });
 
 export const advanceBackfill = (context: Context, backfillId: string): Promise<number> =>
   advance(context, new RunStatements(context.db, context.policy.leaseMs), backfillId);

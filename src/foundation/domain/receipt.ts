@@ -21,6 +21,15 @@ export interface CommittedFile extends ManifestFile {
   readonly etag?: string | null;
 }
 
+/** The rows and files of an attempt until now. */
+export interface Progress {
+  /** Rows of the interval in the snapshot; null until it is known. */
+  readonly totalRows: number | null;
+  readonly rows: number;
+  readonly bytes: number;
+  readonly files: number;
+}
+
 /** The result of a run: rows that it has read, and files that it has made. */
 export interface RunResult {
   /** Rows of the interval in the snapshot. */
@@ -71,6 +80,20 @@ export interface CommitIntent extends CommittedFiles, RunResult {
   readonly begunManifests?: readonly string[];
 }
 
+/** The objects that a commit makes readable. */
+export interface CommitNames {
+  readonly generation: number;
+  readonly manifestKey: string | null;
+  readonly files: readonly { readonly key: string }[];
+  readonly rejectedFiles: readonly { readonly key: string }[];
+}
+
+/** Every key that a commit names, including its manifest's. */
+export function namedBy(commit: Omit<CommitNames, 'generation'>): readonly string[] {
+  const files = [...commit.files, ...commit.rejectedFiles].map(({ key }) => key);
+  return commit.manifestKey === null ? files : [...files, commit.manifestKey];
+}
+
 /** Facts of an attempt since its run was claimed. */
 export interface AttemptFacts {
   readonly exportId: string;
@@ -108,6 +131,20 @@ export interface IntervalResult extends CommitIntent, StoredManifest {}
 export interface CurrentReceipt extends CommittedFiles, StoredManifest {
   /** Facts of the last look at the source. */
   readonly proof: ReceiptProof;
+}
+
+/** The result of an attempt that leaves an interval as it is. */
+export function unchanged({ proof, ...files }: CurrentReceipt): IntervalResult {
+  const { digest: keyDigest, count: keyCount, ...look } = proof;
+  const nothing = {
+    totalRows: 0,
+    rows: 0,
+    rejectedRows: 0,
+    droppedRows: 0,
+    bytes: 0,
+    madeFiles: 0,
+  };
+  return { ...files, ...look, keyDigest, keyCount, ...nothing };
 }
 
 /** A recorded element, with what is needed to read its files. */

@@ -7,11 +7,12 @@ import { commitFiles, prepareCommit } from './commit.ts';
 import { ErasedFiles } from './erased-files.ts';
 import { fetchFile } from './fetch-file.ts';
 import type { IntervalAttempt } from './interval-job.ts';
-import type {
-  CommitIntent,
-  CommittedFile,
-  CurrentReceipt,
-  IntervalResult,
+import {
+  type CommitIntent,
+  type CommittedFile,
+  type CurrentReceipt,
+  type IntervalResult,
+  unchanged,
 } from '../../foundation/domain/receipt.ts';
 import { keyOfRow } from './key-values.ts';
 import { entryOf, isTombstone } from './manifest.ts';
@@ -217,35 +218,11 @@ function keepColumns(table: OpenTable | null): OpenTable | null {
   return table && { ...table, commit: (made) => table.commit({ ...made, columns: [] }) };
 }
 
-/** Makes the result if nothing changes. */
+/** Makes the result if nothing changes: what the files have is counted again. */
 function resultOf(delivered: CurrentReceipt): IntervalResult {
-  const {
-    files,
-    rejectedFiles,
-    generation,
-    era,
-    recipe,
-    snapshotAt = null,
-    element = null,
-  } = delivered;
-  const { manifestKey, manifestEtag, manifestSha256 } = delivered;
-  const { snapshot, digest, count, settled, pending } = delivered.proof;
-  const rows = sum(files, (file) => file.rows);
-  const rejectedRows = sum(rejectedFiles, (file) => file.rows);
-  return {
-    ...{ files, rejectedFiles, generation, era, recipe, snapshotAt, element },
-    ...{ manifestKey, manifestEtag, manifestSha256 },
-    ...{
-      totalRows: rows + rejectedRows,
-      rows,
-      rejectedRows,
-      droppedRows: 0,
-      bytes: 0,
-      madeFiles: 0,
-    },
-    ...{ snapshot, settled, pending, keyDigest: digest, keyCount: count },
-    deliveredDigest: delivered.deliveredDigest,
-  };
+  const rows = sum(delivered.files, (file) => file.rows);
+  const rejectedRows = sum(delivered.rejectedFiles, (file) => file.rows);
+  return { ...unchanged(delivered), totalRows: rows + rejectedRows, rows, rejectedRows };
 }
 
 function sum<T>(items: readonly T[], value: (item: T) => number): number {

@@ -18,14 +18,15 @@ import type {
   RunPorts,
   SettledAttempt,
 } from './interval-job.ts';
-import type {
-  CommitIntent,
-  IntervalResult,
-  LeftoverFile,
+import {
+  type CommitIntent,
+  type IntervalResult,
+  type LeftoverFile,
+  namedBy,
 } from '../../foundation/domain/receipt.ts';
 import { KeySpool } from './key-spool.ts';
 import { SpoolFolder } from './spool-folder.ts';
-import { namedBy, replacedBy } from './leftovers.ts';
+import { replacedBy } from './leftovers.ts';
 import { type FoundManifest, readManifestAt, schemaOf } from './manifest.ts';
 import { checkMissing, findAllDelivered } from './missing-rows.ts';
 import { elementOf, type OpenedRows, openRows } from './open-element.ts';

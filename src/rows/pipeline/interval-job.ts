@@ -1,11 +1,12 @@
 import type { ErasedValue } from '../../foundation/domain/erased-value.ts';
 import type { KeyNames } from '../../foundation/domain/file-name.ts';
-import type { OnRejected } from '../../foundation/domain/file-settings.ts';
+import type { FileSettings } from '../../foundation/domain/file-settings.ts';
 import type { FormatSettings } from '../../foundation/domain/format-settings.ts';
 import type {
   AttemptFacts,
   CommitIntent,
   CurrentReceipt,
+  Progress,
   RecordedFiles,
 } from '../../foundation/domain/receipt.ts';
 import type { RecipeStep } from '../../foundation/domain/recipe.ts';
@@ -51,7 +52,9 @@ export interface Encoding {
 }
 
 /** An attempt as its run was claimed, and what it needs besides. */
-export interface IntervalJob extends AttemptFacts {
+export interface IntervalJob
+  extends AttemptFacts,
+    Pick<FileSettings, 'maxFileBytes' | 'partitionBy' | 'writesManifest' | 'onRejected'> {
   /** The result of a wait before the attempt; null or missing: the attempt waits itself. */
   readonly settlement?: Settlement | null;
   /** True if few rows are expected; missing: not known. */
@@ -72,17 +75,10 @@ export interface IntervalJob extends AttemptFacts {
   readonly erased?: ErasedValue | null;
   /** True if the export keeps the snapshot that was to be removed, by now; missing: no. */
   readonly isKept?: boolean;
-  /** A file ends once it has this many bytes; null: one file. */
-  readonly maxFileBytes: number | null;
-  /** Columns, or date parts of columns, whose values are the folders of the files; empty: no folders. */
-  readonly partitionBy: readonly string[];
   /** Absent: the usual ones. */
   readonly partitionLimits?: PartitionLimits;
-  readonly writesManifest: boolean;
   /** The table that the files belong to; null or missing: none. */
   readonly table?: ExportTable | null;
-  /** The effect of rejected rows on the run. */
-  readonly onRejected: OnRejected;
   /** The generation of this attempt; no other attempt ever has it. */
   readonly generation: number;
   /** Signs the manifest with the installation's key of this moment. */
@@ -103,14 +99,6 @@ export interface PinnedChain {
   readonly steps: readonly StepDefinition[];
   /** The steps as the recipe stores them. */
   readonly recipe: readonly RecipeStep[];
-}
-
-export interface Progress {
-  /** Rows of the interval in the snapshot; null until it is known. */
-  readonly totalRows: number | null;
-  readonly rows: number;
-  readonly bytes: number;
-  readonly files: number;
 }
 
 /** A manifest, or the metadata of a file, says this about its commit. */

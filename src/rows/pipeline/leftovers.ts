@@ -4,7 +4,11 @@ import { partitionOfKey, stemOf } from '../../foundation/domain/object-keys.ts';
 import type { Sign } from '../../foundation/domain/signature.ts';
 import type { DataInterval } from '../../foundation/domain/time.ts';
 import type { IntervalJob, RunPorts } from './interval-job.ts';
-import type { IntervalResult, LeftoverFile } from '../../foundation/domain/receipt.ts';
+import {
+  type IntervalResult,
+  type LeftoverFile,
+  namedBy,
+} from '../../foundation/domain/receipt.ts';
 import {
   buildTombstone,
   encodeManifest,
@@ -78,17 +82,6 @@ export function replacedBy(
     }
   }
   return replaced;
-}
-
-/** Every key that a commit names, including its manifest's. */
-export function namedBy(commit: {
-  readonly files: readonly { readonly key: string }[];
-  readonly rejectedFiles: readonly { readonly key: string }[];
-  readonly manifestKey: string | null;
-}): readonly string[] {
-  const { files: data, rejectedFiles } = commit;
-  const files = [...data, ...rejectedFiles].map(({ key }) => key);
-  return commit.manifestKey === null ? files : [...files, commit.manifestKey];
 }
 
 /** Files that may be removed. */

@@ -4,10 +4,11 @@ import type { Column } from '../../foundation/domain/row-block.ts';
 import type { SourceSnapshot } from '../sources/source.ts';
 import { commitFiles, prepareCommit } from './commit.ts';
 import { requestOf, type SettledAttempt } from './interval-job.ts';
-import type {
-  CommitIntent,
-  CurrentReceipt,
-  IntervalResult,
+import {
+  type CommitIntent,
+  type CurrentReceipt,
+  type IntervalResult,
+  unchanged,
 } from '../../foundation/domain/receipt.ts';
 import { KeySpool } from './key-spool.ts';
 import { countRenamed, findLateRows, type LateRows } from './late-rows.ts';
@@ -116,30 +117,9 @@ function resultOf(
   { settlement: { settled, pending } }: SettledAttempt,
   delivered: CurrentReceipt,
   snapshot: string,
-  source: { readonly digest: string | null; readonly count: number },
+  { digest, count }: { readonly digest: string | null; readonly count: number },
 ): IntervalResult {
-  const { files, rejectedFiles, generation, manifestKey: key, era } = delivered;
-  const { manifestEtag, manifestSha256 } = delivered;
-  const nothing = {
-    totalRows: 0,
-    rows: 0,
-    rejectedRows: 0,
-    droppedRows: 0,
-    bytes: 0,
-    madeFiles: 0,
-  };
-  return {
-    ...nothing,
-    ...{ files, rejectedFiles, generation, era },
-    ...{ manifestKey: key, manifestEtag, manifestSha256 },
-    recipe: delivered.recipe,
-    snapshot,
-    settled,
-    pending,
-    keyDigest: source.digest,
-    keyCount: source.count,
-    deliveredDigest: delivered.deliveredDigest,
-  };
+  return unchanged({ ...delivered, proof: { snapshot, settled, pending, digest, count } });
 }
 
 async function addRows(

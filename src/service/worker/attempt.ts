@@ -17,13 +17,12 @@ import type { Settlement } from '../../rows/sources/source.ts';
 import { recordStepError } from '../../state/store/transformations/chains.ts';
 import type { ClaimedRun } from '../../state/store/runs/claims.ts';
 import type { NewLogEntry } from '../../state/store/exports/log-entries.ts';
+import type { CompletionOutcome } from '../../state/store/runs/completions.ts';
 import type { RunStatements } from '../../state/store/runs/run-statements.ts';
 import type { Context } from '../use-cases/context.ts';
 import {
-  type Completion,
   endDeleted,
   handOver,
-  recordCompletion,
   recordFault,
   releaseOutgrown,
   releaseRun,
@@ -206,19 +205,18 @@ export class Attempt {
   }
 
   /** @returns null if the lease was lost before */
-  async #record({ result, replaced }: ExportedInterval): Promise<Completion | null> {
+  async #record(exported: ExportedInterval): Promise<CompletionOutcome | null> {
     await failpoint('before_record');
     const { context, statements } = this.#options;
-    const run = this.#run;
+    const { rows, bytes, madeFiles, rejectedRows } = exported.result;
+    const rejected = rejectedRows === 0 ? '' : ` ${plural(rejectedRows, 'row')} rejected.`;
+    const message = `Completed: ${plural(rows, 'row')}, ${plural(bytes, 'byte')} in ${plural(madeFiles, 'file')}.${rejected}`;
     const record = (entries: readonly NewLogEntry[]) =>
-      recordCompletion(statements, run, {
-        ...{ result, receipt: receiptOf(run, result), replaced, entries },
-      });
-    return this.#log.hand((entries) =>
-      retryUntilRecorded(
-        () => inSpan(context.traces, 'record', {}, () => record(entries)),
-        this.#signal,
-      ),
+      inSpan(context.traces, 'record', {}, () =>
+        statements.complete({ ...exported, run: this.#run, entries }),
+      );
+    return this.#log.hand(message, (entries) =>
+      retryUntilRecorded(() => record(entries), this.#signal),
     );
   }
 
@@ -265,21 +263,8 @@ export class Attempt {
   }
 }
 
-/** The receipt of a result: of the files that are current now. */
-function receiptOf(
-  { exportId, interval, runId, destinationVersion }: ClaimedRun,
-  result: ExportedInterval['result'],
-) {
-  return {
-    ...result,
-    ...{ exportId, interval, runId, destinationVersion },
-    rows: sum(result.files, ({ rows }) => rows),
-    bytes: sum(result.files, ({ bytes }) => bytes),
-  };
-}
-
-const sum = <T>(items: readonly T[], value: (item: T) => number): number =>
-  items.reduce((total, item) => total + value(item), 0);
+/** `1 file`, `3 files` */
+const plural = (count: number, what: string) => `${count} ${what}${count === 1 ? '' : 's'}`;
 
 const mebibyte = 1024 ** 2;
 
@@ -343,6 +328,7 @@ async function makeJob(
   const writesManifest = recipe && current ? current.manifestKey !== null : files.writesManifest;
   return {
     ...run,
+    ...files,
     sequence: sequenceOf(run),
     // A run that only changes files reads what the chain made.
     chain: reads ? await openChain(options.context, run.teamId, run.chain) : null,
@@ -359,10 +345,7 @@ async function makeJob(
     withoutRows: options.connectors.withoutRows,
     erased: openErased(options.context, run),
     isKept: purpose === 'expire' && (await isKept(options.context.db, run.exportId, interval)),
-    maxFileBytes: files.maxFileBytes,
-    partitionBy: files.partitionBy,
     writesManifest: writesManifest && keepsFiles,
-    onRejected: files.onRejected,
     // Files that were made before the export had a table are not in it, nor are snapshots that are removed.
     table: files.tableFormat && purpose !== 'expire' ? options.connectors.tableOf(run) : null,
     generation: run.fileGeneration,

@@ -46,16 +46,20 @@ export class RunLog {
   }
 
   /**
-   * Lets `write` write the lines that wait, with something else. If it fails or gives null, they wait again.
+   * Lets `write` write the lines that wait, with a last one and something else. If it fails or gives null, those wait again.
    */
-  async hand<T>(write: (entries: readonly NewLogEntry[]) => Promise<T | null>): Promise<T | null> {
+  async hand<T>(
+    message: string,
+    write: (entries: readonly NewLogEntry[]) => Promise<T | null>,
+  ): Promise<T | null> {
     this.#stopTimer();
     while (this.#writing) await this.#writing;
     const handed = this.#waiting;
     this.#waiting = [];
     let written: T | null = null;
     try {
-      written = await write(this.#entriesOf(handed));
+      const last = { level: 'INFO' as const, message, at: performance.now() };
+      written = await write(this.#entriesOf([...handed, last]));
     } finally {
       if (written === null) this.#waiting = [...handed, ...this.#waiting];
     }

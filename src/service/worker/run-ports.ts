@@ -3,13 +3,13 @@ import { inSpan } from '../../foundation/domain/traces.ts';
 import { failpoint } from '../../foundation/failpoints/failpoint.ts';
 import type { UploadJournal } from '../../rows/destinations/destination.ts';
 import type { RunPorts } from '../../rows/pipeline/interval-job.ts';
-import { namedBy } from '../../rows/pipeline/leftovers.ts';
+import { namedBy, type Progress } from '../../foundation/domain/receipt.ts';
 import type { ClaimedRun } from '../../state/store/runs/claims.ts';
 import { knowsCommit } from '../../state/store/files/known-commits.ts';
 import { confirmLease, raiseGeneration } from '../../state/store/runs/leases.ts';
 import { withdrawFiles } from '../../state/store/files/leftover-files.ts';
 import type { RunStatements } from '../../state/store/runs/run-statements.ts';
-import { recordProgress, recordSent, type RunProgress } from '../../state/store/runs/runs.ts';
+import { recordProgress, recordSent } from '../../state/store/runs/runs.ts';
 import { countStoredBytes } from '../../state/store/tenants/budgets.ts';
 import { readElements } from '../../state/store/intervals/elements.ts';
 import { readNow } from '../../state/store/intervals/ticks.ts';
@@ -50,39 +50,29 @@ export function openPorts(
   watch = new StepWatch(),
 ): OpenPorts {
   const lease = new KnownLease(policy.leaseMs, () => confirmLease(db, run, policy.leaseMs));
-  let unwritten: RunProgress | null = null;
+  let unwritten: Progress | null = null;
   let writtenAt = performance.now();
   const writeProgress = async () => {
     if (unwritten === null) return;
-    const progress = { ...unwritten, cursor: readCursor() };
+    const progress = unwritten;
     unwritten = null;
     writtenAt = performance.now();
-    if (!(await recordProgress(db, run, progress))) throw lost();
+    if (!(await recordProgress(db, run, progress, readCursor()))) throw lost();
   };
   const perDay = policy.maxStoredBytesPerDay;
   const lines = new PluginLines(log, (bytes) => countStoredBytes(db, run.teamId, bytes, perDay));
   const { journal, readCursor } = openJournal({ db, policy }, run, lease);
   const { marker, ...calls } = journal;
   const confirmCommit: RunPorts['confirmCommit'] = async (intent) => {
-    const { generation, manifestKey } = intent;
-    const { destinationVersion } = run;
-    const keys = namedBy(intent);
     // Nothing becomes readable. The record checks the fence.
-    if (keys.length === 0) return;
-    const commit = { generation, destinationVersion, manifestKey, keys };
-    await lease.renewBy(() => statements.beginCommit(run, intent, commit));
+    if (namedBy(intent).length === 0) return;
+    await lease.renewBy(() => statements.beginCommit({ run, intent }));
   };
   const ports: RunPorts = {
     journal: { marker, ...namingOwnFaults(calls) },
     ...namingOwnFaults({ confirmCommit }),
-    async progressed({ totalRows, rows, bytes, files }) {
-      unwritten = {
-        recordsTotalCount: totalRows,
-        recordsCompleted: rows,
-        bytesExported: bytes,
-        files,
-        cursor: readCursor(),
-      };
+    async progressed(progress) {
+      unwritten = progress;
       if (performance.now() - writtenAt >= progressEveryMs) await writeProgress();
     },
     confirmLease: () => lease.confirm(),

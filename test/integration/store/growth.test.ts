@@ -166,10 +166,11 @@ const hotPaths: readonly HotPath[] = [
       const claimed = await claimFree(db, requests, 60_000);
       const runs = claimed.filter((run) => run !== null);
       expect(runs).toHaveLength(runIds.length);
-      const commits = runs.map(({ runId, fence, fileGeneration: generation }) => ({
-        ...{ runId, fence, generation, intent: null, destinationVersion: 0 },
-        ...{ manifestKey: `${runId}.json`, keys: [`${runId}.jsonl`, `${runId}.json`] },
-      }));
+      const commits = runs.map((run) => {
+        const files = [{ key: `${run.runId}.jsonl` }];
+        const [generation, manifestKey] = [run.fileGeneration, `${run.runId}.json`];
+        return { run, intent: { generation, manifestKey, files, rejectedFiles: [] } };
+      });
       expect(new Set(await beginFreeCommits(db, commits, 60_000))).toEqual(new Set([true]));
       const completed = await completeFree(
         db,

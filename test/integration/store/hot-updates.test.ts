@@ -21,13 +21,8 @@ import {
 import { advanceBackfill, beginCommit } from '../../support/run-verbs.ts';
 
 const runs = 200;
-const progress = {
-  recordsTotalCount: 1_000,
-  recordsCompleted: 500,
-  bytesExported: 50_000,
-  files: 1,
-  cursor: { key: 'a'.repeat(100) },
-};
+const progress = { totalRows: 1_000, rows: 500, bytes: 50_000, files: 1 };
+const cursor = { key: 'a'.repeat(100) };
 
 let side: RunSide;
 /** One connection, so that all counts come from one session. */
@@ -48,9 +43,9 @@ it('most updates of a run, and of its export, stay on their page and touch no in
   for (const { id } of await listRuns(db, item.id)) {
     const run = await claim({ db }, id);
     await confirmLease(db, run, 60_000);
-    await recordProgress(db, run, progress);
+    await recordProgress(db, run, progress, cursor);
     await confirmLease(db, run, 60_000);
-    await beginCommit(db, run, 60_000, { files: ['a'.repeat(200)] }, emptyCommit);
+    await beginCommit(db, run, 60_000, { recipe: 'a'.repeat(200) }, emptyCommit);
     expect(await complete(context, run)).toBe(true);
   }
   await db.query('select pg_stat_force_next_flush()');

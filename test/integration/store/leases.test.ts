@@ -111,15 +111,9 @@ describe('the fence', () => {
     const holder = await claim(side, runId);
     expect(holder.fence).toBeGreaterThan(late.fence);
 
-    const progress = {
-      recordsTotalCount: 9,
-      recordsCompleted: 9,
-      bytesExported: 9,
-      files: 9,
-      cursor: null,
-    };
+    const progress = { totalRows: 9, rows: 9, bytes: 9, files: 9 };
     const before = await side.db.query(`select * from runs where id = $1`, [runId]);
-    expect(await recordProgress(side.db, late, progress)).toBe(false);
+    expect(await recordProgress(side.db, late, progress, null)).toBe(false);
     expect(await noteUploads(side.db, late, leaseMs)).toBe(false);
     await recordSent(side.db, late, 5);
     expect(await beginCommit(side.db, late, leaseMs, {}, emptyCommit)).toBe(false);

@@ -74,11 +74,11 @@ describe('a claim that waits for the last holder', () => {
     } = await exportWithRuns(1);
     const before = await claim(side, runId);
     await expireLease(side.db, runId);
-    const keys = { generation: 1, destinationVersion: 0, manifestKey: 'm', keys: ['f', 'm'] };
-    const intent = { begunManifests: ['digest'] };
+    const files = { files: [{ key: 'f' }], rejectedFiles: [] };
+    const intent = { ...files, generation: 1, manifestKey: 'm', begunManifests: ['digest'] };
     const next = await overtake(
       // It extends the lease, which is over before the claim gets the row.
-      (tx) => beginLockedCommit(tx, { ...keys, ...before, generation: 1, intent }, leaseMs),
+      (tx) => beginLockedCommit(tx, { run: before, intent }, leaseMs),
       () => claim(side, runId),
       (tx) =>
         tx.query(`update runs set lease_expires_at = now() - interval '1 s' where id = $1`, [

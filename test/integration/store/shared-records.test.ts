@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import {
   beginFreeCommits,
-  type CommitRequest,
+  type BegunCommit,
   completeFree,
   type CompletionOutcome,
 } from '../../../src/state/store/runs/completions.ts';
@@ -12,7 +12,6 @@ import {
   type Transactor,
 } from '../../../src/state/store/database/database.ts';
 import { RunStatements } from '../../../src/state/store/runs/run-statements.ts';
-import { recordCompletion } from '../../../src/service/use-cases/runs/finish-run.ts';
 import { RunLog } from '../../../src/service/worker/run-log.ts';
 import { openPorts } from '../../../src/service/worker/run-ports.ts';
 import { testServer } from '../../support/database.ts';
@@ -25,7 +24,6 @@ import {
   hourMs,
   listRuns,
 } from '../../support/run-side.ts';
-import { beginCommit } from '../../support/run-verbs.ts';
 import { until } from '../../support/until.ts';
 import { useRunSide } from '../../support/use-run-side.ts';
 
@@ -75,10 +73,11 @@ function whileLocked<T>(lock: string, id: string, work: () => Promise<T>): Promi
 }
 
 const runLock = `select from runs where id = $1 for no key update`;
-const commitOf = ({ runId, fence, fileGeneration }: ClaimedRun): CommitRequest => ({
-  ...{ runId, fence, intent: { of: runId }, generation: fileGeneration },
-  ...{ destinationVersion: 0, manifestKey: `${runId}.json`, keys: [runId, `${runId}.json`] },
-});
+const commitOf = (run: ClaimedRun): BegunCommit => {
+  const { runId, fileGeneration: generation } = run;
+  const files = [{ key: runId }];
+  return { run, intent: { generation, manifestKey: `${runId}.json`, files, rejectedFiles: [] } };
+};
 
 describe('runs that complete together', () => {
   const record = (runs: readonly ClaimedRun[], sql: Sql = side.db) =>
@@ -135,7 +134,7 @@ describe('runs that complete together', () => {
 describe('completions of an export that another transaction has locked', () => {
   const lock = `select from batch_exports where id = $1 for no key update`;
   const complete = (runs: readonly ClaimedRun[], statements: RunStatements) =>
-    Promise.all(runs.map((run) => recordCompletion(statements, run, completedRun(run))));
+    Promise.all(runs.map((run) => statements.complete(completedRun(run))));
   /** Sessions of ours that wait for a lock. */
   async function countWaiting(): Promise<number> {
     const [row] = await side.db.query<{ count: number }>(
@@ -252,8 +251,7 @@ describe('commits that begin together', () => {
       beginFreeCommits(side.db, [locked, free].map(commitOf), leaseMs),
     );
     expect(begun).toEqual([null, true]);
-    const { intent, ...keys } = commitOf(locked);
-    expect(await beginCommit(side.db, locked, leaseMs, intent, keys)).toBe(true);
+    expect(await new RunStatements(side.db, leaseMs).beginCommit(commitOf(locked))).toBe(true);
     expect(await stateOf(locked)).toMatchObject({ committing: 1, leftovers: 2 });
   });
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { RowBlock } from '../../../src/foundation/domain/row-block.ts';
 import { planModels } from '../../../src/rows/sources/index.ts';
-import { BlockDecoder } from '../../../src/rows/sources/postgres/block-decoder.ts';
+import { BlockDecoder } from '../../../src/rows/sources/postgres/read-slice.ts';
 import {
   CopyFormatError,
   RowBlockBuilder,

@@ -28,12 +28,12 @@ import {
 } from '../../query/select.ts';
 import type { Selection } from '../../query/selection.ts';
 import type { Projection, SourceRequest } from '../source.ts';
-import type { NumericForm } from './block-decoder.ts';
 import { columnTypeOf, type DescribedColumn } from './column-types.ts';
 import type { ReadRelation } from './hidden-rows.ts';
 import type { WiderType } from './schema-changes.ts';
 import {
   hiddenKeysOf,
+  type NumericForm,
   outputIndexOf,
   type ReadRequest,
   type SentColumns,

@@ -1,3 +1,6 @@
+import { SluiceError } from '../../../foundation/domain/errors.ts';
+import type { Column } from '../../../foundation/domain/row-block.ts';
+
 /** Maximum size of a field that is kept: keys are short. */
 const keptBytes = 256;
 
@@ -68,5 +71,52 @@ export class RowSkimmer {
     this.#fields.push(this.#kept ?? undefined);
     this.#kept = null;
     if (this.#fields.length === this.#count) this.fail();
+  }
+}
+
+/** The columns that are read, and which of them are the key. */
+interface KeyedColumns {
+  readonly columns: readonly Column[];
+  readonly hidden: readonly Column[];
+  readonly keys: {
+    readonly places: readonly number[];
+    readonly columns: readonly { readonly name: string }[];
+  } | null;
+}
+
+/** A read failure; a row that is too large is named by its key, if the key is known. */
+export function nameLargeRow(
+  error: unknown,
+  { columns, hidden, keys }: KeyedColumns,
+  maxRowBytes: number,
+): unknown {
+  if (!(error instanceof RowTooLargeError)) return error;
+  const all = [...columns, ...hidden];
+  const parts = (keys?.places ?? []).map((place, index) => {
+    const column = all[place];
+    const bytes = error.fields[place];
+    return column && bytes ? `${keys?.columns[index]?.name} ${keyText(column.type, bytes)}` : null;
+  });
+  const key = parts.filter((part) => part !== null).join(', ');
+  const row = key === '' ? 'a row' : `the row with ${key}`;
+  const detail = `${row} has more than ${maxRowBytes / 2 ** 20} MiB`;
+  return new SluiceError('source.row_too_large', detail, error);
+}
+
+function keyText(type: Column['type'], bytes: Buffer): string {
+  switch (type) {
+    case 'uuid':
+      return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
+    case 'int2':
+    case 'int4':
+      return String(bytes.readIntBE(0, bytes.length));
+    case 'int8':
+      return String(bytes.readBigInt64BE());
+    case 'text':
+    case 'json':
+    case 'as_json':
+      return bytes.toString('utf8');
+    default:
+      return `0x${bytes.toString('hex')}`;
   }
 }

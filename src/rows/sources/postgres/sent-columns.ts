@@ -4,7 +4,6 @@ import type { Column } from '../../../foundation/domain/row-block.ts';
 import type { ParsedQuery } from '../../query/parse-query.ts';
 import { outputsOf, type SentColumn } from '../../query/select.ts';
 import type { Projection, SourceRequest } from '../source.ts';
-import type { NumericForm } from './block-decoder.ts';
 import { columnTypeOf, type DescribedColumn, isNested } from './column-types.ts';
 import { type WiderType, writtenType } from './schema-changes.ts';
 
@@ -37,6 +36,9 @@ interface Described {
   readonly given: readonly DescribedColumn[];
   readonly wider: ReadonlyMap<string, WiderType>;
 }
+
+/** A column of binary numerics leaves printed as JSON text, or as it came. Null: a column of another type. */
+export type NumericForm = 'text' | 'binary' | null;
 
 /** Each described column as it is sent: those of the rows, then hidden keys, the interval column if there is one, and the tenant's. */
 export interface SentColumns {

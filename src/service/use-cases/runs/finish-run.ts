@@ -16,11 +16,7 @@ import type { ClaimedRun } from '../../../state/store/runs/claims.ts';
 import type { Sql } from '../../../state/store/database/database.ts';
 import { stopFailingBackfill } from '../../../state/store/exports/backfills.ts';
 import { lockExport, recordFailure } from '../../../state/store/exports/exports.ts';
-import {
-  appendLogEntries,
-  type LogLevel,
-  type NewLogEntry,
-} from '../../../state/store/exports/log-entries.ts';
+import { appendLogEntries, type LogLevel } from '../../../state/store/exports/log-entries.ts';
 import { hasReceiptAt } from '../../../state/store/intervals/receipts.ts';
 import {
   cancelHeldRun,
@@ -31,8 +27,6 @@ import {
 } from '../../../state/store/runs/runs.ts';
 import { readNow, storeSchedules } from '../../../state/store/intervals/ticks.ts';
 import type { Context } from '../context.ts';
-import type { CompletedRun } from '../../../state/store/runs/completions.ts';
-import type { RunStatements } from '../../../state/store/runs/run-statements.ts';
 import { countDeathAlone } from '../../../state/store/runs/leases.ts';
 
 /**
@@ -231,45 +225,6 @@ async function logForExport(
 ): Promise<void> {
   const { teamId, exportId } = run;
   await appendLogEntries(tx, [{ teamId, exportId, runId: null, level, message }]);
-}
-
-/** A recorded completion. */
-export interface Completion {
-  /** True if there are files that the run must remove. */
-  readonly leavesFiles: boolean;
-}
-
-/**
- * Records that the manifest of a run is current, with the line of its log that says so.
- *
- * @param completed `entries` of the run are those that are not written yet
- * @returns null if the lease is lost; then nothing is recorded
- */
-export async function recordCompletion(
-  statements: RunStatements,
-  run: ClaimedRun,
-  { entries, ...completed }: Omit<CompletedRun, 'lease'>,
-): Promise<Completion | null> {
-  const { teamId, exportId, runId } = run;
-  const { result } = completed;
-  const message = `Completed: ${plural(result.rows, 'row')}, ${plural(result.bytes, 'byte')} in ${plural(result.madeFiles, 'file')}.${rejectedPart(result)}`;
-  const last: NewLogEntry = { teamId, exportId, runId, level: 'INFO', message };
-  const outcome = await statements.complete({
-    ...completed,
-    lease: run,
-    entries: [...entries, last],
-  });
-  return outcome.isCompleted ? outcome : null;
-}
-
-/** The end of the line of a run that left rows out. */
-function rejectedPart({ rejectedRows: rows }: CompletedRun['result']): string {
-  return rows === 0 ? '' : ` ${plural(rows, 'row')} rejected.`;
-}
-
-/** `1 file`, `3 files` */
-function plural(count: number, what: string): string {
-  return `${count} ${what}${count === 1 ? '' : 's'}`;
 }
 
 /** The end of the process of a run. */

@@ -1,4 +1,4 @@
-import type { CurrentReceipt } from '../../../foundation/domain/receipt.ts';
+import type { CurrentReceipt, IntervalResult } from '../../../foundation/domain/receipt.ts';
 import type { DataInterval } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 import { boundsOf, instantOf, intervalOf } from '../database/times.ts';
@@ -14,9 +14,64 @@ export interface Receipt extends CurrentReceipt {
   readonly bytes: number;
 }
 
+/** The columns of `CommittedFiles` and of the stored manifest. A new field is a line here, and a column in `migrations`. */
+const committed = {
+  generation: 'int',
+  era: 'uuid',
+  manifestKey: 'text',
+  manifestEtag: 'text',
+  manifestSha256: 'text',
+  deliveredDigest: 'text',
+  files: 'jsonb',
+  rejectedFiles: 'jsonb',
+  recipe: 'jsonb',
+  snapshotAt: 'timestamptz',
+  element: 'jsonb',
+} satisfies Record<keyof Omit<CurrentReceipt, 'proof'>, string>;
+
+/** These, those of the proof, and those that the store adds. */
+const written: Readonly<Record<string, string>> = {
+  ...committed,
+  snapshot: 'text',
+  settled: 'boolean',
+  pendingTransactions: 'text[]',
+  keyDigest: 'text',
+  keyCount: 'bigint',
+  rows: 'bigint',
+  bytes: 'bigint',
+  runId: 'uuid',
+  destinationVersion: 'int',
+};
+
+const columnOf = (field: string): string =>
+  field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+
+/** The columns that a commit writes. */
+export const writtenColumns: readonly string[] = Object.keys(written).map(columnOf);
+
+/** SQL: these columns with their types. */
+export const writtenTypes = Object.values(written)
+  .map((type, index) => `${writtenColumns[index]} ${type}`)
+  .join(', ');
+
+/** The values of `writtenColumns` that a result has. */
+export function columnsOf(result: IntervalResult): Readonly<Record<string, unknown>> {
+  const rows = result.files.reduce((sum, file) => sum + file.rows, 0);
+  const bytes = result.files.reduce((sum, file) => sum + file.bytes, 0);
+  const { pending: pendingTransactions } = result;
+  const values: Record<string, unknown> = { ...result, rows, bytes, pendingTransactions };
+  return Object.fromEntries(Object.keys(written).map((field) => [columnOf(field), values[field]]));
+}
+
+/** SQL: a field of `Receipt`. */
+const fieldOf = (field: string) => {
+  const column = columnOf(field);
+  return `${field === 'snapshotAt' ? `api_time(${column})` : column} as "${field}"`;
+};
+
 /** The columns of `Receipt`; of a subquery as JSON they stay what they are. */
 export const receiptColumns = `export_id as "exportId", ${intervalOf('receipts')} as interval,
-  run_id as "runId", destination_version as "destinationVersion", generation, era, manifest_key as "manifestKey", manifest_etag as "manifestEtag", manifest_sha256 as "manifestSha256", delivered_digest as "deliveredDigest", files, rejected_files as "rejectedFiles", recipe, api_time(snapshot_at) as "snapshotAt", element, rows, bytes,
+  ${[...Object.keys(committed), 'runId', 'destinationVersion', 'rows', 'bytes'].map(fieldOf).join(', ')},
   json_build_object('snapshot', snapshot, 'digest', key_digest, 'count', key_count, 'settled', settled,
     'pending', pending_transactions) as proof`;
 

@@ -1,4 +1,9 @@
-import type { LeftoverFile, RunResult } from '../../../foundation/domain/receipt.ts';
+import {
+  type CommitNames,
+  type IntervalResult,
+  type LeftoverFile,
+  namedBy,
+} from '../../../foundation/domain/receipt.ts';
 import { recordSteps } from '../transformations/chains.ts';
 import { lockRuns } from './claims.ts';
 import type { Sql, Transactor } from '../database/database.ts';
@@ -7,16 +12,14 @@ import { moveMark, prefixOf, walked } from '../intervals/high-water-mark.ts';
 import type { Lease } from './lease.ts';
 import { entryValues, insertEntries, type NewLogEntry } from '../exports/log-entries.ts';
 import { anyNumber, isAny, plannedOnce } from '../database/prepared.ts';
-import type { Receipt } from '../intervals/receipts.ts';
+import { columnsOf, type Receipt, writtenColumns, writtenTypes } from '../intervals/receipts.ts';
 import { canMove, isRunning, move } from './run-moves.ts';
 import { boundsOf, isSameInterval } from '../database/times.ts';
 
 /** A run that has made its manifest current. */
 export interface CompletedRun {
-  readonly lease: Lease;
-  readonly result: RunResult;
-  /** Its proof is in the result. */
-  readonly receipt: Omit<Receipt, 'proof'>;
+  readonly run: Lease & Pick<Receipt, 'exportId' | 'interval' | 'destinationVersion'>;
+  readonly result: IntervalResult;
   /** Files that its commit has replaced. */
   readonly replaced: readonly LeftoverFile[];
   readonly entries: readonly NewLogEntry[];
@@ -39,11 +42,9 @@ const isOfSchedule = `exists (select from completed c where c.export_id = e.id a
 /** A table `asked` of the completions. */
 const asked = `asked as materialized (
   select * from jsonb_to_recordset($1::jsonb) as a (
-    run_id uuid, fence bigint, export_id uuid, data_interval_start timestamptz, data_interval_end timestamptz, destination_version int,
+    fence bigint, export_id uuid, data_interval_start timestamptz, data_interval_end timestamptz,
     total_rows bigint, completed_rows bigint, dropped_rows bigint, rejected_rows bigint, sent_bytes bigint, file_count int,
-    steps jsonb, snapshot text, settled boolean, pending text[], key_digest text, key_count bigint, delivered_digest text,
-    generation int, era uuid, manifest_key text, manifest_etag text, manifest_sha256 text, files jsonb, rejected_files jsonb, recipe jsonb,
-    snapshot_at timestamptz, element jsonb, rows bigint, bytes bigint, named text[], replaced jsonb) ${anyNumber}
+    steps jsonb, ${writtenTypes}, named text[], replaced jsonb) ${anyNumber}
 )`;
 
 /** A table `locked` of their exports that no other transaction holds; `is_fresh`: nor has changed since the statement began. */
@@ -65,7 +66,7 @@ const completed = `completed as (
   update runs set ${move('completed')}, records_total_count = free.total_rows, records_completed = free.completed_rows,
          bytes_exported = free.sent_bytes, files = free.file_count, cursor = null, records_dropped = free.dropped_rows,
          records_rejected = free.rejected_rows, snapshot = free.snapshot, settled = free.settled,
-         pending_transactions = free.pending, steps = free.steps,
+         pending_transactions = free.pending_transactions, steps = free.steps,
          latest_error = null, error_code = null, lease_holder = null, lease_expires_at = null,
          finished_at = now(), last_updated_at = now()
     from free
@@ -86,26 +87,16 @@ const superseded = `superseded as (
   on conflict (export_id, data_interval_start, data_interval_end) do update set superseded = s.superseded || excluded.superseded
 )`;
 
-/** The receipt of the interval, with its proof. */
+/** The receipt of the interval, with its proof. Same files of the same manifest stay those that the former run has made. */
 const received = `received as (
-  insert into receipts (export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag, manifest_sha256, made_by,
-         files, rejected_files, rows, bytes, destination_version, recipe, snapshot_at, element, generation, era,
-         snapshot, settled, pending_transactions, key_digest, key_count, delivered_digest, pending_checked_at, looked_back_at)
-  select export_id, data_interval_start, data_interval_end, run_id, manifest_key, manifest_etag, manifest_sha256,
+  insert into receipts (export_id, data_interval_start, data_interval_end, made_by, pending_checked_at, looked_back_at, ${writtenColumns.join(', ')})
+  select export_id, data_interval_start, data_interval_end,
          jsonb_build_object('run', coalesce(erasure, run_id), 'purpose', purpose, 'drops', drops_missing, 'at', api_time(clock_timestamp()),
-           'asked_at', api_time(created_at)),
-         files, rejected_files, rows, bytes, destination_version, recipe, snapshot_at, element, generation, era,
-         snapshot, settled, pending, key_digest, key_count, delivered_digest, clock_timestamp(), clock_timestamp() from completed
+           'asked_at', api_time(created_at)), clock_timestamp(), clock_timestamp(), ${writtenColumns.join(', ')} from completed
   on conflict (export_id, data_interval_start, data_interval_end) do update
-     set run_id = excluded.run_id, manifest_key = excluded.manifest_key, manifest_etag = excluded.manifest_etag, manifest_sha256 = excluded.manifest_sha256,
-         made_by = case when ${isSameContent('receipts', 'excluded')} then receipts.made_by else excluded.made_by end,
-         files = excluded.files, rejected_files = excluded.rejected_files, rows = excluded.rows, bytes = excluded.bytes,
-         destination_version = excluded.destination_version, recipe = excluded.recipe, snapshot_at = excluded.snapshot_at, element = excluded.element,
-         generation = excluded.generation, era = excluded.era, committed_at = clock_timestamp(),
-         snapshot = excluded.snapshot, settled = excluded.settled, pending_transactions = excluded.pending_transactions,
-         key_digest = excluded.key_digest, key_count = excluded.key_count,
-         delivered_digest = excluded.delivered_digest, late_rows_wait = null, late_rows_code = null, look_tries = 0, look_after = null,
-         pending_checked_at = excluded.pending_checked_at, looked_back_at = excluded.looked_back_at
+     set made_by = case when ${isSameContent('receipts', 'excluded')} then receipts.made_by else excluded.made_by end,
+         committed_at = clock_timestamp(), late_rows_wait = null, late_rows_code = null, look_tries = 0, look_after = null,
+         ${['pending_checked_at', 'looked_back_at', ...writtenColumns].map((column) => `${column} = excluded.${column}`).join(', ')}
 )`;
 
 /** A file that the manifest names is no leftover. */
@@ -187,7 +178,7 @@ export async function completeFree(
     ...entryValues(runs.flatMap(({ entries }) => entries)),
   ]);
   const outcomes = new Map(rows.map((row) => [row.runId, row]));
-  return runs.map(({ lease }) => outcomes.get(lease.runId) ?? null);
+  return runs.map(({ run }) => outcomes.get(run.runId) ?? null);
 }
 
 /** Records completions of one export, after the transactions that change the export at this moment. */
@@ -195,14 +186,14 @@ export async function completeLocked(
   db: Transactor,
   runs: readonly CompletedRun[],
 ): Promise<readonly CompletionOutcome[]> {
-  const exportId = runs[0]?.receipt.exportId;
+  const exportId = runs[0]?.run.exportId;
   if (exportId === undefined) return [];
   return db.transaction(async (tx) => {
     // A deleted export too: a run that has begun to commit completes.
     await lockExport(tx, exportId, { evenDeleted: true });
     await lockRuns(
       tx,
-      runs.map(({ lease }) => lease.runId),
+      runs.map(({ run }) => run.runId),
     );
     const outcomes = await completeFree(tx, runs);
     const recorded: CompletionOutcome[] = [];
@@ -216,17 +207,16 @@ export async function completeLocked(
 }
 
 /** A row of `asked`. */
-function recordOf({ lease, result, receipt, replaced }: CompletedRun) {
-  const { files: data, rejectedFiles } = receipt;
-  const files = [...data, ...rejectedFiles].map((file) => file.key);
-  const [start, end] = boundsOf(receipt.interval);
+function recordOf({ run, result, replaced }: CompletedRun) {
+  const [start, end] = boundsOf(run.interval);
   return {
-    run_id: lease.runId,
-    fence: lease.fence,
-    export_id: receipt.exportId,
+    ...columnsOf(result),
+    run_id: run.runId,
+    fence: run.fence,
+    export_id: run.exportId,
+    destination_version: run.destinationVersion,
     data_interval_start: start,
     data_interval_end: end,
-    destination_version: receipt.destinationVersion,
     total_rows: result.totalRows,
     completed_rows: result.rows,
     dropped_rows: result.droppedRows,
@@ -234,44 +224,16 @@ function recordOf({ lease, result, receipt, replaced }: CompletedRun) {
     sent_bytes: result.bytes,
     file_count: result.madeFiles,
     steps: result.steps ?? [],
-    snapshot: result.snapshot,
-    settled: result.settled,
-    pending: result.pending,
-    key_digest: result.keyDigest,
-    key_count: result.keyCount,
-    delivered_digest: receipt.deliveredDigest,
-    generation: receipt.generation,
-    era: receipt.era,
-    manifest_key: receipt.manifestKey,
-    manifest_etag: receipt.manifestEtag,
-    manifest_sha256: receipt.manifestSha256,
-    files: receipt.files,
-    rejected_files: receipt.rejectedFiles,
-    recipe: receipt.recipe,
-    element: receipt.element ?? null,
-    snapshot_at: receipt.snapshotAt ?? null,
-    rows: receipt.rows,
-    bytes: receipt.bytes,
-    named: receipt.manifestKey === null ? files : [...files, receipt.manifestKey],
-    replaced: replaced.map(({ key, generation, manifestKey, etag }) => ({
-      ...{ key, generation, etag, manifest_key: manifestKey },
-    })),
+    named: namedBy(result),
+    replaced: replaced.map(({ manifestKey: manifest_key, ...file }) => ({ ...file, manifest_key })),
   };
 }
 
-/** The keys that a commit may make readable. */
-export interface CommitKeys {
-  readonly generation: number;
-  readonly destinationVersion: number;
-  /** Null if the export writes none. */
-  readonly manifestKey: string | null;
-  /** The keys of all its files, including the manifest. */
-  readonly keys: readonly string[];
-}
-
 /** A commit that begins. */
-export interface CommitRequest extends Lease, CommitKeys {
-  readonly intent: unknown;
+export interface BegunCommit {
+  readonly run: Pick<CompletedRun['run'], 'runId' | 'fence' | 'destinationVersion'>;
+  /** Kept as a whole for the next attempt. */
+  readonly intent: CommitNames;
 }
 
 /** @param free whether the runs are locked already, or must be free */
@@ -300,7 +262,7 @@ const [beginLockedSql, beginFreeSql] = [beginCommitsSql(false), beginCommitsSql(
 /** Notes that a commit begins, after the transactions that change its run at this moment. @returns false if the lease is lost */
 export async function beginLockedCommit(
   sql: Sql,
-  request: CommitRequest,
+  request: BegunCommit,
   leaseMs: number,
 ): Promise<boolean> {
   return (await beginAll(sql, beginLockedSql, [request], leaseMs))[0] === true;
@@ -313,7 +275,7 @@ export async function beginLockedCommit(
  */
 export function beginFreeCommits(
   sql: Sql,
-  requests: readonly CommitRequest[],
+  requests: readonly BegunCommit[],
   leaseMs: number,
 ): Promise<readonly (boolean | null)[]> {
   return beginAll(sql, beginFreeSql, requests, leaseMs);
@@ -322,22 +284,22 @@ export function beginFreeCommits(
 async function beginAll(
   sql: Sql,
   text: string,
-  requests: readonly CommitRequest[],
+  requests: readonly BegunCommit[],
   leaseMs: number,
 ): Promise<readonly (boolean | null)[]> {
-  const shared = requests.map((request) => ({
-    run_id: request.runId,
-    fence: request.fence,
-    intent: request.intent,
-    generation: request.generation,
-    destination_version: request.destinationVersion,
-    manifest_key: request.manifestKey,
-    keys: request.keys,
+  const shared = requests.map(({ run, intent }) => ({
+    run_id: run.runId,
+    fence: run.fence,
+    intent,
+    generation: intent.generation,
+    destination_version: run.destinationVersion,
+    manifest_key: intent.manifestKey,
+    keys: namedBy(intent),
   }));
   const rows = await sql.query<{ readonly runId: string; readonly isHeld: boolean }>(text, [
     JSON.stringify(shared),
     leaseMs,
   ]);
   const held = new Map(rows.map(({ runId, isHeld }) => [runId, isHeld]));
-  return requests.map(({ runId }) => held.get(runId) ?? null);
+  return requests.map(({ run }) => held.get(run.runId) ?? null);
 }

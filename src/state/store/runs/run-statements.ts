@@ -3,8 +3,7 @@ import { KeyedGroups } from '../../../foundation/domain/keyed-groups.ts';
 import {
   beginFreeCommits,
   beginLockedCommit,
-  type CommitKeys,
-  type CommitRequest,
+  type BegunCommit,
   type CompletedRun,
   completeFree,
   completeLocked,
@@ -19,7 +18,6 @@ import {
 } from '../exports/backfill-pages.ts';
 import { type ClaimedRun, claimFree, claimLocked, type ClaimRequest } from './claims.ts';
 import type { Transactor } from '../database/database.ts';
-import type { Lease } from './lease.ts';
 import { isDatabaseUnavailable } from '../database/unavailable.ts';
 
 /**
@@ -31,7 +29,7 @@ export class RunStatements {
   readonly #db: Transactor;
   readonly #leaseMs: number;
   readonly #claims: Grouped<ClaimRequest, ClaimedRun | null>;
-  readonly #commits: Grouped<CommitRequest, boolean | null>;
+  readonly #commits: Grouped<BegunCommit, boolean | null>;
   readonly #completions: Grouped<CompletedRun, CompletionOutcome | null>;
   /** By export: those that lock it first. */
   readonly #lockedCompletions: KeyedGroups<CompletedRun, CompletionOutcome>;
@@ -66,29 +64,37 @@ export class RunStatements {
    * The last check before anything becomes readable at the destination: from here on the run can no longer be
    * cancelled. Until the receipt names them, the keys are leftovers.
    *
-   * @param intent kept for the next attempt, in case this worker dies
    * @returns false if the lease is lost
    */
-  async beginCommit({ runId, fence }: Lease, intent: unknown, keys: CommitKeys): Promise<boolean> {
-    const request = { ...keys, runId, fence, intent };
-    const isHeld = await this.#commits.take(request);
-    return isHeld ?? beginLockedCommit(this.#db, request, this.#leaseMs);
+  async beginCommit(commit: BegunCommit): Promise<boolean> {
+    const isHeld = await this.#commits.take(commit);
+    return isHeld ?? beginLockedCommit(this.#db, commit, this.#leaseMs);
   }
 
   /**
    * Records that the manifest of a run is current: the run, its receipt with its proof, the high-water mark, the replaced
    * files, the steps' counts and the log, all or nothing.
+   *
+   * @returns null if the lease is lost; then nothing is recorded
    */
-  async complete(run: CompletedRun): Promise<CompletionOutcome> {
-    const { exportId } = run.receipt;
+  async complete(completed: CompletedRun): Promise<CompletionOutcome | null> {
+    const outcome = await this.#complete(completed);
+    return outcome.isCompleted ? outcome : null;
+  }
+
+  async #complete(completed: CompletedRun): Promise<CompletionOutcome> {
+    const { exportId } = completed.run;
     // The counts of steps are another statement.
-    if ((run.result.steps ?? []).length > 0) return this.#lockedCompletions.take(exportId, run);
-    const outcome = await this.#completions.take(run);
+    const hasSteps = (completed.result.steps ?? []).length > 0;
+    if (hasSteps) return this.#lockedCompletions.take(exportId, completed);
+    const outcome = await this.#completions.take(completed);
     if (outcome) return outcome;
     // Another completion of this process may hold the export. If each locked it for itself instead, the next ones would
     // find it locked too, and so on.
     await this.#lockedCompletions.ended(exportId);
-    return (await this.#completions.take(run)) ?? this.#lockedCompletions.take(exportId, run);
+    return (
+      (await this.#completions.take(completed)) ?? this.#lockedCompletions.take(exportId, completed)
+    );
   }
 
   /** Locks nothing: `planPage` notices if another worker has advanced the backfill since. @returns null: it has ended */

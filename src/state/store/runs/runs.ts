@@ -1,4 +1,5 @@
 import type { Element } from '../../../foundation/domain/element.ts';
+import type { Progress } from '../../../foundation/domain/receipt.ts';
 import type { StepCount } from '../../../foundation/domain/recipe.ts';
 import {
   isTerminal,
@@ -183,19 +184,12 @@ export async function sealErased(
   await tx.query('update runs set erases = $2, erasure = $3 where id = $1', values);
 }
 
-export interface RunProgress {
-  readonly recordsTotalCount: number | null;
-  readonly recordsCompleted: number;
-  readonly bytesExported: number;
-  readonly files: number;
-  readonly cursor: unknown;
-}
-
 /** @returns false if the lease is lost */
 export async function recordProgress(
   sql: Sql,
   lease: Lease,
-  progress: RunProgress,
+  { totalRows, rows: writtenRows, bytes, files }: Progress,
+  cursor: unknown,
 ): Promise<boolean> {
   const rows = await sql.query(
     `update runs set records_total_count = $3, records_completed = $4, bytes_exported = $5, files = $6,
@@ -204,11 +198,11 @@ export async function recordProgress(
     [
       lease.runId,
       lease.fence,
-      progress.recordsTotalCount,
-      progress.recordsCompleted,
-      progress.bytesExported,
-      progress.files,
-      progress.cursor === null ? null : JSON.stringify(progress.cursor),
+      totalRows,
+      writtenRows,
+      bytes,
+      files,
+      cursor === null ? null : JSON.stringify(cursor),
     ],
   );
   return rows.length === 1;
