@@ -64,6 +64,10 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
     slots: config.WORKER_CONCURRENCY,
     smallRuns: config.WORKER_SMALL_RUNS,
     memoryOf: (...run) => executor.connectors.memoryOf(...run),
+    comparesKeys: (name) =>
+      foundation.models.some(
+        ({ model }) => model.name === name && model.changes?.deletes.kind === 'compare',
+      ),
     stopping: stopping.signal,
   });
   const { leases, closeLeases } = await openLeases(foundation);

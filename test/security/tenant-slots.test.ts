@@ -170,6 +170,7 @@ it('every run asks to be admitted, and counts as its use of the worker', async (
     slots: 4,
     smallRuns: 2,
     memoryOf: () => 2 ** 20,
+    comparesKeys: () => false,
     stopping: new AbortController().signal,
   });
   const entered: ComingRun[] = [];

@@ -1,3 +1,4 @@
+import type { ExportMode } from '../../foundation/domain/export-settings.ts';
 import {
   type DestinationConfig,
   type FileSettings,
@@ -34,6 +35,8 @@ export interface AdmissionOptions {
     transforms: boolean,
     ownSteps: number,
   ) => number;
+  /** True if exports of changes compare the keys of such a model with those in delivered files. */
+  readonly comparesKeys: (model: string) => boolean;
   /** Aborted when the worker shuts down. */
   readonly stopping: AbortSignal;
   /** True if processors have too much to do; default: as the kernel says. */
@@ -45,6 +48,8 @@ export interface ComingRun {
   readonly organizationId: string;
   readonly teamId: number;
   readonly purpose: RunPurpose;
+  readonly model: string;
+  readonly mode: ExportMode;
   readonly type: string;
   /** Without secrets. */
   readonly config: DestinationConfig;
@@ -194,9 +199,11 @@ export class Admission {
     return slot && { leave: () => slot.leave(), small: new SmallRun(slot, full) };
   }
 
-  #memoryOf({ type, config, transformations, purpose }: ComingRun, ownSteps: number): number {
-    const reading = purpose === 'whole' ? 0 : readBackBytes;
-    const { memoryOf } = this.#options;
+  #memoryOf(run: ComingRun, ownSteps: number): number {
+    const { type, config, transformations, purpose, model, mode } = run;
+    const { memoryOf, comparesKeys } = this.#options;
+    const readsFiles = purpose !== 'whole' || (mode === 'changes' && comparesKeys(model));
+    const reading = readsFiles ? readBackBytes : 0;
     return reading + memoryOf(type, readFileSettings(config), transformations, ownSteps);
   }
 }
