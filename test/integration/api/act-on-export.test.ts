@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { ApiClient } from '../../support/api-client.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import type { ExportMode } from '../../../src/foundation/domain/export-settings.ts';
 import { runCli } from '../../support/cli.ts';
 import { exportOfThePast } from '../../support/run-side.ts';
 import { storeExport } from '../../support/store-export.ts';
@@ -20,12 +21,12 @@ beforeAll(async () => {
 afterAll(() => api?.stop());
 
 /** Exports of a dead bucket, each with one lost interval, and the cause that holds them up. */
-async function loseIntervals(bucket: string, count: number) {
+async function loseIntervals(bucket: string, count: number, mode: ExportMode = 'append') {
   const [teamId] = api.tenant.projectIds;
   const ids: string[] = [];
   for (let n = 0; n < count; n += 1) {
     const destination = { type: 'S3', config: { bucket_name: bucket }, secrets: null };
-    const created = await exportOfThePast({ db: api.db, teamId }, { destination });
+    const created = await exportOfThePast({ db: api.db, teamId }, { destination, mode });
     await storeExport(api.db, created);
     ids.push(created.id);
     await api.db.query(
@@ -66,6 +67,23 @@ test.each(['probe', 'retry'])(
     // A person's pause stays.
     const shown = await api.client.get(`${api.project}/batch_exports/${id}`);
     expect(shown.body).toMatchObject({ paused: true, paused_reason: null });
+  },
+);
+
+test.each([false, true])(
+  'a retry of an export without a past makes its newest interval; paused: %s',
+  async (paused) => {
+    const { ids } = await loseIntervals(`snapshots-${paused}`, 1, 'snapshot');
+    const [id = ''] = ids;
+    await api.db.query(
+      `update batch_exports set paused = $2, paused_reason = case when $2 then '10 failures' end where id = $1`,
+      [id, paused],
+    );
+    expect((await act(id, 'retry')).body.passed_over).toBeNull();
+    // Its next tick comes after a pause.
+    expect(await backfillsOf(ids)).toEqual(paused ? [] : [{ runs: 1 }]);
+    const { body } = await api.client.get(`${api.project}/batch_exports/${id}`);
+    expect(body.paused).toBe(false);
   },
 );
 

@@ -71,6 +71,27 @@ test('says that it is paused, that it has not begun, and that it has ended', asy
   expect(await runNow()).toMatchObject({ total_runs: 2, end_at: ago(1) });
 });
 
+test('a snapshot has only its newest interval, once, and it supersedes those before', async () => {
+  await create({ mode: 'snapshot' });
+  const addRun = (status: string, from: number) =>
+    api.db.query(
+      `insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, finished_at)
+       select id, team_id, $2, $3::timestamptz, $3::timestamptz + interval '1 hour', case when $2 = 'Failed' then now() end
+         from batch_exports where id = $1`,
+      [path.split('/').at(-1), status, ago(from)],
+    );
+  await addRun('Failed', 4);
+  await addRun('Starting', 3);
+  expect((await runNow()).reason).toContain('A run is in progress.');
+  await api.db.query(
+    `update runs set status = 'Cancelled', finished_at = now() where status = 'Starting'`,
+  );
+  expect(await runNow()).toMatchObject({ total_runs: 1, start_at: ago(1), end_at: ago(0) });
+  expect((await runNow()).reason).toContain('of an overlapping range is running');
+  const { body } = await api.client.get(`${path}/coverage`);
+  expect(JSON.stringify(body.ranges)).toContain('superseded');
+});
+
 test('needs batch_export:write, and an operator is refused', async () => {
   await create({ start_at: ago(3) });
   const { organizationId } = api.tenant;

@@ -16,7 +16,7 @@ import { useSay } from '../parts/toasts.tsx';
 /** The backfills of an export, and the form for another. */
 export function BackfillsTab({ batchExport }: { batchExport: BatchExport }) {
   const { api, may } = useConsole();
-  const { id } = batchExport;
+  const { id, mode } = batchExport;
   const { query, setQuery } = useQuery();
   const cursor = query.get('cursor');
   const { data, failure, reload } = useResource({
@@ -31,11 +31,15 @@ export function BackfillsTab({ batchExport }: { batchExport: BatchExport }) {
   });
   return (
     <section aria-label="Backfills">
-      {may('batch_export:write') && <BackfillForm batchExport={batchExport} />}
+      {mode === 'append' && may('batch_export:write') && <BackfillForm batchExport={batchExport} />}
       <Pending {...{ data, failure, reload }} />
       {data?.results.length === 0 && (
         <Empty title="No backfills yet">
-          <p>A backfill exports the intervals of a past range, or exports them again.</p>
+          <p>
+            {mode === 'append'
+              ? 'A backfill exports the intervals of a past range, or exports them again.'
+              : `An export of mode ${mode} has no past. Run now makes one of its newest interval.`}
+          </p>
         </Empty>
       )}
       <ul className="stack">

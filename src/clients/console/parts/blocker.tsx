@@ -8,6 +8,7 @@ import { plural } from '../numbers.ts';
 import { useAction } from '../use-action.ts';
 import { useResource } from '../use-resource.ts';
 import { ConfirmDialog, DialogButton } from './dialog.tsx';
+import { RunNowButton } from './export-actions.tsx';
 import { ExportAgainButton } from './export-again.tsx';
 import { IntervalText, TimeText } from './time-text.tsx';
 import { useSay } from './toasts.tsx';
@@ -26,6 +27,7 @@ export function Blocker({ batchExport }: Props) {
   const now = useNow();
   const {
     id,
+    mode,
     high_water_mark: mark,
     latest_runs: runs,
     paused,
@@ -67,10 +69,14 @@ export function Blocker({ batchExport }: Props) {
       </div>
       {may('batch_export:write') && (
         <div className="row last">
-          <ExportAgainButton
-            exportId={id}
-            again={{ ...blocker, reprocess: reprocessOf(blocker) }}
-          />
+          {mode === 'append' ? (
+            <ExportAgainButton
+              exportId={id}
+              again={{ ...blocker, reprocess: reprocessOf(blocker) }}
+            />
+          ) : (
+            <RunNowButton batchExport={batchExport} />
+          )}
           <AcceptButton exportId={id} blocker={blocker} />
         </div>
       )}

@@ -84,6 +84,7 @@ export async function startBackfill(
   batchExport: BatchExport,
   request: BackfillRequest,
 ): Promise<StartedBackfill> {
+  refusePast(batchExport.mode, null);
   const started = await context.db.transaction((tx) =>
     recordBackfill(tx, context, batchExport, request),
   );
@@ -185,6 +186,7 @@ export async function previewBackfill(
   batchExport: BatchExport,
   request: BackfillRequest,
 ): Promise<BackfillPreview> {
+  refusePast(batchExport.mode, null);
   const { range, timeline } = await readRange(context.db, batchExport, request);
   const passesOver = await findPassedOverIn(context.db, batchExport.id, range, request.reprocess);
   const alreadyCompleted = await listCompletedIntervals(context.db, batchExport.id, range);
@@ -233,7 +235,6 @@ async function readRange(
   batchExport: BatchExport,
   request: BackfillRequest,
 ): Promise<{ readonly range: DataInterval; readonly timeline: Timeline }> {
-  refusePast(batchExport.mode, null);
   const now = await readNow(sql);
   const bounds = askedRange(batchExport, request);
   refuseIfAny(rangeProblems(bounds, request, now));

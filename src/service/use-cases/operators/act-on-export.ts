@@ -10,6 +10,7 @@ import {
   findOwnerOf,
   type OperatorCause,
 } from '../../../state/store/healing/operator-causes.ts';
+import { runNow } from '../backfills/run-now.ts';
 import { startBackfill, wholeRange } from '../backfills/start-backfill.ts';
 import { type Actor, type Context, inOneTransaction } from '../context.ts';
 import { pauseExport } from '../exports/pause-export.ts';
@@ -104,7 +105,7 @@ function probe(context: Context, batchExport: BatchExport): Promise<readonly str
   return inOneTransaction(context, async (within) => {
     await healNow(within.db, batchExport.id);
     const missing = await findMissingRange(within.db, batchExport.id);
-    return missing === null ? [] : [await exportMissing(within, batchExport, missing.first)];
+    return missing === null ? [] : exportMissing(within, batchExport, missing.first);
   });
 }
 
@@ -115,18 +116,24 @@ async function retry(
   batchExport: BatchExport,
 ): Promise<readonly string[]> {
   if (batchExport.paused) {
-    const options = { backfill: true, retryMissing: true, isOfOperator: true };
+    // The next tick exports all that an export without a past can.
+    const hasPast = batchExport.mode === 'append';
+    const options = { backfill: hasPast, retryMissing: hasPast, isOfOperator: true };
     return (await unpauseExport(context, actor, batchExport.id, options)).backfillIds;
   }
   const missing = await findMissingRange(context.db, batchExport.id);
-  return missing === null ? [] : [await exportMissing(context, batchExport, missing.all)];
+  return missing === null ? [] : exportMissing(context, batchExport, missing.all);
 }
 
 async function exportMissing(
   context: Context,
   batchExport: BatchExport,
   range: DataInterval,
-): Promise<string> {
+): Promise<readonly string[]> {
+  if (batchExport.mode !== 'append') {
+    const ran = await runNow(context, batchExport);
+    return 'started' in ran ? [ran.started.backfillId] : [];
+  }
   const request = { ...wholeRange(range, 'missing'), isOfOperator: true };
-  return (await startBackfill(context, batchExport, request)).backfillId;
+  return [(await startBackfill(context, batchExport, request)).backfillId];
 }
