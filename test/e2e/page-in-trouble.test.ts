@@ -1,7 +1,7 @@
 import type { Page, Route } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type ApiClient, createApiClient } from '../support/api-client.ts';
-import { failFirstTicks } from '../support/page-rows.ts';
+import { failFirstTicks, insertElements } from '../support/page-rows.ts';
 import { expectToBeAccessible, signInTo } from '../support/page-checks.ts';
 import { hasBrowser, type PageUnderTest, startPage } from '../support/page-under-test.ts';
 
@@ -148,6 +148,33 @@ describe.skipIf(!hasBrowser)('the page, if something is wrong between it and the
     expect(box?.x).toBeGreaterThanOrEqual(0);
     expect((box?.x ?? 0) + (box?.width ?? 0)).toBeLessThanOrEqual(390);
     await page.setViewportSize({ width, height });
+  });
+
+  test('an export of changes shows elements instead of cells, and offers to run the newest interval', async () => {
+    const made = { name: 'Changing', interval: 'hour', destination: { type: 'NoOp', config: {} } };
+    const changing = String((await client.post(exportsPath, made)).body.id);
+    await site.query(insertElements, [changing]);
+    await show(`exports/${changing}/coverage`);
+    const list = page.getByRole('region', { name: 'List of elements' });
+    await list.waitFor();
+    const rows = (await list.getByRole('row').allTextContents()).slice(1);
+    expect(rows).toEqual([
+      expect.stringMatching(/1 interval failed$/),
+      expect.stringMatching(
+        /^7.*1,2003What changed since 4, from version 120931\. In place of 2 intervals that were never made: .*none yet$/,
+      ),
+      expect.stringMatching(/^4.*1,2000All rows: a new base, because it is the first one.*7$/),
+    ]);
+    expect(await page.getByRole('grid').count()).toBe(0);
+    await expectToBeAccessible(page);
+    await button('Pause Changing').click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Pause' }).click();
+    // An export without a past refuses to export what it missed.
+    await button('Unpause Changing').click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Unpause' }).click();
+    await page.getByText('Changing is unpaused.').waitFor();
+    await button('Run now: Changing').first().click();
+    await page.getByText('1 interval is exported.').waitFor();
   });
 
   test('a file of the page that a new release has replaced leaves the rest of the page', async () => {

@@ -62,3 +62,25 @@ export const beginRun = `insert into runs (export_id, team_id, status, data_inte
 export const planBackfill = `insert into runs (export_id, team_id, status, backfill_id, data_interval_start, data_interval_end, generation)
   select r.export_id, r.team_id, 'Starting', b.id, r.data_interval_start, r.data_interval_end, r.generation + 1
     from runs r join backfills b on b.export_id = r.export_id and b.status = 'Running' where r.export_id = $1 and r.status = 'Failed'`;
+
+/** A base of five hours ago, an element that took the place of two intervals, and a failed run of the newest hour. */
+export const insertElements = `with hour as (
+    select n, date_trunc('hour', now(), 'UTC') - n * interval '1 hour' as at from generate_series(1, 5) n),
+  made as (
+    insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, finished_at)
+    select e.id, e.team_id, case n when 1 then 'Failed' else 'Completed' end, at, at + interval '1 hour', now()
+      from batch_exports e, hour where e.id = $1 and n in (1, 2, 5)
+    returning *),
+  delivered as (
+    insert into receipts (export_id, data_interval_start, data_interval_end, run_id, era, destination_version, generation, files, rejected_files,
+                          rows, bytes, recipe, snapshot_at, element, snapshot, settled, pending_transactions, key_count, pending_checked_at, looked_back_at)
+    select export_id, data_interval_start, data_interval_end, id, gen_random_uuid(), 1, 1, '[]', '[]', 1200, 9000, '{}', data_interval_end,
+           json_build_object('number', n, 'follows', case n when 7 then 4 end, 'base', case n when 4 then 'first' end,
+             'from', case n when 7 then '120931' end, 'next', '120977', 'deletes', n - 4, 'at', extract(epoch from data_interval_end) * 1000),
+           '1:1:', true, '{}', 1200, now(), now()
+      from (select made.*, case row_number() over (order by data_interval_start) when 1 then 4 else 7 end as n from made where status = 'Completed') m),
+  passed as (
+    insert into accepted_intervals (export_id, data_interval_start, data_interval_end, superseded_by)
+    select $1, at, at + interval '1 hour', now() from hour where n in (3, 4)),
+  changing as (update batch_exports set mode = 'changes' where id = $1)
+  select 1`;

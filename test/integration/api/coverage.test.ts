@@ -5,6 +5,8 @@ import { readNow } from '../../../src/state/store/intervals/ticks.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { allowBriefReceipts } from '../../support/brief-receipts.ts';
+import { runCli } from '../../support/cli.ts';
+import { insertElements } from '../../support/page-rows.ts';
 import { createKey } from '../../support/tenants.ts';
 
 const hourMs = 3_600_000;
@@ -342,4 +344,41 @@ describe('accepting intervals as they are', () => {
     const answer = await reader.post(`${path}/coverage/accept`, { from: at(0), to: at(1) });
     expect(answer.status).toBe(403);
   });
+});
+
+test('an export without a past lists its elements, with what follows them and what they replaced', async () => {
+  const { id, path } = await createWith([]);
+  await api.db.query(insertElements, [id]);
+  const at = (hoursAgo: number) => toTimestamp(now - hoursAgo * hourMs);
+  const { elements, ranges } = (await api.client.get(`${path}/coverage`)).body;
+  const superseded = { start: at(4), end: at(2), intervals: 2 };
+  expect(elements).toMatchObject([
+    {
+      ...{
+        start: at(2),
+        end: at(1),
+        rows: 1200,
+        snapshot_at: at(1),
+        followed_by: null,
+        superseded,
+      },
+      element: { number: 7, follows: 4, base: null, from_version: '120931', deletes: 3 },
+    },
+    {
+      ...{ start: at(5), end: at(4), followed_by: 7, superseded: null },
+      element: { number: 4, follows: null, base: expect.stringContaining('the first one') },
+    },
+  ]);
+  expect(ranges).toHaveLength(4);
+  // A page of older ones.
+  const older = (await api.client.get(`${path}/coverage?to=${at(2)}`)).body;
+  expect(older.elements).toMatchObject([{ start: at(5), followed_by: 7 }]);
+  const env = { SLUICE_URL: api.baseUrl, SLUICE_KEY: api.tenant.key };
+  const { out } = await runCli(['coverage', 'list', id], { env });
+  expect(out).toMatch(/^4 .* 1,200 +0 +a base, because it is the first one/m);
+  expect(out).toMatch(
+    /^7 .* 1,200 +3 +what changed since 4, from version 120931; 2 intervals before it superseded$/m,
+  );
+  expect(out).toMatch(/^failed /m);
+  expect(out).not.toMatch(/^done /m);
 });

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { readWholeNumber } from '../arguments.ts';
-import { type Colour, count, cut, plural, shortTime, tableLines } from '../text.ts';
+import { type Colour, count, cut, type Paint, plural, shortTime, tableLines } from '../text.ts';
 import { quoted } from './api.ts';
 import { isRecord, type Json, textOf } from './json.ts';
 import type { AnswerOf } from './types.ts';
@@ -19,7 +19,9 @@ async function withRange({ api, given }: Called): Promise<Json> {
   return { ...given, from, to };
 }
 
-type Ranges = NonNullable<AnswerOf<'get', 'batch_exports/{id}/coverage'>['ranges']>;
+type Coverage = AnswerOf<'get', 'batch_exports/{id}/coverage'>;
+type Ranges = NonNullable<Coverage['ranges']>;
+type Elements = NonNullable<Coverage['elements']>;
 
 const stateColours: Partial<Record<Ranges[number]['state'], Colour>> = {
   done: 'green',
@@ -32,6 +34,37 @@ const stateColours: Partial<Record<Ranges[number]['state'], Colour>> = {
   never_asked: 'dim',
   paused: 'dim',
 };
+
+/** The deliveries of an export without a past, oldest first: it has elements or snapshots instead of intervals. */
+function elementLines(elements: Elements, paint: Paint): readonly string[] {
+  const rows = elements
+    .toReversed()
+    .map(({ start, end, rows, element, superseded, ...one }) => [
+      element ? String(element.number) : '',
+      shortTime(start),
+      shortTime(end),
+      shortTime(one.snapshot_at),
+      count(rows),
+      element ? count(element.deletes) : '',
+      cut(
+        [
+          describeElement(element, one.snapshot_at),
+          superseded && `${plural(superseded.intervals, 'interval')} before it superseded`,
+        ]
+          .filter(Boolean)
+          .join('; '),
+        100,
+      ),
+    ]);
+  const head = ['ELEMENT', 'FROM', 'TO', 'TAKEN AT', 'ROWS', 'DELETES', 'WHAT'];
+  return tableLines(head, rows, paint);
+}
+
+function describeElement(element: Elements[number]['element'], takenAt: string | null): string {
+  if (!element) return takenAt === null ? 'removed by keep_snapshots' : 'all rows';
+  if (element.base !== null) return `a base, because ${element.base}`;
+  return `what changed since ${element.follows}, from version ${element.from_version}`;
+}
 
 const asPage: Readonly<Record<string, Field>> = {
   html: ['--html', 'print it as a page, to read and to print'],
@@ -56,11 +89,15 @@ export const recordVerbs: Verbs = {
         ? { id: called.given.id }
         : withRange(called),
     json: (answer) => answer,
-    lines({ ranges, blocker, high_water_mark: mark }, { paint }) {
+    lines({ ranges, blocker, elements, high_water_mark: mark }, { paint }) {
       if (!ranges || ranges.length === 0) {
         return ['No interval is complete in this range yet.'];
       }
-      const rows = ranges.map(({ state, start, end, intervals }) => [
+      // What was delivered or superseded is in the table of deliveries.
+      const listed = elements
+        ? ranges.filter(({ state }) => !['done', 'superseded', 'never_asked'].includes(state))
+        : ranges;
+      const rows = listed.map(({ state, start, end, intervals }) => [
         { text: state.replaceAll('_', ' '), colour: stateColours[state] },
         shortTime(start),
         shortTime(end),
@@ -70,7 +107,8 @@ export const recordVerbs: Verbs = {
         blocker &&
         ` ${plural(blocker.intervals, 'interval')} from ${shortTime(blocker.start)}: ${blocker.state.replaceAll('_', ' ')}.`;
       return [
-        ...tableLines(['STATE', 'FROM', 'TO', 'INTERVALS'], rows, paint),
+        ...(elements && elements.length > 0 ? elementLines(elements, paint) : []),
+        ...(rows.length > 0 ? tableLines(['STATE', 'FROM', 'TO', 'INTERVALS'], rows, paint) : []),
         `Complete up to ${shortTime(mark)}.${blocked ?? ''}`,
       ];
     },

@@ -24,6 +24,7 @@ import { useTitle } from '../use-title.ts';
 import { BackfillsTab } from './backfills-tab.tsx';
 import { ChangesTab } from './changes-tab.tsx';
 import { CoverageTab } from './coverage-tab.tsx';
+import { ElementsTab } from './elements-tab.tsx';
 import { LogsView } from './logs-view.tsx';
 import { RunsTab } from './runs-tab.tsx';
 import { SettingsTab } from './settings-tab.tsx';
@@ -142,7 +143,11 @@ function TabBody({ batchExport, tab }: { batchExport: BatchExport; tab: Tab }) {
     case 'runs':
       return <RunsTab exportId={batchExport.id} />;
     case 'coverage':
-      return <CoverageTab batchExport={batchExport} />;
+      return batchExport.mode === 'append' ? (
+        <CoverageTab batchExport={batchExport} />
+      ) : (
+        <ElementsTab batchExport={batchExport} />
+      );
     case 'charts':
       return (
         <Suspense fallback={<Loading lines={8} />}>

@@ -1,13 +1,16 @@
+import { inSnakeCase } from '../../../foundation/domain/snake-case.ts';
 import { parseTime } from '../../../foundation/domain/parse-time.ts';
 import { type Problem, Refusal } from '../../../foundation/domain/problem.ts';
 import {
   ceilInstant,
+  type DataInterval,
   floorInstant,
   type Instant,
   toTimestamp,
   toTimestampOrNull,
 } from '../../../foundation/domain/time.ts';
 import { findHoles, type Holes } from '../../../state/store/intervals/coverage.ts';
+import type { DeliveredElement } from '../../../state/store/intervals/elements.ts';
 import { acceptCoverage, type AcceptRequest } from '../../use-cases/exports/accept-coverage.ts';
 import {
   type CountedRange,
@@ -16,6 +19,7 @@ import {
 } from '../../use-cases/exports/read-coverage.ts';
 import { readGaps } from '../../use-cases/exports/read-gaps.ts';
 import { actorOf, type Api, batchExportOf } from '../api.ts';
+import { elementView } from '../runs/view.ts';
 import { healingView, missingView } from '../batch-exports/view.ts';
 import { exportOperations, type Family } from '../operations.ts';
 import { Ref } from '../schemas/shapes.ts';
@@ -118,7 +122,7 @@ function acceptRequest({ from, to, reason }: AcceptBody): AcceptRequest {
 
 function coverageView(
   { highWaterMark }: BatchExport,
-  { range, ranges, days, blocker, lateRowsWaits }: Found,
+  { range, ranges, days, blocker, lateRowsWaits, elements }: Found,
   holes: Holes | null,
 ): Coverage {
   return {
@@ -127,11 +131,8 @@ function coverageView(
     high_water_mark: toTimestampOrNull(highWaterMark),
     blocker: blocker && { ...rangeView(blocker), healing: blocker.healing },
     healing: healingView(holes),
-    late_rows_wait: lateRowsWaits.map(({ start, end, why }) => ({
-      start: toTimestamp(start),
-      end: toTimestamp(end),
-      why,
-    })),
+    late_rows_wait: lateRowsWaits.map(({ why, ...bounds }) => ({ ...boundsView(bounds), why })),
+    elements: elements === null ? null : elements.map(deliveredView),
     ...(ranges && { ranges: ranges.map(rangeView) }),
     ...(days && {
       days: days.map(({ day, counts }) => ({
@@ -142,9 +143,23 @@ function coverageView(
   };
 }
 
-function rangeView({ start, end, state, intervals }: CountedRange) {
-  return { start: toTimestamp(start), end: toTimestamp(end), state, intervals };
+function deliveredView({ interval, element, superseded, ...delivered }: DeliveredElement) {
+  return {
+    ...boundsView(interval),
+    ...inSnakeCase(delivered),
+    element: element && elementView(element),
+    superseded: superseded && { ...boundsView(superseded), intervals: superseded.intervals },
+  };
 }
+
+const boundsView = ({ start, end }: DataInterval) => ({
+  start: toTimestamp(start),
+  end: toTimestamp(end),
+});
+
+const rangeView = ({ state, intervals, ...bounds }: CountedRange) => ({
+  ...{ ...boundsView(bounds), state, intervals },
+});
 
 function countsView(counts: ReadonlyMap<CoverageState, number>) {
   return Object.fromEntries(counts) as Partial<Record<CoverageState, number>>;

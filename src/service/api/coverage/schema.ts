@@ -1,7 +1,8 @@
 import { type Static, Type } from 'typebox';
 import { type CoverageState, coverageStates } from '../../../foundation/domain/coverage.ts';
-import { maxIntervals } from '../../use-cases/exports/read-coverage.ts';
+import { maxElements, maxIntervals } from '../../use-cases/exports/read-coverage.ts';
 import { Healing, Missing } from '../batch-exports/schema.ts';
+import { Element } from '../runs/schema.ts';
 import { Nullable, named, Time } from '../schemas/shapes.ts';
 
 export const CoverageQuery = Type.Object({
@@ -76,6 +77,35 @@ export const Coverage = named(
           description: 'Without `bucket`: oldest first, without gaps; neighbours differ in state.',
         }),
       ),
+      elements: Nullable(
+        Type.Array(
+          Type.Object({
+            start: Time,
+            end: Time,
+            run_id: Type.String({ format: 'uuid' }),
+            rows: Type.Integer({ description: 'Rows in its files, deletes included.' }),
+            snapshot_at: Nullable({
+              ...Time,
+              description: 'By the clock of the source. Null if keep_snapshots has removed it.',
+            }),
+            element: Nullable(
+              Type.Object(Element, { description: 'Null: a snapshot, which has all rows.' }),
+            ),
+            followed_by: Nullable(
+              Type.Integer({ description: 'The next element; null: it is the newest.' }),
+            ),
+            superseded: Nullable(
+              Type.Object(
+                { start: Time, end: Time, intervals: Type.Integer() },
+                { description: 'The intervals before it that were never made; null: none.' },
+              ),
+            ),
+          }),
+          {
+            description: `Of the modes snapshot and changes: the newest ${maxElements} that the range has, newest first. Null: mode append.`,
+          },
+        ),
+      ),
       days: Type.Optional(
         Type.Array(Type.Object({ day: Type.String({ format: 'date' }), counts: Counts }), {
           description:
@@ -99,6 +129,7 @@ export const Coverage = named(
           },
           healing: null,
           late_rows_wait: [],
+          elements: null,
           ranges: [
             {
               start: '2024-03-01T00:00:00.000000Z',

@@ -4,6 +4,19 @@ import { runSteps } from '../../../foundation/domain/run-step.ts';
 import { CursorQuery } from '../lists/schema.ts';
 import { MissingRows, Nullable, named, Time } from '../schemas/shapes.ts';
 
+/** An element of mode changes. */
+export const Element = {
+  number: Type.Integer(),
+  follows: Nullable(Type.Integer({ description: 'The element that it continues.' })),
+  base: Nullable(Type.String({ description: 'Why it has all rows; null: it has what changed.' })),
+  from_version: Nullable(Type.String({ description: 'The lowest version in it.' })),
+  next_version: Nullable(
+    Type.String({ description: 'The lowest version of the element that continues it.' }),
+  ),
+  snapshot_at: Time,
+  deletes: Type.Integer(),
+};
+
 export const BatchExportRun = named(
   'BatchExportRun',
   Type.Object(
@@ -92,25 +105,10 @@ export const BatchExportRun = named(
         }),
       ),
       element: Nullable(
-        Type.Object(
-          {
-            number: Type.Integer(),
-            follows: Nullable(Type.Integer({ description: 'The element that it continues.' })),
-            base: Nullable(
-              Type.String({ description: 'Why it has all rows; null: it has what changed.' }),
-            ),
-            from_version: Nullable(Type.String({ description: 'The lowest version in it.' })),
-            next_version: Nullable(
-              Type.String({ description: 'The lowest version of the element that continues it.' }),
-            ),
-            snapshot_at: Time,
-            deletes: Type.Integer(),
-          },
-          {
-            description:
-              'Of mode changes: what the run has delivered. Null before that, and of other modes.',
-          },
-        ),
+        Type.Object(Element, {
+          description:
+            'Of mode changes: what the run has delivered. Null before that, and of other modes.',
+        }),
       ),
       steps: Nullable(
         Type.Array(

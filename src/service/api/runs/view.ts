@@ -32,7 +32,7 @@ function stepView(step: RunStepSeen): NonNullable<BatchExportRun['step']> {
   return { name, since, is_long: isLongStep(step, usual), text: describeStep(step, usual) };
 }
 
-const elementView = ({ number, follows, base, from, next, deletes, at }: Element) => ({
+export const elementView = ({ number, follows, base, from, next, deletes, at }: Element) => ({
   ...{ number, follows, base: base && baseReasons[base], deletes },
   ...{ from_version: from, next_version: next, snapshot_at: toTimestamp(at) },
 });

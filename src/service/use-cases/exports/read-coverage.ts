@@ -18,6 +18,7 @@ import {
   listBackfillsUnderWay,
   listLateRowsWaits,
 } from '../../../state/store/intervals/coverage.ts';
+import { type DeliveredElement, listDelivered } from '../../../state/store/intervals/elements.ts';
 import type { Sql } from '../../../state/store/database/database.ts';
 import { countHealing } from '../../../state/store/healing/healing.ts';
 import { readNow } from '../../../state/store/intervals/ticks.ts';
@@ -56,6 +57,8 @@ export interface Coverage {
   readonly blocker: Blocker | null;
   /** The first intervals of the range whose late rows wait for a person. */
   readonly lateRowsWaits: readonly LateRowsWait[];
+  /** The newest deliveries of the range, newest first; null: mode append. */
+  readonly elements: readonly DeliveredElement[] | null;
 }
 
 /** No row that a service exports is older. */
@@ -63,6 +66,9 @@ const firstStart: Instant = 0;
 
 /** Maximum intervals whose reasons an answer has. */
 const maxLateRowsWaits = 100;
+
+/** Maximum deliveries of an answer. */
+export const maxElements = 100;
 
 /** Intervals after the high-water mark that are read if the range does not contain it. */
 const blockerIntervals = 1_000;
@@ -102,6 +108,12 @@ export async function readCoverage(
     lateRowsWaits: range
       ? await listLateRowsWaits(db, batchExport.id, range, maxLateRowsWaits)
       : [],
+    elements:
+      batchExport.mode === 'append'
+        ? null
+        : range
+          ? await listDelivered(db, batchExport.id, range, maxElements)
+          : [],
   };
 }
 

@@ -1,7 +1,7 @@
 import type { Element } from '../../../foundation/domain/element.ts';
-import type { DataInterval } from '../../../foundation/domain/time.ts';
+import type { DataInterval, Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
-import { boundsOf } from '../database/times.ts';
+import { boundsOf, instantOf, intervalOf } from '../database/times.ts';
 import { listReceipts, type Receipt, receiptColumns } from './receipts.ts';
 
 /** The newest element of an export before an interval; null if there is none. */
@@ -32,6 +32,40 @@ export async function findSequenceEnds(sql: Sql, exportId: string): Promise<Sequ
   const rows = await sql.query<Receipt>(`${newest(true)} union all ${newest(false)}`, [exportId]);
   const [base, last] = rows.toSorted((one, other) => one.interval.end - other.interval.end);
   return base && last ? { base, newest: last } : null;
+}
+
+/** What an export without a past has delivered for an interval: a snapshot, or an element. */
+export interface DeliveredElement extends Pick<Receipt, 'interval' | 'runId' | 'rows'> {
+  /** Null: keep_snapshots has removed it. */
+  readonly snapshotAt: Timestamp | null;
+  /** Null: a snapshot. */
+  readonly element: Element | null;
+  /** The number of the next element; null: it is the newest, or a snapshot. */
+  readonly followedBy: number | null;
+  /** The intervals since the one before that were never made; null: none. */
+  readonly superseded: (DataInterval & { readonly intervals: number }) | null;
+}
+
+/** The newest of an export that start in `range`, newest first. */
+export async function listDelivered(
+  sql: Sql,
+  exportId: string,
+  range: DataInterval,
+  limit: number,
+): Promise<DeliveredElement[]> {
+  return sql.query<DeliveredElement>(
+    `select ${intervalOf('r')} as interval, r.run_id as "runId", r.rows, api_time(r.snapshot_at) as "snapshotAt", r.element,
+            (select (n.element->>'number')::bigint from receipts n
+              where n.export_id = r.export_id and n.data_interval_start > r.data_interval_start order by n.data_interval_start limit 1) as "followedBy",
+            (select json_build_object('start', ${instantOf('min(a.data_interval_start)')}, 'end', ${instantOf('max(a.data_interval_end)')}, 'intervals', count(*))
+               from accepted_intervals a where a.export_id = r.export_id and a.superseded_by is not null and a.data_interval_start < r.data_interval_start
+                and a.data_interval_start > coalesce((select b.data_interval_start from receipts b
+                      where b.export_id = r.export_id and b.data_interval_start < r.data_interval_start order by b.data_interval_start desc limit 1), '-infinity')
+             having count(*) > 0) as superseded
+       from receipts r where r.export_id = $1 and r.data_interval_start >= $2 and r.data_interval_start < $3
+      order by r.data_interval_start desc limit $4`,
+    [exportId, ...boundsOf(range), limit],
+  );
 }
 
 /** Receipts per statement. */
