@@ -6,16 +6,15 @@ import { parseModelsFile } from '../../../src/foundation/config/models-file.ts';
 import { askClickHouse, hasClickHouse } from '../../support/clickhouse/ask.ts';
 import { createEmptyDatabase } from '../../support/database.ts';
 
-const page = readFileSync(
-  path.resolve(import.meta.dirname, '../../../docs/changing-tables.md'),
-  'utf8',
-);
+const read = (page: string) =>
+  readFileSync(path.resolve(import.meta.dirname, '../../../docs', page), 'utf8');
 const fence = '`'.repeat(3);
-const blocks = (language: string) =>
-  [...page.matchAll(new RegExp(`^${fence}${language}\n(.*?)^${fence}$`, 'gms'))].map(
-    ([, text]) => text ?? '',
+const blocks = (text: string, language: string) =>
+  [...text.matchAll(new RegExp(`^${fence}${language}\n(.*?)^${fence}$`, 'gms'))].map(
+    ([, block]) => block ?? '',
   );
-const [duckDbView = '', postgresView = '', clickHouseView = ''] = blocks('sql');
+const section = read('consumers.md').split('\n## Tables that change\n')[1] ?? '';
+const [duckDbView = '', postgresView = '', clickHouseView = ''] = blocks(section, 'sql');
 
 /** A base, changes, a new base, and changes of it; some came twice. */
 const log = `create table orders_log (id bigint, state text, _sluice_op text, _sluice_version bigint, _sluice_element bigint);
@@ -61,7 +60,7 @@ test.runIf(hasClickHouse)('the view of ClickHouse has the present rows', async (
 });
 
 test('the models file of the page is one', () => {
-  const [models = ''] = blocks('yaml');
+  const [models = ''] = blocks(read('changing-tables.md'), 'yaml');
   const [parsed] = parseModelsFile(models, 'models.yaml', { checkExpression: () => null, env: {} });
   expect(parsed?.model.changes).toEqual({
     versionColumn: 'sluice_version',
