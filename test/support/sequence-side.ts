@@ -178,10 +178,15 @@ async function readRows(snapshot: SourceSnapshot, signal: AbortSignal): Promise<
 
 /** A customer's program that applies elements in the order of their numbers, whenever it looks. */
 export class SequenceReader {
+  readonly #keys: readonly string[];
   readonly rows = new Map<string, string>();
   applied = -1;
   /** False if keys that are gone may still be in the rows. */
   isComplete = true;
+
+  constructor(keys: readonly string[] = ['id']) {
+    this.#keys = keys;
+  }
 
   /** Applies what has been published since it last looked. */
   async catchUp(destination: Destination): Promise<void> {
@@ -209,8 +214,9 @@ export class SequenceReader {
           ...row
         } = JSON.parse(line);
         if (number !== element.number) throw new Error('a row of another element');
-        if (op === 'd') this.rows.delete(String(row.id));
-        else this.rows.set(String(row.id), JSON.stringify(row));
+        const key = this.#keys.map((name) => String(row[name])).join();
+        if (op === 'd') this.rows.delete(key);
+        else this.rows.set(key, JSON.stringify(row));
       }
     }
     this.applied = element.number;

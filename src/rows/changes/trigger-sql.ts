@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { Model } from '../../foundation/domain/model.ts';
 import { quoteName } from '../query/print.ts';
 
@@ -10,9 +11,12 @@ export interface TriggerStatement {
 const nameOf = ({ schema, name }: Model['relation']): string =>
   `${quoteName(schema)}.${quoteName(name)}`;
 
-/** PostgreSQL cuts longer names. */
-const shortName = (prefix: string, name: string): string =>
-  quoteName(`${prefix}_${name}`.slice(0, 63));
+/** PostgreSQL cuts names after 63 bytes. Two that are cut to the same text would be one function, or one index. */
+function shortName(prefix: string, name: string): string {
+  const whole = `${prefix}_${name}`;
+  if (Buffer.byteLength(whole) <= 63) return quoteName(whole);
+  return quoteName(`${prefix}_${createHash('sha256').update(name).digest('hex').slice(0, 16)}`);
+}
 
 /**
  * The SQL that makes a table fit for exports of changes: a column with the transaction that last wrote a row, the trigger that

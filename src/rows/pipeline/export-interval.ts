@@ -254,7 +254,7 @@ function intentOf(
 /** For the owner of an export of changes, if a step dropped some. */
 function describeDropped({ element, droppedRows }: CommitIntent): string | null {
   if (!element || droppedRows === 0) return null;
-  return `The transformations dropped ${droppedRows} changes. Readers keep the earlier row of these keys, if they have one. Deletes are never dropped.`;
+  return `Changes that the transformations dropped: ${droppedRows}. Readers keep the earlier row of these keys, if they have one. Deletes are never dropped.`;
 }
 
 function recipeOf(
