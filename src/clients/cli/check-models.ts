@@ -1,6 +1,6 @@
 import type { Config } from '../../foundation/config/config.ts';
 import type { ExportMode } from '../../foundation/domain/export-settings.ts';
-import type { Model } from '../../foundation/domain/model.ts';
+import { modesOf } from '../../foundation/domain/model.ts';
 import { eventsModel } from '../../foundation/domain/events-model.ts';
 import { checkModel, type ModelReport } from '../../rows/sources/index.ts';
 import { addressNamesOf, findOfferedModels, loadModels, primaryUrlOf } from '../../main/models.ts';
@@ -10,10 +10,6 @@ export interface CheckedModel extends ModelReport {
   /** The modes that its exports can have. */
   readonly modes: readonly ExportMode[];
 }
-
-/** Rows without a time of arrival can only be exported all together. */
-const modesOf = ({ intervalColumn }: Model): readonly ExportMode[] =>
-  intervalColumn === null ? ['snapshot'] : ['append', 'snapshot'];
 
 /**
  * The models as `sluice models list` shows them; `own_source`: whether it has its own database.

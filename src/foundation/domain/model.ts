@@ -1,4 +1,4 @@
-import type { ExportMode } from './export-settings.ts';
+import { type ExportMode, exportSettings } from './export-settings.ts';
 
 /** A relation that can be exported, how its rows belong to a tenant and an interval, its columns. */
 
@@ -73,3 +73,12 @@ export interface Model {
 /** The mode of an export that does not say it. Rows without a time of arrival can only be exported all together. */
 export const usualMode = (model: Pick<Model, 'intervalColumn'> | undefined): ExportMode =>
   model?.intervalColumn === null ? 'snapshot' : 'append';
+
+/** The modes that exports of a model can have. */
+export const modesOf = ({
+  intervalColumn,
+  changes,
+}: Pick<Model, 'intervalColumn' | 'changes'>): readonly ExportMode[] =>
+  exportSettings.mode.choices.filter(
+    (mode) => mode === 'snapshot' || (mode === 'append' ? intervalColumn !== null : changes),
+  );

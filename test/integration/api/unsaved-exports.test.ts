@@ -196,8 +196,12 @@ describe('the capabilities', () => {
     expect(body).toMatchObject({
       destinations: ['S3', 'NoOp'],
       models: [
-        { name: 'events', event_filters: true },
-        ...shopModels.map(({ name }) => ({ name, event_filters: name === 'orders' })),
+        { name: 'events', event_filters: true, modes: ['append', 'snapshot'] },
+        ...shopModels.map(({ name }) => ({
+          name,
+          event_filters: name === 'orders',
+          modes: expect.any(Array),
+        })),
       ],
       default_model: 'events',
       own_credentials: false,

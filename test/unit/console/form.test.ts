@@ -42,7 +42,7 @@ const formats = [
 const description: ApiDescription = {
   installation: {
     destinations: ['S3'],
-    models: [{ name: 'events', event_filters: true }],
+    models: [{ name: 'events', event_filters: true, modes: ['append', 'snapshot', 'changes'] }],
     default_model: 'events',
     intervals: ['day', 'week'],
     file_formats: formats,
@@ -58,6 +58,8 @@ const description: ApiDescription = {
     properties: {
       deadline_at: { type: ['string', 'null'], title: 'Due at', 'x-input': 'time' },
       heal_for_hours: { type: 'integer', minimum: 0, maximum: 720, 'x-default': 168 },
+      mode: { enum: ['append', 'snapshot', 'changes'], 'x-default': 'append' },
+      keep_snapshots: { type: 'integer', 'x-default': 30 },
     },
   }).map((field) => ({ ...field, isLocal: field.name === 'deadline_at' })),
   intervals: ['hour', 'day', 'week'],
@@ -71,6 +73,30 @@ const withValues = (values: Readonly<Record<string, string | boolean>>) => ({
 });
 const configOf = (values: Readonly<Record<string, string | boolean>>) =>
   bodyOf(description, withValues(values), null, times).destination.config;
+
+test('a model that does not allow the chosen mode gets one that it allows, and no setting of another', () => {
+  const installation = description.installation && {
+    ...description.installation,
+    models: [
+      ...description.installation.models,
+      { name: 'orders', event_filters: false, modes: ['snapshot', 'changes'] as const },
+    ],
+  };
+  const bodyWith = (model: string, settings: object) =>
+    bodyOf(
+      { ...description, installation },
+      { ...withValues({}), model, backfill: true, startAt: '2024-03-01T00:00', ...settings },
+      null,
+      times,
+    );
+  const settings = { ...fresh.settings, keep_snapshots: '5' };
+  expect(bodyWith('orders', { settings })).toMatchObject({
+    ...{ mode: 'snapshot', keep_snapshots: 5, backfill: false },
+  });
+  const appended = bodyWith('events', { settings });
+  expect(appended).toMatchObject({ mode: 'append', backfill: true });
+  expect(appended).not.toHaveProperty('keep_snapshots');
+});
 
 describe('what an installation has', () => {
   test('is what a new export begins with', () => {
@@ -153,7 +179,11 @@ test('a changed query that has the conditions of filters is sent without the fil
 });
 
 describe('the model', () => {
-  const models = ['orders', 'constructor'].map((name) => ({ name, event_filters: false }));
+  const models = ['orders', 'constructor'].map((name) => ({
+    name,
+    event_filters: false,
+    modes: [],
+  }));
   const installation = { ...description.installation, models, default_model: null } as const;
   const here = { ...description, installation } as ApiDescription;
 

@@ -118,6 +118,7 @@ export function bodyOf(
   const bound = (value: string, before: string | null | undefined) =>
     before && times.inputValue(before) === value ? before : readLocalInput(value);
   const scheduled = scheduleFields(draft.interval);
+  const mayBackfill = modeOf(description, draft) === 'append';
   const offset = (wanted: boolean, text: string) => (wanted && text !== '' ? Number(text) : null);
   return {
     name: draft.name,
@@ -134,12 +135,30 @@ export function bodyOf(
     ...(isQueryChanged(draft, batchExport) && { filters: null }),
     transformations: draft.transformations === 'yes',
     ...(isNew && draft.model !== '' && { model: draft.model }),
-    ...(isNew && { backfill: draft.backfill && draft.startAt !== '' }),
+    ...(isNew && { backfill: draft.backfill && draft.startAt !== '' && mayBackfill }),
   };
 }
 
+/** The modes that exports of the model can have. */
+export function modesOf(
+  { installation, settings }: ApiDescription,
+  model: string,
+): readonly string[] {
+  const known = installation?.models.find(({ name }) => name === model)?.modes;
+  return known ?? settings.find(({ name }) => name === 'mode')?.choices ?? [];
+}
+
+/** The chosen mode; another if the model does not allow it. */
+export function modeOf(description: ApiDescription, { model, settings }: Draft): string {
+  const allowed = modesOf(description, model);
+  const chosen = String(settings.mode ?? '');
+  return allowed.includes(chosen) ? chosen : (allowed[0] ?? 'append');
+}
+
 /** The settings that only one mode has. */
-const modes: Readonly<Record<string, string>> = { keep_snapshots: 'snapshot', new_base: 'changes' };
+const modes: Readonly<Record<string, string>> = {
+  ...{ keep_snapshots: 'snapshot', new_base: 'changes', look_back_hours: 'append' },
+};
 
 /** Says whether an export with this interval and mode has the setting. */
 export function hasSetting(
@@ -150,9 +169,14 @@ export function hasSetting(
 }
 
 /** The settings of the body. One that may not be empty, and is, keeps its value. */
-function settingsOf({ settings }: ApiDescription, draft: Draft): Partial<ExportInput> {
-  const values = { ...draft.settings };
-  for (const setting of settings) if (!hasSetting(draft, setting)) values[setting.name] = '';
+function settingsOf(description: ApiDescription, draft: Draft): Partial<ExportInput> {
+  const { settings } = description;
+  const values: Record<string, string | boolean> = {
+    ...draft.settings,
+    mode: modeOf(description, draft),
+  };
+  const chosen = { ...draft, settings: values };
+  for (const setting of settings) if (!hasSetting(chosen, setting)) values[setting.name] = '';
   const sent = settings.filter(({ name, nullable }) => nullable || values[name] !== '');
   return configOf(sent, values, { isNew: false, cleared: new Set() });
 }

@@ -2,7 +2,7 @@ import { useState } from 'react';
 import { plural } from '../numbers.ts';
 import { CodeField } from './code-field.tsx';
 import { ConfigFields, fieldsOfGroup } from './config-group.tsx';
-import { hasSetting } from './draft.ts';
+import { hasSetting, modeOf, modesOf } from './draft.ts';
 import { FieldInput } from './field-input.tsx';
 import { type Field, type FieldValues, isFirst } from './fields.ts';
 import { fieldProps } from './form-words.ts';
@@ -77,19 +77,23 @@ export function MoreFields(props: PartProps) {
 /** Start and end, and the settings that are one value. */
 function Bounds(props: PartProps) {
   const { description, draft, batchExport, errors, onChange } = props;
+  const mode = modeOf(description, draft);
+  const values: FieldValues = { ...draft.settings, mode };
+  const withModes = (field: Field): Field =>
+    field.name === 'mode' ? { ...field, choices: modesOf(description, draft.model) } : field;
   return (
     <>
       <div className="grid">
         <LocalTimeInput {...fieldProps('start_at', props)} help="Now: it starts immediately." />
         <LocalTimeInput {...fieldProps('end_at', props)} help="Now: it never ends." />
         {description.settings
-          .filter((field) => hasSetting(draft, field))
+          .filter((field) => hasSetting({ ...draft, settings: values }, field))
           .map((field) => (
             <FieldInput
               key={field.name}
-              field={field}
+              field={withModes(field)}
               attr={field.name}
-              value={draft.settings[field.name] ?? ''}
+              value={values[field.name] ?? ''}
               error={errors.get(field.name)}
               stored={false}
               onChange={(value) =>
@@ -98,7 +102,7 @@ function Bounds(props: PartProps) {
             />
           ))}
       </div>
-      {!batchExport && draft.startAt !== '' && (
+      {!batchExport && draft.startAt !== '' && mode === 'append' && (
         <label className="choice">
           <input
             id="backfill"

@@ -1,5 +1,7 @@
 import { Type } from 'typebox';
 import { defaultModelOf } from '../../../foundation/domain/events-model.ts';
+import { exportSettings } from '../../../foundation/domain/export-settings.ts';
+import { modesOf } from '../../../foundation/domain/model.ts';
 import { allowedIntervals } from '../../use-cases/exports/schedule.ts';
 import type { Api } from '../api.ts';
 import { keyOperation } from '../operations.ts';
@@ -19,6 +21,7 @@ export const Capabilities = named(
           event_filters: Type.Boolean({
             description: 'Whether include_events and exclude_events are possible.',
           }),
+          modes: Type.Array(Type.Enum([...exportSettings.mode.choices])),
         }),
         { description: 'Models that can be exported.' },
       ),
@@ -52,7 +55,7 @@ export const Capabilities = named(
       examples: [
         {
           destinations: ['S3', 'NoOp'],
-          models: [{ name: 'orders', event_filters: false }],
+          models: [{ name: 'orders', event_filters: false, modes: ['append', 'snapshot'] }],
           default_model: 'orders',
           intervals: ['hour', 'day', 'week', 'every 5 minutes'],
           file_formats: [{ format: 'JSONLines', compressions: ['gzip', 'brotli', 'zstd'] }],
@@ -79,9 +82,10 @@ export function capabilityRoutes(api: Api, deps: Deps): void {
         destinations: destinations
           .filter(({ isAvailable }) => isAvailable(destinationContext))
           .map(({ type }) => type),
-        models: models.map(({ name, eventColumn }) => ({
-          name,
-          event_filters: eventColumn !== null,
+        models: models.map((model) => ({
+          name: model.name,
+          event_filters: model.eventColumn !== null,
+          modes: [...modesOf(model)],
         })),
         default_model: defaultModelOf(models.map(({ name }) => name)),
         intervals: [...allowedIntervals(policy.minIntervalMinutes)],
