@@ -90,7 +90,8 @@ export const exportVerbs: Verbs = {
     lines: details,
   }),
   'exports run': post(`${oneExport}/run_now`, {
-    about: 'export every whole interval up to now that has no data, or say why there is none',
+    about:
+      'export each interval up to now that has no data (without a past, only the newest), or say why not',
     args: { id: theExport },
     lines: ({ backfill_id: id, total_runs: runs, reason }) => [
       reason ?? `Backfill ${id} has begun: ${plural(runs, 'run')}.`,

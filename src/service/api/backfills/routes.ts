@@ -84,9 +84,14 @@ export function backfillRoutes(api: Api, family: Family, deps: Deps): void {
 
   api.post(
     '/:id/run_now',
-    write('runBatchExportNow', 'Export every whole interval up to now that has no data', ['id'], {
-      response: { 200: Ref(RunNow) },
-    }),
+    write(
+      'runBatchExportNow',
+      'Export what has ended and has no data; without a past, only the newest interval',
+      ['id'],
+      {
+        response: { 200: Ref(RunNow) },
+      },
+    ),
     async (request) => {
       const ran = await runNow(request.context, batchExportOf(request));
       if ('reason' in ran) {
