@@ -141,6 +141,20 @@ select element from receipts where export_id = $1 and data_interval_end <= $2 an
     'pending', pending_transactions) as proof from receipts where export_id = $1 and element is not null
        order by data_interval_end desc limit 1);
 
+-- intervals/elements.ts listDelivered
+-- takes $1 uuid, $2 timestamp with time zone, $3 timestamp with time zone, $4 bigint
+-- gives interval json, runId uuid, rows bigint, snapshotAt text, element jsonb, followedBy bigint, superseded json
+select json_build_object('start', floor(extract(epoch from r.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from r.data_interval_end) * 1000)::bigint) as interval, r.run_id as "runId", r.rows, api_time(r.snapshot_at) as "snapshotAt", r.element,
+            (select (n.element->>'number')::bigint from receipts n
+              where n.export_id = r.export_id and n.data_interval_start > r.data_interval_start order by n.data_interval_start limit 1) as "followedBy",
+            (select json_build_object('start', floor(extract(epoch from min(a.data_interval_start)) * 1000)::bigint, 'end', floor(extract(epoch from max(a.data_interval_end)) * 1000)::bigint, 'intervals', count(*))
+               from accepted_intervals a where a.export_id = r.export_id and a.superseded_by is not null and a.data_interval_start < r.data_interval_start
+                and a.data_interval_start > coalesce((select b.data_interval_start from receipts b
+                      where b.export_id = r.export_id and b.data_interval_start < r.data_interval_start order by b.data_interval_start desc limit 1), '-infinity')
+             having count(*) > 0) as superseded
+       from receipts r where r.export_id = $1 and r.data_interval_start >= $2 and r.data_interval_start < $3
+      order by r.data_interval_start desc limit $4;
+
 -- intervals/gaps.ts findGaps
 -- takes $1 uuid, $2 timestamp with time zone
 -- gives start bigint, end bigint

@@ -5,7 +5,7 @@ import { readNow } from '../../../src/state/store/intervals/ticks.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { allowBriefReceipts } from '../../support/brief-receipts.ts';
-import { runCli } from '../../support/cli.ts';
+import { cliEnv, runCli } from '../../support/cli.ts';
 import { insertElements } from '../../support/page-rows.ts';
 import { createKey } from '../../support/tenants.ts';
 
@@ -86,6 +86,7 @@ describe('the coverage of an export', () => {
       intervals: to - from,
     });
     expect(body).toEqual({
+      elements: null,
       from: at(0),
       to: at(8),
       high_water_mark: null,
@@ -151,6 +152,7 @@ describe('the coverage of an export', () => {
     const { status, body } = await api.client.get(`${exports}/${id}/coverage`);
     expect(status).toBe(200);
     expect(body).toEqual({
+      elements: null,
       from: null,
       to: null,
       high_water_mark: null,
@@ -373,8 +375,9 @@ test('an export without a past lists its elements, with what follows them and wh
   // A page of older ones.
   const older = (await api.client.get(`${path}/coverage?to=${at(2)}`)).body;
   expect(older.elements).toMatchObject([{ start: at(5), followed_by: 7 }]);
-  const env = { SLUICE_URL: api.baseUrl, SLUICE_KEY: api.tenant.key };
-  const { out } = await runCli(['coverage', 'list', id], { env });
+  const env = cliEnv(api);
+  const { out, err } = await runCli(['coverage', 'list', id], { env });
+  expect(err).toBe('');
   expect(out).toMatch(/^4 .* 1,200 +0 +a base, because it is the first one/m);
   expect(out).toMatch(
     /^7 .* 1,200 +3 +what changed since 4, from version 120931; 2 intervals before it superseded$/m,

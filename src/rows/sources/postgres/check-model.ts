@@ -289,7 +289,8 @@ function judgePlan(model: Model, root: PlanNode, tell: Tell): readonly string[] 
   const advice = `Create an index on (${columns})`;
   if (model.intervalColumn === null) {
     if (wholeRelations.length > 0 || conditions.some((condition) => !/[^<>]=/.test(condition))) {
-      tell('warning', `Every run reads the rows of all projects. ${advice}.`);
+      const reader = model.changes ? 'Each snapshot, and each base of changes,' : 'Every run';
+      tell('warning', `${reader} reads the rows of all projects. ${advice}.`);
     }
   } else if (steps.length === 0) {
     tell(
