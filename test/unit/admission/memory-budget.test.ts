@@ -2,7 +2,12 @@ import { expect, it } from 'vitest';
 import { settings } from '../../../src/foundation/config/settings.ts';
 import { encoderMemory } from '../../../src/rows/encoders/index.ts';
 import { encoderOf, registry } from '../../../src/main/connectors.ts';
-import { idleWorkerBytes, memoryBudget } from '../../../src/service/admission/memory-budget.ts';
+import { Admission, type ComingRun } from '../../../src/service/admission/admission.ts';
+import {
+  idleWorkerBytes,
+  memoryBudget,
+  readBackBytes,
+} from '../../../src/service/admission/memory-budget.ts';
 
 const mebibyte = 1024 ** 2;
 const upload = { partBytes: 8 * mebibyte, partsInFlight: 2 };
@@ -50,4 +55,41 @@ it.each([
   const shape = { ...upload, encoderBytes: 0 };
   const without = memoryBudget({ ...shape, transforms: false });
   expect((memoryBudget({ ...shape, transforms: true, ownSteps }) - without) / mebibyte).toBe(more);
+});
+
+it('a run that reads delivered files has the memory for it from its start', async () => {
+  const admission = new Admission({
+    ...{ memoryBytes: 2 ** 30, slots: 9, smallRuns: 0, memoryOf: () => 1_000 },
+    comparesKeys: (model) => model === 'compared',
+    stopping: new AbortController().signal,
+    pressure: { isPressed: () => false, rest: 0, close() {} },
+  });
+  const bytesOf = async (changes: Partial<ComingRun>) => {
+    const ticket = await admission.enter({
+      ...{
+        organizationId: 'acme',
+        teamId: 1,
+        purpose: 'whole',
+        model: 'compared',
+        mode: 'changes',
+      },
+      ...{
+        type: 'S3',
+        config: {},
+        transformations: false,
+        ownSteps: 0,
+        small: false,
+        isAlone: false,
+      },
+      ...changes,
+    });
+    const { usedBytes } = admission.room();
+    ticket?.leave();
+    return usedBytes;
+  };
+  expect(await bytesOf({})).toBe(1_000 + readBackBytes);
+  expect(await bytesOf({ purpose: 'supplement', mode: 'append' })).toBe(1_000 + readBackBytes);
+  expect(await bytesOf({ mode: 'snapshot' })).toBe(1_000);
+  expect(await bytesOf({ model: 'with tombstones' })).toBe(1_000);
+  admission.close();
 });
