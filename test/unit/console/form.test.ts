@@ -155,6 +155,7 @@ test('a preview sends what decides the rows, and no secret', () => {
   const draft = withValues({ include_events: 'a\nb', aws_access_key_id: 'AKIA' });
   expect(rowsOf(bodyOf(description, draft, null, times))).toEqual({
     model: 'events',
+    mode: 'append',
     dsl_query: null,
     transformations: false,
     destination: { config: { include_events: ['a', 'b'], exclude_events: undefined } },
