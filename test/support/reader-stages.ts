@@ -79,8 +79,10 @@ const changes: Mode = {
   prepare(history) {
     history.describe = changeOf;
     history.alter = (manifest) => {
-      const number = hourOf(manifest.data_interval_start);
-      const follows = number === 0 || number === 4 ? null : number - 1;
+      const hour = hourOf(manifest.data_interval_start);
+      // The numbers between were of attempts that are lost.
+      const number = hour * 3;
+      const follows = hour === 0 || hour === 4 ? null : number - 3;
       return { ...manifest, mode: 'changes', element: { number, follows, deletes: 0 } };
     };
   },

@@ -1,7 +1,8 @@
+import { EventEmitter, once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, beforeEach, expect, it, onTestFinished } from 'vitest';
 import type { Model } from '../../../src/foundation/domain/model.ts';
 import { fileDefinition } from '../../../src/rows/destinations/file/definition.ts';
 import { armFailpoints, type FailpointName } from '../../../src/foundation/failpoints/failpoint.ts';
@@ -26,15 +27,19 @@ import {
   openRunSide,
   type RunSide,
 } from '../../support/run-side.ts';
+import { casesOf } from '../../support/nightly.ts';
+import { startTcpProxy } from '../../support/tcp-proxy.ts';
 import { readManifests, SequenceReader } from '../../support/sequence-side.ts';
 
 let side: RunSide;
 let root: string;
 let model: Model;
+let sourceUrl: string;
 
 beforeEach(async () => {
   side = await openRunSide();
   model = changingModel;
+  sourceUrl = side.adminUrl;
   root = await mkdtemp(path.join(tmpdir(), 'sluice-sequences-'));
   await createChangingTable(side.adminUrl);
 });
@@ -70,15 +75,21 @@ async function ask(exportId: string, hour: number): Promise<string> {
   return runId;
 }
 
-/** One attempt of a run. @param at the step at which it ends without a record */
-async function attempt(runId: string, at: FailpointName | null = null): Promise<string> {
+const dies = () => Promise.reject(new Error('dies'));
+
+/** One attempt of a run. @param at the step at which it ends without a record, or does something else */
+async function attempt(
+  runId: string,
+  at: FailpointName | null = null,
+  does: () => Promise<unknown> = dies,
+): Promise<string> {
   const { context, db } = side;
   armFailpoints(async (name) => {
-    if (name === at) throw new Error('dies');
+    if (name === at) await does();
   });
   await db.query('update outbox set available_at = now(), ready = true where run_id = $1', [runId]);
   const source = createPostgresSource({
-    connectionString: side.adminUrl,
+    connectionString: sourceUrl,
     plan: planModels([model]),
   });
   const connectors = joinConnectors(
@@ -108,8 +119,6 @@ it.each([
     model = used;
     const { id } = await createSequence();
     const [early, late] = [new SequenceReader(), new SequenceReader()];
-    const notes = (reader: SequenceReader) =>
-      [...reader.rows.values()].map((row) => JSON.parse(row).note).toSorted();
     await write(put(1, 'one'), put(2, 'two'));
     expect(await attempt(await ask(id, 0))).toBe('completed');
     await early.catchUp(open());
@@ -122,7 +131,7 @@ it.each([
     expect(await attempt(await ask(id, 2))).toBe('completed');
     for (const reader of [early, late]) {
       await reader.catchUp(open());
-      expect(notes(reader)).toEqual(['zwei']);
+      expect(notesOf(reader)).toEqual(['zwei']);
     }
     expect(await numbersOf()).toEqual(numbers);
     const [recorded] = await side.db.query<{ elements: readonly number[] }>(
@@ -132,6 +141,94 @@ it.each([
     expect(recorded?.elements).toEqual(numbers);
   },
 );
+
+const notesOf = (reader: SequenceReader) =>
+  [...reader.rows.values()].map((row) => JSON.parse(row).note).toSorted();
+
+it.each(
+  casesOf<FailpointName>(
+    ['before_complete', 'before_manifest'],
+    ['before_open', 'upload_begun', 'after_complete', 'after_manifest', 'before_record'],
+  ).flatMap((at) =>
+    [changingModel, ...casesOf([], [comparedModel(1)])].map((used) => [at, used] as const),
+  ),
+)(
+  'a worker that freezes at %s and goes on after the next element changes nothing',
+  async (at, used) => {
+    model = used;
+    const { id } = await createSequence();
+    await write(put(1, 'one'), put(2, 'two'));
+    await attempt(await ask(id, 0));
+    await write(put(3, 'three'), 'delete from things where id = 1');
+    const second = await ask(id, 1);
+    const steps = new EventEmitter();
+    const [reached, thawed] = [once(steps, 'reached'), once(steps, 'thawed')];
+    const frozen = attempt(second, at, () => {
+      steps.emit('reached');
+      return thawed;
+    });
+    await reached;
+    await side.db.query('update runs set lease_expires_at = now() where id = $1', [second]);
+    await write(put(2, 'zwei'), 'delete from things where id = 3');
+    expect(await attempt(second)).toBe('completed');
+    await write(put(4, 'four'));
+    expect(await attempt(await ask(id, 2))).toBe('completed');
+    const before = await readManifests(open());
+    steps.emit('thawed');
+    expect(await frozen).not.toBe('completed');
+    expect(await readManifests(open())).toEqual(before);
+    const reader = new SequenceReader();
+    await reader.catchUp(open());
+    expect(notesOf(reader)).toEqual(['four', 'zwei']);
+  },
+);
+
+it('a source that ends in the middle delivers nothing, and one that is slow all', async () => {
+  const url = new URL(side.adminUrl);
+  const proxy = await startTcpProxy({ target: { host: url.hostname, port: Number(url.port) } });
+  onTestFinished(() => proxy.close());
+  url.port = String(proxy.port);
+  sourceUrl = url.href;
+  const { id } = await createSequence();
+  await write(put(1, 'one'));
+  await attempt(await ask(id, 0));
+  await write(
+    `insert into things select n, ${side.teamId}, 0, repeat('x', 1000), 1 from generate_series(2, 3000) n`,
+    'delete from things where id = 1',
+  );
+  const run = await ask(id, 1);
+  expect(await attempt(run, 'before_open', async () => proxy.resetAfterBytes(1_000_000))).toBe(
+    'failed',
+  );
+  expect(proxy.resets).toBe(1);
+  expect(await numbersOf()).toEqual([0]);
+  proxy.delay(5);
+  expect(await attempt(run)).toBe('completed');
+  const reader = new SequenceReader();
+  await reader.catchUp(open());
+  expect(reader.rows.size).toBe(2_999);
+});
+
+it('new_base that is raised while an element runs, and again and again, makes a base each time', async () => {
+  const { id } = await createSequence();
+  const raise = () =>
+    side.db.query('update batch_exports set new_base = new_base + 1 where id = $1', [id]);
+  await write(put(1, 'one'));
+  await attempt(await ask(id, 0));
+  await write(put(2, 'two'));
+  await attempt(await ask(id, 1), 'before_manifest', raise);
+  await write(put(3, 'three'));
+  await attempt(await ask(id, 2), 'before_manifest', raise);
+  await raise();
+  await attempt(await ask(id, 3));
+  await attempt(await ask(id, 4));
+  const all = await readManifests(open());
+  const follows = all.toSorted((a, b) => Number(a.element?.number) - Number(b.element?.number));
+  expect(follows.map(({ element }) => element?.follows)).toEqual([null, 0, null, null, 3]);
+  const reader = new SequenceReader();
+  await reader.catchUp(open());
+  expect(notesOf(reader)).toEqual(['one', 'three', 'two']);
+});
 
 it('a run that never ends its commit leaves its number to no other', async () => {
   const { id } = await createSequence();
