@@ -19,11 +19,11 @@ import { replaceSection } from './document.ts';
  * makes sure that ours read every row and that every byte of it has come, so `--rounds 0` is a check
  * alone; of the other ways, that they read every row (the libraries) and sent something.
  *
- *   npm run bench:datapath -- [--table events] [--rows 400000] [--rounds 3] [--only Parquet] [--every] [--write]
+ *   npm run bench:datapath -- [--table events] [--rows 400000] [--rounds 3] [--only Parquet] [--every | --modes] [--write]
  *                             [--database postgres://…] [--stub]
  *
  * Without --database a PostgreSQL of its own is started. --every takes all compressions of all
- * formats, --write puts the table into docs/internals/benchmarks.md. --table takes wide, narrow, taxi and jsonb too. With --stub ours get
+ * formats, --modes compares the modes of an export of events with mode append, --write puts the table into docs/internals/benchmarks.md. --table takes wide, narrow, taxi and jsonb too. With --stub ours get
  * the answers of the database from memory, so that it is not what limits them: compare their times, not the ratio. Needs psql, gzip and curl, but for a check.
  */
 const { values } = parseArgs({
@@ -34,6 +34,7 @@ const { values } = parseArgs({
     rounds: { type: 'string', default: '3' },
     only: { type: 'string', default: '' },
     every: { type: 'boolean', default: false },
+    modes: { type: 'boolean', default: false },
     write: { type: 'boolean', default: false },
     stub: { type: 'boolean', default: false },
   },
@@ -70,9 +71,9 @@ async function measureOn(server: string, table: BenchTable): Promise<void> {
   const replay = values.stub ? await startReplay(url.href) : null;
   try {
     await fillTable(url.href, table, rows);
-    const { every } = values;
+    const { every, modes } = values;
     const readUrl = replay?.url ?? url.href;
-    const results = await measure({ url: url.href, readUrl, sink, table, every });
+    const results = await measure({ url: url.href, readUrl, sink, table, every, modes });
     const { rows: versions } = await admin.query('SHOW server_version');
     const about = `${rows} rows of ${table.name}, ${rounds} rounds; ${describeMachine()}, PostgreSQL ${versions[0].server_version}`;
     const printed = rounds === 0 ? 'every row was read, every byte has come' : printTable(results);
@@ -121,6 +122,12 @@ function check({ kind, label }: Way, taken: Taken, sunk: number): void {
 /** The page has the table of events; the others are only printed. */
 async function write({ name }: BenchTable, about: string, printed: string): Promise<void> {
   if (name !== 'events') return;
+  if (values.modes) {
+    const intro = `All rows of an export by mode, as JSON Lines, by \`npm run bench:datapath -- --modes --write\`: ${about}. The ratio is to the wall
+time of mode append, which goes before each of the others in each round.`;
+    await replaceSection('modes', `${intro}\n\n${printed}`);
+    return;
+  }
   const intro = `This table measures the path from PostgreSQL to an S3 server that discards all data, on one machine, in one run of
 \`npm run bench:datapath -- --write\`: ${about}.
 

@@ -172,14 +172,14 @@ export async function fillTable(url: string, table: BenchTable, rows: number): P
   await client.connect();
   try {
     await client.query(table.createSql);
+    if (name === 'events') {
+      for (const { sql } of triggerStatements(changingOf(table))) await client.query(sql);
+    }
     await client.query(`${table.insertSql} ${instants}`, [
       Math.ceil(rows * 1.5),
       interval.start / 1000,
     ]);
     await client.query(`CREATE INDEX ON ${name} (team_id, ${intervalColumn})`);
-    if (name === 'events') {
-      for (const { sql } of triggerStatements(changingOf(table))) await client.query(sql);
-    }
     await client.query(`VACUUM ANALYZE ${name}`);
   } finally {
     await client.end();

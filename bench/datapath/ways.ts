@@ -36,10 +36,16 @@ export interface WaysOptions {
   readonly table: BenchTable;
   /** All formats with all compressions and chains, not only those with a bar. */
   readonly every: boolean;
+  /** The modes of an export instead. */
+  readonly modes: boolean;
 }
 
-/** The limit first. */
-export function waysToRun({ url, readUrl, sink, table, every }: WaysOptions): readonly Way[] {
+/** Of the time of mode append for the same rows. */
+const modeBar = 1.15;
+
+/** What the others are compared with first: the limit, or mode append. */
+export function waysToRun(options: WaysOptions): readonly Way[] {
+  const { url, readUrl, sink, table, every, modes } = options;
   const select = selectOf(table);
   const copy = (options: string) =>
     `psql "$BENCH_DATABASE" -qc "COPY ($BENCH_SELECT) TO STDOUT (FORMAT ${options})"`;
@@ -58,7 +64,7 @@ export function waysToRun({ url, readUrl, sink, table, every }: WaysOptions): re
   ): Way => ({
     kind: 'ours',
     label,
-    bar: table.bars[label] ?? null,
+    bar: table.bars[label] ?? (mode === '' ? null : modeBar),
     run: () =>
       runProcess('ours.js', [
         readUrl,
@@ -70,6 +76,10 @@ export function waysToRun({ url, readUrl, sink, table, every }: WaysOptions): re
         mode,
       ]),
   });
+  if (modes) {
+    const of = (mode: string) => ours(`JSONLines, mode ${mode}`, 'JSONLines', null, '', mode);
+    return ['append', 'snapshot', 'changes'].map(of);
+  }
   const object = `${sink.endpoint}/bench/shell.csv.gz`;
   const ways: readonly Way[] = [
     shell('limit', 'the limit: psql COPY binary > /dev/null', `${copy('binary')} > /dev/null`),
@@ -89,9 +99,6 @@ export function waysToRun({ url, readUrl, sink, table, every }: WaysOptions): re
         const label = compression === null ? format : `${format} + ${compression}`;
         return ours(label, format, compression);
       }),
-    ),
-    ...(table.name === 'events' ? ['snapshot', 'changes'] : []).map((mode) =>
-      ours(`JSONLines, mode ${mode}`, 'JSONLines', null, '', mode),
     ),
     ...Object.keys(benchChains).map((chain) =>
       ours(`JSONLines + gzip, ${chain}`, 'JSONLines', 'gzip', chain),
