@@ -28,7 +28,7 @@ export const baseReasons = {
   era: 'our database was restored, copied or failed over',
   server: 'the source is another server, or was restored or failed over',
   counter: 'source.version_counter_lower: the transaction ids of the source are lower than before',
-  table: 'the table was replaced, or its trigger was changed',
+  table: 'the table was replaced, or its trigger, its policies or a type of it were changed',
   parts: 'a partition is gone, and no tombstones say which rows went with it',
   tombstones: 'tombstones may have been removed since the element before',
   unread:
@@ -65,7 +65,10 @@ export interface SequencePoint {
   readonly relation: string;
   /** A digest of the model. */
   readonly model: string;
-  /** The tables with rows, by their ids: the triggers of each, with the transactions that last changed them. */
+  /**
+   * The tables with rows, by their ids: the triggers of each, with the transactions that last changed them. And the names of the
+   * values of enums.
+   */
   readonly tables: Readonly<Record<string, string>>;
   readonly versionType: VersionType;
 }

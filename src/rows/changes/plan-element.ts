@@ -66,7 +66,8 @@ export function planElement(
   const { compareEvery } = reading;
   const since = before === null ? 0 : 1 + (before.uncompared ?? 0);
   const compares = compareEvery !== null && since >= compareEvery;
-  const newTables = Object.keys(point.tables).filter((id) => tablesBefore[id] === undefined);
+  const isNew = (id: string) => /^\d+$/.test(id) && tablesBefore[id] === undefined;
+  const newTables = Object.keys(point.tables).filter(isNew);
   return {
     element: {
       number,
@@ -81,7 +82,13 @@ export function planElement(
       newBase: sequence.newBase,
       ...(compareEvery !== null && { uncompared: compares ? 0 : since }),
     },
-    request: { number, versionType: point.versionType, from, newTables },
+    request: {
+      number,
+      versionType: point.versionType,
+      from,
+      newTables,
+      isUnique: reading.isUnique,
+    },
     compares,
   };
 }

@@ -68,9 +68,9 @@ function tombstoneStatements(
   const version = quoteName(changes?.versionColumn ?? '');
   const columns = [...new Set([tenantColumn, ...keyColumns])].map(quoteName);
   const write = `${quoteName(relation.schema)}.${shortName('sluice_tombstone', relation.name)}`;
-  const isOther = columns
-    .map((column) => `OLD.${column} IS DISTINCT FROM NEW.${column}`)
-    .join(' OR ');
+  const rowOf = (of: string) => `ROW(${columns.map((column) => `${of}.${column}`).join(', ')})`;
+  // By their bytes: a text of citext that is spelled in another way is another key to readers.
+  const isOther = `pg_catalog.record_image_ne(${rowOf('OLD')}, ${rowOf('NEW')})`;
   return [
     {
       about:

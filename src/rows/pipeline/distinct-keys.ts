@@ -20,9 +20,10 @@ export class DistinctKeys {
     this.#indices = indices;
   }
 
-  /** @throws SluiceError `model.key_not_unique` */
+  /** @throws SluiceError `model.key_not_unique`; `source.model_invalid` if a row has no key */
   check(block: RowBlock): void {
     for (let row = 0; row < block.rowCount; row += 1) {
+      this.#refuseNull(block, row);
       const isSame =
         row === 0
           ? this.#isSame(this.#last, 0, block, 0)
@@ -43,13 +44,22 @@ export class DistinctKeys {
     };
   }
 
+  #refuseNull({ columns, lengths }: RowBlock, row: number): void {
+    for (const index of this.#indices) {
+      if ((lengths[row * columns.length + index] as number) >= 0) continue;
+      const { name } = columns[index] as Column;
+      const detail = `a row has no ${name}, so readers cannot tell it from others. Make the key columns NOT NULL, or name others`;
+      throw new SluiceError('source.model_invalid', detail);
+    }
+  }
+
   #isSame(one: RowBlock | null, oneRow: number, other: RowBlock, row: number): boolean {
     if (one === null) return false;
     const width = other.columns.length;
     for (const index of this.#indices) {
       const [a, b] = [oneRow * width + index, row * width + index];
       const length = other.lengths[b] as number;
-      if (length < 0 || one.lengths[a] !== length) return false;
+      if (one.lengths[a] !== length) return false;
       const [from, to] = [one.offsets[a] as number, other.offsets[b] as number];
       // Keys in order differ at their ends.
       for (let at = length - 1; at >= 0; at -= 1) {

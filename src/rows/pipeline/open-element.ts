@@ -69,9 +69,10 @@ function describeElement({ number, base, follows }: PlannedElement['element']): 
 }
 
 /** @throws SluiceError if the table is not what the element was planned for, or if readers could not tell its rows apart */
-function checkElement(snapshot: SourceSnapshot, { element }: PlannedElement): void {
+function checkElement(snapshot: SourceSnapshot, { element, request }: PlannedElement): void {
   const { sequence } = snapshot;
-  if (!sequence || !isSamePoint(sequence.point, element.point)) {
+  const isSame = sequence && isSamePoint(sequence.point, element.point);
+  if (!isSame || sequence.isUnique !== request.isUnique) {
     const detail = 'the table or its server changed while the element was planned';
     throw new SluiceError('source.unavailable', detail);
   }

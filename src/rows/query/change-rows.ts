@@ -11,6 +11,7 @@ export interface ElementBounds {
   readonly versionType: 'xid8' | 'timestamp with time zone';
   readonly from: string | null;
   readonly newTables: readonly string[];
+  readonly isUnique?: boolean;
 }
 
 const text = 'pg_catalog.text';

@@ -1,4 +1,5 @@
 import { changeColumns } from '../../foundation/domain/element.ts';
+import { isNumeric } from '../../foundation/domain/decimal-columns.ts';
 import type { Column } from '../../foundation/domain/row-block.ts';
 import { aliveFilter, changedFilter, versionSql } from './change-rows.ts';
 import type { KeyTexts } from './elsewhere.ts';
@@ -66,15 +67,20 @@ function tombstonesSql(
   const names = model.keyColumns.map(of);
   const sent = keys.map((key, index) => sentKey(key, names[index] ?? ''));
   const tenant = `${quoteName(model.tenantColumn)} = ${quoteText(tenantKey)}`;
-  const same = model.keyColumns.map((name) => `"here".${quoteName(name)} = ${of(name)}`);
+  const same = keys.flatMap((key, index) => {
+    const [gone, here] = [names[index] ?? '', `"here".${quoteName(model.keyColumns[index] ?? '')}`];
+    const [a, b] = [spelled(key, here), spelled(key, gone)];
+    return a === here ? [`${here} = ${gone}`] : [`${here} = ${gone}`, `${a} = ${b}`];
+  });
+  const order = keys.map((key, index) => spelled(key, names[index] ?? '')).join(', ');
   const changed = changedFilter(element.changes, { ...element, newTables: [] });
   const isChanged = changed.map((part) =>
     printExpression(part, { ...serverDialect, column: (name) => of(name) }),
   );
-  const sql = `SELECT DISTINCT ON (${names.join(', ')}) ${sent.join(', ')}, ${versionSql(of(versionColumn), element.versionType)}
+  const sql = `SELECT DISTINCT ON (${order}) ${sent.join(', ')}, ${versionSql(of(versionColumn), element.versionType)}
     FROM ${relationOf(deletes)} AS "gone" WHERE "gone".${tenant} AND ${isChanged.join(' AND ')}
      AND NOT EXISTS (SELECT FROM ${relationOf(model)} AS "here" WHERE "here".${tenant} AND ${same.join(' AND ')})
-    ORDER BY ${names.join(', ')}, ${of(versionColumn)} DESC`;
+    ORDER BY ${order}, ${of(versionColumn)} DESC`;
   return checkReads(sql, [deletes.relation, model.relation]);
 }
 
@@ -91,6 +97,15 @@ export function copyGivenSql(columns: readonly Column[], keys: readonly KeyTexts
   const sql = `SELECT ${sent.join(', ')}, CAST(NULL AS ${version?.sourceType})
     FROM (VALUES ${rows.join(', ')}) AS "given" (${names.join(', ')})`;
   return `COPY (${checkReads(sql, [])}) TO STDOUT (FORMAT binary)`;
+}
+
+/**
+ * A key as readers tell it from others: equal values of citext, of some collations, and of an interval are spelled differently. Numbers
+ * are equal to readers too.
+ */
+function spelled(key: Column, name: string): string {
+  if (key.type !== 'text' && (key.type !== 'as_json' || isNumeric(key))) return name;
+  return `CAST(${key.type === 'text' ? name : sentKey(key, name)} AS pg_catalog.text) COLLATE "C"`;
 }
 
 const given = (text: string | null | undefined): string =>

@@ -133,7 +133,8 @@ function rowsSql(
     return type === 'as_json' && sentAs !== 'binary' ? jsonTarget(output) : plainTarget(output);
   });
   targets.push(...keys.map((key) => keyTarget(model, query, key)));
-  const select = printSelect(model, query, targets, rowFilter(selection), true);
+  const isSorted = selection.element?.isUnique !== true;
+  const select = printSelect(model, query, targets, rowFilter(selection), isSorted);
   return checkStatement(select, selection);
 }
 

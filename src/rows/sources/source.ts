@@ -46,6 +46,8 @@ export interface ElementRequest {
   readonly from: string | null;
   /** Tables that the element before did not know, by id: all of their rows. */
   readonly newTables: readonly string[];
+  /** True if an index shows that no two rows have one key: rows come in any order. Default: by key, so that such rows are found. */
+  readonly isUnique?: boolean;
 }
 
 /** The state of a changing table in a snapshot, and what it means for the next element. */
@@ -62,6 +64,8 @@ export interface SequenceReading {
   readonly tombstoneDays: number | null;
   /** False if programs set the versions: rows may come later than the model says. */
   readonly isSettled: boolean;
+  /** True if a unique index covers the key. */
+  readonly isUnique: boolean;
   /** True if the source gives lower versions than this one now. */
   isCounterLower(from: string): boolean;
 }

@@ -50,6 +50,11 @@ async function next(side: SequenceSide) {
   return { base, deletes, ids: [...reader.rows.keys()].toSorted() };
 }
 
+const stampOn = (table: string) => [
+  `create trigger stamp before insert or update on ${table} for each row execute function sluice_stamp_things()`,
+  `alter table ${table} enable always trigger stamp`,
+];
+
 const remove = (id: number) => `delete from things where id = ${id}`;
 
 it('each n-th element, and each base, has all deletes, and its manifest says so', async () => {
@@ -154,7 +159,7 @@ it('keys of each type are deleted as they were delivered', async () => {
   ];
   await sql(
     `create table odd (${Object.entries(types).map((one) => one.join(' '))}, team int, version xid8, primary key (${keyColumns}))`,
-    'create trigger stamp before insert or update on odd for each row execute function sluice_stamp_things()',
+    ...stampOn('odd'),
     `insert into odd (${names}, team) select *, ${tenant} from (values ${values}) v`.replace(
       'select *',
       `select ${names.map((_, at) => `column${at + 1}::${Object.values(types)[at]}`)}`,
@@ -193,7 +198,7 @@ it('a key whose text can change alone is refused, with the remedy', async () => 
   await sql(
     `create type mood as enum ('good', 'bad')`,
     'create table moods (id mood primary key, team int, version xid8)',
-    'create trigger stamp before insert or update on moods for each row execute function sluice_stamp_things()',
+    ...stampOn('moods'),
   );
   const columns = [{ name: 'id', sourceType: 'public.mood', expression: null, json: false }];
   const relation = { schema: 'public', name: 'moods' };

@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
 import type { Model } from '../../../src/foundation/domain/model.ts';
+import { triggerStatements } from '../../../src/rows/changes/trigger-sql.ts';
 import { checkModel, createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
 import {
   changingModel,
@@ -41,8 +42,11 @@ const sql = (...statements: readonly string[]) =>
 const insert = (id: number, note: string) =>
   `insert into things values (${id}, ${tenant}, ${id % 2}, '${note}', 1.50)`;
 
-function sideOf(model: Model = changingModel, changes: object = {}) {
-  const { adminUrl: connectionString } = server;
+function sideOf(
+  model: Model = changingModel,
+  changes: object = {},
+  connectionString = server.adminUrl,
+) {
   const source = createPostgresSource({ connectionString, plan: planModels([model]) });
   return new SequenceSide(source, opened.destination, changes);
 }
@@ -70,6 +74,11 @@ it('continues after what changes no row, and begins anew after what changes rows
   const on = 'alter table things enable always trigger zz_sluice_stamp';
   expect(await baseAfter(off, `update things set note = 'quiet'`, on)).toBe('table');
   expect(await baseAfter()).toBe(null);
+  const { rows: stamps } = await withConnection(server.adminUrl, (client) =>
+    client.query(`select pg_get_functiondef('sluice_stamp_things'::regproc) as sql`),
+  );
+  const idle = `create or replace function sluice_stamp_things() returns trigger language plpgsql as 'begin return new; end'`;
+  expect(await baseAfter(idle, `update things set note = 'unseen'`, stamps[0]?.sql)).toBe('table');
   expect(await baseAfter('truncate things', insert(4, 'four'))).toBe('table');
   // Rows of a new partition bring versions from elsewhere, or none.
   const part = [
@@ -132,6 +141,102 @@ it('refuses a table whose trigger is off', async () => {
   });
   await sql('alter table things_0 enable always trigger zz_sluice_deleted');
   await side.attempt('recorded');
+  // It would not fire in a session with session_replication_role = replica.
+  await sql('alter table things_1 enable trigger zz_sluice_stamp');
+  await expect(side.attempt('recorded')).rejects.toMatchObject({
+    code: 'model.version_without_trigger',
+  });
+  await sql('alter table things_1 enable always trigger zz_sluice_stamp');
+});
+
+/** A table with the columns of the model, and its export. */
+async function ownTable(name: string, columns: string, about: Partial<Model> = {}) {
+  const model: Model = {
+    ...changingModel,
+    relation: { schema: 'public', name },
+    onSchemaChange: 'follow',
+    changes: {
+      ...{ versionColumn: 'version', setBy: 'database' },
+      deletes: {
+        kind: 'tombstones',
+        relation: { schema: 'public', name: `gone_${name}` },
+        days: null,
+      },
+    },
+    ...about,
+  };
+  await sql(`create table ${name} (${columns})`, ...triggerStatements(model).map((one) => one.sql));
+  await sql(`grant select on ${name}, gone_${name} to public`);
+  return sideOf(model, {}, server.url);
+}
+const anyColumns = 'team int, kind int, note text, price numeric(10,2)';
+
+it('refuses a table whose rows can change unseen', async () => {
+  const side = await ownTable('unseen', `id bigint primary key, ${anyColumns}`);
+  await side.attempt('recorded');
+  await sql('alter table unseen set unlogged');
+  const refused = { code: 'source.model_invalid', detail: expect.stringContaining('unlogged') };
+  await expect(side.attempt('recorded')).rejects.toMatchObject(refused);
+  await sql(
+    'alter table unseen set logged',
+    // Another trigger sets another column.
+    `create function louder() returns trigger language plpgsql as 'begin new.note := upper(new.note); return new; end'`,
+    'create trigger louder before insert or update on unseen for each row execute function louder()',
+    'alter table unseen enable always trigger louder',
+    'drop trigger zz_sluice_stamp on unseen',
+  );
+  await expect(side.attempt('recorded')).rejects.toMatchObject({
+    code: 'model.version_without_trigger',
+  });
+});
+
+it('a policy, and an enum whose value gets another name, make a base', async () => {
+  await sql(`create type mood as enum ('good', 'bad')`);
+  const columns = `id bigint primary key, ${anyColumns.replace('note text', 'note mood')}`;
+  const about = { rowSecurity: 'filtered' as const };
+  const [side, reader] = [await ownTable('ruled', columns, about), new SequenceReader()];
+  const baseAfter = async (...statements: readonly string[]) => {
+    await sql(...statements);
+    await next(side, reader);
+    return side.last?.base;
+  };
+  const row = (id: number) => `(${id}, ${tenant}, 0, 'good', 1)`;
+  expect(await baseAfter(`insert into ruled values ${row(1)}, ${row(2)}`)).toBe('first');
+  expect(await baseAfter(`alter type mood add value 'fair'`)).toBe(null);
+  expect(await baseAfter(`alter type mood rename value 'good' to 'fine'`)).toBe('table');
+  const rule = [
+    'alter table ruled enable row level security',
+    'create policy mine on ruled using (id = 1)',
+  ];
+  expect(await baseAfter(...rule)).toBe('table');
+  expect([...reader.rows.keys()]).toEqual(['1']);
+  expect(await baseAfter('alter policy mine on ruled using (id = 2)')).toBe('table');
+  expect([...reader.rows.keys()]).toEqual(['2']);
+  expect(await baseAfter()).toBe(null);
+});
+
+it('a key that is spelled in another way is another one, and a row without a key is refused', async () => {
+  const side = await ownTable('spans', `id interval unique, ${anyColumns}`);
+  const reader = new SequenceReader();
+  const put = (id: string) => `insert into spans values (${id}, ${tenant}, 0, 'one', 1)`;
+  await sql(put(`'1 day'`), put(`'2 days'`));
+  await next(side, reader);
+  await sql(`update spans set id = '24 hours' where id = '1 day'`);
+  await next(side, reader);
+  await sql(`delete from spans where id = '1 day'`, put(`'1 day'`));
+  await next(side, reader);
+  await sql(
+    `update spans set id = '24 hours' where id = '1 day'`,
+    `delete from spans where id = '1 day'`,
+  );
+  await next(side, reader);
+  expect([...reader.rows.keys()]).toEqual(['P2D']);
+  expect(side.last?.base).toBe(null);
+  await sql(put('null'));
+  await expect(side.attempt('recorded')).rejects.toMatchObject({
+    code: 'source.model_invalid',
+    detail: expect.stringContaining('a row has no id'),
+  });
 });
 
 it('refuses two rows with one key, and models check names them before', async () => {
@@ -245,6 +350,7 @@ it('a version that is a time goes back to the oldest transaction that was open, 
     'create table if not exists timed (id bigint primary key, team int, kind int, note text, price numeric(10,2), at timestamptz)',
     `create or replace function touch() returns trigger language plpgsql as $$ begin new.at := now(); return new; end $$`,
     'create or replace trigger touch before insert or update on timed for each row execute function touch()',
+    'alter table timed enable always trigger touch',
     `insert into timed values (1, ${tenant}, 0, 'one', 1)`,
   );
   const model: Model = {

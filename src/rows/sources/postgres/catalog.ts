@@ -89,19 +89,19 @@ export async function hasUniqueKey(
   columns: readonly string[],
 ): Promise<boolean> {
   const signal = new AbortController().signal;
-  const rows = await query(
-    client,
-    `SELECT FROM pg_index
-      WHERE indrelid = $1 AND indisunique AND indisvalid AND indpred IS NULL AND indexprs IS NULL
-        AND NOT EXISTS (
-          SELECT FROM unnest(indkey[0:indnkeyatts - 1]) AS key (attnum)
-            JOIN pg_attribute a ON a.attrelid = indrelid AND a.attnum = key.attnum
-           WHERE a.attname <> ALL ($2::text[]))`,
-    signal,
-    [relation, columns],
-  );
-  return rows.length > 0;
+  const sql = `SELECT ${uniqueKeySql('$1', '$2')} AS holds`;
+  const [row] = await query<{ holds: boolean }>(client, sql, signal, [relation, columns]);
+  return row?.holds === true;
 }
+
+/** SQL of whether a unique index of a relation has none but these columns. @param columns SQL of their names */
+export const uniqueKeySql = (relation: string, columns: string): string =>
+  `EXISTS (SELECT FROM pg_catalog.pg_index AS x
+    WHERE x.indrelid = ${relation} AND x.indisunique AND x.indisvalid AND x.indpred IS NULL AND x.indexprs IS NULL
+      AND NOT EXISTS (
+        SELECT FROM pg_catalog.unnest(x.indkey[0:x.indnkeyatts - 1]) AS k (attnum)
+          JOIN pg_catalog.pg_attribute AS a ON a.attrelid = x.indrelid AND a.attnum = k.attnum
+         WHERE a.attname <> ALL (CAST(${columns} AS pg_catalog.text[]))))`;
 
 /** The type with this name, for a domain its base type; null if no type has the name. */
 export async function typeOidOf(

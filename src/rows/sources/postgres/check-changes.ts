@@ -16,15 +16,13 @@ export async function findChangeWarnings(
 ): Promise<readonly ModelFinding[]> {
   const { changes, tenantColumn } = model;
   if (!changes) return [];
-  const [found] = await query<{ indexed: boolean; quiet: boolean; subscribed: boolean }>(
+  const [found] = await query<{ indexed: boolean }>(
     client,
     `SELECT EXISTS (
               SELECT FROM pg_index i JOIN pg_attribute v ON v.attrelid = i.indrelid AND v.attname = $2
                 JOIN pg_attribute t ON t.attrelid = i.indrelid AND t.attname = $3
                WHERE i.indrelid = $1 AND i.indisvalid AND i.indpred IS NULL
-                 AND (i.indkey[0] = v.attnum OR i.indkey[0] = t.attnum AND i.indkey[1] = v.attnum)) AS indexed,
-            EXISTS (SELECT FROM pg_trigger WHERE tgrelid = $1 AND tgconstraint = 0 AND tgenabled = 'O') AS quiet,
-            EXISTS (SELECT FROM pg_subscription_rel WHERE srrelid = $1) AS subscribed`,
+                 AND (i.indkey[0] = v.attnum OR i.indkey[0] = t.attnum AND i.indkey[1] = v.attnum)) AS indexed`,
     signal,
     [relation.oid, changes.versionColumn, tenantColumn],
   );
@@ -33,14 +31,6 @@ export async function findChangeWarnings(
   if (found?.indexed === false) {
     warn(
       `source.no_version_index: each element reads the whole table. Create an index on (${tenantColumn}, ${changes.versionColumn}).`,
-    );
-  }
-  if (found?.quiet) {
-    const by = found.subscribed
-      ? 'a subscription of logical replication, which writes this table,'
-      : 'a subscription of logical replication';
-    warn(
-      `Triggers of the table fire for ordinary writes only: what ${by} or a session with session_replication_role = replica writes would be missed. ALTER TABLE … ENABLE ALWAYS TRIGGER, as \`sluice models trigger ${model.name}\` prints it.`,
     );
   }
   if (changes.setBy === 'client') {

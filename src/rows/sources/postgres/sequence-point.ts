@@ -6,33 +6,51 @@ import { toTimestamp } from '../../../foundation/domain/time.ts';
 import { quoteText } from '../../query/print.ts';
 import { relationOf } from '../../query/select.ts';
 import type { SequenceReading } from '../source.ts';
+import { uniqueKeySql } from './catalog.ts';
 import type { Look } from './live-transactions.ts';
 import { oidOf } from './replaced-tables.ts';
 
 /** Bits of `pg_trigger.tgtype`. */
 const [forEachRow, before, onInsert, onDelete, onUpdate] = [1, 2, 4, 8, 16] as const;
 
-/** SQL of whether the table `c` has a trigger of these kinds that fires for every write of the role. */
-const hasTriggerSql = (bits: number, mask: number = bits): string =>
-  `EXISTS (SELECT FROM pg_catalog.pg_trigger AS t WHERE t.tgrelid = c.oid AND t.tgconstraint = '0' AND t.tgenabled IN ('O', 'A')
-     AND t.tgattr = '' AND (t.tgtype::pg_catalog.int4 & ${mask}) = ${bits})`;
+/**
+ * SQL of whether the table `c` has a trigger of these kinds that fires for every write, whatever session_replication_role is. Its
+ * function or its arguments name what it writes, which another trigger's do not.
+ */
+const hasTriggerSql = (bits: number, writes: string): string =>
+  `EXISTS (SELECT FROM pg_catalog.pg_trigger AS t JOIN pg_catalog.pg_proc AS p ON p.oid = t.tgfoid
+    WHERE t.tgrelid = c.oid AND t.tgconstraint = '0' AND t.tgenabled = 'A' AND t.tgattr = ''
+      AND (t.tgtype::pg_catalog.int4 & ${bits}) = ${bits}
+      AND pg_catalog.strpos(pg_catalog.lower(pg_catalog.concat(p.prosrc, pg_catalog.encode(t.tgargs, 'escape'))),
+                            pg_catalog.lower(${quoteText(writes)})) > 0)`;
+
+/** SQL of the policies that hide rows of the relation `id` from this role; empty if none can. */
+const policiesSql = (id: string): string =>
+  `CASE WHEN pg_catalog.row_security_active(${id}) THEN pg_catalog.concat('active ', (
+     SELECT pg_catalog.string_agg(pg_catalog.concat(y.oid, '@', y.xmin), ' ' ORDER BY y.oid)
+       FROM pg_catalog.pg_policy AS y WHERE y.polrelid = ${id})) END`;
 
 /**
  * SQL of the state of a changing table, as JSON. Without the right to see the cluster's identity, the start of the server stands for it.
  *
- * A table is its file, and its triggers with the transactions that last changed them: TRUNCATE, a rewrite, and a trigger that
- * was off for a while change rows and leave their versions.
+ * A table is its file, and its triggers and their functions with the transactions that last changed them: TRUNCATE, a rewrite, and
+ * a trigger that was off for a while change rows and leave their versions. So do a policy, the expression of a generated column
+ * and a new name of an enum's value.
  */
 export function sequencePointSql(model: Model, changes: ModelChanges): string {
   const { deletes, versionColumn } = changes;
   const relation = oidOf(relationOf(model));
   const tombstones = deletes.kind === 'tombstones' ? oidOf(relationOf(deletes)) : null;
   const read = columnsOf(model, changes).map(quoteText).join(', ');
+  const keys = [model.tenantColumn, ...model.keyColumns].map(quoteText).join(', ');
   const isTracked =
     changes.setBy === 'client'
       ? 'true'
-      : `(${hasTriggerSql(forEachRow | before | onInsert)} AND ${hasTriggerSql(forEachRow | before | onUpdate)})`;
-  const notesDeletes = tombstones === null ? 'true' : hasTriggerSql(forEachRow | onDelete);
+      : `(${hasTriggerSql(forEachRow | before | onInsert, versionColumn)} AND ${hasTriggerSql(forEachRow | before | onUpdate, versionColumn)})`;
+  const notesDeletes =
+    deletes.kind === 'tombstones'
+      ? hasTriggerSql(forEachRow | onDelete, deletes.relation.name)
+      : 'true';
   const marker = deletes.kind === 'column' ? quoteText(deletes.column) : 'NULL';
   const typeOf = (column: string) =>
     `(SELECT pg_catalog.format_type(a.atttypid, NULL) FROM pg_catalog.pg_attribute AS a
@@ -43,10 +61,10 @@ export function sequencePointSql(model: Model, changes: ModelChanges): string {
       SELECT i.inhrelid FROM pg_catalog.pg_inherits AS i JOIN parts ON parts.id = i.inhparent),
     tables AS (
       SELECT c.oid, c.relkind, pg_catalog.concat(c.relfilenode, (
-               SELECT pg_catalog.string_agg(pg_catalog.concat(' ', t.oid, '@', t.xmin), '' ORDER BY t.oid)
-                 FROM pg_catalog.pg_trigger AS t
+               SELECT pg_catalog.string_agg(pg_catalog.concat(' ', t.oid, '@', t.xmin, '/', p.xmin), '' ORDER BY t.oid)
+                 FROM pg_catalog.pg_trigger AS t JOIN pg_catalog.pg_proc AS p ON p.oid = t.tgfoid
                 WHERE t.tgrelid = c.oid AND t.tgconstraint = '0' AND t.tgenabled IN ('O', 'A'))) AS state,
-             ${isTracked} AS tracked, ${notesDeletes} AS notes
+             c.relkind = 'r' AND c.relpersistence = 'p' AS plain, ${isTracked} AS tracked, ${notesDeletes} AS notes
         FROM parts JOIN pg_catalog.pg_class AS c ON c.oid = parts.id WHERE c.relkind <> 'p')
     SELECT pg_catalog.json_build_object(
       'server', pg_catalog.concat_ws('/',
@@ -56,12 +74,25 @@ export function sequencePointSql(model: Model, changes: ModelChanges): string {
          CASE WHEN NOT pg_catalog.pg_is_in_recovery()
               THEN pg_catalog."left"(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 8) END,
          (SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname = pg_catalog.current_database())),
-      'columns', (SELECT pg_catalog.string_agg(pg_catalog.concat(a.attname, ' ', a.atttypid, ' ', a.atttypmod), ', ' ORDER BY a.attname)
+      'columns', (SELECT pg_catalog.string_agg(pg_catalog.concat(a.attname, ' ', a.atttypid, ' ', a.atttypmod, (
+                      SELECT pg_catalog.pg_get_expr(d.adbin, d.adrelid) FROM pg_catalog.pg_attrdef AS d
+                       WHERE a.attgenerated <> '' AND d.adrelid = a.attrelid AND d.adnum = a.attnum)), ', ' ORDER BY a.attname)
                     FROM pg_catalog.pg_attribute AS a
                    WHERE a.attrelid = ${relation} AND NOT a.attisdropped AND a.attname IN (${read})),
+      'policies', ${policiesSql(relation)},
       'relation', (SELECT pg_catalog.concat(c.oid, c.relkind) FROM pg_catalog.pg_class AS c WHERE c.oid = ${relation}),
-      'tables', (SELECT pg_catalog.json_object_agg(oid, state) FROM tables),
-      'tombstones', ${tombstones === null ? 'NULL' : `(SELECT c.relfilenode FROM pg_catalog.pg_class AS c WHERE c.oid = ${tombstones})`},
+      'tables', (SELECT pg_catalog.json_object_agg(id, state) FROM (
+         SELECT tables.oid::pg_catalog.text, state FROM tables
+         UNION ALL
+         SELECT pg_catalog.concat('enum ', e.oid), e.enumlabel FROM pg_catalog.pg_enum AS e WHERE e.enumtypid IN (
+           SELECT COALESCE(NULLIF(y.typelem, '0'), NULLIF(y.typbasetype, '0'), y.oid) FROM pg_catalog.pg_attribute AS a
+             JOIN pg_catalog.pg_type AS y ON y.oid = a.atttypid
+            WHERE a.attrelid = ${relation} AND NOT a.attisdropped AND a.attname IN (${read}))) AS states (id, state)),
+      'tombstones', ${tombstones === null ? 'NULL' : `(SELECT pg_catalog.concat_ws(' ', c.relfilenode, ${policiesSql('c.oid')}) FROM pg_catalog.pg_class AS c WHERE c.oid = ${tombstones})`},
+      'isUnique', NOT EXISTS (SELECT FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_inherits AS i ON i.inhparent = c.oid
+                               WHERE c.oid = ${relation} AND c.relkind <> 'p')
+        AND ${uniqueKeySql(relation, `ARRAY[${keys}]`)},
+      'isPlain', (SELECT pg_catalog.bool_and(plain) FROM tables),
       'isTracked', (SELECT pg_catalog.bool_and(tracked) FROM tables),
       'notesDeletes', (SELECT pg_catalog.bool_and(notes) FROM tables),
       'versionType', ${typeOf(quoteText(versionColumn))},
@@ -87,7 +118,10 @@ interface PointRow {
   readonly columns: string | null;
   readonly relation: string;
   readonly tables: Readonly<Record<string, string>> | null;
-  readonly tombstones: number | null;
+  readonly policies: string | null;
+  readonly tombstones: string | null;
+  readonly isUnique: boolean;
+  readonly isPlain: boolean | null;
   readonly isTracked: boolean | null;
   readonly notesDeletes: boolean | null;
   readonly versionType: string | null;
@@ -111,7 +145,7 @@ export function sequenceOf(
 ): SequenceReading {
   const row = JSON.parse(answer) as PointRow;
   const versionType = checkTable(model, changes, row);
-  const shape = JSON.stringify([row.relation, row.columns, row.tombstones]);
+  const shape = JSON.stringify([row.relation, row.columns, row.policies, row.tombstones]);
   const point: SequencePoint = {
     server: row.server,
     relation: digest(shape),
@@ -127,6 +161,7 @@ export function sequenceOf(
     point,
     atMs: row.nowMs,
     next: isTime ? timeText(since) : xmin,
+    isUnique: row.isUnique,
     isSettled: changes.setBy === 'database',
     deletesBy: changes.deletes.kind,
     compareEvery: changes.deletes.kind === 'compare' ? changes.deletes.every : null,
@@ -144,17 +179,22 @@ function checkTable(model: Model, changes: ModelChanges, row: PointRow): Version
   if (!/[rp]$/.test(row.relation)) {
     throw invalid(`${name} is no table. Exports of changes read a table or a partitioned table`);
   }
+  if (row.isPlain === false) {
+    throw invalid(
+      `${name}, or a partition of it, is a foreign or an unlogged table, whose rows can change unseen`,
+    );
+  }
   const { versionType } = row;
   if (versionType !== 'xid8' && versionType !== 'timestamp with time zone') {
     const present = versionType === null ? 'there is none' : `it is ${versionType}`;
     throw invalid(`version_column ${versionColumn} must be xid8 or timestamptz, and ${present}`);
   }
   if (row.isTracked === false) {
-    const detail = `${name}, or a partition of it, has no enabled trigger that sets ${versionColumn} before each insert and update`;
+    const detail = `${name}, or a partition of it, has no trigger that sets ${versionColumn} before each insert and update and is ENABLE ALWAYS`;
     throw new SluiceError('model.version_without_trigger', detail);
   }
   if (row.notesDeletes === false) {
-    const detail = `${name}, or a partition of it, has no enabled trigger that writes tombstones for each delete`;
+    const detail = `${name}, or a partition of it, has no trigger that writes tombstones for each delete and is ENABLE ALWAYS`;
     throw new SluiceError('model.version_without_trigger', detail);
   }
   return versionType;
