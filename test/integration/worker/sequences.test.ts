@@ -148,7 +148,7 @@ const notesOf = (reader: SequenceReader) =>
 it.each(
   casesOf<FailpointName>(
     ['before_complete', 'before_manifest'],
-    ['before_open', 'upload_begun', 'after_complete', 'after_manifest', 'before_record'],
+    ['before_open', 'after_complete', 'after_manifest', 'before_record'],
   ).flatMap((at) =>
     [changingModel, ...casesOf([], [comparedModel(1)])].map((used) => [at, used] as const),
   ),
