@@ -204,6 +204,9 @@ it('a policy, and an enum whose value gets another name, make a base', async () 
   expect(await baseAfter(`insert into ruled values ${row(1)}, ${row(2)}`)).toBe('first');
   expect(await baseAfter(`alter type mood add value 'fair'`)).toBe(null);
   expect(await baseAfter(`alter type mood rename value 'good' to 'fine'`)).toBe('table');
+  // Another column of the same name and type: its rows get their values without a write.
+  const other = ['rename column price to former', 'add column price numeric(10,2) default 5'];
+  expect(await baseAfter(...other.map((change) => `alter table ruled ${change}`))).toBe('table');
   const rule = [
     'alter table ruled enable row level security',
     'create policy mine on ruled using (id = 1)',

@@ -74,7 +74,7 @@ export function sequencePointSql(model: Model, changes: ModelChanges): string {
          CASE WHEN NOT pg_catalog.pg_is_in_recovery()
               THEN pg_catalog."left"(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 8) END,
          (SELECT d.oid FROM pg_catalog.pg_database AS d WHERE d.datname = pg_catalog.current_database())),
-      'columns', (SELECT pg_catalog.string_agg(pg_catalog.concat(a.attname, ' ', a.atttypid, ' ', a.atttypmod, (
+      'columns', (SELECT pg_catalog.string_agg(pg_catalog.concat(a.attname, ' ', a.attnum, ' ', a.atttypid, ' ', a.atttypmod, (
                       SELECT pg_catalog.pg_get_expr(d.adbin, d.adrelid) FROM pg_catalog.pg_attrdef AS d
                        WHERE a.attgenerated <> '' AND d.adrelid = a.attrelid AND d.adnum = a.attnum)), ', ' ORDER BY a.attname)
                     FROM pg_catalog.pg_attribute AS a
