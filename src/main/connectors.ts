@@ -138,7 +138,6 @@ export function joinConnectors(
         open: (columns, options = {}) =>
           openEncoder(encoder, compression, columns, { ...settings, ...options }),
         tableFields: (columns) => encoder.tableFields?.(columns, settings) ?? [],
-        takesNumerics: encoder.takesNumerics ?? false,
         openJsonLines: (columns) => openEncoder(jsonLines, null, columns),
         toJson: ({ type }) => jsonOfField(type),
       };

@@ -1,4 +1,3 @@
-import { createRequire } from 'node:module';
 import { ownSteps } from '../extensions/own-plugins/own-plugins.ts';
 import type { Config } from '../foundation/config/config.ts';
 import type { SourcedModel } from '../foundation/config/models-file.ts';
@@ -6,7 +5,6 @@ import { SluiceError } from '../foundation/domain/errors.ts';
 import { failpoint } from '../foundation/failpoints/failpoint.ts';
 import { createLogger, type Logger, screenLines } from '../foundation/telemetry/logger.ts';
 import { createMetrics, type Metrics } from '../foundation/telemetry/metrics.ts';
-import type { OpenTraces } from '../foundation/telemetry/open-traces.ts';
 import { type Dependency, Outages } from '../foundation/telemetry/outages.ts';
 import { ConnectionLimit, type SourceRole } from '../rows/sources/index.ts';
 import type { Context, Doorbell } from '../service/use-cases/context.ts';
@@ -95,14 +93,12 @@ export async function openFoundation(
     screenLines(logger, outages);
     const metrics = createMetrics();
     watchDependencies(metrics, outages);
-    const traces = await tracesOf(config, role, logger);
     const context: Context = {
       db,
       policy: policyOf(config, declared),
       secrets,
       doorbell: createDoorbell(producer, logger),
       ownSteps,
-      ...(traces && { traces }),
     };
     const connections = new ConnectionLimit(previewConnections);
     return {
@@ -121,7 +117,6 @@ export async function openFoundation(
       async close() {
         outages.close();
         era.close();
-        await traces?.close();
         await producer.close();
         await queues.close();
         await closePool();
@@ -285,23 +280,6 @@ export async function openDatabases(
     sourceRole: config.SOURCE_DATABASE_URL === null ? postgres.sourceRole : null,
     stop: () => postgres.stop(),
   };
-}
-
-const { version } = createRequire(import.meta.url)('../../package.json') as { version: string };
-
-/** Opens traces if OTEL_EXPORTER_OTLP_ENDPOINT is set; otherwise null, and nothing is loaded. */
-async function tracesOf(config: Config, role: string, logger: Logger): Promise<OpenTraces | null> {
-  const endpoint = config.OTEL_EXPORTER_OTLP_ENDPOINT;
-  if (endpoint === null) return null;
-  const { openTraces } = await import('../foundation/telemetry/open-traces.ts');
-  const settings = {
-    endpoint,
-    headers: config.OTEL_EXPORTER_OTLP_HEADERS,
-    serviceName: config.OTEL_SERVICE_NAME,
-    serviceVersion: version,
-    role,
-  };
-  return openTraces(settings, (message) => logger.warn(`traces could not be sent: ${message}`));
 }
 
 /** Makes the first key that signs. If the private part of the newest one is lost, no run delivers, and the log says so. */

@@ -251,12 +251,6 @@ describe.skipIf(!hasBrowser)('the page, in a browser, over the whole service', (
     await expect
       .poll(() => page.getByText(/intervals? without data/).count(), { timeout: 20_000 })
       .toBe(0);
-    await page.getByRole('link', { name: 'Charts' }).click();
-    await page.getByText('Delivery delay', { exact: true }).first().waitFor();
-    await page
-      .getByText(/waited [\d.]+ s, ran [\d.]+ s/)
-      .first()
-      .waitFor();
     await page.getByRole('link', { name: 'Exports' }).first().click();
   });
 

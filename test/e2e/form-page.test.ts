@@ -29,7 +29,7 @@ test('the page has at most 180 kB, compressed', () => {
   expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThanOrEqual(180_000);
 });
 
-describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
+describe.skipIf(!hasBrowser)('the form of an export', () => {
   let site: PageUnderTest;
   let page: Page;
   let client: ApiClient;
@@ -272,91 +272,6 @@ describe.skipIf(!hasBrowser)('the form of an export, and its charts', () => {
     const { destination } = (await client.get(`${exportsPath}/${saved}`)).body;
     expect(destination.config).toMatchObject({ file_format: 'JSONLines', csv_arrays: 'json' });
     expect(destination.config).toMatchObject({ infinity: 'limit', exclude_events: ['new'] });
-  });
-
-  test('charts what each interval has, for the eye, the keyboard and a screen reader', async () => {
-    const charts = page.getByRole('region', { name: 'Charts' });
-    await page.getByRole('link', { name: 'Charts' }).click();
-    await charts.getByText('No interval is exported yet').waitFor();
-    await site.query(insertHours, [saved]);
-    await page.reload();
-    const rows = charts.getByRole('img', {
-      name: 'Rows of 60 intervals: from 0 to 5,900; 177,000 in all',
-    });
-    await rows.locator('canvas').waitFor();
-    expect(await rows.locator('canvas').evaluate(paintedShare)).toBeGreaterThan(0.05);
-    // The axis follows the clock of the page.
-    const drawn = () => rows.locator('canvas').evaluate(drawingOf);
-    const byLocalTime = await drawn();
-    await page.getByLabel('Time zone of the page').selectOption('utc');
-    await expect.poll(drawn).not.toBe(byLocalTime);
-    await page.getByLabel('Time zone of the page').selectOption('local');
-    const point = charts.getByRole('slider', { name: 'Interval' });
-    expect(await point.getAttribute('aria-valuetext')).toMatch(
-      /: 5,900 rows, 576 KiB, delivered 1 min 29 s after its end, waited 5.0 s, ran 59 s$/,
-    );
-    await point.focus();
-    await page.keyboard.press('ArrowLeft');
-    await charts
-      .getByText('5,800 rows, 566 KiB, delivered 1 min 28 s after its end, waited 5.0 s, ran 58 s')
-      .waitFor();
-    for (const said of [
-      'Size of files of 60 intervals: from 0 B to 576 KiB; 16.9 MiB in all',
-      'Delivery delay of 60 intervals: from 30 s to 1 min 29 s',
-      'Run duration of 60 intervals: from 0.0 s to 59 s',
-    ]) {
-      expect(await charts.getByRole('img', { name: said }).count()).toBe(1);
-    }
-    const open = charts.getByRole('link', { name: 'Open its run' });
-    expect(await open.getAttribute('href')).toMatch(/\/runs\/[0-9a-f-]{36}$/);
-    const box = await rows.boundingBox();
-    if (!box) throw new Error('the chart is not shown');
-    await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
-    await expect.poll(() => point.inputValue()).toMatch(/^(2|3)\d$/);
-    await page.mouse.move(0, 0);
-    await charts.getByText('Show as a table').click();
-    expect(await charts.getByRole('row').count()).toBe(61);
-    await expectToBeAccessible(page);
-
-    await field('Intervals').selectOption('50');
-    await charts.getByRole('img', { name: /^Rows of 50 intervals: from 1,000 / }).waitFor();
-    await button('Older →').click();
-    await charts.getByRole('img', { name: /^Rows of 10 intervals: from 0 to 900/ }).waitFor();
-    await button('← Newer').click();
-    await charts.getByRole('img', { name: /^Rows of 50 intervals/ }).waitFor();
     expect(site.faults).toEqual([]);
   });
 });
-
-function drawingOf(canvas: unknown): string {
-  return (canvas as { toDataURL: () => string }).toDataURL();
-}
-
-/** The share of a canvas that is not empty. */
-function paintedShare(canvas: unknown): number {
-  const { width, height, getContext } = canvas as {
-    width: number;
-    height: number;
-    getContext: (
-      kind: '2d',
-    ) => { getImageData: (...box: number[]) => { data: Uint8ClampedArray } } | null;
-  };
-  const data = getContext.call(canvas, '2d')?.getImageData(0, 0, width, height).data ?? [];
-  let painted = 0;
-  for (let at = 3; at < data.length; at += 4) if (data[at] !== 0) painted += 1;
-  return painted / (width * height);
-}
-
-/** Sixty hours with 0, 100, 200 … rows, each by a run of 0, 1, 2 … seconds that was made 25 s after its hour and waited 5 s. */
-const insertHours = `with run as (
-    insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, created_at, started_at, finished_at)
-    select e.id, e.team_id, 'Completed', at, due, due + interval '25 s', due + interval '30 s', due + (30 + n) * interval '1 s'
-      from batch_exports e, generate_series(0, 59) n,
-        lateral (select timestamptz '2024-03-01Z' + n * interval '1 hour' as at) t, lateral (select at + interval '1 hour' as due) d
-      where e.id = $1
-    returning *, extract(epoch from finished_at - started_at) as seconds),
-  tick as (
-    insert into ticks (export_id, tick_at, data_interval_start, data_interval_end, fate)
-    select export_id, data_interval_end, data_interval_start, data_interval_end, 'ran' from run)
-  insert into receipts (export_id, data_interval_start, data_interval_end, run_id, files, rows, bytes, settled)
-  select export_id, data_interval_start, data_interval_end, id, '[]', 100 * seconds, 10000 * seconds, true from run`;

@@ -177,22 +177,6 @@ describe.skipIf(!hasBrowser)('the page, if something is wrong between it and the
     await page.getByText('1 interval is exported.').waitFor();
   });
 
-  test('a file of the page that a new release has replaced leaves the rest of the page', async () => {
-    await show(`exports/${id}/runs`);
-    await page.route('**/assets/charts-tab-*.js', (route) => route.fulfill({ status: 404 }));
-    await page.getByRole('link', { name: 'Charts' }).click();
-    const alert = page.getByRole('alert').filter({ hasText: 'A new release may have replaced' });
-    await alert.waitFor();
-    await expectToBeAccessible(page);
-    await page.getByRole('link', { name: 'Coverage' }).click();
-    await page.getByRole('grid', { name: 'Coverage' }).waitFor();
-    await page.getByRole('link', { name: 'Charts' }).click();
-    await alert.waitFor();
-    await page.unroute('**/assets/charts-tab-*.js');
-    await button('Load the page again').click();
-    await page.getByText('No interval is exported yet').waitFor();
-  });
-
   test('an export that was deleted elsewhere is not shown with buttons for it', async () => {
     const destination = { type: 'NoOp', config: {} };
     const made = { name: 'Gone soon', interval: 'hour', destination };

@@ -4,8 +4,6 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Client } from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { readConfig } from '../../src/foundation/config/config.ts';
-import { settings } from '../../src/foundation/config/settings.ts';
 import { testServer } from '../support/database.ts';
 import { withClient } from '../support/drop-database.ts';
 import {
@@ -123,22 +121,6 @@ test('transformations.md: the plugin of the page computes, and drops', async () 
   expect(tried.status, tried.text).toBe(200);
   expect(tried.text).toMatch(/"total": ?6/);
   expect(tried.text).toContain('dropped');
-});
-
-test('traces.md: the settings exist, and are valid', () => {
-  const lines = readCommands('traces.md').join('\n').split('\n');
-  const pairs = lines.flatMap((line) => [...line.matchAll(/^(\w+)=(\S+)/g)]);
-  const env = Object.fromEntries(pairs.map(([, name = '', value]) => [name, value]));
-  expect(Object.keys(env)).toHaveLength(2);
-  expect(Object.keys(settings)).toEqual(expect.arrayContaining(Object.keys(env)));
-  expect(readConfig(env).OTEL_EXPORTER_OTLP_ENDPOINT).toBe(env.OTEL_EXPORTER_OTLP_ENDPOINT);
-});
-
-test('cli.md: bash takes the completions', async () => {
-  const [block = ''] = readCommands('cli.md');
-  const [line = ''] = block.split('\n').filter((one) => one.includes('completion bash'));
-  const inBash = `sluice() { "${process.execPath}" "${path.join(projectRoot, 'dist/clients/cli/sluice.js')}" "$@"; }; ${line}\ncomplete -p sluice`;
-  expect(await type(`bash -c '${inBash}'`)).toContain('sluice');
 });
 
 atNight(

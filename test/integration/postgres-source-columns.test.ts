@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { writeNumeric } from '../../src/foundation/domain/numeric-text.ts';
 import { createPostgresSource, planModels } from '../../src/rows/sources/index.ts';
 import type { SourceRequest } from '../../src/rows/sources/source.ts';
 import { createEmptyDatabase, type TestDatabase } from '../support/database.ts';
@@ -71,26 +70,6 @@ describe('a query', () => {
     expect(texts('event')).toEqual(['event 1', 'event 2', 'event 1']);
     expect(texts('price')).toEqual(['1.10', '1.10', '1.10']);
     expect(snapshot.totalCount).toBe(3);
-  });
-
-  it('of short numerics sends them in their own form to those who ask for it', async () => {
-    const { blocks, snapshot } = await read({
-      ...hour,
-      dslQuery:
-        'SELECT properties.n::numeric(6,2) AS price, properties.n::numeric(16,2) AS long, 1.10 AS free FROM events',
-      numerics: 'binary',
-    });
-    expect(snapshot.columns.map(({ type, sourceType }) => `${sourceType} ${type}`)).toEqual([
-      'numeric(6,2) numeric',
-      'numeric(16,2) as_json',
-      'numeric as_json',
-    ]);
-    const prices = columnBytes(blocks, 'price').map((bytes) => {
-      const text = Buffer.alloc(20);
-      return bytes && text.toString('latin1', 0, writeNumeric(text, 0, bytes, 0));
-    });
-    expect(prices).toEqual(columnBytes(blocks, 'long').map(String));
-    expect(prices.slice(0, 2)).toEqual(['0.00', '1.00']);
   });
 
   it('that is not allowed (any more) is query.invalid and says where', async () => {

@@ -92,7 +92,6 @@ async function create(name: string, config: object, interval = 'hour'): Promise<
 test.each([
   ['exports', '', 'Events, hourly'],
   ['coverage', 'exports/ID/coverage', 'Coverage'],
-  ['charts', 'exports/ID/charts', 'Show as a table'],
   ['form', 'new', 'Test destination'],
 ])('the picture of %s', async (name, route, text) => {
   await site.page.goto(`${site.address}/console/#/${route.replace('ID', id)}`);

@@ -135,7 +135,6 @@ const bounded = [
   'previewSchedule',
   'previewRows',
   ...['retrieveCoverage', 'listCoverageGaps'],
-  'retrieveThroughput',
   'listProjects',
   'listNotificationTargets',
   'retrieveNotificationTarget',

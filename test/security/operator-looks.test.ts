@@ -125,7 +125,6 @@ const looks = [
   'retrieveErasure',
   'retrieveStatement',
   'retrieveStatementHead',
-  'retrieveThroughput',
 ];
 
 describe("an operator's key on every operation", () => {

@@ -51,9 +51,9 @@ with held as materialized (
          as w (export_id, team_id, interval_start, interval_end, backfill_id, purpose, drops_missing)
         limit (select 2147483647)
      ), made as (
-       insert into runs (export_id, team_id, data_interval_start, data_interval_end, backfill_id, purpose, drops_missing, traceparent, generation)
+       insert into runs (export_id, team_id, data_interval_start, data_interval_end, backfill_id, purpose, drops_missing, generation)
        select w.export_id, w.team_id, w.interval_start, w.interval_end, w.backfill_id, w.purpose,
-              w.drops_missing or coalesce(b.drops_missing, false), b.traceparent,
+              w.drops_missing or coalesce(b.drops_missing, false),
               coalesce((select max(r.generation) + 1 from runs r
                          where r.export_id = w.export_id and r.data_interval_start = w.interval_start
                            and r.data_interval_end = w.interval_end), 0)
@@ -107,9 +107,9 @@ with held as materialized (
          as w (export_id, team_id, interval_start, interval_end, backfill_id, purpose, drops_missing)
         limit (select 2147483647)
      ), made as (
-       insert into runs (export_id, team_id, data_interval_start, data_interval_end, backfill_id, purpose, drops_missing, traceparent, generation)
+       insert into runs (export_id, team_id, data_interval_start, data_interval_end, backfill_id, purpose, drops_missing, generation)
        select w.export_id, w.team_id, w.interval_start, w.interval_end, w.backfill_id, w.purpose,
-              w.drops_missing or coalesce(b.drops_missing, false), b.traceparent,
+              w.drops_missing or coalesce(b.drops_missing, false),
               coalesce((select max(r.generation) + 1 from runs r
                          where r.export_id = w.export_id and r.data_interval_start = w.interval_start
                            and r.data_interval_end = w.interval_end), 0)
@@ -150,10 +150,10 @@ with held as materialized (
      select id, (select count(*)::int from made where made.backfill_id = held.id) as made from held;
 
 -- exports/backfills.ts insertBackfill
--- takes $1 uuid, $2 integer, $3 timestamp with time zone, $4 timestamp with time zone, $5 text, $6 text, $7 boolean, $8 integer, $9 integer, $10 text
+-- takes $1 uuid, $2 integer, $3 timestamp with time zone, $4 timestamp with time zone, $5 text, $6 text, $7 boolean, $8 integer, $9 integer
 -- gives id uuid
-insert into backfills (export_id, team_id, start_at, end_at, "order", reprocess, drops_missing, concurrency, total_runs, traceparent)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) returning id;
+insert into backfills (export_id, team_id, start_at, end_at, "order", reprocess, drops_missing, concurrency, total_runs)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9) returning id;
 
 -- exports/backfills.ts listRunningBackfills
 -- gives id uuid

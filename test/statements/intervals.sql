@@ -785,14 +785,14 @@ select id as "exportId", team_id as "teamId", mode, schedule from batch_exports
       order by next_tick_at limit $2 for no key update skip locked;
 
 -- intervals/ticks.ts recordTicks
--- takes $1 uuid[], $2 integer[], $3 timestamp with time zone[], $4 timestamp with time zone[], $5 timestamp with time zone[], $6 text[], $7 timestamp with time zone[], $8 text[]
+-- takes $1 uuid[], $2 integer[], $3 timestamp with time zone[], $4 timestamp with time zone[], $5 timestamp with time zone[], $6 text[], $7 timestamp with time zone[]
 -- gives runs integer
 with decided as (
-       select * from unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[], $6::text[], $7::timestamptz[], $8::text[])
-         as d (export_id, team_id, tick_at, interval_start, interval_end, fate, available_at, traceparent)
+       select * from unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[], $6::text[], $7::timestamptz[])
+         as d (export_id, team_id, tick_at, interval_start, interval_end, fate, available_at)
      ), made as (
-       insert into runs (export_id, team_id, data_interval_start, data_interval_end, traceparent)
-       select export_id, team_id, interval_start, interval_end, traceparent from decided where fate = 'ran'
+       insert into runs (export_id, team_id, data_interval_start, data_interval_end)
+       select export_id, team_id, interval_start, interval_end from decided where fate = 'ran'
        on conflict do nothing
        returning id, export_id, team_id, backfill_id, data_interval_start, data_interval_end, purpose
      ), due as (

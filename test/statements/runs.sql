@@ -443,9 +443,9 @@ with wanted as (
          as w (export_id, team_id, interval_start, interval_end, backfill_id, purpose, drops_missing)
         limit (select 2147483647)
      ), made as (
-       insert into runs (export_id, team_id, data_interval_start, data_interval_end, backfill_id, purpose, drops_missing, traceparent, generation)
+       insert into runs (export_id, team_id, data_interval_start, data_interval_end, backfill_id, purpose, drops_missing, generation)
        select w.export_id, w.team_id, w.interval_start, w.interval_end, w.backfill_id, w.purpose,
-              w.drops_missing or coalesce(b.drops_missing, false), b.traceparent,
+              w.drops_missing or coalesce(b.drops_missing, false),
               coalesce((select max(r.generation) + 1 from runs r
                          where r.export_id = w.export_id and r.data_interval_start = w.interval_start
                            and r.data_interval_end = w.interval_end), 0)
@@ -697,15 +697,6 @@ select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as 
   (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end and c.run_id = r.id) as element,
   r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt", r.last_updated_at as "lastUpdatedAt" from ((select r.* from runs r where r.export_id = $1 and r.created_at >= $2::timestamptz and r.created_at <= now() - $3::interval and r.data_interval_start >= $4::timestamptz and r.data_interval_end <= $5::timestamptz and r.status = 'Starting' and (r.error_code is not null or r.crashes > 0 and r.attempt > 0) order by r.created_at desc, r.id desc limit $6) union all (select r.* from runs r where r.export_id = $1 and r.created_at >= $2::timestamptz and r.created_at <= now() - $3::interval and r.data_interval_start >= $4::timestamptz and r.data_interval_end <= $5::timestamptz and r.status = 'Running' and (r.error_code is not null or r.crashes > 0 and r.attempt > 0) order by r.created_at desc, r.id desc limit $6) union all (select r.* from runs r where r.export_id = $1 and r.created_at >= $2::timestamptz and r.created_at <= now() - $3::interval and r.data_interval_start >= $4::timestamptz and r.data_interval_end <= $5::timestamptz and r.status = 'Failed'  order by r.created_at desc, r.id desc limit $6)) r order by r.created_at desc, r.id desc limit $6;
 
--- runs/traceparents.ts noteTraceparent
--- takes $1 uuid, $2 text
-update runs set traceparent = $2 where id = $1;
-
--- runs/traceparents.ts findTraceparents
--- takes $1 uuid[]
--- gives id uuid, traceparent text
-select id, traceparent from runs where id = any ($1::uuid[]) and traceparent is not null;
-
 -- runs/worker-seconds.ts addWorkerSeconds
 -- takes $1 integer[], $2 double precision[]
 insert into hourly_use as w (team_id, hour, seconds)
@@ -722,22 +713,6 @@ select o.id as "organizationId", o.name as "organizationName", sum(w.seconds)::f
        from hourly_use w join projects p on p.id = w.team_id join organizations o on o.id = p.organization_id
       where w.config_id is null and w.hour >= date_trunc('hour', now()) - $1 * interval '1 hour'
       group by o.id order by sum(w.seconds) desc, o.id limit $2;
-
--- runs/worker-seconds.ts listThroughput
--- takes $1 uuid, $2 timestamp with time zone, $3 bigint
--- gives startsAt timestamp with time zone, endsAt timestamp with time zone, rows bigint, bytes bigint, runId uuid, waitedSeconds double precision, durationSeconds double precision, deliveryDelaySeconds double precision
-select c.data_interval_start as "startsAt", c.data_interval_end as "endsAt", c.rows, c.bytes, c.run_id as "runId",
-            extract(epoch from r.started_at - r.created_at)::float8 as "waitedSeconds",
-            extract(epoch from r.finished_at - r.started_at)::float8 as "durationSeconds",
-            (select extract(epoch from min(f.finished_at) - c.data_interval_end)::float8 from runs f
-              where f.export_id = $1 and f.data_interval_start = c.data_interval_start and f.data_interval_end = c.data_interval_end
-                and f.status = 'Completed' and exists (select from ticks t where t.export_id = $1 and t.fate = 'ran'
-                      and t.data_interval_start = c.data_interval_start)) as "deliveryDelaySeconds"
-       from (select data_interval_start, data_interval_end, rows, bytes, run_id from receipts
-              where export_id = $1 and data_interval_start < $2
-              order by data_interval_start desc, data_interval_end desc limit $3) c
-       left join runs r on r.id = c.run_id
-      order by c.data_interval_start, c.data_interval_end;
 
 -- runs/workers.ts reportWorker
 -- takes $1 text, $2 integer, $3 integer, $4 integer

@@ -90,41 +90,7 @@ function encodeField(type: ColumnType, value: TestValue): Buffer | null {
     case 'timestamptz':
       if (value === 'infinity') return int64(2n ** 63n - 1n);
       return int64(value === '-infinity' ? -(2n ** 63n) : BigInt(value as bigint) - epochMicros);
-    case 'numeric':
-      return numericField(String(value));
   }
-}
-
-const numericWords = new Map([
-  ['"NaN"', 0xc000],
-  ['"Infinity"', 0xd000],
-  ['"-Infinity"', 0xf000],
-]);
-
-/** As `numeric_send` gives it: digits to the base 10,000, without zeros at either end. */
-function numericField(text: string): Buffer {
-  const word = numericWords.get(text);
-  if (word !== undefined) return numericOf([], 0, word, 0);
-  const [whole = '', fraction = ''] = text.replace('-', '').split('.');
-  const wholeDigits = Math.ceil(whole.length / 4);
-  const all =
-    whole.padStart(wholeDigits * 4, '0') + fraction.padEnd(Math.ceil(fraction.length / 4) * 4, '0');
-  const digits = (all.match(/..../g) ?? []).map(Number);
-  const first = digits.findIndex((digit) => digit !== 0);
-  const last = digits.findLastIndex((digit) => digit !== 0);
-  const sign = text.startsWith('-') ? 0x4000 : 0;
-  if (first < 0) return numericOf([], 0, 0, fraction.length);
-  return numericOf(digits.slice(first, last + 1), wholeDigits - 1 - first, sign, fraction.length);
-}
-
-function numericOf(digits: readonly number[], weight: number, sign: number, scale: number): Buffer {
-  const bytes = Buffer.alloc(8 + digits.length * 2);
-  bytes.writeUInt16BE(digits.length);
-  bytes.writeInt16BE(weight, 2);
-  bytes.writeUInt16BE(sign, 4);
-  bytes.writeUInt16BE(scale, 6);
-  for (const [at, digit] of digits.entries()) bytes.writeUInt16BE(digit, 8 + at * 2);
-  return bytes;
 }
 
 export function int16(value: number): Buffer {

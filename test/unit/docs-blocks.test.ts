@@ -34,10 +34,7 @@ const runBy: Readonly<Record<string, readonly string[]>> = {
     'reason: a form; test/e2e/changes.test.ts reads such manifests',
     ...Array<string>(3).fill('test/integration/reader/changing-tables.test.ts'),
   ],
-  'docs/cli.md': [
-    ...Array<string>(10).fill('test/integration/cli/docs.test.ts'),
-    'test/e2e/pages.test.ts',
-  ],
+  'docs/cli.md': Array<string>(10).fill('test/integration/cli/docs.test.ts'),
   'docs/consumers.md': [
     'reason: needs the extension httpfs, which DuckDB downloads',
     ...Array<string>(11).fill('test/conformance/consumers-guide.test.ts'),
@@ -69,7 +66,6 @@ const runBy: Readonly<Record<string, readonly string[]>> = {
   'docs/security.md': ['test/e2e/pages.test.ts'],
   'docs/settling.md': ['test/e2e/pages.test.ts'],
   'docs/snapshots.md': ['reason: test/e2e/snapshots.test.ts makes such exports by the API'],
-  'docs/traces.md': ['test/e2e/pages.test.ts'],
   'docs/transformations.md': ['test/e2e/pages.test.ts'],
   'docs/upgrade.md': Array<string>(3).fill('test/e2e/faults/restored-backup.test.ts'),
 };

@@ -8,7 +8,6 @@ import { targetVerbs } from './api/target-verbs.ts';
 import { taskVerbs } from './api/task-verbs.ts';
 import { tenantVerbs } from './api/tenant-verbs.ts';
 import { registerVerbs } from './api/verb.ts';
-import { registerCompletion } from './completion.ts';
 import { type CliDeps, misused } from './deps.ts';
 import { registerDoctor } from './doctor.ts';
 import { register as registerErase } from './erase.ts';
@@ -75,7 +74,6 @@ export function createProgram(deps: CliDeps, version: string): Command {
   registerErase(program, deps);
   program.commandsGroup('Other:');
   program.helpCommand('help [command]', 'show the options of a command');
-  registerCompletion(program, deps);
   return program;
 }
 

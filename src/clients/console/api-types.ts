@@ -44,7 +44,6 @@ export type OperatorExport = Schemas['OperatorExport'];
 /** The choices that exports have in this installation. */
 export type Capabilities = Schemas['Capabilities'];
 /** The rows and bytes of one exported interval, and the time that its run took. */
-export type IntervalThroughput = Schemas['Throughput']['results'][number];
 export type Scope = Me['scopes'][number];
 /** The project's chain, and which exports apply it. */
 export type Chain = AnswerOf<'get', 'pipeline_transformation_configs'>;

@@ -2,7 +2,6 @@ import { useCallback, useEffect, useMemo, useState } from 'react';
 import type { Me, Scope } from './api-types.ts';
 import { connectApi } from './api.ts';
 import { ConsoleContext, useApiDescription } from './console-context.ts';
-import { forgetDrafts } from './kept-drafts.ts';
 import { OperatorApp } from './operator/operator-app.tsx';
 import { ExportPage } from './pages/export-page.tsx';
 import { ExportsPage } from './pages/exports-page.tsx';
@@ -29,7 +28,6 @@ import {
   storeSession,
 } from './session.ts';
 import { useFocusOnPage } from './use-focus-on-page.ts';
-import { useKeptFocus } from './use-kept-focus.ts';
 import { useResource } from './use-resource.ts';
 import { useRoute } from './use-route.ts';
 
@@ -48,7 +46,6 @@ export function App() {
     setFarewell(reason);
   }, []);
   const signOut = useCallback((reason?: string) => change(null, reason), [change]);
-  useKeptFocus();
   const isSignedOut = session === null;
   // At the start only: a tab that was signed out stays so.
   useEffect(() => {
@@ -62,12 +59,7 @@ export function App() {
   }, [change]);
   useEffect(
     () =>
-      session
-        ? shareSession(session, () => {
-            forgetDrafts(sessionStorage);
-            signOut('You signed out in another tab.');
-          })
-        : undefined,
+      session ? shareSession(session, () => signOut('You signed out in another tab.')) : undefined,
     [session, signOut],
   );
   if (isSignedOut && isAsking && farewell === '') {

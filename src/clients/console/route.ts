@@ -5,7 +5,6 @@
 export const tabs = {
   runs: 'Runs',
   coverage: 'Coverage',
-  charts: 'Charts',
   backfills: 'Backfills',
   logs: 'Logs',
   settings: 'Settings',

@@ -10,12 +10,6 @@ export interface TimeFormat {
   interval(startIso: string | null, endIso: string, nowMs: number): string;
   /** `moment` with seconds. */
   stamp(iso: string, nowMs: number): string;
-  /** `UTC`, `GMT+5:30`: the zone, as short as the language has it; both if the clocks change from one time to the other. */
-  zones(startIso: string, endIso: string): string;
-  /** `15:00` at a place of an axis; the day at midnight. */
-  tick(ms: number): string;
-  /** An IANA name; undefined: the reader's own zone. */
-  readonly timeZone: string | undefined;
   /** The value of a `datetime-local` input. */
   inputValue(iso: string): string;
 }
@@ -42,10 +36,6 @@ export function createTimeFormat(locale?: string, timeZone?: string): TimeFormat
     named.formatToParts(ms).find(({ type }) => type === 'timeZoneName')?.value ?? '';
   return {
     stamp: (iso, nowMs) => `${moment(Date.parse(iso), nowMs, seconds)} ${zoneAt(Date.parse(iso))}`,
-    zones(startIso, endIso) {
-      const [start, end] = [zoneAt(Date.parse(startIso)), zoneAt(Date.parse(endIso))];
-      return start === end ? end : `${start} – ${end}`;
-    },
     moment: (iso, nowMs) => `${moment(Date.parse(iso), nowMs)} ${zoneAt(Date.parse(iso))}`,
     interval(startIso, endIso, nowMs) {
       const end = Date.parse(endIso);
@@ -61,8 +51,6 @@ export function createTimeFormat(locale?: string, timeZone?: string): TimeFormat
         ? `${from} – ${time.format(end)} ${zone}`
         : `${from} – ${date(end, nowMs)}, ${time.format(end)} ${zone}`;
     },
-    tick: (ms) => (time.format(ms) === '00:00' ? day : time).format(ms),
-    timeZone,
     inputValue: (iso) => sortable.format(Date.parse(iso)).replace(' ', 'T'),
   };
 }

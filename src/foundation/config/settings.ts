@@ -90,19 +90,6 @@ export const settings = {
     'fatal',
     'silent',
   ]),
-  OTEL_EXPORTER_OTLP_ENDPOINT: optionalText(
-    'Address of an OpenTelemetry receiver (OTLP over HTTP), such as http://127.0.0.1:4318. Without it, Sluice sends no traces; see docs/traces.md.',
-    { matches: /^https?:\/\/[^\s/?#@]+(\/[^\s?#]*)?$/, mustBe: 'an http:// or https:// address' },
-  ),
-  OTEL_EXPORTER_OTLP_HEADERS: optionalText(
-    'Headers for that receiver, as name=value, separated by commas.',
-    {
-      secret: true,
-      matches: /^[^=,\s]+=[^,]*(,\s*[^=,\s]+=[^,]*)*$/,
-      mustBe: 'name=value,name=value',
-    },
-  ),
-  OTEL_SERVICE_NAME: text('Name of the service in traces.', 'sluice'),
   TRUST_PROXY: count(
     'Trust the X-Forwarded-* headers of a proxy, or of several proxies, each behind the other: their number. Set it only behind proxies that set or extend these headers. The address of a client is the one that the outermost of these proxies saw.',
     9,

@@ -10,6 +10,9 @@ const struckSettings = {
   MAX_RUNS_PER_EXPORT:
     'Set BACKFILL_CONCURRENCY: an export has at most one run more than that at a time.',
   MAX_SNAPSHOT_HOURS: 'A run reads from one snapshot of the source for 24 hours at most.',
+  OTEL_EXPORTER_OTLP_ENDPOINT:
+    'Sluice sends no traces. /metrics and the log of a run have what a trace had.',
+  OTEL_EXPORTER_OTLP_HEADERS: 'Sluice sends no traces.',
   RATE_LIMIT_PER_HOUR:
     'Set RATE_LIMIT_PER_MINUTE: a key may send ten times as many requests per hour.',
   SOURCE_LOCK_WAIT_SECONDS:

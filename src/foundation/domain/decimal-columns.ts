@@ -11,13 +11,6 @@ export interface DecimalColumn {
 /** Whole numbers of so many digits are exact as JavaScript's numbers. */
 export const exactDigits = 15;
 
-/** Says whether a type is numeric(p,s) whose values are exact as numbers, times 10^s. */
-export function isExactNumeric(sourceType: string): boolean {
-  const [, precision, scale] = /^numeric\((\d+),(\d+)\)$/.exec(sourceType) ?? [];
-  const limits = { precision: Number(precision), scale: Number(scale) };
-  return fitsDecimal(limits) && limits.precision <= exactDigits;
-}
-
 /** The digits of the widest DECIMAL that readers know. */
 export const maxDecimalDigits = 38;
 

@@ -26,8 +26,7 @@ export type ColumnType =
   | 'timestamp'
   | 'timestamptz'
   | 'bytea'
-  | 'as_json'
-  | 'numeric';
+  | 'as_json';
 
 export interface Column {
   /** The name in the exported file. */

@@ -87,8 +87,6 @@ export interface EncoderDefinition {
   /** Bytes that an open file may hold. */
   readonly memoryBytes: number;
   open(columns: readonly Column[], compression: Compression, options?: FormatOptions): FileEncoder;
-  /** True if its columns may be of type `numeric`; absent: they must not, as in a file of the text formats. */
-  readonly takesNumerics?: boolean;
   /** The columns of a table of such files, if the format can be one's. */
   readonly tableFields?: (
     columns: readonly Column[],

@@ -43,8 +43,6 @@ export interface Encoding {
   ): FileEncoder;
   /** The columns of a table of such files; empty if the format can be none's. */
   tableFields?(columns: readonly Column[]): readonly TableField[];
-  /** True if `columns` may have some of type `numeric`. */
-  readonly takesNumerics: boolean;
   /** Plain JSON Lines, for rows that the format cannot represent. */
   openJsonLines(columns: readonly Column[]): FileEncoder;
   /** The JSON of single fields, as in JSON Lines. */
@@ -181,8 +179,7 @@ export interface SettledAttempt extends IntervalAttempt {
   readonly folder: SpoolFolder;
 }
 
-/** Makes the request that reads the rows: steps work on all columns, and on text. */
-export function requestOf({ chain, encoding, request }: IntervalJob): SourceRequest {
-  if (chain) return { ...request, select: 'columns' };
-  return encoding.takesNumerics ? { ...request, numerics: 'binary' } : request;
+/** Makes the request that reads the rows: steps work on all columns. */
+export function requestOf({ chain, request }: IntervalJob): SourceRequest {
+  return chain ? { ...request, select: 'columns' } : request;
 }

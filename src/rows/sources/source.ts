@@ -23,11 +23,6 @@ export interface SourceRequest {
    */
   readonly nested?: 'json' | 'text';
   /**
-   * `binary`: columns of numeric(p,s) that are no keys and have up to 15 digits come as type `numeric`, not as JSON.
-   * Only for `rows`.
-   */
-  readonly numerics?: 'json' | 'binary';
-  /**
    * Default `rows`. `keys`: instead of the rows their keys as text (those of type `as_json` as JSON), in
    * the order of the rows. The columns say what the keys are in the rows; there are none if the rows do not
    * contain the keys. `columns`: all columns of the model for the rows that the query's condition accepts; a

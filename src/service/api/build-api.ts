@@ -31,7 +31,7 @@ import { requireOperator } from './hooks/operator-access.ts';
 import { hideFromOperators } from './hooks/operator-looks.ts';
 import { knowAddress } from './hooks/public-address.ts';
 import { createRequestLimit, limitRequests } from './hooks/rate-limit.ts';
-import { measureRequests, traceRequests } from './hooks/observe-requests.ts';
+import { measureRequests } from './hooks/observe-requests.ts';
 import { refuseUnknownFields } from './hooks/unknown-fields.ts';
 import { spareBytes } from './hooks/spared-bytes.ts';
 import { limitStoredBytes } from './hooks/stored-bytes.ts';
@@ -58,7 +58,6 @@ import { runRoutes } from './runs/routes.ts';
 import { exportUsageRoutes } from './usage/routes.ts';
 import { certificateRoutes, deliveryRecordRoutes } from './statements/documents.ts';
 import { signingKeyRoutes, statementRoutes } from './statements/routes.ts';
-import { throughputRoutes } from './throughput/routes.ts';
 import { transformationConfigRoutes } from './transformations/routes.ts';
 
 type Routes = (api: Api, family: Family, deps: Deps) => void;
@@ -107,7 +106,6 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
   sendHeaders(api);
   answerErrors(api);
   provideContext(api, context);
-  if (context.traces) traceRequests(api, context.traces, options.trustProxy > 0);
   knowAddress(api, options);
   requireKeys(api, { db, failures });
   boundHeldBytes(api, options.held);
@@ -160,7 +158,6 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
     add(posthogRoutes, exports);
     add(previewRoutes, exports);
     add(coverageRoutes, exports);
-    add(throughputRoutes, exports);
     add(statementRoutes, exports);
     add(certificateRoutes, exports);
     add(deliveryRecordRoutes, `${family.prefix}/delivery_record`);

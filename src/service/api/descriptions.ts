@@ -71,8 +71,6 @@ const descriptions: Readonly<Record<string, string>> = {
   retrieveStatement: 'Returns the bytes as they are signed, and as they are at the destination.',
   listExportUsage:
     'Counts what the current files of the intervals of the month have: the sums of the rows and bytes of their manifests. An export that was deleted counts as long as its history is kept. With `format=csv`, the answer is a file.',
-  retrieveThroughput:
-    'Returns the newest 200 exported intervals, for charts. Use `limit` and `before` to select others.',
   acceptCoverage:
     'An accepted interval stays as it is and no longer stops the high-water mark. Late rows that waited for this decision are not added. The activity records this with the reason.',
   listBatchExportRuns:

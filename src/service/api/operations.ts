@@ -61,7 +61,6 @@ const operatorReads: ReadonlySet<string> = new Set([
   'retrieveErasure',
   'retrieveStatement',
   'retrieveStatementHead',
-  'retrieveThroughput',
 ]);
 
 type Hook = (request: Request) => Promise<void>;

@@ -1,5 +1,4 @@
 import type { Policy } from '../../foundation/domain/policy.ts';
-import type { Traces } from '../../foundation/domain/traces.ts';
 import type { SecretBox } from '../../foundation/security/secret-box.ts';
 import type { OwnSteps } from '../../rows/transforms/own-steps.ts';
 import { joinTransaction, type Transactor } from '../../state/store/database/database.ts';
@@ -28,8 +27,6 @@ export interface Context {
   readonly secrets: SecretBox;
   readonly doorbell: Doorbell;
   readonly ownSteps: OwnSteps;
-  /** Absent: traces are off. */
-  readonly traces?: Traces;
 }
 
 /**

@@ -9,7 +9,6 @@ import {
 import { readsSource } from '../../foundation/domain/run.ts';
 import { isKept } from '../../state/store/intervals/kept-snapshots.ts';
 import { describeInterval } from '../../foundation/domain/time.ts';
-import { inSpan } from '../../foundation/domain/traces.ts';
 import { failpoint } from '../../foundation/failpoints/failpoint.ts';
 import { type ExportedInterval, exportInterval } from '../../rows/pipeline/export-interval.ts';
 import type { Encoding, IntervalJob, IntervalSource } from '../../rows/pipeline/interval-job.ts';
@@ -207,14 +206,12 @@ export class Attempt {
   /** @returns null if the lease was lost before */
   async #record(exported: ExportedInterval): Promise<CompletionOutcome | null> {
     await failpoint('before_record');
-    const { context, statements } = this.#options;
+    const { statements } = this.#options;
     const { rows, bytes, madeFiles, rejectedRows } = exported.result;
     const rejected = rejectedRows === 0 ? '' : ` ${plural(rejectedRows, 'row')} rejected.`;
     const message = `Completed: ${plural(rows, 'row')}, ${plural(bytes, 'byte')} in ${plural(madeFiles, 'file')}.${rejected}`;
     const record = (entries: readonly NewLogEntry[]) =>
-      inSpan(context.traces, 'record', {}, () =>
-        statements.complete({ ...exported, run: this.#run, entries }),
-      );
+      statements.complete({ ...exported, run: this.#run, entries });
     return this.#log.hand(message, (entries) =>
       retryUntilRecorded(() => record(entries), this.#signal),
     );

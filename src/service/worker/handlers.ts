@@ -7,7 +7,6 @@ import { decideTicks } from '../use-cases/runs/decide-ticks.ts';
 import { type HandlerOptions, RunJobs } from './run-jobs.ts';
 import { shareNext, shareNextById, skipWhileBusy } from './shared-work.ts';
 import { createSweep } from './sweep.ts';
-import { traceSends } from './trace-jobs.ts';
 
 /** What a worker does for each job. */
 export function createHandlers(options: HandlerOptions): JobHandlers {
@@ -15,10 +14,7 @@ export function createHandlers(options: HandlerOptions): JobHandlers {
   const { context, statements } = executor;
   const { crowd } = admission;
   const enqueue = async (entries: readonly QueueEntry[], smallSlots: number) =>
-    producer.addRuns(
-      context.traces ? await traceSends(context, context.traces, entries) : entries,
-      admission.runsPerJob(entries.length, smallSlots),
-    );
+    producer.addRuns(entries, admission.runsPerJob(entries.length, smallSlots));
   const dispatch = shareNext(async () => void (await dispatchWaiting(context, enqueue, crowd)));
   // A tick notices what time brings.
   const dispatchDue = shareNext(async () => void (await dispatchRuns(context, enqueue, crowd)));

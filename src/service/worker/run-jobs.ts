@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto';
 import { Grouped } from '../../foundation/domain/grouped.ts';
 import { ownStepsOf } from '../../foundation/domain/recipe.ts';
 import { readsSource } from '../../foundation/domain/run.ts';
-import { inSpan } from '../../foundation/domain/traces.ts';
 import { failpoint } from '../../foundation/failpoints/failpoint.ts';
 import { describeOpen } from '../../rows/pipeline/describe-unsettled.ts';
 import type { Settlement, Source } from '../../rows/sources/source.ts';
@@ -34,7 +33,6 @@ import { type ChildProgram, runAlone } from './run-alone.ts';
 import type { SampleOptions } from './run-sample-jobs.ts';
 import { paced } from './shared-work.ts';
 import { StepWatch } from './step-watch.ts';
-import { traceProcess } from './trace-jobs.ts';
 
 type RunJobOptions = Pick<HandlerOptions, 'executor' | 'admission' | 'waits' | 'reports'>;
 
@@ -82,13 +80,8 @@ export class RunJobs {
     );
   }
 
-  async #execute(
-    { runId, traceparent }: JobData['execute-run'],
-    small: boolean,
-  ): Promise<ClaimedRun | null> {
-    const { traces } = this.#options.executor.context;
-    const attempt = () => this.#admitAndExecute(runId, small);
-    const report = await traceProcess(traces, small, runId, traceparent ?? null, attempt);
+  async #execute({ runId }: JobData['execute-run'], small: boolean): Promise<ClaimedRun | null> {
+    const report = await this.#admitAndExecute(runId, small);
     return report?.run ?? null;
   }
 
@@ -177,7 +170,7 @@ async function executeRun(
 ): Promise<AttemptReport> {
   const { context, leases, program } = options;
   const claimedAt = performance.now();
-  const run = await inSpan(context.traces, 'claim', {}, () => claim(options, runId));
+  const run = await claim(options, runId);
   if (!run) return { run, end: 'skipped', fault: null, rows: 0, bytes: 0, rejectedRows: 0 };
   if (admitted && ownStepsOf(run.chain) > admitted.ticket.ownSteps) {
     // A config was enabled between the admission and the claim, which pinned it: there is no memory set aside.

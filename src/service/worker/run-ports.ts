@@ -1,5 +1,4 @@
 import { SluiceError } from '../../foundation/domain/errors.ts';
-import { inSpan } from '../../foundation/domain/traces.ts';
 import { failpoint } from '../../foundation/failpoints/failpoint.ts';
 import type { UploadJournal } from '../../rows/destinations/destination.ts';
 import type { RunPorts } from '../../rows/pipeline/interval-job.ts';
@@ -43,7 +42,7 @@ export interface OpenPorts {
  * before costs no write.
  */
 export function openPorts(
-  { db, policy, traces }: Pick<Context, 'db' | 'policy' | 'traces'>,
+  { db, policy }: Pick<Context, 'db' | 'policy'>,
   statements: RunStatements,
   run: ClaimedRun,
   log: RunLog,
@@ -89,7 +88,7 @@ export function openPorts(
     log: (level, message) => log.add(level, message),
     logOfPlugin: (level, message) => lines.add(level, message),
     at: (step) => watch.enter(step),
-    step: (name, work) => inSpan(traces, name, {}, work),
+    step: (_, work) => work(),
   };
   return { ports, writeProgress, endPluginLines: () => lines.end() };
 }

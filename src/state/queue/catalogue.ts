@@ -1,5 +1,3 @@
-import { readTraceparent } from '../../foundation/domain/traces.ts';
-
 /**
  * `sluice-runs` carries long jobs, as many at a time as a worker has slots, `sluice-small-runs` runs that are expected
  * to be small, so they need not wait behind large ones. `sluice-control` carries short jobs, so a run never delays a tick.
@@ -39,16 +37,12 @@ function idIn(data: unknown, name: string): string {
 
 const { control, runs, smallRuns, verify } = queueNames;
 
-/** A run to execute, with the span that enqueued it if traces are on. */
+/** A run to execute. */
 interface RunData {
   readonly runId: string;
-  readonly traceparent?: string;
 }
 
-const runOf = (data: unknown): RunData => {
-  const traceparent = readTraceparent(Reflect.get(Object(data), 'traceparent'));
-  return { runId: idIn(data, 'runId'), ...(traceparent !== null && { traceparent }) };
-};
+const runOf = (data: unknown): RunData => ({ runId: idIn(data, 'runId') });
 
 const runsOf = (data: unknown): { readonly runs: readonly RunData[] } => {
   const runs: unknown = Reflect.get(Object(data), 'runs');

@@ -16,8 +16,6 @@ export interface QueuedEntry {
   readonly deduplicationId: string | null;
   /** True if it goes to the queue of small runs; default: no. */
   readonly small?: boolean;
-  /** The span that enqueues it, if traces are on. */
-  readonly traceparent?: string;
 }
 
 /** Enqueues jobs for the workers. */
@@ -147,8 +145,7 @@ export function openProducer(
   };
 }
 
-const dataOf = ({ runId, traceparent }: QueuedEntry) =>
-  traceparent === undefined ? { runId } : { runId, traceparent };
+const dataOf = ({ runId }: QueuedEntry) => ({ runId });
 
 const jobOf = (name: JobName, run: QueuedEntry, opts: (typeof keepRuns)['redis' | 'postgres']) => ({
   name,

@@ -259,8 +259,8 @@ const rows: Readonly<Record<string, Row>> = {
   'work retry': here([]),
 };
 
-/** These start a service, or print a program for a shell. */
-const withoutJson = ['quickstart', 'completion'];
+/** It starts a service. */
+const withoutJson = ['quickstart'];
 
 const verbs = new Map<string, Command>();
 const collect = (command: Command, words: readonly string[]) => {

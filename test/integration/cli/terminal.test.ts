@@ -104,7 +104,6 @@ test.each([
   [['exports', '--help'], 'create an export'],
   [['backfill', '--help'], '--dry-run'],
   [['help', 'verify'], '--export'],
-  [['completion', 'bash'], '-F _sluice'],
   [['--version'], '.'],
 ])('%j loads no module that a command needs', async (args, text) => {
   // Each of them takes longer to load than everything else together.
@@ -140,26 +139,4 @@ test('the program itself calls the API, and prints what it finds', async () => {
     env: { ...process.env, ...env },
   });
   expect(JSON.parse(stdout)).toHaveLength(1);
-});
-
-test.each(['bash', 'zsh', 'fish'])('%s accepts its completion', async (shell) => {
-  const { code, out } = await runCli(['completion', shell], { env: {} });
-  expect(code).toBe(0);
-  for (const word of ['backfill', 'exports', 'rotate-encryption']) expect(out).toContain(word);
-  const { status, stderr, error } = spawnSync(shell, ['-n'], { input: out, encoding: 'utf8' });
-  // Not every machine has all three.
-  if (error === undefined) expect([status, stderr]).toEqual([0, '']);
-});
-
-test('bash completes commands, their commands and their options', async () => {
-  const { out } = await runCli(['completion', 'bash'], { env: {} });
-  const complete = (...words: string[]) => {
-    const list = words.map((word) => `'${word}'`).join(' ');
-    const script = `${out}\nCOMP_WORDS=(${list}); COMP_CWORD=${words.length - 1}; _sluice; echo "\${COMPREPLY[*]}"`;
-    return spawnSync('bash', ['-c', script], { encoding: 'utf8' }).stdout.trim();
-  };
-  expect(complete('sluice', 'ba')).toBe('backfill');
-  expect(complete('sluice', 'exports', 'un')).toBe('unpause');
-  expect(complete('sluice', 'exports', 'unpause', 'Events', '--b')).toBe('--backfill');
-  expect(complete('sluice', 'runs', 'list', '--st')).toBe('--status');
 });

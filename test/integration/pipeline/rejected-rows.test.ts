@@ -9,7 +9,6 @@ import {
   type IntervalBench,
   type OpenedDestination,
   openedBy,
-  openedOtherwise,
   openIntervalBench,
   readableKeys,
   readManifest,
@@ -123,39 +122,6 @@ it.each(['null', 'limit'])(
     expect([result.rows, result.rejectedRows]).toEqual([40, 0]);
   },
 );
-
-it('makes the same files of numerics in their own form as of their JSON', async () => {
-  const encoding = encodingOf({ file_format: 'Parquet' });
-  const { request } = firstJob();
-  const dslQuery =
-    'SELECT uuid, properties.n::numeric(6,2) AS price, properties.n::numeric(15,9) AS exact FROM events';
-  const asked: unknown[] = [];
-  const source = openedOtherwise(bench.source, (given, ...more) => {
-    asked.push(given.numerics);
-    return bench.source.open(given, ...more);
-  });
-  const made = async (takesNumerics: boolean) => {
-    const job = firstJob({
-      encoding: { ...encoding, takesNumerics },
-      request: { ...request, dslQuery },
-    });
-    const { result } = await attempt({ source }, opened.destination, job).exported;
-    const [rejected] = result.rejectedFiles;
-    const line = String(await readAll(opened.destination, rejected?.key ?? ''));
-    return { files: result.files.map(({ sha256, rows }) => ({ sha256, rows })), line };
-  };
-  const own = await made(encoding.takesNumerics);
-  expect(own.files).toMatchObject([{ rows: 39 }]);
-  expect(JSON.parse(own.line)).toMatchObject({
-    column: 'price',
-    reason: 'NaN has no DECIMAL(6,2)',
-    row: { price: 'NaN', exact: 'NaN' },
-  });
-  await opened.close();
-  opened = await openedBy.File();
-  expect(await made(false)).toEqual(own);
-  expect(asked).toEqual(['binary', undefined]);
-});
 
 it.each(['JSONLines', 'CSV', 'Parquet'] as const)(
   'writes no row of too deep JSON to %s: the run fails with its key, column and remedy',

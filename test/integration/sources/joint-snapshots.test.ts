@@ -126,7 +126,6 @@ const requests: Readonly<Record<string, SourceRequest>> = {
   'all columns': eventsOf(2, { select: 'columns' }),
   keys: eventsOf(2, { select: 'keys' }),
   'decoded values': ofModel('items'),
-  'binary numerics': { ...ofModel('items'), numerics: 'binary' },
   'arrays as text': { ...ofModel('items'), nested: 'text' },
   'a view': ofModel('seen'),
   'more bytes than fit': eventsOf(5),

@@ -190,7 +190,7 @@ const hotPaths: readonly HotPath[] = [
       const range = { start, end: start + 168 * hourMs };
       const backfillId = await insertBackfill(side.db, {
         ...{ exportId: long, teamId, range, order: 'oldest_first', reprocess: 'all' },
-        ...{ dropsMissing: false, concurrency: 50, totalRuns: 168, traceparent: null },
+        ...{ dropsMissing: false, concurrency: 50, totalRuns: 168 },
       });
       expect(await findAdvancing(db, [backfillId])).toMatchObject([{ liveRuns: 0 }]);
       const runs = Array.from({ length: 50 }, (_, hour) => ({

@@ -150,7 +150,6 @@ describe('deciding ticks', () => {
       interval,
       fate: 'ran',
       availableAt: interval.end,
-      traceparent: null,
     } as const;
     expect(await recordTicks(side.db, [tick])).toBe(0);
     // Nor with a schedule that a clock which went back has left behind.

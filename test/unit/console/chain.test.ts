@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { inOrder, moved, ordersOf, positionAt } from '../../../src/clients/console/chain-order.ts';
+import { moved, ordersOf } from '../../../src/clients/console/chain-order.ts';
 import { configOf } from '../../../src/clients/console/form/fields.ts';
 import {
   fieldsOfPlugin,
@@ -23,21 +23,8 @@ describe('the order of a chain', () => {
     expect(moved([1, 2, 3], id, to)).toEqual(ids);
   });
 
-  test('a step that the order does not name comes last', () => {
-    const items = [{ id: 9 }, { id: 1 }, { id: 2 }];
-    expect(inOrder(items, [2, 1])).toEqual([{ id: 2 }, { id: 1 }, { id: 9 }]);
-  });
-
   test('orders begin at 1', () => {
     expect(ordersOf([12, 7])).toEqual({ 12: 1, 7: 2 });
-  });
-
-  test.each([
-    [5, 0],
-    [40, 1],
-    [99, 2],
-  ])('a pointer at %i is at place %i', (pointer, place) => {
-    expect(positionAt([10, 50], pointer)).toBe(place);
   });
 });
 

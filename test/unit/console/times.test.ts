@@ -40,14 +40,7 @@ describe('an interval', () => {
     expect(berlin.interval('2024-10-27T00:00:00Z', '2024-10-27T01:00:00Z', now)).toBe(
       '27 Oct, 02:00 CEST – 02:00 CET',
     );
-    expect(berlin.zones('2024-10-26T00:00:00Z', '2024-10-28T00:00:00Z')).toBe('CEST – CET');
-    expect(berlin.zones('2024-10-28T00:00:00Z', '2024-10-29T00:00:00Z')).toBe('CET');
   });
-});
-
-test('a place of an axis has its hour by the clock of the page, and the day at midnight', () => {
-  expect(berlin.tick(Date.parse('2024-03-01T14:00:00Z'))).toBe('15:00');
-  expect(berlin.tick(Date.parse('2024-03-01T23:00:00Z'))).toBe('2 Mar');
 });
 
 test('the hover shows a time in UTC', () => {

@@ -39,7 +39,7 @@ const bytesOf = (text: string) => Buffer.from(text);
 const zero = (scale: number) => Buffer.concat([int16(0), int16(0), int16(0), int16(scale)]);
 
 function decoderWith(limits = { textBytes: 1 << 16, maxRowBytes: 1 << 20 }) {
-  return new BlockDecoder([null, 'text'], limits);
+  return new BlockDecoder([false, true], limits);
 }
 
 function texts({ rowCount, bytes, offsets, lengths }: RowBlock): readonly string[] {

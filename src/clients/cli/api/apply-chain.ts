@@ -18,8 +18,6 @@ interface WantedStep {
   readonly where: string;
 }
 
-type StepChange = Change<number>;
-
 const fields = ['name', 'plugin', 'enabled', 'config'];
 
 function readSteps(listed: readonly unknown[], problems: string[]): readonly WantedStep[] {
@@ -58,12 +56,12 @@ export async function planChain(
   api: Api,
   listed: readonly unknown[],
   { problems, ...options }: ApplyChoice & { readonly problems: string[] },
-): Promise<readonly StepChange[]> {
+): Promise<readonly Change[]> {
   const wantedSteps = readSteps(listed, problems);
   const [{ results: stored }, plugins] = [await readChain(api), await readPlugins(api)];
   const resendsSecrets = options.secrets ?? false;
   const comparing = { terminal: deps.terminal, resendsSecrets, problems };
-  const changes = wantedSteps.map((step, n): StepChange => {
+  const changes = wantedSteps.map((step, n): Change => {
     const plugin = plugins.find(({ name }) => name === step.plugin);
     if (!plugin) problems.push(`${step.where}: there is no plugin ${plain(step.plugin)}.`);
     const storedStep = stored.find(({ name }) => name === step.name);
@@ -90,7 +88,7 @@ function changeOf(
   order: number,
   { stored, plugin }: { readonly stored: Step | undefined; readonly plugin: Plugin | undefined },
   { terminal, resendsSecrets, problems }: Comparing,
-): StepChange {
+): Change {
   const settings = plugin?.config_schema ?? [];
   const secret = new Set(settings.flatMap((one) => (one.secret ? [one.key] : [])));
   const missing: string[] = [];

@@ -10,21 +10,19 @@ export interface ApplyChoice {
 
 export type Action = 'create' | 'update' | 'delete' | 'unchanged';
 
-/** A change that makes a step or a target of the project that of a file. */
-export interface Change<Id> {
+/** A change that makes a step of the project that of a file. */
+export interface Change {
   readonly action: Action;
-  /** By which it is found: the name of a step, the description of a target. */
   readonly name: string;
-  readonly id: Id | null;
+  readonly id: number | null;
   readonly fields: readonly string[];
   readonly body: Json;
 }
 
 /** For a log: without the body, which can have secrets. */
-export const shownChange = <Id>({ body: _, ...change }: Change<Id>): Omit<Change<Id>, 'body'> =>
-  change;
+export const shownChange = ({ body: _, ...change }: Change): Omit<Change, 'body'> => change;
 
-export const deletionOf = <Id>(id: Id, name: string): Change<Id> => {
+export const deletionOf = (id: number, name: string): Change => {
   return { action: 'delete', name, id, fields: [], body: {} };
 };
 
@@ -34,7 +32,7 @@ const colours = { create: 'green', update: 'yellow', delete: 'red', unchanged: '
 /** `~ update     step Mask (7): enabled` */
 export function changeLine(
   paint: Paint,
-  { action, name, id }: Pick<Change<string | number>, 'action' | 'name' | 'id'>,
+  { action, name, id }: Pick<Change, 'action' | 'name'> & { readonly id: string | number | null },
   what = '',
   fields: readonly string[] = [],
 ): string {
@@ -66,32 +64,25 @@ export function countsOf(
  * Goes on after a change that the service refuses, so that all faults are known at once.
  *
  * @param refused gets a line for each problem
- * @returns the changes that were made, those that created something with its id
  */
-export async function sendChanges<Id>(
+export async function sendChanges(
   api: Api,
-  path: 'pipeline_transformation_configs' | 'notification_targets',
-  what: string,
-  changes: readonly Change<Id>[],
+  changes: readonly Change[],
   refused: string[],
-): Promise<readonly Change<Id>[]> {
-  const sent: Change<Id>[] = [];
+): Promise<void> {
+  const path = 'pipeline_transformation_configs';
   for (const change of changes) {
     const { action, name, id, body } = change;
     // A step that would take its place was refused.
     if (action === 'delete' && refused.length > 0) continue;
     const one = { path: { id } };
     try {
-      const created = action === 'create' ? await api.send('post', path, { body }) : null;
+      if (action === 'create') await api.send('post', path, { body });
       if (action === 'update') await api.send('patch', `${path}/{id}`, { ...one, body });
       if (action === 'delete') await api.send('delete', `${path}/{id}`, one);
-      sent.push(created ? { ...change, id: (created as { id: Id }).id } : change);
     } catch (error) {
       if (!(error instanceof RefusedRequest)) throw error;
-      refused.push(
-        ...error.message.split('\n').map((line) => `${plain(`${what} ${name}`)}: ${line}`),
-      );
+      refused.push(...error.message.split('\n').map((line) => `${plain(`step ${name}`)}: ${line}`));
     }
   }
-  return sent;
 }

@@ -12,7 +12,6 @@ import {
   sendChanges,
   shownChange,
 } from './apply-changes.ts';
-import { planTargets, secretLines } from './apply-targets.ts';
 import { changesOf, type Difference, differencesOf } from './differences.ts';
 import { RefusedRequest } from './explain.ts';
 import { type ExportFields, readFieldsAndModels } from './export-fields.ts';
@@ -65,27 +64,23 @@ export async function apply({ deps, api, given, isJson }: Called): Promise<null>
   }
   // The chain comes first: an export that applies it must not send rows that a step masks.
   const refused: string[] = [];
-  await sendChanges(api, 'pipeline_transformation_configs', 'step', plan.chain ?? [], refused);
+  await sendChanges(api, plan.chain ?? [], refused);
   const hasChain = refused.length === 0;
-  const targets =
-    plan.targets &&
-    (await sendChanges(api, 'notification_targets', 'target', plan.targets, refused));
   const done = hasChain ? await perform(deps, api, plan.steps, fields, options) : [];
   if (!hasChain) {
     refused.push('No export was changed, because a step of the chain was refused.');
   }
-  printResult(deps, options, { ...plan, targets, chain: hasChain ? plan.chain : null }, done);
+  printResult(deps, options, { ...plan, chain: hasChain ? plan.chain : null }, done);
   const failed = done.filter(({ error }) => error !== null);
   const lines = [...refused, ...failed.map(({ name, error }) => `${plain(name)}: ${error}`)];
   if (lines.length > 0) throw new CliError(lines.join('\n'));
   return null;
 }
 
-/** The changes of a file; null: it does not have that list. */
 interface Plan {
   readonly steps: readonly Step[];
-  readonly chain: readonly Change<number>[] | null;
-  readonly targets: readonly Change<string>[] | null;
+  /** Null: the file does not speak of the chain. */
+  readonly chain: readonly Change[] | null;
   /** The exports of the project. */
   readonly stored: readonly BatchExport[];
 }
@@ -98,49 +93,42 @@ async function planFile(
   options: ApplyOptions,
 ): Promise<Plan> {
   const file = await readExportsFile(deps.terminal, options.file, fields);
-  const { exports: wanted, transformations, notifications } = file;
+  const { exports: wanted, transformations } = file;
   const stored = await listExports(api);
   const queries = await readStoredQueries(api, wanted, stored);
   const problems = [...file.problems];
   const steps = planSteps(wanted, stored, { fields, queries, problems }, options);
   const planning = { ...options, problems };
   const chain = transformations && (await planChain(deps, api, transformations, planning));
-  const targets = notifications && (await planTargets(deps, api, notifications, planning));
   if (problems.length > 0) throw new CliError(problems.join('\n'));
-  return { steps, chain, targets, stored };
+  return { steps, chain, stored };
 }
 
-function printPlan(deps: CliDeps, { steps, chain, targets }: Plan): void {
+function printPlan(deps: CliDeps, { steps, chain }: Plan): void {
   const paint = paintFor(deps.terminal);
   for (const line of steps.flatMap((one) => stepLines(one, paint))) deps.print(line);
   for (const one of chain ?? []) deps.print(changeLine(paint, one, 'step ', one.fields));
-  for (const one of targets ?? []) deps.print(changeLine(paint, one, 'target ', one.fields));
 }
 
 /** @param made what was done of the plan; in a dry run all of it */
 function printResult(
   deps: CliDeps,
   options: ApplyOptions,
-  { chain, targets }: Plan,
+  { chain }: Plan,
   made: readonly DoneStep[],
 ): void {
   const isDryRun = options.dryRun ?? false;
   const steps = (count: number) => plural(count, 'step');
-  const others = {
-    ...(chain && { transformations: chain.map(shownChange) }),
-    ...(targets && { notifications: targets.map(shownChange) }),
-  };
-  print(deps, options, chain || targets ? { exports: made, ...others } : made, () => [
+  const shown = chain ? { exports: made, transformations: chain.map(shownChange) } : made;
+  print(deps, options, shown, () => [
     ...(chain ? [`Transformations: ${countsOf(chain, isDryRun, steps)}`] : []),
-    ...(targets ? [`Notification targets: ${countsOf(targets, isDryRun)}`] : []),
-    ...(isDryRun ? [] : secretLines(targets ?? [])),
     summaryOf(made, isDryRun),
   ]);
 }
 
 /** `2 exports, 1 step`; null if nothing is deleted. */
-function deletionsOf({ steps, chain, targets }: Plan): string | null {
-  const parts = { export: steps, step: chain, 'notification target': targets };
+function deletionsOf({ steps, chain }: Plan): string | null {
+  const parts = { export: steps, step: chain };
   const counted = Object.entries(parts).flatMap(([what, changes]) => {
     const count = (changes ?? []).filter(({ action }) => action === 'delete').length;
     return count === 0 ? [] : [plural(count, what)];

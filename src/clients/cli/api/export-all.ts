@@ -1,7 +1,5 @@
 import { stringify } from 'yaml';
-import { plural } from '../text.ts';
 import { chainOfFile } from './apply-chain.ts';
-import { targetsOfFile } from './apply-targets.ts';
 import { type ExportFields, readFields } from './export-fields.ts';
 import { VariableNames, withoutVariablesIn } from './export-spec.ts';
 import { listExports } from './find-export.ts';
@@ -9,7 +7,7 @@ import type { Json } from './json.ts';
 import type { BatchExport } from './types.ts';
 import type { Called } from './verb.ts';
 
-/** `sluice export`: prints exports, chain and notification targets of the project as a file for `sluice apply`. */
+/** `sluice export`: prints exports and chain of the project as a file for `sluice apply`. */
 export async function exportAll({ deps, api, isJson }: Called): Promise<null> {
   const fields = await readFields(api);
   const all = await listExports(api);
@@ -17,11 +15,9 @@ export async function exportAll({ deps, api, isJson }: Called): Promise<null> {
   // Oldest first: a new export does not move the others in the file.
   const exports = all.toReversed().map((one) => specOf(one, fields, variables.prefixOf(one.name)));
   const transformations = await chainOfFile(api, variables);
-  const { targets, leftOut } = await targetsOfFile(api, variables);
   const state = {
     ...(transformations.length > 0 ? { transformations } : {}),
     exports,
-    ...(targets.length > 0 ? { notifications: targets } : {}),
   };
   if (isJson) {
     deps.print(JSON.stringify(state));
@@ -29,11 +25,7 @@ export async function exportAll({ deps, api, isJson }: Called): Promise<null> {
   }
   const head =
     '# For `sluice apply -f <file>`. Secrets are not shown: set the environment variables that replace them.\n';
-  const more =
-    leftOut === 0
-      ? ''
-      : `# ${plural(leftOut, 'notification target')} without a description of its own: not in this file.\n`;
-  deps.terminal.out(head + more + stringify(state, { lineWidth: 0 }));
+  deps.terminal.out(head + stringify(state, { lineWidth: 0 }));
   return null;
 }
 

@@ -22,15 +22,12 @@ export interface WantedState {
   readonly exports: readonly WantedExport[];
   /** The list of its steps, unread; null: the file does not speak of the chain. */
   readonly transformations: readonly unknown[] | null;
-  /** The list `notifications`; null: the file has none. */
-  readonly notifications: readonly unknown[] | null;
   /** Its faults, one line for each. */
   readonly problems: readonly string[];
 }
 
 /**
- * Reads a file of `sluice apply`: `exports:` with a list, and perhaps `transformations:` with the chain of the project and
- * `notifications:` with its targets.
+ * Reads a file of `sluice apply`: `exports:` with a list, and perhaps `transformations:` with the chain of the project.
  *
  * @throws CliError if it is no such file
  */
@@ -45,10 +42,12 @@ export async function readExportsFile(
       `${file} must hold a list named exports. \`sluice export\` prints such a file.`,
     );
   }
-  const problems = unknownIn(read, ['exports', 'transformations', 'notifications'], '');
-  const { transformations = null, notifications = null } = read;
-  if (notifications !== null && !Array.isArray(notifications)) {
-    problems.push('notifications must be a list of targets.');
+  const { notifications, transformations = null, ...others } = read;
+  const problems = unknownIn(others, ['exports'], '');
+  if (notifications !== undefined) {
+    problems.push(
+      'notifications: a file no longer has targets. Remove the list. `sluice notifications --help` has the commands for targets.',
+    );
   }
   if (transformations !== null && !Array.isArray(transformations)) {
     problems.push('transformations must be a list of steps.');
@@ -88,7 +87,6 @@ export async function readExportsFile(
     exports: wantedExports,
     problems,
     transformations: Array.isArray(transformations) ? transformations : null,
-    notifications: Array.isArray(notifications) ? notifications : null,
   };
 }
 

@@ -8,7 +8,6 @@ import { localTimes } from '../parts/time-text.tsx';
 import { TryDestination, TryRows, useTrial } from '../parts/try-out.tsx';
 import { hrefOf } from '../route.ts';
 import { useAction } from '../use-action.ts';
-import { type DraftState, useKeptDraft } from '../use-kept-draft.ts';
 import { useResource } from '../use-resource.ts';
 import { goTo } from '../use-route.ts';
 import { checkDraft, withIncomplete } from './check-draft.ts';
@@ -39,9 +38,7 @@ const none: ReadonlyMap<string, string> = new Map();
 export function ExportForm({ description, batchExport }: Props) {
   const { api, may } = useConsole();
   const say = useSay();
-  const { draft, setDraft, kept, forget } = useKeptDraft(description, batchExport, () =>
-    draftOf(description, batchExport, localTimes),
-  );
+  const [draft, setDraft] = useState(() => draftOf(description, batchExport, localTimes));
   /** The problems of the last attempt to save. */
   const [found, setFound] = useState(none);
   const form = useRef<HTMLFormElement>(null);
@@ -69,7 +66,6 @@ export function ExportForm({ description, batchExport }: Props) {
       : api.post('batch_exports', {}, body as never);
     // With those that the API finds: a reader is shown all problems once.
     const saved = await answer.finally(() => setFound(problems));
-    forget();
     say(batchExport ? `${saved.name} is changed.` : `${saved.name} is created.`);
     goTo({ page: 'export', exportId: saved.id, tab: batchExport ? 'settings' : 'runs' });
   });
@@ -120,7 +116,6 @@ export function ExportForm({ description, batchExport }: Props) {
   return (
     <>
       <form ref={form} className="export-form" onSubmit={submit} noValidate>
-        <KeptDraftNotice kept={kept} />
         <ProblemSummary
           byField={errors}
           labels={labels}
@@ -147,7 +142,6 @@ export function ExportForm({ description, batchExport }: Props) {
         <div className="row end">
           <a
             className="button"
-            onClick={forget}
             href={hrefOf(
               batchExport
                 ? { page: 'export', exportId: batchExport.id, tab: 'settings' }
@@ -181,21 +175,5 @@ export function ExportForm({ description, batchExport }: Props) {
         </ConfirmDialog>
       )}
     </>
-  );
-}
-
-/** Says that the form shows what was typed before, with a button to begin afresh. */
-function KeptDraftNotice({ kept }: Pick<DraftState, 'kept'>) {
-  if (kept === null) return null;
-  return (
-    <div className="row alert is-paused" role="status">
-      <p>
-        <strong>Your unsaved changes are back.</strong> Secrets were not kept: enter them again.
-        {kept.isOutdated && ' The export was changed meanwhile: compare before you save.'}
-      </p>
-      <button type="button" onClick={kept.startOver}>
-        Start over
-      </button>
-    </div>
   );
 }

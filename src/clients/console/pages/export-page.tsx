@@ -1,4 +1,3 @@
-import { lazy, Suspense } from 'react';
 import type { BatchExport } from '../api-types.ts';
 import { useConsole } from '../console-context.ts';
 import {
@@ -30,10 +29,7 @@ import { RunsTab } from './runs-tab.tsx';
 import { SettingsTab } from './settings-tab.tsx';
 import { StatementsTab } from './statements-tab.tsx';
 
-/** The charts are a file of their own: only who looks at them loads it. */
-const ChartsTab = lazy(async () => ({ default: (await import('./charts-tab.tsx')).ChartsTab }));
-
-/** One export: its state, and its runs, charts, backfills, logs and settings. */
+/** One export: its state, and its runs, backfills, logs and settings. */
 export function ExportPage({ exportId, tab }: { exportId: string; tab: Tab }) {
   const { api } = useConsole();
   const { data, failure, reload } = useResource({
@@ -147,12 +143,6 @@ function TabBody({ batchExport, tab }: { batchExport: BatchExport; tab: Tab }) {
         <CoverageTab batchExport={batchExport} />
       ) : (
         <ElementsTab batchExport={batchExport} />
-      );
-    case 'charts':
-      return (
-        <Suspense fallback={<Loading lines={8} />}>
-          <ChartsTab exportId={batchExport.id} />
-        </Suspense>
       );
     case 'backfills':
       return <BackfillsTab batchExport={batchExport} />;

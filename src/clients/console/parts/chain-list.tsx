@@ -1,14 +1,8 @@
-import { type KeyboardEvent, useEffect, useRef, useState } from 'react';
 import type { Step } from '../api-types.ts';
-import { announceChange } from '../changes.ts';
-import { inOrder, moved, ordersOf } from '../chain-order.ts';
-import type { ApiFailure } from '../api.ts';
+import { moved, ordersOf } from '../chain-order.ts';
 import { useConsole } from '../console-context.ts';
 import { formatShare } from '../numbers.ts';
 import { hrefOf } from '../route.ts';
-import { useDrag } from '../use-drag.ts';
-import { toFailure } from '../use-resource.ts';
-import { Failure } from './notice.tsx';
 import { useSay } from './toasts.tsx';
 import { useAction } from '../use-action.ts';
 import { ActButton } from './act-button.tsx';
@@ -18,67 +12,27 @@ interface Props {
   readonly steps: readonly Step[];
 }
 
-/** The steps in their order; with the right to write, they can be moved by drag, buttons and keys. */
+/** The steps in their order. With the right to write, buttons move them. */
 export function ChainList({ steps }: Props) {
   const { may } = useConsole();
-  const { shown, move, failure } = useChainOrder(steps);
-  const { list, drag, handlersOf } = useDrag<HTMLOListElement>((from, to) => {
-    const step = shown[from];
-    if (step) move(step, to);
-  });
-  const canWrite = may('plugin:write');
   return (
-    <>
-      <Failure failure={failure} />
-      {canWrite && (
-        <p className="muted small chain-help" id="chain-help">
-          Drag a step by its handle, or focus the handle and press the up and down arrow keys.
-        </p>
-      )}
-      <ol ref={list} className="card">
-        {shown.map((step, position) => (
-          <li key={step.id} className={`step ${dragClass(drag, position)}`}>
-            <span className="step-place">
-              {canWrite && (
-                <Handle
-                  step={step}
-                  onMove={(by) => move(step, position + by)}
-                  pointer={handlersOf(position)}
-                />
-              )}
-              {position + 1}
-            </span>
-            <StepFacts step={step} />
-            {canWrite && (
-              <div className="step-buttons">
-                <MoveButton
-                  step={step}
-                  way="up"
-                  ends={position === 0}
-                  onMove={() => move(step, position - 1)}
-                />
-                <MoveButton
-                  step={step}
-                  way="down"
-                  ends={position === shown.length - 1}
-                  onMove={() => move(step, position + 1)}
-                />
-                <EnableButton step={step} />
-                <DeleteStepButton step={step} />
-              </div>
-            )}
-          </li>
-        ))}
-      </ol>
-    </>
+    <ol className="card">
+      {steps.map((step, position) => (
+        <li key={step.id} className="step">
+          <span className="step-place">{position + 1}</span>
+          <StepFacts step={step} />
+          {may('plugin:write') && (
+            <div className="step-buttons">
+              <MoveButton steps={steps} from={position} way="up" />
+              <MoveButton steps={steps} from={position} way="down" />
+              <EnableButton step={step} />
+              <DeleteStepButton step={step} />
+            </div>
+          )}
+        </li>
+      ))}
+    </ol>
   );
-}
-
-function dragClass(drag: ReturnType<typeof useDrag>['drag'], position: number): string {
-  if (!drag) return '';
-  if (drag.from === position) return 'is-dragged';
-  if (drag.to !== position) return '';
-  return drag.to < drag.from ? 'drop-above' : 'drop-below';
 }
 
 /** Its number, name, plugin, state, error and rate. */
@@ -113,107 +67,39 @@ function StepFacts({ step }: { step: Step }) {
   );
 }
 
-interface HandleProps {
-  readonly step: Step;
-  readonly onMove: (by: number) => void;
-  readonly pointer: ReturnType<ReturnType<typeof useDrag>['handlersOf']>;
-}
-
-const keys: Readonly<Record<string, number>> = { ArrowUp: -1, ArrowDown: 1 };
-
-function Handle({ step, onMove, pointer }: HandleProps) {
-  const pressed = (event: KeyboardEvent) => {
-    const by = keys[event.key];
-    if (by === undefined) return;
-    event.preventDefault();
-    onMove(by);
-  };
-  return (
-    <button
-      type="button"
-      className="quiet handle"
-      aria-label={`Move ${step.name}`}
-      aria-describedby="chain-help"
-      onKeyDown={pressed}
-      {...pointer}
-    >
-      <span aria-hidden="true">⠿</span>
-    </button>
-  );
-}
-
 interface MoveProps {
-  readonly step: Step;
+  readonly steps: readonly Step[];
+  readonly from: number;
   readonly way: 'up' | 'down';
-  /** It cannot move further. The button keeps the focus, so it is not disabled. */
-  readonly ends: boolean;
-  readonly onMove: () => void;
 }
 
-function MoveButton({ step, way, ends, onMove }: MoveProps) {
-  return (
-    <button
-      type="button"
-      className="small"
-      aria-label={`Move ${step.name} ${way}`}
-      aria-disabled={ends}
-      onClick={onMove}
-    >
-      <span aria-hidden="true">{way === 'up' ? '↑' : '↓'}</span>
-    </button>
-  );
-}
-
-interface ChainOrder {
-  /** In the order that the operator sees: moves show before they are stored. */
-  readonly shown: readonly Step[];
-  /** Moves a step to a position from 0. */
-  readonly move: (step: Step, to: number) => void;
-  readonly failure: ApiFailure | null;
-}
-
-/** The order of the chain. Moves are stored one after the other. */
-function useChainOrder(steps: readonly Step[]): ChainOrder {
+/** Moves a step by one place. At the end of the list it does nothing: a button that is disabled would lose the focus. */
+function MoveButton({ steps, from, way }: MoveProps) {
   const { api } = useConsole();
   const say = useSay();
-  const [wanted, setWanted] = useState<readonly number[] | null>(null);
-  const [failure, setFailure] = useState<ApiFailure | null>(null);
-  const latest = useRef<readonly number[] | null>(null);
-  const stored = useRef(Promise.resolve());
-  const shown = wanted ? inOrder(steps, wanted) : steps;
-
-  // The list of the API is shown again once it has all moves.
-  // biome-ignore lint/correctness/useExhaustiveDependencies: a new list is the reason.
-  useEffect(() => {
-    if (latest.current === null) setWanted(null);
-  }, [steps]);
-
-  const store = async (ids: readonly number[], message: string) => {
-    // A later move stores this one too.
-    if (latest.current !== ids) return;
-    try {
-      await api.patch('pipeline_transformation_configs/rearrange', {}, { orders: ordersOf(ids) });
-      say(message);
-    } catch (error) {
-      setFailure(toFailure(error));
-      if (latest.current === ids) setWanted(null);
-    } finally {
-      if (latest.current === ids) latest.current = null;
-      announceChange();
-    }
-  };
-  const move = (step: Step, to: number) => {
-    const before = shown.map(({ id }) => id);
-    const ids = moved(before, step.id, to);
-    const position = ids.indexOf(step.id);
-    if (position === before.indexOf(step.id)) return;
-    const message = `${step.name ?? 'The step'} is now step ${position + 1} of ${ids.length}.`;
-    latest.current = ids;
-    setFailure(null);
-    setWanted(ids);
-    stored.current = stored.current.then(() => store(ids, message));
-  };
-  return { shown, move, failure };
+  const step = steps[from];
+  const to = way === 'up' ? from - 1 : from + 1;
+  const isPossible = steps[to] !== undefined;
+  const move = useAction(async () => {
+    if (!step || !isPossible) return;
+    const ids = moved(
+      steps.map(({ id }) => id),
+      step.id,
+      to,
+    );
+    await api.patch('pipeline_transformation_configs/rearrange', {}, { orders: ordersOf(ids) });
+    say(`${step.name ?? 'The step'} is now step ${to + 1} of ${ids.length}.`);
+  });
+  return (
+    <ActButton
+      act={move}
+      className="small"
+      aria-label={`Move ${step?.name} ${way}`}
+      aria-disabled={move.busy || !isPossible}
+    >
+      <span aria-hidden="true">{way === 'up' ? '↑' : '↓'}</span>
+    </ActButton>
+  );
 }
 
 interface StepProps {

@@ -1,5 +1,4 @@
 import type { ReactNode } from 'react';
-import { forgetDrafts } from '../kept-drafts.ts';
 import { signOutOthers } from '../session.ts';
 import { focusMain } from '../use-focus-on-page.ts';
 import { Logo } from './logo.tsx';
@@ -17,7 +16,6 @@ interface Props {
 export function TopBar({ home, nav, children, onSignOut }: Props) {
   const signOut = () => {
     signOutOthers();
-    forgetDrafts(sessionStorage);
     onSignOut();
   };
   return (

@@ -237,7 +237,6 @@ function putShort(
     case 'jsonb':
       return putUnquoted(target, at, source, from + 1, from + length, style);
     case 'bytea':
-    case 'numeric':
       return at;
     default:
       return putFixed(type, target, at, source.view, from);
@@ -265,8 +264,6 @@ function fieldWriter(type: ColumnType, style: CellStyle): FieldWriter {
       };
     case 'bytea':
       return writeBytea;
-    case 'numeric':
-      throw new TypeError('CSV takes numerics as JSON');
     default:
       return (out, { view }, from) => {
         out.ensure(maxFixedBytes);

@@ -5,7 +5,6 @@ import {
   OPEN_OBJECT,
   QUOTE,
 } from '../../../foundation/domain/json-bytes.ts';
-import { numericTextBytes, writeNumeric } from '../../../foundation/domain/numeric-text.ts';
 import type { Column, ColumnType } from '../../../foundation/domain/row-block.ts';
 import {
   type FieldWriter,
@@ -275,7 +274,7 @@ export function jsonOfField(
 
 /** Types whose writers read no view: to make one takes longer than a short value. */
 const bytesTypes: ReadonlySet<ColumnType> = new Set([
-  ...(['text', 'json', 'jsonb', 'as_json', 'bytea', 'numeric'] as const),
+  ...(['text', 'json', 'jsonb', 'as_json', 'bytea'] as const),
 ]);
 
 function fieldWriter(type: ColumnType): FieldWriter {
@@ -289,8 +288,6 @@ function fieldWriter(type: ColumnType): FieldWriter {
       return (out, { bytes }, from, end) => writeJsonValue(out, bytes, from, end);
     case 'bytea':
       return writeBytea;
-    case 'numeric':
-      return writeNumericField;
     default:
       return (out, { view }, from, end) => {
         out.ensure(maxFixedBytes + 2);
@@ -299,12 +296,6 @@ function fieldWriter(type: ColumnType): FieldWriter {
         out.length = after > out.length ? after : putQuoted(type, out.view, out.length, view, from);
       };
   }
-}
-
-/** Writes as to_json does: a number, or a string of what is not finite. */
-function writeNumericField(out: ByteWriter, { bytes }: ValueBytes, from: number): void {
-  out.ensure(numericTextBytes(bytes, from));
-  out.length = writeNumeric(out.bytes, out.length, bytes, from);
 }
 
 /** `"\\x0aff"`: PostgreSQL's hexadecimal form as a JSON string. */

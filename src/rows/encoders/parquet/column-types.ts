@@ -47,7 +47,7 @@ const timestampMicros = (adjustedToUtc: boolean): ParquetType => ({
  * (apache/spark#55684) and warehouses read it as bare bytes. JSON is text of type STRING: readers treat the
  * JSON type differently, and those that parse it lose digits.
  */
-export const parquetTypes: Readonly<Record<Exclude<ColumnType, 'numeric'>, ParquetType>> = {
+export const parquetTypes: Readonly<Record<ColumnType, ParquetType>> = {
   bool: { physical: physicalType.boolean, tableType: 'boolean' },
   int2: {
     physical: physicalType.int32,

@@ -21,7 +21,6 @@ export const parquet: EncoderDefinition = {
       ...options,
       isOfTable: tableFormat !== null,
     }),
-  takesNumerics: true,
   tableFields: (columns, { decimalColumns = null, timeAs }) =>
     tableFieldsOf(planColumns(columns, decimalColumns, timeAs)),
   read: readParquet,

@@ -16,7 +16,6 @@ import { FixedColumn } from './fixed-column.ts';
 import { fixedValues, readValues } from './fixed-values.ts';
 import { ListColumn } from './list-column.ts';
 import { createdBy, fileFooter, magic, type RowGroup } from './metadata.ts';
-import { numericValues } from './numerics.ts';
 import { PageArena } from './page-arena.ts';
 import { PageCompressor } from './page-compressor.ts';
 import type { PageLimits } from './page.ts';
@@ -250,10 +249,6 @@ function openColumn({ form }: ParquetColumn, index: number, parts: ColumnParts):
       return new ByteArrayColumn(index, 'plain', parts);
     case 'number':
       return new FixedColumn(index, readValues(form.number), parts);
-    case 'numeric': {
-      const values = numericValues(form.number);
-      return new FixedColumn(index, values, parts);
-    }
     case 'field': {
       const values = fixedValues(form.type);
       return values === undefined

@@ -230,7 +230,8 @@ const widthOf = ({ type: { physical, width = 8 } }: JsonNumber): number =>
   physical === physicalType.int32 ? 4 : width;
 
 /** Values that a function reads one by one; by default from JSON text. */
-export function readValues(number: JsonNumber, read = number.read): FixedValues {
+export function readValues(number: JsonNumber): FixedValues {
+  const { read } = number;
   let min: number | bigint | undefined;
   let max: number | bigint | undefined;
   return {
@@ -261,7 +262,7 @@ export function readValues(number: JsonNumber, read = number.read): FixedValues 
   };
 }
 
-export function plainOf({ write }: JsonNumber, value: number | bigint): Buffer {
+function plainOf({ write }: JsonNumber, value: number | bigint): Buffer {
   const bytes = new ByteWriter(16);
   write(bytes, value);
   return bytes.take(0);

@@ -11,10 +11,6 @@ export interface JsonNumber {
   read(bytes: Buffer, from: number, end: number): number | bigint;
   /** Appends a PLAIN value. */
   write(out: ByteWriter, value: number | bigint): void;
-  /** Scale of a DECIMAL whose values are exact as numbers; absent: another type, or more digits. */
-  readonly exactScale?: number;
-  /** Digits of a DECIMAL before the point. */
-  readonly wholeDigits?: number;
 }
 
 const minus = 0x2d;
@@ -59,8 +55,6 @@ export function decimalNumber(precision: number, scale: number): JsonNumber {
   const wholeDigits = precision - scale;
   return {
     type,
-    wholeDigits,
-    ...(precision <= exactDigits && { exactScale: scale }),
     check(bytes, from, end) {
       let at = bytes[from] === minus ? from + 1 : from;
       while (bytes[at] === zero && at < end) at++;

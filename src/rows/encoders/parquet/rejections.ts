@@ -2,7 +2,6 @@ import type { ColumnType, RowBlock } from '../../../foundation/domain/row-block.
 import type { RejectedRow } from '../encoder.ts';
 import { isNullElement, notFlat, scanArray } from './json-array.ts';
 import type { JsonForm } from './json-forms.ts';
-import { checkNumeric } from './numerics.ts';
 import type { ColumnForm, ParquetColumn } from './schema.ts';
 
 const infiniteDate = 0x7fffffff;
@@ -92,8 +91,6 @@ function checkOf(form: ColumnForm): Check | undefined {
       return undefined;
     case 'number':
       return form.number.check;
-    case 'numeric':
-      return checkNumeric(form.number);
     case 'list':
       return checkList(form.element);
   }

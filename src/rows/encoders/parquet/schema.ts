@@ -19,12 +19,10 @@ export interface ParquetColumn {
 
 export type ColumnForm =
   /** The field is as in the block, by the column's type. */
-  | { readonly kind: 'field'; readonly type: Exclude<Column['type'], 'numeric'> }
+  | { readonly kind: 'field'; readonly type: Column['type'] }
   /** The content of a JSON string as text, other JSON as it is. */
   | { readonly kind: 'plain' }
   | { readonly kind: 'number'; readonly number: JsonNumber }
-  /** PostgreSQL's own form of a numeric. */
-  | { readonly kind: 'numeric'; readonly number: JsonNumber }
   | { readonly kind: 'list'; readonly element: JsonForm };
 
 /**
@@ -45,14 +43,11 @@ export function planColumns(
   });
 }
 
-function fieldForm({ name, type }: Column): ColumnForm {
-  if (type === 'numeric') throw new TypeError(`${name} must come as JSON`);
-  return { kind: 'field', type };
-}
+const fieldForm = ({ type }: Column): ColumnForm => ({ kind: 'field', type });
 
 function formOf(column: Column, chosen: DecimalColumn | undefined, timeAs: TimeAs): ColumnForm {
-  const { type, sourceType } = column;
-  if (type !== 'as_json' && type !== 'numeric') return fieldForm(column);
+  const { sourceType } = column;
+  if (column.type !== 'as_json') return fieldForm(column);
   if (sourceType.endsWith('[]')) {
     const element = elementFormOf(sourceType, timeAs);
     return element ? { kind: 'list', element } : fieldForm(column);
@@ -61,7 +56,6 @@ function formOf(column: Column, chosen: DecimalColumn | undefined, timeAs: TimeA
     chosen && isNumeric(column)
       ? decimalNumber(chosen.precision, chosen.scale)
       : jsonNumberOf(sourceType, timeAs);
-  if (type === 'numeric') return number ? { kind: 'numeric', number } : fieldForm(column);
   return number ? { kind: 'number', number } : { kind: 'plain' };
 }
 
@@ -72,7 +66,6 @@ function typeOf(form: ColumnForm): ParquetType {
     case 'plain':
       return parquetTypes.text;
     case 'number':
-    case 'numeric':
       return form.number.type;
     case 'list':
       return form.element.type;

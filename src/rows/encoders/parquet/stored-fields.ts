@@ -33,7 +33,7 @@ export function storedColumn(
 }
 
 /** The types that values of a file can have. */
-type StoredType = Exclude<ColumnType, 'jsonb' | 'as_json' | 'numeric'>;
+type StoredType = Exclude<ColumnType, 'jsonb' | 'as_json'>;
 
 function typeOf(element: SchemaElement, sourceType: string, isJson: boolean): StoredType {
   const { type, converted_type: converted, logical_type: logical } = element;

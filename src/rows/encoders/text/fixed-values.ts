@@ -16,10 +16,7 @@ export type FieldWriter = (out: ByteWriter, value: ValueBytes, from: number, end
 export const maxFixedBytes = 64;
 
 /** Types with short text and nothing to escape; the same in every text format. */
-export type FixedType = Exclude<
-  ColumnType,
-  'text' | 'json' | 'jsonb' | 'as_json' | 'bytea' | 'numeric'
->;
+export type FixedType = Exclude<ColumnType, 'text' | 'json' | 'jsonb' | 'as_json' | 'bytea'>;
 
 /**
  * Writes a value for which there is room.

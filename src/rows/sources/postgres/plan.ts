@@ -33,7 +33,6 @@ import type { ReadRelation } from './hidden-rows.ts';
 import type { WiderType } from './schema-changes.ts';
 import {
   hiddenKeysOf,
-  type NumericForm,
   outputIndexOf,
   type ReadRequest,
   type SentColumns,
@@ -61,7 +60,7 @@ export interface SelectPlan {
   /** Null unless the request is of `columns`. */
   readonly projection: Projection | null;
   /** For each of `columns`; none for a request of keys. */
-  readonly numerics: readonly NumericForm[];
+  readonly numerics: readonly boolean[];
   /** The interval column; null if none selects the rows. */
   readonly moment: Pick<Column, 'name' | 'type' | 'sourceType'> | null;
   /** Columns that `copySql` sends after `columns`. */

@@ -14,7 +14,6 @@ import { KeyDigest, type KeyFields } from './key-digest.ts';
 import type { SelectPlan } from './plan.ts';
 import { CopyFormatError, RowBlockBuilder, type SourceBlock } from './row-blocks.ts';
 import { nameLargeRow, RowTooLargeError } from './row-skimmer.ts';
-import type { NumericForm } from './sent-columns.ts';
 
 /** Smaller rows are part of the memory that each run has. */
 const freeRowBytes = 2 * 2 ** 20;
@@ -102,7 +101,7 @@ function copyOf({ reading: { options, select }, slice }: JointSlice): Copy {
 /** Holds the memory for a row's text too, but not more than a row of text alone may have. */
 function holdOf({ options, select }: SliceReading, signal: AbortSignal) {
   const { maxRowBytes, holdRow } = options;
-  const decodes = select.numerics.some((form) => form !== null);
+  const decodes = select.numerics.includes(true);
   if (!holdRow) return undefined;
   return (bytes: number) =>
     holdRow(decodes ? Math.max(bytes, Math.min(bytes * 2, maxRowBytes)) : bytes, signal);
@@ -194,16 +193,16 @@ interface DecoderLimits {
  * behind the block's bytes. A few bytes can have a long text, so a block may become several.
  */
 export class BlockDecoder {
-  readonly #forms: readonly NumericForm[];
+  readonly #numerics: readonly boolean[];
   readonly #limits: DecoderLimits;
   /** Fields whose text does not fit, as indices of the block, and the bytes of their text. */
   #pending: number[] = [];
   #pendingBytes = 0;
   readonly #out: ByteWriter;
 
-  /** @param forms one per column */
-  constructor(forms: readonly NumericForm[], limits: DecoderLimits) {
-    this.#forms = forms;
+  /** @param numerics whether each column is one of binary numerics */
+  constructor(numerics: readonly boolean[], limits: DecoderLimits) {
+    this.#numerics = numerics;
     this.#limits = limits;
     this.#out = new ByteWriter(0);
   }
@@ -218,9 +217,8 @@ export class BlockDecoder {
     block: SourceBlock,
     hold?: (bytes: number) => Promise<() => void>,
   ): AsyncGenerator<SourceBlock> {
-    for (const [place, form] of this.#forms.entries()) {
-      if (form === 'text') this.#printNumerics(block, place);
-      else if (form === 'binary') this.#checkNumerics(block, place);
+    for (const [place, isNumeric] of this.#numerics.entries()) {
+      if (isNumeric) this.#printNumerics(block, place);
     }
     if (this.#pending.length === 0) {
       yield block;
@@ -237,7 +235,7 @@ export class BlockDecoder {
 
   /** Prints a column at a time: in these loops each value takes some 30 ns. */
   #printNumerics({ bytes, offsets, lengths, rowCount }: SourceBlock, place: number): void {
-    const width = this.#forms.length;
+    const width = this.#numerics.length;
     const view = viewOf(bytes);
     for (let field = place; field < rowCount * width; field += width) {
       const length = lengths[field] as number;
@@ -257,14 +255,6 @@ export class BlockDecoder {
       }
       lengths[field] = end - start;
       offsets[field] = start;
-    }
-  }
-
-  #checkNumerics({ bytes, offsets, lengths, rowCount }: SourceBlock, place: number): void {
-    const width = this.#forms.length;
-    for (let field = place; field < rowCount * width; field += width) {
-      const length = lengths[field] as number;
-      if (length >= 0) checkNumeric(bytes, offsets[field] as number, length);
     }
   }
 
@@ -299,7 +289,7 @@ export class BlockDecoder {
     block: SourceBlock,
     hold?: (bytes: number) => Promise<() => void>,
   ): AsyncGenerator<SourceBlock> {
-    const width = this.#forms.length;
+    const width = this.#numerics.length;
     const { textBytes, maxRowBytes } = this.#limits;
     const fields = this.#pending.sort((one, other) => one - other);
     let next = 0;

@@ -1,4 +1,3 @@
-import { isExactNumeric } from '../../../foundation/domain/decimal-columns.ts';
 import type { Model } from '../../../foundation/domain/model.ts';
 import type { Column } from '../../../foundation/domain/row-block.ts';
 import type { ParsedQuery } from '../../query/parse-query.ts';
@@ -37,16 +36,13 @@ interface Described {
   readonly wider: ReadonlyMap<string, WiderType>;
 }
 
-/** A column of binary numerics leaves printed as JSON text, or as it came. Null: a column of another type. */
-export type NumericForm = 'text' | 'binary' | null;
-
 /** Each described column as it is sent: those of the rows, then hidden keys, the interval column if there is one, and the tenant's. */
 export interface SentColumns {
   readonly all: readonly (Column & SentColumn)[];
   /** The number of them that are columns of the rows. */
   readonly width: number;
   /** By column of the rows. */
-  readonly numerics: readonly NumericForm[];
+  readonly numerics: readonly boolean[];
 }
 
 /** The fixed OID of numeric (`pg_type.dat`). */
@@ -67,7 +63,6 @@ export function sentColumns(read: ReadRequest, { given, wider }: Described): Sen
   });
   const sendsRows = (request.select ?? 'rows') === 'rows';
   const sendsText = request.nested === 'text' && sendsRows;
-  const sendsNumerics = request.numerics === 'binary' && sendsRows;
   /** Keys come as they always have: their digests are kept. */
   const isKey = (index: number) => model.keyColumns.includes(nameAt(index) ?? '');
   const mayChange = (index: number) => index < outputs.length && !isKey(index);
@@ -79,16 +74,14 @@ export function sentColumns(read: ReadRequest, { given, wider }: Described): Sen
       return { name, type: 'text', sourceType, sentAs: 'text' };
     }
     const isNumeric = isPrinted(index);
-    const isKept = sendsNumerics && isNumeric && isExactNumeric(sourceType);
-    const type = isKept ? 'numeric' : columnTypeOf(typeOid);
+    const type = columnTypeOf(typeOid);
     const castTo = wider.get(nameAt(index) ?? '')?.sql;
     if (castTo !== undefined) return { name, type, sourceType, sentAs: 'binary', castTo };
     return isNumeric ? { name, type, sourceType, sentAs: 'binary' } : { name, type, sourceType };
   });
   const width = outputs.length;
-  const numerics = all.slice(0, width).map(({ sentAs, type }, index): NumericForm => {
-    if (type === 'numeric') return 'binary';
-    return sentAs === 'binary' && isPrinted(index) ? 'text' : null;
-  });
+  const numerics = all
+    .slice(0, width)
+    .map(({ sentAs }, index) => sentAs === 'binary' && isPrinted(index));
   return { all, width, numerics };
 }

@@ -95,7 +95,7 @@ export async function startBackfill(
 /** Starts a backfill within the caller's transaction. The caller notifies the workers after the commit. */
 export async function recordBackfill(
   tx: Sql,
-  { policy, traces }: Context,
+  { policy }: Context,
   batchExport: BatchExport,
   request: BackfillRequest,
 ): Promise<StartedBackfill> {
@@ -130,7 +130,6 @@ export async function recordBackfill(
     concurrency: request.concurrency ?? policy.backfillConcurrency,
     // The planner takes off those that it passes over.
     totalRuns: totalRuns === 0 ? 0 : intervals,
-    traceparent: traces?.current() ?? null,
   });
   if (request.dropsMissing) {
     await noteRemoval(tx, request.actor, row, backfillId, request.shownRows ?? null);

@@ -15,7 +15,6 @@ import {
   insertRuns,
   type Run,
 } from '../../../state/store/runs/runs.ts';
-import { noteTraceparent } from '../../../state/store/runs/traceparents.ts';
 import type { Actor, Context } from '../context.ts';
 import { noteRemoval } from '../exports/activity.ts';
 
@@ -73,8 +72,6 @@ export async function retryRun(
     ]);
     if (made === undefined) throw mode === 'append' ? isLive() : hasOther(mode);
     if (dropsMissing) await noteRemoval(tx, actor, batchExport, made, shownBy(run));
-    const traceparent = context.traces?.current() ?? null;
-    if (traceparent !== null) await noteTraceparent(tx, made, traceparent);
     return made;
   });
   context.doorbell.runsWaiting();

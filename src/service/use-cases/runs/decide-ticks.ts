@@ -1,5 +1,4 @@
 import type { Schedule } from '../../../foundation/domain/schedule.ts';
-import type { Traces } from '../../../foundation/domain/traces.ts';
 import { newestCadence } from '../../scheduling/cadence-history.ts';
 import { jitterMs } from '../../scheduling/jitter.ts';
 import { newestDue, planTicks, supersedeEarlier } from '../../scheduling/plan.ts';
@@ -70,7 +69,7 @@ async function decideSchedules(
   tx: Sql,
   due: readonly ScheduleRow[],
   now: number,
-  { policy, traces }: Context,
+  { policy }: Context,
   options: DecideTicksOptions,
 ): Promise<number> {
   if (due.length === 0) return 0;
@@ -93,8 +92,7 @@ async function decideSchedules(
         const intervals = passed.map(({ interval }) => interval);
         superseding.push({ exportId: row.exportId, teamId: row.teamId, run, newest, intervals });
       }
-      const trace = (tick: PlannedTick) => traceOf(traces, row, tick);
-      ticks.push(...plan.ticks.map((tick) => ({ ...tick, traceparent: trace(tick) })));
+      ticks.push(...plan.ticks);
       advanced.push({ exportId: row.exportId, schedule: plan.schedule });
     } catch (error) {
       options.onError(error, row.exportId);
@@ -119,26 +117,8 @@ async function liveRunsOf(
   return new Map(runs.map((run) => [run.exportId, run]));
 }
 
-type PlannedTick = Omit<DecidedTick, 'traceparent'>;
-
-/** Each run that a tick makes begins a trace: one tick may make thousands. */
-function traceOf(
-  traces: Traces | undefined,
-  { exportId, teamId }: ScheduleRow,
-  { fate }: PlannedTick,
-): string | null {
-  if (!traces || fate !== 'ran') return null;
-  const span = traces.begin('tick', {
-    kind: 'internal',
-    attributes: { 'sluice.team.id': teamId, 'sluice.export.id': exportId },
-    parent: null,
-  });
-  span.end(null);
-  return span.traceparent;
-}
-
 interface PlannedExport {
-  readonly ticks: readonly PlannedTick[];
+  readonly ticks: readonly DecidedTick[];
   readonly schedule: Schedule;
   /** The newest tick that is due and runs, of an export that has no past; else null. */
   readonly newest: number | null;

@@ -55,14 +55,12 @@ export interface NewBackfill {
   readonly dropsMissing: boolean;
   readonly concurrency: number;
   readonly totalRuns: number;
-  /** The span that it is created in; null: none. */
-  readonly traceparent: string | null;
 }
 
 export async function insertBackfill(tx: Sql, backfill: NewBackfill): Promise<string> {
   const [row] = await tx.query<{ id: string }>(
-    `insert into backfills (export_id, team_id, start_at, end_at, "order", reprocess, drops_missing, concurrency, total_runs, traceparent)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) returning id`,
+    `insert into backfills (export_id, team_id, start_at, end_at, "order", reprocess, drops_missing, concurrency, total_runs)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9) returning id`,
     [
       backfill.exportId,
       backfill.teamId,
@@ -72,7 +70,6 @@ export async function insertBackfill(tx: Sql, backfill: NewBackfill): Promise<st
       backfill.dropsMissing,
       backfill.concurrency,
       backfill.totalRuns,
-      backfill.traceparent,
     ],
   );
   if (!row) throw new Error('the backfill was not stored');

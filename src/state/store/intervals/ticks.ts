@@ -26,8 +26,6 @@ export interface DecidedTick {
   readonly fate: TickFate;
   /** The run may start from here on. */
   readonly availableAt: Instant;
-  /** The span that its run is created in; null: none. */
-  readonly traceparent: string | null;
 }
 
 const scheduleColumns = `id as "exportId", team_id as "teamId", mode, schedule`;
@@ -63,11 +61,11 @@ export async function lockDueSchedules(
 export async function recordTicks(tx: Sql, ticks: readonly DecidedTick[]): Promise<number> {
   const rows = await tx.query<{ runs: number }>(
     `with decided as (
-       select * from unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[], $6::text[], $7::timestamptz[], $8::text[])
-         as d (export_id, team_id, tick_at, interval_start, interval_end, fate, available_at, traceparent)
+       select * from unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[], $6::text[], $7::timestamptz[])
+         as d (export_id, team_id, tick_at, interval_start, interval_end, fate, available_at)
      ), made as (
-       insert into runs (export_id, team_id, data_interval_start, data_interval_end, traceparent)
-       select export_id, team_id, interval_start, interval_end, traceparent from decided where fate = 'ran'
+       insert into runs (export_id, team_id, data_interval_start, data_interval_end)
+       select export_id, team_id, interval_start, interval_end from decided where fate = 'ran'
        on conflict do nothing
        returning id, export_id, team_id, backfill_id, data_interval_start, data_interval_end, purpose
      ), due as (
@@ -95,7 +93,6 @@ export async function recordTicks(tx: Sql, ticks: readonly DecidedTick[]): Promi
       ticks.map((tick) => toTimestamp(tick.interval.end)),
       ticks.map((tick) => tick.fate),
       ticks.map((tick) => toTimestamp(tick.availableAt)),
-      ticks.map((tick) => tick.traceparent),
     ],
   );
   return rows[0]?.runs ?? 0;

@@ -129,9 +129,9 @@ export const makeRuns = (condition = 'true') => `wanted as (
          as w (export_id, team_id, interval_start, interval_end, backfill_id, purpose, drops_missing)
         ${anyNumber}
      ), made as (
-       insert into runs (export_id, team_id, data_interval_start, data_interval_end, backfill_id, purpose, drops_missing, traceparent, generation)
+       insert into runs (export_id, team_id, data_interval_start, data_interval_end, backfill_id, purpose, drops_missing, generation)
        select w.export_id, w.team_id, w.interval_start, w.interval_end, w.backfill_id, w.purpose,
-              w.drops_missing or coalesce(b.drops_missing, false), b.traceparent,
+              w.drops_missing or coalesce(b.drops_missing, false),
               coalesce((select max(r.generation) + 1 from runs r
                          where r.export_id = w.export_id and r.data_interval_start = w.interval_start
                            and r.data_interval_end = w.interval_end), 0)
