@@ -259,6 +259,28 @@ describe('statements of an export', () => {
     expect(await readdir(join(folder(), 'statements'))).toEqual(['1.json']);
   });
 
+  it('name no folder of values as the place of an export without manifests', async () => {
+    const id = await exportOfHours(1, receipts.usual({ partition_by: ['event'], manifest: false }));
+    const start = Date.UTC(2024, 2, 1);
+    const rows = { team: side().teamId, start: toTimestamp(start), count: 5, everyMs: 1_000 };
+    await insertEvents(receipts.bench().database.pool, rows);
+    await backfill(id, start);
+    await runAll(id);
+    await side().db.query(
+      `update batch_exports set destination_config = destination_config || '{"prefix": "new"}' where id = $1`,
+      [id],
+    );
+    await make(id);
+    await sweep();
+    const { statement } = await readStatement(1, join(root(), 'acme/new/_sluice'));
+    const delivered = statement.bookings.filter(({ kind }) => kind === 'delivered');
+    expect(delivered).toEqual([
+      expect.objectContaining({
+        after: expect.objectContaining({ place: expect.stringMatching(/\/acme\/events\/2024$/) }),
+      }),
+    ]);
+  });
+
   it('begin a chain after those that a restored database lacks', async () => {
     const id = await exportOfHours(2);
     await runAll(id);

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import { stemsOfKey } from '../../../foundation/domain/object-keys.ts';
 import type {
   Booking,
   BookingKind,
@@ -121,7 +122,12 @@ function stateOf(receipt: BookedReceipt, before: Any | null, facts: BookingFacts
   return {
     state: rows === 0 ? 'empty' : 'delivered',
     ...delivery,
-    place: facts.placeOf(version, key ?? receipt.key, isSame ? before.place : null),
+    // Folders of values are no part of the place, and stay in no statement.
+    place: facts.placeOf(
+      version,
+      key ?? (receipt.key && (stemsOfKey(receipt.key).at(-1) ?? null)),
+      isSame ? before.place : null,
+    ),
     key_digest: receipt.digest,
     settled: receipt.settled,
     pending: receipt.settled ? [] : receipt.pending,
