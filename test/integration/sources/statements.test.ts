@@ -70,7 +70,8 @@ test.each([
 ])('%s takes few statements', async (_, team, rows, most) => {
   // The first read of a process also learns the names of types.
   await readInterval(hourOf(team));
-  // A look that meets a transaction of another session, as autovacuum's, is made again.
+  // A look is made again if it meets autovacuum, or a session that has just answered, as this test's own, and does not yet wait
+  // for its client (`isStirring`): a busy machine shows it.
   const counts = [];
   for (let time = 0; time < 3; time++) {
     const count = await countStatements(async () => {
