@@ -111,6 +111,41 @@ describe.skipIf(!hasBrowser)('the page, if something is wrong between it and the
     },
   );
 
+  /** Holds requests back, until it is told to let them go. */
+  async function hold(path: string): Promise<() => Promise<void>> {
+    const held: Route[] = [];
+    let holds = true;
+    await page.route(path, (route) => (holds ? void held.push(route) : route.continue()));
+    return async () => {
+      holds = false;
+      for (const route of held) await route.continue();
+    };
+  }
+
+  test('has grey lines in place of an answer that is not there yet', async () => {
+    const release = await hold('**/runs?**');
+    await show(`exports/${id}/runs`);
+    const lines = page.getByRole('status', { name: 'Loading' });
+    await lines.locator('span').first().waitFor();
+    await release();
+    await page
+      .getByRole('row', { name: /Failed/ })
+      .first()
+      .waitFor();
+    expect(await lines.count()).toBe(0);
+    await page.unroute('**/runs?**');
+  });
+
+  test('says that a row is not read yet, and then that there is none', async () => {
+    const release = await hold('**/batch_exports/preview');
+    await show('new');
+    await page.getByText('not read yet').waitFor();
+    expect(await page.getByText('none yet').count()).toBe(0);
+    await release();
+    await page.getByText(/none yet|says why there is none/).waitFor();
+    await page.unroute('**/batch_exports/preview');
+  });
+
   test('says that the service does not answer, and goes on once it does', async () => {
     await page.clock.install();
     await page.route('**/runs?**', () => {});

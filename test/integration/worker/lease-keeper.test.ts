@@ -1,7 +1,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
+import { createMetrics } from '../../../src/foundation/telemetry/metrics.ts';
 import type { RunStep } from '../../../src/foundation/domain/run-step.ts';
-import { readServiceState } from '../../../src/state/store/database/service-state.ts';
+import { watchService } from '../../../src/main/service-metrics.ts';
 import { listCauses } from '../../../src/state/store/healing/operator-causes.ts';
 import type { ClaimedRun } from '../../../src/state/store/runs/claims.ts';
 import { findRun } from '../../../src/state/store/runs/runs.ts';
@@ -118,7 +119,12 @@ describe('the keeper of leases', () => {
     );
     expect(step).toMatchObject({ name: 'first_row', usual: null });
     expect(step.seconds).toBeGreaterThanOrEqual(420);
-    expect((await readServiceState(side.db)).longestSteps.first_row).toBeGreaterThanOrEqual(420);
+    const metrics = createMetrics();
+    watchService(metrics, side.db, { look: async () => new Map([['postgres', true]]) });
+    const gauge = await metrics.registry.getSingleMetricAsString('sluice_longest_run_seconds');
+    const seconds = (of: string) => Number(new RegExp(`step="${of}"\\} (\\S+)`).exec(gauge)?.[1]);
+    expect(seconds('first_row')).toBeGreaterThanOrEqual(420);
+    expect(seconds('write')).toBe(0);
     const causes = async () => {
       const all = { search: run.exportId, turn: null, causeId: null };
       const { results } = await listCauses(side.db, all, { limit: 10, offset: 0 });

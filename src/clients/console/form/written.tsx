@@ -69,7 +69,11 @@ export function Written({ body, exportId, model, rows }: Props) {
             </ul>
           ) : (
             <span className="muted">
-              {sample.failure ? '“Preview rows” says why there is none.' : 'none yet'}
+              {sample.failure
+                ? '“Preview rows” says why there is none.'
+                : shown
+                  ? 'none yet'
+                  : 'not read yet'}
             </span>
           )}
         </Fact>
