@@ -209,6 +209,8 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
     const blocker = page.getByRole('region', { name: 'What holds the export back' });
     await blocker.getByText('the run was cancelled').waitFor();
     expect(await blocker.getByRole('button').count()).toBe(0);
+    await open('/coverage');
+    await page.getByText('Select cells to count their states').waitFor();
   });
 
   test('says of a backfill that it has nothing to do', async () => {

@@ -25,7 +25,7 @@ type Range = NonNullable<Coverage['ranges']>[number];
 
 /** The state of every data interval as a grid, and a backfill of the cells that are selected. */
 export function CoverageTab({ batchExport }: { batchExport: BatchExport }) {
-  const { api } = useConsole();
+  const { api, may } = useConsole();
   const { id, interval, missing } = batchExport;
   const { query, setQuery } = useQuery();
   const page = offsetOf(query);
@@ -50,8 +50,9 @@ export function CoverageTab({ batchExport }: { batchExport: BatchExport }) {
     <section aria-label="Coverage of the export">
       <div className="row">
         <p className="muted small">
-          Times are in UTC. Select cells to export them again: drag, tap the first and the last, or
-          use the arrow keys with Shift.
+          Times are in UTC. Select cells to{' '}
+          {may('batch_export:write') ? 'export them again' : 'count their states'}: drag, tap the
+          first and the last, or use the arrow keys with Shift.
         </p>
         {missing.since !== null && page === 0 && (
           <div className="row last">
