@@ -97,6 +97,11 @@ it.each<[string, Partial<Model>, RegExp]>([
   expect(findings.filter(({ severity }) => severity === 'error')[0]?.detail).toMatch(expected);
 });
 
+it('a relation that is not there is said once', async () => {
+  const { findings } = await check({ relation: { schema: 'public', name: 'thing' } });
+  expect(findings).toHaveLength(1);
+});
+
 it.each<[string, Partial<Model>, readonly RegExp[]]>([
   [
     'a table without any index',

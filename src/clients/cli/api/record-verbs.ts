@@ -77,6 +77,11 @@ async function printDocument({ deps, given, send }: Called): Promise<null> {
   return null;
 }
 
+const completeUpTo = (mark: string | null) =>
+  mark === null
+    ? 'No interval of the schedule is complete yet.'
+    : `Complete up to ${shortTime(mark)}.`;
+
 /** The record of an export: its intervals, changes and statements. */
 export const recordVerbs: Verbs = {
   'coverage list': get('batch_exports/{id}/coverage', {
@@ -109,7 +114,7 @@ export const recordVerbs: Verbs = {
       return [
         ...(elements && elements.length > 0 ? elementLines(elements, paint) : []),
         ...(rows.length > 0 ? tableLines(['STATE', 'FROM', 'TO', 'INTERVALS'], rows, paint) : []),
-        `Complete up to ${shortTime(mark)}.${blocked ?? ''}`,
+        `${completeUpTo(mark)}${blocked ?? ''}`,
       ];
     },
   }),
@@ -122,7 +127,7 @@ export const recordVerbs: Verbs = {
     confirm: ({ batchExport, given: { from, to } }) =>
       `Accept the intervals of ${quoted(batchExport.name)} from ${shortTime(String(from))} to ${shortTime(String(to))} that are not done, as they are?`,
     lines: (done) => [
-      `${plural(done.accepted, 'interval')} accepted. Complete up to ${shortTime(done.high_water_mark)}.`,
+      `${plural(done.accepted, 'interval')} accepted. ${completeUpTo(done.high_water_mark)}`,
     ],
   }),
   changes: get('batch_exports/{id}/activity', {

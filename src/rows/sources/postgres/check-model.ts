@@ -60,11 +60,13 @@ export async function checkModel(
   let plan: readonly string[] = [];
   let tenantKey = tenantKeys[0] ?? '1';
   let isUnique = true;
+  let isThere = true;
   const { addressName } = settling;
   const address = { ...options, connectionString, addressName };
   try {
     await inSnapshot(address, tenantKey, null, signal, async (client) => {
       const relation = await findRelation(client, model, signal);
+      isThere = relation !== null;
       if (!relation) {
         const { schema, name } = model.relation;
         tell(
@@ -85,6 +87,7 @@ export async function checkModel(
         for (const { severity, detail } of warnings) tell(severity, detail);
       }
     });
+    if (!isThere) return { findings, plan };
     const isReadable = findings.every(({ severity }) => severity !== 'error');
     const source = createPostgresSource({
       ...options,
