@@ -181,8 +181,8 @@ create table batch_exports (
   statement_sha256 text,
   -- The start of the first period of the chain.
   statements_began_at timestamptz,
-  -- The reason for the next statement to begin a chain: {reason, last_number, last_sha256}. Null: it continues the chain.
-  statement_begins jsonb,
+  -- Why the next statement begins a chain. Null: it continues the chain.
+  statement_begins text,
   -- When the next statement of the schedule is due.
   statement_at timestamptz not null default now() + interval '1 day',
   -- Where statements are put, and the newest one there.
@@ -570,8 +570,6 @@ create table statements (
   made_at timestamptz not null default clock_timestamp(),
   period_start timestamptz not null,
   period_end timestamptz not null,
-  -- All statements since the chain began have it.
-  chain text not null,
   -- Why a chain begins with it; null: none does.
   begins text,
   -- The sums that it has, for lists.

@@ -1,471 +1,401 @@
-// Checks the receipts and statements of a Sluice export, without the service: docs/receipts.md describes the bytes.
-// node sluice-check.mjs FOLDER-OR-URL [--since DATE] [--key KEY]… [--head NUMBER:DIGEST] [--deep] [--urls FILE]
-// [--document FILE]
-// It needs Node 20, or a browser with Ed25519 in WebCrypto. It exits with 0: right, 1: wrong, 2: could not be checked.
-class Wrong extends Error {}
-const must = (isRight, what) => { if (!isRight) throw new Wrong(what); };
-const mebibyte = 1024 ** 2, sums = ['rows', 'bytes', 'files'], full = ['delivered', 'empty'];
-const later = { supplement: ['delivered'], remade: full, removed: full, erased: full, moved: full };
-const statesAfter = { ...later };
-for (const kind of [...full, 'open', 'not_due', 'accepted']) statesAfter[kind] = [kind];
-const notes = { accepted: 'by:any reason:any', supplement: 'rows:count', removed: 'by:any request:any shown:count?',
-  erased: 'request:any asked_at:instant rows:count files:list', moved: 'from:text to:text', open: 'reason:any',
-  not_due: 'reason:any' };
-const isHex = (value, digits) => kinds.text(value) && value.length === digits && /^[0-9a-f]*$/.test(value);
-const kinds = { text: (value) => typeof value === 'string', flag: (value) => typeof value === 'boolean',
-  object: (value) => typeof value === 'object' && value !== null && !Array.isArray(value), list: Array.isArray,
-  any: (value) => value !== undefined, count: (value) => Number.isSafeInteger(value) && value >= 0,
-  number: Number.isSafeInteger, digest: (value) => isHex(value, 64), instant(value) {
-    if (!kinds.text(value) || !/^(?!0000)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/.test(value)) return false;
-    const date = new Date(`${value.slice(0, 23)}Z`);
-    return !Number.isNaN(date.getTime()) && date.toISOString().slice(0, 23) === value.slice(0, 23);
-  } };
-/** Requires the members of a shape such as 'rows:count place:text?'. Those with a question mark may be null. */
-function mustHave(value, shape, where) {
-  must(kinds.object(value), `${where} is not an object`);
-  for (const [, name, kind, canBeNull] of shape.matchAll(/(\w+):(\w+)(\??)/g)) must(Object.hasOwn(value, name)
-    && (kinds[kind](value[name]) || (canBeNull && value[name] === null)), `${where} has a wrong ${name}, or none`);
-}
-const toHex = (bytes) => Array.from(new Uint8Array(bytes), (byte) => byte.toString(16).padStart(2, '0')).join('');
-const fromHex = (text) => Uint8Array.from(text.match(/../g), (pair) => Number.parseInt(pair, 16));
-const digestOf = async (bytes) => toHex(await crypto.subtle.digest('SHA-256', bytes));
+// Checks the receipts and statements of a Sluice export, without the service.
+// docs/receipts.md describes the bytes, and what is checked.
+//   node sluice-check.mjs PLACE [--since DATE] [--key KEY]… [--head NUMBER:DIGEST] [--deep]
+//     [--document FILE] [--timeout SECONDS]
+// It needs Node 20, or a browser with Ed25519. It exits with 0: right, 1: wrong, 2: not checked.
 
-/** RFC 8785, for values with ASCII names and whole numbers. */
-function canonical(value, level = 0) {
-  must(level <= 64, 'it is nested too deep');
-  if (kinds.list(value)) return `[${value.map((one) => canonical(one, level + 1)).join(',')}]`;
-  if (kinds.text(value)) must(value.isWellFormed(), 'a text has half a character');
-  if (typeof value === 'number') must(kinds.number(value), 'a number is not whole, or too large');
-  if (!kinds.object(value)) return JSON.stringify(value);
-  const names = Object.keys(value).sort();
-  must(names.every((name) => /^[\0-\x7f]*$/.test(name)), 'a name is not ASCII');
-  return `{${names.map((name) => `${JSON.stringify(name)}:${canonical(value[name], level + 1)}`).join(',')}}`;
+class Wrong extends Error {}
+/** Fails with the first fault that is true. */
+function refuse(where, faults) {
+  for (const fault in faults) if (faults[fault]) throw new Wrong(`${where} ${fault}`);
 }
-const indented = (value) => `${JSON.stringify(value, null, 2)}\n`;
-/** The object in the bytes, if they are what `write` makes of it. So no name is there twice, and no number is 1e2. */
+const isText = (value) => typeof value === 'string';
+const isHex = (value, length) => isText(value) && /^[0-9a-f]+$/.exec(value)?.[0].length === length;
+
+/** RFC 8785, for whole numbers. */
+function canonical(value, level = 0) {
+  const isNumber = typeof value !== 'number' || Number.isSafeInteger(value);
+  const isWhole = !isText(value) || value.isWellFormed();
+  refuse('it', { 'has a wrong number, text or depth': !isNumber || !isWhole || level > 64 });
+  if (Array.isArray(value)) return `[${value.map((one) => canonical(one, level + 1)).join(',')}]`;
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value);
+  const member = (name) => `${JSON.stringify(name)}:${canonical(value[name], level + 1)}`;
+  return `{${Object.keys(value).sort().map(member).join(',')}}`;
+}
+const indented = (value) => canonical(value) && `${JSON.stringify(value, null, 2)}\n`;
+const areSame = (one, other) => canonical(one) === canonical(other);
+/** Writing what is read must give the same bytes, so no name is there twice. */
 function parse(bytes, path, write) {
   try {
-    const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes), value = JSON.parse(text);
-    must(kinds.object(value) && canonical(value) && write(value) === text, 'the value has other bytes');
+    const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+    const value = JSON.parse(text);
+    refuse('it', { 'has other bytes': write(value) !== text });
     return value;
-  } catch (error) { throw new Wrong(`${path} is not JSON as Sluice writes it: ${error.message.slice(0, 60)}`); }
+  } catch (error) {
+    throw new Wrong(`${path} is not JSON as Sluice writes it: ${error.message.slice(0, 60)}`);
+  }
 }
-/** Keys of small order fit signatures of others. A y that is not below 2^255 - 19 is another spelling of a key. */
-const badKey = new RegExp('^(0[01](00){30}[08]0|(e[c-f]|f.)(ff){30}[7f]f'
+
+const fromHex = (text) => Uint8Array.from(text.match(/../g), (pair) => Number.parseInt(pair, 16));
+async function digestOf(bytes) {
+  const digest = new Uint8Array(await crypto.subtle.digest('SHA-256', bytes));
+  return Array.from(digest, (byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+/** Points of small order fit signatures of others. Those from 2^255 - 19 on have a second name. */
+const unsafeKey = new RegExp('^(0[01](00){30}[08]0|(e[c-f]|f.)(ff){30}[7f]f'
   + '|26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc[08]5'
   + '|c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03[7f]a)$');
 async function isSigned(value, signature, publicKey) {
   if (!isHex(signature, 128)) return false;
-  const key = await crypto.subtle.importKey('raw', fromHex(publicKey), 'Ed25519', false, ['verify']);
-  return crypto.subtle.verify('Ed25519', key, fromHex(signature), new TextEncoder().encode(canonical(value)));
+  const raw = fromHex(publicKey);
+  const key = await crypto.subtle.importKey('raw', raw, 'Ed25519', false, ['verify']);
+  const bytes = new TextEncoder().encode(canonical(value));
+  return crypto.subtle.verify('Ed25519', key, fromHex(signature), bytes);
 }
 
-/**
- * `readObject(path, { bytes, onlySize })` gives null or `{ size, body }`, a ReadableStream. At most `bytes` of it are
- * read. `listObjects()` gives all paths, or null. Options: `since`, `keys`, `head` (`{ number, digest }`), `deep`,
- * `hasher` (makes `{ update(bytes), digest('hex') }`; without it a file is held in memory), `document` (bytes of a
- * certificate or a delivery record). It gives `{ exit, lines }`.
- */
-export async function check(readObject, listObjects, options = {}) {
-  const notices = [], state = { options, given: options.keys ?? [], keys: [], intervals: new Map(), chains: new Set(),
-    owed: new Set(), named: new Set(), changed: 0, digests: [], erased: new Map(), notices };
+const sums = ['rows', 'bytes', 'files'];
+const nothing = { rows: 0, bytes: 0, files: 0 };
+const full = ['delivered', 'empty'];
+/** The kinds of bookings, with what their notes must say: who asked. */
+const states = { delivered: [], empty: [], open: [], not_due: [], accepted: ['by', 'reason'] };
+const taken = { removed: ['by', 'request'], erased: ['request'] };
+const changes = { supplement: [], remade: [], moved: [], ...taken };
+const instant = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/;
+const folder = '_sluice/statements/';
+const largestJson = 64 * 1024 ** 2;
+
+class Check {
+  /** `intervals`: what the newest chain says. `owed`: what the one before had, and it has not. */
+  constructor(place, { keys = [], since = '', ...options }) {
+    Object.assign(this, { place, given: keys, since, options, lines: [], keys: [], heads: [] });
+    Object.assign(this, { intervals: new Map(), owed: new Set(), named: new Set(), newer: 0 });
+  }
+  /** Gives `use` the path of an object, the value in it, and its digest. */
+  async read(path, write, use) {
+    const size = await this.place.size(path);
+    refuse(path, { 'is missing': size === null, 'is too large': size > largestJson });
+    const bytes = await new Response(await this.place.read(path)).arrayBuffer();
+    try {
+      return await use.call(this, path, parse(bytes, path, write), await digestOf(bytes));
+    } catch (error) {
+      if (!(error instanceof TypeError)) throw error;
+      throw new Wrong(`${path} has a wrong shape: ${error.message}`);
+    }
+  }
+
+  async addKeys(path, list) {
+    refuse(path, { 'has another type': list.type !== 'sluice.keys.v1' });
+    for (const { signature, ...entry } of list.keys) {
+      const { public_key: publicKey, signed_by: by } = entry;
+      refuse(path, { 'has an unsafe key': !isHex(publicKey, 64) || unsafeKey.test(publicKey) });
+      const fingerprint = await digestOf(fromHex(publicKey));
+      const id = fingerprint.slice(0, 16);
+      const signer = by === id ? { publicKey } : this.keys.at(-1);
+      const isRight = signer && (await isSigned(entry, signature, signer.publicKey));
+      refuse(path, { [`has a wrong signature of the key ${id}`]: !isRight });
+      const isGiven = [publicKey, fingerprint].some((one) => this.given.includes(one));
+      const isTrusted = this.given.length === 0 || isGiven || signer.isTrusted;
+      this.keys.push({ id, fingerprint, publicKey, isTrusted, number: this.keys.length });
+    }
+    const names = this.keys.flatMap((key) => [key.publicKey, key.fingerprint]);
+    for (const one of this.given) refuse(path, { [`has no key ${one}`]: !names.includes(one) });
+  }
+  /** The key that signed a value; undefined if none did. */
+  async signerOf({ receipt, ...signed }) {
+    const key = this.keys.find(({ id }) => id === receipt?.key_id);
+    if (!key || receipt.algorithm !== 'Ed25519') return undefined;
+    return (await isSigned(signed, receipt.signature, key.publicKey)) ? key : undefined;
+  }
+
+  async checkStatements() {
+    const { place, heads, owed } = this;
+    const next = () => `${folder}${heads.length + 1}.json`;
+    while ((await place.size(next())) !== null) {
+      if (heads.length === 0) await this.read('_sluice/keys.json', canonical, this.addKeys);
+      await this.read(next(), canonical, this.addStatement);
+    }
+    const listed = place.names?.filter((name) => name.startsWith(folder)) ?? heads;
+    refuse(next(), { [`is missing, but not ${listed.at(-1)}`]: listed.length > heads.length });
+    if (heads.length === 0) throw new Error('there is no statement');
+    const { head = heads.at(-1) } = this.options;
+    const { isTrusted, fingerprint } = this.signer;
+    refuse(heads.at(-1), {
+      [`lacks ${[...owed][0]}, which an earlier chain had delivered`]: owed.size > 0,
+      [`does not follow from ${head}`]: !heads.includes(head),
+      [`is signed by ${fingerprint}, which follows from no given key`]: !isTrusted,
+    });
+    const trust = this.given.length > 0 ? 'is given, or follows from a given key'
+      : 'is from the bucket. Who can write there could have put it there: use --key';
+    this.lines.push(`Key ${fingerprint} ${trust}.`);
+    this.lines.push(`Sluice listed the objects: ${canonical(this.newest.reconciliation)}`);
+  }
+  async addStatement(path, statement, digest) {
+    const { newest, heads } = this;
+    const { type, number, batch_export_id: id, previous, begins, period } = statement;
+    const signer = await this.signerOf(statement);
+    const before = newest ? { number: newest.number, sha256: heads.at(-1).split(':')[1] } : null;
+    refuse(path, {
+      'has no right signature': !signer,
+      'is signed by an earlier key': signer?.number < this.signer?.number,
+      'has another type or number': type !== 'sluice.statement.v1' || number !== heads.length + 1,
+      'is of another export': !isText(id) || id !== (newest ?? statement).batch_export_id,
+      'does not name the statement before': !areSame(previous, before),
+      'skips a period': begins === null && period.start !== newest.period.end,
+    });
+    if (begins !== null) this.beginChain(period.start, number, begins);
+    this.due = period.start;
+    const opening = begins === null ? newest.balance.closing : nothing;
+    const [delivered, removed, erased] = [{ ...nothing }, { ...nothing }, { ...nothing }];
+    const balance = { opening, delivered, removed, erased, closing: {} };
+    for (const booking of statement.bookings) this.book(booking, balance, path);
+    for (const sum of sums)
+      balance.closing[sum] = opening[sum] + delivered[sum] - removed[sum] - erased[sum];
+    refuse(path, {
+      [`has no interval at ${this.due}`]: this.due !== period.end,
+      'has a balance that does not add up': !areSame(statement.balance, balance),
+    });
+    heads.push(`${number}:${digest}`);
+    Object.assign(this, { newest: statement, signer });
+  }
+  beginChain(start, number, reason) {
+    if (number > 1) this.lines.push(`Statement ${number} begins a chain: ${reason}`);
+    for (const [from, { end, after }] of this.intervals)
+      if (after.state === 'delivered') this.owed.add(`${from} to ${end}`);
+    this.intervals.clear();
+    this.began = start;
+  }
+  inOrder() {
+    return [...this.intervals].sort(([one], [other]) => (one < other ? -1 : 1));
+  }
+  book({ kind, start, end, before, after, note }, balance, path) {
+    const held = this.intervals.get(start) ?? { end, after: null };
+    const old = before ?? nothing;
+    // A backfill delivers intervals from before the first period: they do not tile it.
+    const isNext = before === null && end > this.began;
+    const isFull = full.includes(after.state);
+    const isChange = Object.hasOwn(changes, kind) && isFull && full.includes(old.state);
+    const isState = Object.hasOwn(states, kind) && kind === after.state;
+    const zero = { delivered: [], empty: ['rows'] }[after.state] ?? sums;
+    const mayFall = kind in taken || (kind === 'moved' && before.place !== after.place);
+    refuse(`${path}: the interval from ${start} to ${end}`, {
+      'has no length': !instant.test(start) || !instant.test(end) || start >= end,
+      'is not as it was': !areSame(before, held.after) || end !== held.end,
+      [`does not begin at ${this.due}`]: isNext && start !== this.due,
+      'has a wrong kind, or a wrong state': !isChange && !isState,
+      'has a wrong number': sums.some((sum) => !Number.isSafeInteger(after[sum]) || after[sum] < 0),
+      'has rows, bytes or files': zero.some((sum) => after[sum] !== 0),
+      'has no digest': isFull && after.manifest !== null && !isHex(after.manifest.sha256, 64),
+      'does not say who asked': { ...states, ...changes }[kind]?.some((name) => !(name in note)),
+      'loses rows': !mayFall && after.rows < old.rows,
+    });
+    for (const sum of sums) {
+      if (kind in taken) balance[kind][sum] += old[sum] - after[sum];
+      else balance.delivered[sum] += after[sum] - old[sum];
+    }
+    if (isNext) this.due = end;
+    this.intervals.set(start, { end, after });
+    if (after.state === 'delivered') this.owed.delete(`${start} to ${end}`);
+  }
+
+  async checkObjects() {
+    const { name: here, prefix, table } = this.newest.place;
+    const jobs = [];
+    let [names, elsewhere, last] = [this.since === '' ? this.place.names : null, 0, ''];
+    this.inside = prefix === '' ? '' : `${prefix}/`;
+    for (const [start, { end, after }] of this.inOrder()) {
+      refuse(start, { 'is in two intervals: they overlap': start < last });
+      last = end;
+      if (!full.includes(after.state) || end < this.since) continue;
+      if (after.place !== here) elsewhere += 1;
+      else if (after.manifest === null) names = null;
+      else jobs.push(() => this.checkManifest(after.manifest.key, { start, end, after }));
+    }
+    while (jobs.length > 0) await Promise.all(jobs.splice(0, 16).map((job) => job()));
+    if (names) await this.checkStrays(names, table === 'iceberg');
+    else this.lines.push('Objects that no manifest names were not looked for.');
+    if (elsewhere) this.lines.push(`${elsewhere} intervals are at other places: not looked at.`);
+    if (this.newer) this.lines.push(`${this.newer} manifests are newer than the statements.`);
+  }
+  pathOf(key) {
+    const isInside = key.startsWith(this.inside) && !/(^|\/)\.{0,2}(\/|$)|[\0\\]/.test(key);
+    refuse(key, { 'is not a key below the place': !isInside });
+    return key.slice(this.inside.length);
+  }
+  async checkManifest(key, booked) {
+    const use = (...found) => this.addManifest(booked, ...found);
+    const files = await this.read(this.pathOf(key), indented, use);
+    for (const file of files) await this.checkFile(file);
+  }
+  async addManifest(booked, path, manifest, digest) {
+    const { data_interval_start: start, data_interval_end: end, generation, files } = manifest;
+    const { format, compression, rejected_files: rejected } = manifest;
+    const said = booked?.after;
+    const isBooked = said?.manifest.sha256 === digest;
+    const stated = this.intervals.get(start)?.after.generation ?? -1;
+    const isNewer = generation > stated || (!booked && 'moved_to' in manifest);
+    const total = (list, name) => list.reduce((sum, file) => sum + file[name], 0);
+    const [rows, bytes] = [total(files, 'rows'), total(files, 'bytes')];
+    refuse(path, {
+      'is of another export': manifest.batch_export_id !== this.newest.batch_export_id,
+      'is of another interval': booked && (start !== booked.start || end !== booked.end),
+      'has no right receipt': !isBooked && !(await this.signerOf(manifest))?.isTrusted,
+      'is not newer than the statements': !isBooked && !isNewer,
+      'has other totals than its files': rows !== manifest.total_rows
+        || bytes !== manifest.total_bytes || total(rejected, 'rows') !== manifest.rejected_rows,
+      'has other totals than its booking': isBooked && !areSame([generation, rows, bytes,
+        files.length], [said.generation, said.rows, said.bytes, said.files]),
+    });
+    if (!isBooked) this.newer += 1;
+    for (const name of [path, ...[...files, ...rejected].map(({ key }) => this.pathOf(key))]) {
+      refuse(name, { 'is named twice': this.named.has(name) });
+      this.named.add(name);
+    }
+    const lines = rejected.map((file) => ({ ...file, format: 'JSONLines', compression: null }));
+    return [...files.map((file) => ({ ...file, format, compression })), ...lines];
+  }
+  async checkFile({ key, bytes, rows, sha256, format, compression }) {
+    const path = this.pathOf(key);
+    const size = await this.place.size(path);
+    refuse(path, { 'is missing': size === null });
+    refuse(path, { [`has ${size} bytes instead of ${bytes}`]: size !== bytes });
+    if (!this.options.deep) return;
+    const { createHash } = await import('node:crypto');
+    const { createGunzip } = await import('node:zlib');
+    const { pipeline } = await import('node:stream');
+    const hash = createHash('sha256');
+    for await (const piece of await this.place.read(path)) hash.update(piece);
+    refuse(path, { 'has another SHA-256 than its manifest says': hash.digest('hex') !== sha256 });
+    if (!['JSONLines', 'CSV'].includes(format) || ![null, 'gzip'].includes(compression)) return;
+    const pieces = await this.place.read(path);
+    let [lines, isQuoted] = [0, false];
+    for await (const piece of compression ? pipeline(pieces, createGunzip(), () => {}) : pieces) {
+      for (const byte of piece) {
+        if (byte === 0x22 && format === 'CSV') isQuoted = !isQuoted;
+        if (byte === 0x0a && !isQuoted) lines += 1;
+      }
+    }
+    const isRight = lines === rows || (format === 'CSV' && lines === rows + 1);
+    refuse(path, { [`has ${lines} rows instead of ${rows}`]: !isRight });
+  }
+  async checkStrays(names, isTable) {
+    const besides = /^(_sluice|metadata)\/|(^|\/)\.sluice-(test|owner)-[^/]*$/;
+    const isStray = (name) => !this.named.has(name) && !besides.test(name);
+    const isManifest = (name) => name.endsWith('_manifest.json') && isStray(name);
+    for (const name of names.filter(isManifest)) await this.checkManifest(this.inside + name);
+    const strays = names.filter(isStray);
+    refuse(strays[0], { 'is in no manifest': strays.length > 0 && !isTable });
+    if (strays.length > 0)
+      this.lines.push(`${strays.length} objects are in no manifest: the table may need them.`);
+  }
+  /** A certificate or a record is signed, and names statements that are here. */
+  async checkDocument(bytes) {
+    const end = bytes.at(-1) === 0x0a ? '\n' : '';
+    const document = parse(bytes, 'the document', (value) => canonical(value) + end);
+    const { intervals, exports = [{ ...document, statement: null }] } = document;
+    const own = exports.filter((one) => one.batch_export_id === this.newest.batch_export_id);
+    const named = own.flatMap((one) => one.statement ?? intervals.map((part) => part.statement));
+    const isHere = ({ number, sha256 }) => this.heads.includes(`${number}:${sha256}`);
+    refuse('the document', {
+      'has no right signature': !(await this.signerOf(document))?.isTrusted,
+      'names other statements, or none': named.length === 0 || !named.every(isHere),
+    });
+  }
+  months() {
+    const months = {};
+    const zero = { intervals: 0, delivered: 0, empty: 0, accepted: 0, open: 0, rows: 0, bytes: 0 };
+    for (const [start, { after }] of this.inOrder()) {
+      const name = start.slice(0, 7);
+      const month = months[name] ?? { ...zero };
+      months[name] = month;
+      month.intervals += 1;
+      if (after.state in month) month[after.state] += 1;
+      for (const sum of ['rows', 'bytes']) month[sum] += after[sum];
+    }
+    return Object.entries(months).map(([month, counts]) =>
+      [month, ...Object.entries(counts).flat()].join(' '));
+  }
+}
+
+/** A place has `names` of all objects or null, `size(path)` or null, and `read(path)`, a stream. */
+export async function check(place, options = {}) {
+  const job = new Check(place, options);
   let exit = 0;
   try {
-    const paths = await listObjects(), folder = /^(.*?\/)??_sluice\//;
-    const places = new Set(paths?.flatMap((path) => (folder.test(path) ? [folder.exec(path)[1] ?? ''] : [])) ?? ['']);
-    const [place] = places.has('') ? [''] : places;
-    const isPlain = places.has('') || places.size === 1;
-    if (!isPlain) throw new Error(`it has ${places.size} folders _sluice: name the place of one`);
-    state.read = (path, expected) => readObject(place + path, expected);
-    state.paths = paths?.filter((path) => path.startsWith(place)).map((path) => path.slice(place.length));
-    await readStatements(state);
-    await checkObjects(state);
-    if (options.document) await checkDocument(state, options.document);
-    notices.push(`Right. The head is ${state.newest.statement.number}:${state.newest.digest}`);
+    await job.checkStatements();
+    await job.checkObjects();
+    if (options.document) await job.checkDocument(options.document);
+    job.lines.push(`Right. The head is ${job.heads.at(-1)}`);
   } catch (error) {
     exit = error instanceof Wrong ? 1 : 2;
-    notices.push(`${exit === 1 ? 'WRONG' : 'NOT CHECKED'}: ${error.message.slice(0, 500)}`);
+    job.lines.push(`${exit === 1 ? 'WRONG' : 'NOT CHECKED'}: ${error.message.slice(0, 500)}`);
   }
-  return { exit, lines: [...monthsOf(state.intervals), ...notices].map((line) => line.replace(/\p{C}/gu, '?')) };
-}
-function monthsOf(intervals) {
-  const months = {}, columns = ['intervals', 'delivered', 'empty', 'accepted', 'open', 'rows', 'bytes'];
-  for (const [start, { after }] of intervals) {
-    const name = start.slice(0, 7), month = months[name] ?? Object.fromEntries(columns.map((column) => [column, 0n]));
-    months[name] = month;
-    for (const one of ['intervals', after.state]) if (one in month) month[one] += 1n;
-    for (const sum of ['rows', 'bytes']) month[sum] += BigInt(after[sum]);
-  }
-  const lineOf = (month) => [month, ...columns.map((column) => `${column} ${months[month][column]}`)].join(' ');
-  return Object.keys(months).sort().map(lineOf);
-}
-async function eachPiece(stream, use) {
-  const reader = stream.getReader();
-  try { for (let next = await reader.read(); !next.done; next = await reader.read()) use(next.value); }
-  finally { await reader.cancel().catch(() => {}); }
-}
-async function bytesOf({ read }, path, most) {
-  const object = await read(path, { bytes: most }), pieces = [];
-  let length = 0;
-  if (object) await eachPiece(object.body, (piece) => {
-    length += piece.length;
-    must(length <= most, `${path} has more than ${most} bytes`);
-    pieces.push(piece);
-  });
-  return object && new Uint8Array(await new Blob(pieces).arrayBuffer());
+  const lines = [...job.months(), ...job.lines];
+  return { exit, lines: lines.map((line) => line.replace(/\p{C}/gu, '?')) };
 }
 
-async function readKeys({ keys, given, ...state }) {
-  const path = '_sluice/keys.json', bytes = await bytesOf(state, path, mebibyte);
-  must(bytes, `${path} is missing`);
-  const list = parse(bytes, path, canonical);
-  must(list.type === 'sluice.keys.v1' && kinds.list(list.keys), `${path} is not a list of keys`);
-  for (const entry of list.keys) {
-    const before = keys.at(-1), where = `${path}, key ${keys.length + 1}`;
-    const shape = 'key_id:text algorithm:text public_key:digest created_at:instant signed_by:text signature:text';
-    mustHave(entry, shape, where);
-    const { signature, ...signed } = entry, { key_id: id, public_key: publicKey, signed_by: by } = entry;
-    must(entry.algorithm === 'Ed25519' && !badKey.test(publicKey), `${where} is not a safe key`);
-    const fingerprint = await digestOf(fromHex(publicKey)), signer = by === id ? { id, publicKey } : before;
-    must(id === fingerprint.slice(0, 16) && !keys.some((key) => key.id === id), `${where} has a wrong key_id`);
-    must(by === signer?.id, `${where} is signed by neither itself nor the key before`);
-    must(await isSigned(signed, signature, signer.publicKey), `${where} has a wrong signature`);
-    const isGiven = given.length === 0 || given.includes(publicKey) || given.includes(fingerprint);
-    const isTrusted = isGiven || signer.isTrusted === true;
-    keys.push({ id, fingerprint, publicKey, isTrusted, number: keys.length });
-  }
-  const has = (one) => keys.some((key) => key.publicKey === one || key.fingerprint === one);
-  for (const one of given) must(has(one), `${path} does not have the given key ${one}`);
-}
-/** The key that signed a statement or a manifest, or undefined. */
-async function signerOf({ keys }, { receipt, ...signed }) {
-  const key = receipt?.algorithm === 'Ed25519' ? keys.find(({ id }) => id === receipt.key_id) : undefined;
-  return key && (await isSigned(signed, receipt.signature, key.publicKey)) ? key : undefined;
-}
-
-async function readStatements(state) {
-  const { head } = state.options, pathOf = (number) => `_sluice/statements/${number}.json`;
-  let number = 1;
-  for (; ; number += 1) {
-    const bytes = await bytesOf(state, pathOf(number), 64 * mebibyte);
-    if (bytes === null) break;
-    if (number === 1) await readKeys(state);
-    const path = pathOf(number), statement = parse(bytes, path, canonical), { newest } = state;
-    const signer = await signerOf(state, statement), digest = await digestOf(bytes);
-    must(signer, `${path} has no right signature`);
-    must(!newest || signer.number >= newest.signer.number, `${path} is signed by an earlier key`);
-    must(statement.type === 'sluice.statement.v1' && statement.number === number, `${path} has another type or number`);
-    addStatement(state, statement, path);
-    must(head?.number !== number || head.digest === digest, `${path} is not the given head`);
-    state.newest = { statement, signer, digest };
-    state.digests[number] = digest;
-  }
-  const numbers = state.paths?.map((path) => /^_sluice\/statements\/([1-9]\d*)\.json$/.exec(path)?.[1] ?? 0) ?? [];
-  for (let next = number + 1; !state.paths && next <= number + 16; next += 1)
-    if (await state.read(pathOf(next), { bytes: 1, onlySize: true })) numbers.push(next);
-  must(!numbers.some((one) => BigInt(one) > number), `${pathOf(number)} is missing, and there is a later one`);
-  if (number === 1) throw new Error('there is no statement');
-  must(!head || head.number < number, `${pathOf(number)} is missing: the given head is ${head?.number}`);
-  must(state.owed.size === 0, `${[...state.owed][0]} was delivered in an earlier chain, and is not in the newest`);
-  state.notices.push(`Statement ${number - 1} is ${state.looked}.`);
-  const { isTrusted, fingerprint } = state.newest.signer;
-  must(isTrusted, `${pathOf(number - 1)} is signed by ${fingerprint}, which does not follow from a given key`);
-  state.notices.push(state.given.length ? `Key ${fingerprint} is given, or follows from a given key.`
-    : `Key ${fingerprint} is from the bucket. Who can write there could have put it there: compare it, or use --key.`);
-}
-const statementShape = `batch_export_id:text chain:text previous:object? begins:object? made_at:instant era:text
-  place:object period:object schedule:object source:object definition:object bookings:list balance:object
-  reconciliation:object acknowledged:object? receipt:object`;
-function addStatement(state, statement, path) {
-  mustHave(statement, statementShape, path);
-  const { chain, begins, previous, period, balance } = statement, { newest, intervals } = state;
-  mustHave(period, 'start:instant end:instant', `${path}: period`);
-  mustHave(statement.place, 'type:text bucket:text? prefix:text', `${path}: place`);
-  must(!newest || newest.statement.batch_export_id === statement.batch_export_id, `${path} is of another export`);
-  if (begins === null) {
-    must(newest && chain === newest.statement.chain && previous?.number === newest.statement.number
-      && previous.sha256 === newest.digest, `${path} does not continue the statement before`);
-    must(period.start === newest.statement.period.end, `${path} does not begin where the period before ends`);
-  } else {
-    must(previous === null && !state.chains.has(chain) && begins.last_number === statement.number - 1
-      && begins.last_sha256 === (newest?.digest ?? null) && (newest ? begins.reason !== 'first' : true)
-      && ['first', 'restored', 'replaced'].includes(begins.reason), `${path} does not begin a chain as it should`);
-    if (newest) state.notices.push(`Statement ${statement.number} begins a new chain: ${begins.reason}`);
-    for (const [start, { end, after }] of intervals)
-      if (after.state === 'delivered') state.owed.add(`${start} to ${end}`);
-    intervals.clear();
-    state.chains.add(chain);
-    Object.assign(state, { chainStart: period.start, backfilled: [] });
-  }
-  const looked = statement.reconciliation;
-  mustHave(looked, 'state:text at:instant? reason:text? missing:list changed:list stray:list more:count',
-    `${path}: reconciliation`);
-  const found = ['missing', 'changed', 'stray'].reduce((sum, name) => sum + looked[name].length, looked.more);
-  must(looked.state === 'listed' ? looked.reason === null && looked.at : looked.state === 'not_listed'
-    && looked.reason !== null && looked.at === null && found === 0, `${path} has a wrong reconciliation`);
-  state.looked = looked.state !== 'listed' ? `not reconciled: ${looked.reason}`
-    : `reconciled${looked.part ? ' in part' : ''}${found ? `, and ${found} objects were missing, changed or in no manifest` : ''}`;
-  const run = { due: period.start, at: '', parts: {} };
-  for (const part of ['delivered', 'removed', 'erased']) run.parts[part] = { rows: 0n, bytes: 0n, files: 0n };
-  for (const [index, booking] of statement.bookings.entries())
-    addBooking(state, booking, run, `${path}, booking ${index + 1},`);
-  // Backfills deliver intervals from before the first period of the chain. They tile nothing, and must not overlap.
-  state.backfilled.sort(([one], [other]) => (one < other ? -1 : 1));
-  const overlap = state.backfilled.find(([start], index) => index > 0 && start < state.backfilled[index - 1][1]);
-  must(overlap === undefined, `${path} has intervals that overlap at ${overlap?.[0]}`);
-  must(run.due === period.end, `${path} has no interval from ${run.due} to ${period.end}`);
-  for (const part of ['opening', ...Object.keys(run.parts), 'closing'])
-    mustHave(balance[part], 'rows:number bytes:number files:number', `${path}: balance: ${part}`);
-  for (const sum of sums) {
-    const opening = begins ? 0n : BigInt(newest.statement.balance.closing[sum]);
-    const { delivered, removed, erased } = run.parts;
-    const right = { opening, delivered: delivered[sum], removed: removed[sum], erased: erased[sum],
-      closing: opening + delivered[sum] - removed[sum] - erased[sum] };
-    for (const part in right)
-      must(BigInt(balance[part][sum]) === right[part], `${path}: ${sum} ${part} are ${right[part]}`);
-  }
-}
-function addBooking({ intervals, owed, chainStart, backfilled, erased }, booking, run, where) {
-  mustHave(booking, 'kind:text start:instant end:instant at:instant before:object? after:object note:object?', where);
-  const { kind, start, end, at, before, after, note } = booking, held = intervals.get(start);
-  const isBackfilled = before === null && end <= chainStart;
-  const follows = before ? held?.end === end && canonical(before) === held.text && at >= run.at
-    : !held && start < end && (isBackfilled || start === run.due);
-  must(follows, `${where} does not fit what was booked before`);
-  if (before) run.at = at;
-  else if (isBackfilled) backfilled.push([start, end]);
-  else run.due = end;
-  mustHave(after, 'state:text rows:count bytes:count files:count', where);
-  const states = Object.hasOwn(statesAfter, kind) ? statesAfter[kind] : [];
-  must(states.includes(after.state), `${where} has a wrong kind, or a wrong state`);
-  must(!(kind in later) || full.includes(before?.state), `${where} changes an interval that was not delivered`);
-  if (full.includes(after.state)) {
-    mustHave(after, 'place:text manifest:object? generation:count key_digest:text? settled:flag pending:list', where);
-    if (after.manifest) mustHave(after.manifest, 'key:text sha256:digest', where);
-  }
-  must(after.state === 'delivered' || after.rows === 0, `${where} has rows`);
-  must(full.includes(after.state) || (after.bytes === 0 && after.files === 0), `${where} has bytes or files`);
-  const needsNote = note !== null || !(kind in { delivered: 1, empty: 1, remade: 1, open: 1, not_due: 1 });
-  if (needsNote) mustHave(note, notes[kind] ?? 'nothing:any', `${where} note`);
-  const change = (sum) => BigInt(after[sum]) - BigInt(before?.[sum] ?? 0);
-  const isCut = kind === 'removed' || kind === 'erased';
-  must(isCut || kind === 'moved' || change('rows') >= 0n, `${where} takes rows away`);
-  must(kind !== 'supplement' || BigInt(note.rows) === change('rows'), `${where} adds other rows than its note says`);
-  must(kind !== 'erased' || BigInt(note.rows) === -change('rows'), `${where} erases other rows than its note says`);
-  must(kind !== 'moved' || (note.from === before.place && note.to === after.place), `${where} moves elsewhere`);
-  if (kind === 'erased') erased.set(note.request, (erased.get(note.request) ?? 0) + note.rows);
-  for (const sum of sums) run.parts[isCut ? kind : 'delivered'][sum] += isCut ? -change(sum) : change(sum);
-  intervals.set(start, { end, after, text: canonical(after) });
-  if (after.state === 'delivered') owed.delete(`${start} to ${end}`);
-}
-
-/** A certificate or a delivery record is signed, and names statements that are here. */
-async function checkDocument(state, given) {
-  const bytes = given.at(-1) === 0x0a ? given.subarray(0, -1) : given;
-  const where = 'the document', document = parse(bytes, where, canonical), newest = state.newest.statement;
-  must(/^sluice\.(erasure|delivery)\.v1$/.test(document.type), `${where} is neither a certificate nor a record`);
-  must((await signerOf(state, document))?.isTrusted, `${where} has no right signature`);
-  const isErasure = document.type === 'sluice.erasure.v1', id = newest.batch_export_id;
-  const parts = isErasure ? document.intervals : document.exports;
-  must(kinds.list(parts) && parts.every(kinds.object), `${where} has no list`);
-  const own = isErasure ? parts : parts.filter((part) => part.batch_export_id === id && part.statement !== null);
-  must((isErasure ? document.batch_export_id === id : own.length === 1), `${where} is of another export`);
-  for (const { statement } of own)
-    must(kinds.object(statement) && kinds.count(statement.number) && kinds.digest(statement.sha256)
-      && state.digests[statement.number] === statement.sha256,
-      `${where} names a statement that is not here`);
-  if (isErasure) must(kinds.text(document.request) && state.erased.has(document.request)
-    && state.erased.get(document.request) === document.rows,
-    `${where} has other rows than the statements have erased`);
-  const what = isErasure ? `${document.rows} rows were erased` : `the record of ${document.month}`;
-  state.notices.push(`The document is right: ${what}.`);
-}
-async function checkObjects(state) {
-  const { type, bucket, prefix } = state.newest.statement.place, { since = '' } = state.options;
-  const elsewhere = {}, open = [], jobs = [];
-  const place = `${type.toLowerCase()}://${[bucket, prefix].filter(Boolean).join('/')}`;
-  state.pathOf = (key) => {
-    const inside = prefix === '' ? '' : `${prefix}/`, parts = key.split('/');
-    must(key.startsWith(inside) && !/[\0\\]/.test(key) && !parts.some((part) => ['', '.', '..'].includes(part)),
-      `${key} is not a key below ${place}`);
-    return key.slice(inside.length);
-  };
-  let lists = since === '' && state.paths;
-  for (const [start, { end, after }] of state.intervals) {
-    if (after.state === 'open') open.push(`${start} to ${end}`);
-    if (!full.includes(after.state) || end < since) continue;
-    if (after.place !== place) elsewhere[after.place] = (elsewhere[after.place] ?? 0) + 1;
-    else if (after.manifest)
-      jobs.push(() => checkManifest(state, state.pathOf(after.manifest.key), { start, end, ...after }));
-    else lists = null;
-  }
-  for (let at = 0; at < jobs.length; at += 16) {
-    const results = await Promise.allSettled(jobs.slice(at, at + 16).map((job) => job()));
-    for (const { reason } of results) if (reason) throw reason;
-  }
-  if (lists) await checkStrays(state, lists);
-  if (open.length > 5) open.splice(5, Number.POSITIVE_INFINITY, `… (${open.length} in all)`);
-  if (open.length) state.notices.push(`Open: ${open.join(', ')}`);
-  for (const one in elsewhere) state.notices.push(`${elsewhere[one]} intervals are at ${one}, and were not looked at`);
-  if (state.changed) state.notices.push(`${state.changed} manifests were signed after the newest statement`);
-  if (!lists) state.notices.push('Objects that no manifest names were not looked for.');
-}
-async function checkManifest(state, path, booked) {
-  const bytes = await bytesOf(state, path, 16 * mebibyte), { statement } = state.newest;
-  must(bytes, `${path} is missing`);
-  const manifest = parse(bytes, path, indented), isBooked = booked?.manifest.sha256 === (await digestOf(bytes));
-  mustHave(manifest, `batch_export_id:text data_interval_start:instant data_interval_end:instant generation:count
-    total_rows:count total_bytes:count rejected_rows:count files:list rejected_files:list`, path);
-  if (!isBooked) {
-    must((await signerOf(state, manifest))?.isTrusted, `${path} is not what statements say, and has no right receipt`);
-    const held = state.intervals.get(manifest.data_interval_start);
-    const isMoved = manifest.moved_to !== undefined && !booked;
-    const isNewer = held ? manifest.generation > (held.after.generation ?? -1)
-      : manifest.data_interval_start >= statement.period.end || manifest.data_interval_end <= state.chainStart;
-    must(isNewer || isMoved, `${path} is not in a statement, and not newer than they are`);
-    state.changed += 1;
-  }
-  const { data_interval_start: start, data_interval_end: end, files, rejected_files: rejected } = manifest;
-  must(manifest.batch_export_id === statement.batch_export_id, `${path} is of another export`);
-  must(!booked || (start === booked.start && end === booked.end), `${path} is of another interval`);
-  for (const file of [...files, ...rejected])
-    mustHave(file, 'key:text rows:count bytes:count sha256:digest', `${path}: a file`);
-  const sumOf = (list, name) => list.reduce((sum, file) => sum + file[name], 0);
-  must(manifest.total_rows === sumOf(files, 'rows') && manifest.total_bytes === sumOf(files, 'bytes')
-    && manifest.rejected_rows === sumOf(rejected, 'rows'), `${path} has wrong totals`);
-  must(!isBooked || (manifest.generation === booked.generation && manifest.total_rows === booked.rows
-    && manifest.total_bytes === booked.bytes && files.length === booked.files),
-    `${path} has other totals than its booking`);
-  for (const name of [path, ...[...files, ...rejected].map((file) => state.pathOf(file.key))]) {
-    must(!state.named.has(name), `${name} is named twice`);
-    state.named.add(name);
-  }
-  for (const file of files) await checkFile(state, file, manifest.format, manifest.compression);
-  for (const file of rejected) await checkFile(state, file, 'JSONLines', null);
-}
-async function checkFile(state, { key, bytes, rows, sha256 }, format, compression) {
-  const path = state.pathOf(key), { deep, hasher } = state.options;
-  const get = (onlySize) => state.read(path, { bytes, onlySize }), object = await get(!deep);
-  const isText = ['JSONLines', 'CSV'].includes(format) && [null, 'gzip'].includes(compression);
-  must(object, `${path} is missing`);
-  must(object.size === null || object.size === bytes, `${path} has ${object.size} bytes instead of ${bytes}`);
-  if (!deep) return;
-  const pieces = [], hash = hasher?.() ?? { update: (piece) => pieces.push(piece), digest: async () =>
-    digestOf(await new Blob(pieces).arrayBuffer()) };
-  let length = 0, lines = 0, isQuoted = false;
-  await eachPiece(object.body, (piece) => {
-    length += piece.length;
-    must(length <= bytes, `${path} has more than ${bytes} bytes`);
-    hash.update(piece);
-  });
-  must((await hash.digest('hex')) === sha256, `${path} has another SHA-256 than its manifest says`);
-  if (!isText) return;
-  const { body } = await get(false);
-  await eachPiece(compression ? body.pipeThrough(new DecompressionStream('gzip')) : body, (piece) => {
-    for (const byte of piece) {
-      if (byte === 0x22 && format === 'CSV') isQuoted = !isQuoted;
-      if (byte === 0x0a && !isQuoted) lines += 1;
-    }
-  }).catch((error) => { throw new Wrong(`${path} cannot be unpacked: ${error.message}`); });
-  must(lines === rows || (format === 'CSV' && lines === rows + 1), `${path} has ${lines} rows instead of ${rows}`);
-}
-async function checkStrays(state, paths) {
-  const besides = /^(_sluice|metadata)\/|(^|\/)\.sluice-(test|owner)-[^/]*$/;
-  const isOurs = (path) => state.named.has(path) || besides.test(path);
-  for (const path of paths)
-    if (path.endsWith('_manifest.json') && !isOurs(path)) await checkManifest(state, path, null);
-  const strays = paths.filter((path) => !isOurs(path));
-  must(strays.length === 0 || state.newest.statement.place.table === 'iceberg', `${strays[0]} is in no manifest`);
-  if (strays.length)
-    state.notices.push(`${strays.length} objects are in no manifest: snapshots of the table may need them.`);
-}
-
-function overHttp(addressOf, seconds) {
-  return async (path, { onlySize }) => {
-    const address = addressOf(path), range = onlySize ? { range: 'bytes=0-0' } : {};
-    const headers = { 'accept-encoding': 'identity', ...range };
+function overHttp(names, addressOf, seconds) {
+  const open = async (path) => {
+    const address = addressOf(path);
     if (address === undefined) return null;
-    if (!/^https?:\/\//.test(address)) throw new Error(`the address of ${path} is not http or https`);
-    const control = new AbortController(), began = Date.now();
-    let received = 0;
-    const watch = setInterval(() => {
-      if (Date.now() - began <= seconds * 1000 + received / 100) return;
-      clearInterval(watch);
-      control.abort(new Error(`${path}: the store takes too long`));
-    }, 250);
-    const end = () => clearInterval(watch);
-    const response = await fetch(address, { headers, redirect: 'manual', signal: control.signal }).catch((error) => {
-      end();
-      throw new Error(`${path}: ${error.cause?.message ?? error.message}`);
+    const signal = AbortSignal.timeout(seconds * 1000);
+    const headers = { 'accept-encoding': 'identity' };
+    const response = await fetch(address, { headers, signal }).catch(({ message, cause }) => {
+      throw new Error(`${path}: ${cause?.message ?? message}`);
     });
-    if (onlySize || response.status !== 200) end();
-    if (![200, 206].includes(response.status)) await response.body?.cancel();
+    if (response.status === 200 && response.headers.has('content-length')) return response;
+    await response.body?.cancel();
     if ([403, 404, 410].includes(response.status)) return null;
-    const { status } = response;
-    if (![200, 206, 416].includes(status)) throw new Error(`${path}: the store answered with ${status}`);
-    const size = response.headers.get(status === 200 ? 'content-length' : 'content-range')?.split('/').at(-1);
-    if (onlySize) await response.body?.cancel();
-    const count = new TransformStream({ flush: end, transform(piece, out) {
-      received += piece.length;
-      out.enqueue(piece);
-    } });
-    return { size: size ? Number(size) : null, body: onlySize ? null : response.body.pipeThrough(count) };
+    throw new Error(`${path}: the store answered with ${response.status}, or with no size`);
   };
+  const size = async (path) => {
+    const response = await open(path);
+    await response?.body?.cancel();
+    return response && Number(response.headers.get('content-length'));
+  };
+  return { names, size, read: async (path) => (await open(path)).body };
+}
+async function placeOf(text, seconds) {
+  const { createReadStream, promises: files } = await import('node:fs');
+  const { Readable } = await import('node:stream');
+  const { join, relative, sep } = await import('node:path');
+  if (/^https?:/.test(text)) {
+    const [base, query = ''] = text.split(/\/*(?=\?)|\/*$/);
+    const encoded = (path) => path.split('/').map(encodeURIComponent).join('/');
+    return overHttp(null, (path) => `${base}/${encoded(path)}${query}`, seconds);
+  }
+  if (!(await files.stat(text)).isDirectory()) {
+    const addresses = new Map(Object.entries(JSON.parse(await files.readFile(text, 'utf8'))));
+    return overHttp([...addresses.keys()], (path) => addresses.get(path), seconds);
+  }
+  const sizes = new Map();
+  for (const entry of await files.readdir(text, { recursive: true, withFileTypes: true })) {
+    if (entry.isDirectory()) continue;
+    const file = join(entry.parentPath ?? entry.path, entry.name);
+    const path = relative(text, file).split(sep).join('/');
+    refuse(path, { 'is not a file': !entry.isFile() });
+    sizes.set(path, (await files.stat(file)).size);
+  }
+  const read = (path) => Readable.toWeb(createReadStream(join(text, path)));
+  return { names: [...sizes.keys()], size: (path) => sizes.get(path) ?? null, read };
 }
 async function main(args) {
-  const [{ createReadStream }, { lstat, readdir, readFile, realpath }, { join }, { Readable }, { createHash },
-    { parseArgs }] = await Promise.all([import('node:fs'), import('node:fs/promises'), import('node:path'),
-      import('node:stream'), import('node:crypto'), import('node:util')]);
-  const text = { type: 'string' }, { values, positionals } = parseArgs({ args, allowPositionals: true, options: {
-    since: text, key: { ...text, multiple: true }, head: text, deep: { type: 'boolean' }, urls: text,
-    timeout: text, document: text } });
-  const { since = '', key = [], head, deep = false, urls, timeout = '60' } = values;
-  const [, number, digest] = /^([1-9]\d{0,14}):([0-9a-f]{64})$/.exec(head ?? '') ?? [];
-  const refuse = (isWrong, what) => { if (isWrong) throw new Error(what); };
-  refuse(positionals.length !== (urls ? 0 : 1), 'give one folder or address, or --urls');
-  refuse(since && !kinds.instant(`${since}T00:00:00.000000Z`), '--since is not a date: write 2026-11-30');
-  refuse(head !== undefined && !number, '--head is not a number, a colon and a digest of 64 digits');
-  refuse(!key.every((one) => kinds.digest(one)), '--key is not a public key or a fingerprint: 64 digits in lower case');
-  refuse(!/^[1-9]\d{0,5}$/.test(timeout), '--timeout is not a number of seconds');
-  const options = { since, keys: key, deep, hasher: () => createHash('sha256') };
-  if (number) options.head = { number: Number(number), digest };
-  if (values.document) options.document = await readFile(values.document);
-  if (urls) {
-    const map = new Map(Object.entries(JSON.parse(await readFile(urls, 'utf8'))));
-    return check(overHttp((path) => map.get(path), Number(timeout)), () => [...map.keys()], options);
-  }
-  if (/^https?:\/\//.test(positionals[0])) {
-    const [base, query] = positionals[0].split(/\/*(?:\?(.*))?$/s), end = query === undefined ? '' : `?${query}`;
-    const addressOf = (path) => `${base}/${path.split('/').map(encodeURIComponent).join('/')}${end}`;
-    return check(overHttp(addressOf, Number(timeout)), () => null, options);
-  }
-  const top = await realpath(positionals[0]);
-  const read = async (path, { onlySize }) => {
-    let info, at = top;
-    for (const part of path.split('/')) {
-      at = join(at, part);
-      info = await lstat(at).catch((error) => {
-        if (['ENOENT', 'ENOTDIR', 'ENAMETOOLONG'].includes(error.code)) return null;
-        throw error;
-      });
-      if (info === null) return null;
-      must(!info.isSymbolicLink(), `${path} is a link, or below one`);
-    }
-    must(info.isFile(), `${path} is not a file`);
-    return { size: info.size, body: onlySize ? null : Readable.toWeb(createReadStream(at)) };
-  };
-  const list = async (folder = '') => {
-    const entries = await readdir(join(top, folder), { withFileTypes: true });
-    const listOf = ({ name }, isFolder) => (isFolder ? list(`${folder}${name}/`) : [`${folder}${name}`]);
-    return (await Promise.all(entries.map((entry) => listOf(entry, entry.isDirectory())))).flat();
-  };
-  return check(read, list, options);
+  const { readFile } = await import('node:fs/promises');
+  const { parseArgs } = await import('node:util');
+  const text = { type: 'string' };
+  const options = { since: text, key: { ...text, multiple: true }, head: text, document: text,
+    deep: { type: 'boolean' }, timeout: { ...text, default: '600' } };
+  const { values, positionals } = parseArgs({ args, options, allowPositionals: true });
+  const { key: keys, since = '', document, timeout, ...more } = values;
+  if (positionals.length !== 1) throw new Error('give one folder, address or file of addresses');
+  if (!/^(\d{4}-\d\d-\d\d)?$/.test(since)) throw new Error('--since is not like 2026-11-30');
+  const place = await placeOf(positionals[0], Number(timeout));
+  return check(place, { keys, since, document: document && (await readFile(document)), ...more });
 }
-if (globalThis.process?.argv?.[1]) {
-  const [{ realpathSync }, { pathToFileURL }] = await Promise.all([import('node:fs'), import('node:url')]);
-  if (pathToFileURL(realpathSync(process.argv[1])).href === import.meta.url) {
-    const failed = ({ message }) => ({ exit: 2, lines: [`NOT CHECKED: ${message}`] });
-    const { exit, lines } = await main(process.argv.slice(2)).catch(failed);
-    process.stdout.write(`${lines.join('\n')}\n`, () => process.exit(exit));
-  }
+const program = globalThis.process?.argv?.[1];
+const { realpathSync, pathToFileURL } = program
+  ? { ...(await import('node:fs')), ...(await import('node:url')) } : {};
+if (program && pathToFileURL(realpathSync(program)).href === import.meta.url) {
+  const failed = (error) => ({ exit: error instanceof Wrong ? 1 : 2, lines: [error.message] });
+  const { exit, lines } = await main(process.argv.slice(2)).catch(failed);
+  process.stdout.write(`${lines.join('\n')}\n`, () => process.exit(exit));
 }

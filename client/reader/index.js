@@ -92,8 +92,8 @@ class Bucket {
       this.exportId = statement.batch_export_id;
       if (isAtCursor) must(digest === cursor.sha256, `${key} is not the statement of the cursor`);
       else {
-        if (statement.begins && statement.begins.reason !== 'first') {
-          chains.push({ number, reason: statement.begins.reason });
+        if (statement.begins !== null && statement.begins !== 'first') {
+          chains.push({ number, reason: statement.begins });
         }
         for (const booking of statement.bookings) collect(bookings, booking, key);
       }
@@ -177,13 +177,10 @@ function checkShape({ type, number, bookings }, expected, key) {
   must(Array.isArray(bookings), `${key} has no bookings`);
 }
 
-function checkLink({ previous, begins, chain, batch_export_id: id }, before, digest, key) {
+function checkLink({ previous, batch_export_id: id }, before, digest, key) {
   must(id === before.batch_export_id, `${key} is of another export`);
-  const [link, number] = begins
-    ? [begins.last_sha256, begins.last_number]
-    : [previous?.sha256, previous?.number];
-  must(link === digest && number === before.number, `${key} does not name the statement before`);
-  must((begins === null) === (chain === before.chain), `${key} has another chain than it says`);
+  const isNamed = previous?.sha256 === digest && previous.number === before.number;
+  must(isNamed, `${key} does not name the statement before`);
 }
 
 function collect(bookings, { start, end, kind, after }, key) {

@@ -121,23 +121,28 @@ test('rows that are rejected, a move and an erasure are in statements that the c
   });
   // What is left at the former place is signed, and newer than its statements.
   await expectRight(installation, 'before');
-  const kinds = async () =>
-    (await makeStatement(installation, id)).bookings.map(({ kind, note }) => [kind, note]);
-  expect(await kinds()).toEqual([
-    [
-      'moved',
-      {
-        from: expect.stringMatching(/exports\/before$/),
-        to: expect.stringMatching(/exports\/after$/),
-      },
-    ],
+  const booked = async () => (await makeStatement(installation, id)).bookings;
+  expect(await booked()).toMatchObject([
+    {
+      kind: 'moved',
+      before: { place: expect.stringMatching(/exports\/before$/), rows: 17 },
+      after: { place: expect.stringMatching(/exports\/after$/), rows: 17 },
+      note: null,
+    },
   ]);
 
   await pool.query(`delete from events where distinct_id = 'erase me'`);
   const person = ['--export', id, '--key', 'erase me', '--column', 'distinct_id'];
   const { code, output } = await runCli(['erase', 'rewrite', ...person], { env: installation.env });
   expect(code, output).toBe(0);
-  expect(await kinds()).toEqual([['erased', expect.objectContaining({ rows: 2 })]]);
+  expect(await booked()).toMatchObject([
+    {
+      kind: 'erased',
+      before: { rows: 17 },
+      after: { rows: 15 },
+      note: { request: expect.any(String) },
+    },
+  ]);
   await expectRight(installation, 'after');
 });
 
@@ -159,7 +164,7 @@ test('a destination that keeps nothing has its statements in the API', async () 
   await backfill(installation, id);
   await untilEnded(installation, id);
   expect(await makeStatement(installation, id)).toMatchObject({
-    place: { type: 'NoOp', bucket: null, prefix: '' },
+    place: { name: 'noop://', prefix: '' },
     bookings: [{ kind: 'delivered', after: { rows: 100, place: 'noop://', manifest: null } }],
   });
 });

@@ -608,8 +608,8 @@ select coalesce(r.backfill_id, r.id) as request, a.key_id as "keyId", (a.changes
 
 -- intervals/statements.ts lockChain
 -- takes $1 uuid
--- gives chain text, number integer, sha256 text, beganAt text, periodEnd text, closing jsonb, acknowledged jsonb, begins jsonb, place text, putNumber integer
-select s.chain, e.statement_number as number, e.statement_sha256 as sha256, api_time(e.statements_began_at) as "beganAt",
+-- gives number integer, sha256 text, beganAt text, periodEnd text, closing jsonb, acknowledged jsonb, begins text, place text, putNumber integer
+select e.statement_number as number, e.statement_sha256 as sha256, api_time(e.statements_began_at) as "beganAt",
             api_time(s.period_end) as "periodEnd", s.balance->'closing' as closing, e.acknowledged, e.statement_begins as begins,
             e.statement_place as place, e.statement_put as "putNumber"
        from (select * from batch_exports where id = $1 for no key update) e
@@ -658,9 +658,9 @@ select number, sha256, api_time(made_at) as "madeAt", octet_length(body) as byte
 select body from statements where export_id = $1 and number = $2;
 
 -- intervals/statements.ts insertStatement
--- takes $1 uuid, $2 integer, $3 bytea, $4 text, $5 timestamp with time zone, $6 timestamp with time zone, $7 text, $8 jsonb, $9 text
-insert into statements (export_id, number, body, sha256, period_start, period_end, begins, balance, chain)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9);
+-- takes $1 uuid, $2 integer, $3 bytea, $4 text, $5 timestamp with time zone, $6 timestamp with time zone, $7 text, $8 jsonb
+insert into statements (export_id, number, body, sha256, period_start, period_end, begins, balance)
+     values ($1, $2, $3, $4, $5, $6, $7, $8);
 
 -- intervals/statements.ts advanceChain
 -- takes $1 uuid, $2 integer, $3 text, $4 timestamp with time zone, $5 timestamp with time zone
@@ -695,7 +695,7 @@ update batch_exports set statement_fault = $2, statement_tries = statement_tries
 delete from statements where export_id = $1 and number >= $2;
 
 -- intervals/statements.ts beginChain
--- takes $1 uuid, $2 jsonb, $3 integer, $4 text
+-- takes $1 uuid, $2 text, $3 integer, $4 text
 update batch_exports set statement_begins = $2, statement_number = $3, statement_sha256 = $4, statement_put = $3, statement_fault = null,
             statement_at = now() + case when statement_tries = 0 then 0 else least(3600, 2.5 * power(2, least(statement_tries, 11))) end * (0.5 + random() / 2) * interval '1 s', statement_tries = statement_tries + 1 where id = $1;
 

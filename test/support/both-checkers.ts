@@ -1,9 +1,8 @@
 import { spawn, spawnSync } from 'node:child_process';
-import { createHash } from 'node:crypto';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { expect } from 'vitest';
-import { check } from '../../client/check/sluice-check.mjs';
+import { check, type Place } from '../../client/check/sluice-check.mjs';
 
 export type Bucket = ReadonlyMap<string, Buffer>;
 export interface Answer {
@@ -33,35 +32,35 @@ export async function checkInJavaScript(jobs: Iterable<Job>): Promise<Answer[]> 
       objects.delete(key);
       if (bytes) objects.set(key, bytes);
     }
-    const read = async (key: string) => {
-      const bytes = objects.get(key);
-      return bytes ? { size: bytes.length, body: streamOf(bytes) } : null;
-    };
-    const { head, ...options } = optionsOf(job);
     const began = process.cpuUsage();
-    const answer = await check(read, () => [...objects.keys()], {
-      ...options,
-      ...(head ? { head: { number: head[0], digest: head[1] } } : {}),
-      hasher: () => createHash('sha256'),
-    });
+    const answer = await check(placeOf(below(objects, placeIn(base))), optionsOf(job));
     const { user, system } = process.cpuUsage(began);
     answers.push({ ...answer, cpuSeconds: (user + system) / 1e6 });
   }
   return answers;
 }
 
-const streamOf = (bytes: Buffer) =>
-  new ReadableStream<Uint8Array>({
-    start(controller) {
-      if (bytes.length > 0) controller.enqueue(bytes);
-      controller.close();
-    },
-  });
+const placeOf = (objects: Bucket): Place => ({
+  names: [...objects.keys()],
+  size: (path) => objects.get(path)?.length ?? null,
+  read: (path) => new Blob([objects.get(path) ?? '']).stream(),
+});
 
-function optionsOf({ deep = false, since = '', keys = [], head }: Job) {
-  const given: { head?: [number, string] } = head ? { head: [head.number, head.sha256] } : {};
-  return { deep, since, keys, ...given };
-}
+/** The place of the export in a bucket, with its slash. */
+const placeIn = (bucket: Bucket) =>
+  [...bucket.keys()].find((key) => key.endsWith('_sluice/keys.json'))?.slice(0, -17) ?? '';
+
+const below = <T>(objects: ReadonlyMap<string, T>, place: string) =>
+  new Map(
+    [...objects].flatMap(([key, bytes]) =>
+      key.startsWith(place) ? [[key.slice(place.length), bytes] as const] : [],
+    ),
+  );
+
+const optionsOf = ({ deep = false, since = '', keys = [], head }: Job) => ({
+  ...{ deep, since, keys },
+  ...(head && { head: `${head.number}:${head.sha256}` }),
+});
 
 /** Runs all jobs in one process of Python. */
 export async function checkInPython(jobs: Iterable<Job>): Promise<Answer[]> {
@@ -75,11 +74,13 @@ export async function checkInPython(jobs: Iterable<Job>): Promise<Answer[]> {
       answers.push({ exit, lines, cpuSeconds });
     }
   })();
+  let place = '';
   for (const job of jobs) {
     const { base, change } = job;
+    place = base ? placeIn(base) : place;
     const text = JSON.stringify({
-      ...(base ? { base: inText(base) } : {}),
-      ...(change ? { change: inText(change) } : {}),
+      ...(base ? { base: inText(below(base, place)) } : {}),
+      ...(change ? { change: inText(below(change, place)) } : {}),
       options: optionsOf(job),
     });
     if (!python.stdin.write(`${text}\n`))

@@ -10,12 +10,10 @@ sluice_check.is_signed = functools.lru_cache(100_000)(sluice_check.is_signed)
 sluice_check.point_of = functools.lru_cache(1_000)(sluice_check.point_of)
 
 
-class Memory(sluice_check.Folder):
-    def __init__(self, objects): self.objects = objects
-    def paths(self): return list(self.objects)
-    def open(self, path, expected=0, only_size=False):
-        data = self.objects.get(path)
-        return None if data is None else (len(data), iter([data]))
+class Memory:
+    def __init__(self, objects): self.objects, self.names = objects, list(objects)
+    def size(self, path): return len(self.objects[path]) if path in self.objects else None
+    def read(self, path): return iter([self.objects[path]])
 
 
 base = {}
@@ -26,10 +24,8 @@ for line in sys.stdin:
     for path, data in job.get("change", {}).items():
         objects.pop(path, None)
         if data is not None: objects[path] = base64.b64decode(data)
-    options = job["options"]
-    if "head" in options: options["head"] = tuple(options["head"])
     began = time.process_time()
-    answer = sluice_check.check(Memory(objects), **options)
+    answer = sluice_check.check(Memory(objects), **job["options"])
     # The cache must not make a second check of the same bucket faster.
     if len(objects) > 500: sluice_check.is_signed.cache_clear()
     print(json.dumps([*answer, time.process_time() - began]), flush=True)

@@ -94,8 +94,7 @@ export class DeliveryHistory {
   readonly exportId = '0f0e0d0c-0000-4000-8000-000000000001';
   private readonly intervalMs: number;
   private readonly seed: number;
-  private chain = 1;
-  private begins: JsonObject | null = { reason: 'first', last_number: 0, last_sha256: null };
+  private begins: string | null = 'first';
   private bookings: JsonObject[] = [];
   private parts = zeroParts();
   private closing: Sums = { rows: 0, bytes: 0, files: 0 };
@@ -168,7 +167,7 @@ export class DeliveryHistory {
   }
   supplement(interval: Interval, rows: number): void {
     const added = this.putFiles(interval, [this.makeRows(rows)]);
-    this.commit(interval, 'supplement', [...interval.files, ...added], { rows });
+    this.commit(interval, 'supplement', [...interval.files, ...added], null);
   }
   remake(interval: Interval, moreRows: number): void {
     const rows = [...rowsOf(interval), ...this.makeRows(moreRows)];
@@ -185,10 +184,8 @@ export class DeliveryHistory {
       if (rows.length === file.rows.length) return [file];
       return rows.length === 0 ? [] : this.putFiles(interval, [rows]);
     });
-    const count = rowsOf(interval).length - without.flatMap(({ rows }) => rows).length;
-    this.commit(interval, 'erased', without, {
-      ...{ request: 'e-1', asked_at: interval.end, rows: count, files: [] },
-    });
+    const note = { request: 'e-1', asked_at: interval.end, files: [] };
+    this.commit(interval, 'erased', without, note);
   }
   /** The export delivers to another prefix from here on. Its statements and keys are there too. */
   move(prefix: string): void {
@@ -201,20 +198,14 @@ export class DeliveryHistory {
   }
   /** An interval is made again at the new prefix. */
   moveInterval(interval: Interval): void {
-    const from = interval.after?.place ?? '';
     interval.manifest = null;
     const files = this.putFiles(interval, [rowsOf(interval)]);
-    this.commit(interval, 'moved', files, { from, to: this.place() });
+    this.commit(interval, 'moved', files, null);
   }
 
   /** What the next statement says is not what the one before led to: its chain begins again with all intervals as they are. */
   beginChain(reason: 'restored' | 'replaced'): void {
-    this.begins = {
-      reason,
-      last_number: this.head?.number ?? 0,
-      last_sha256: this.head?.sha256 ?? null,
-    };
-    this.chain += 1;
+    this.begins = reason;
     this.bookings = [];
     this.closing = { rows: 0, bytes: 0, files: 0 };
     this.parts = zeroParts();
@@ -236,12 +227,11 @@ export class DeliveryHistory {
       type: 'sluice.statement.v1',
       batch_export_id: this.exportId,
       number,
-      chain: `00000000-0000-4000-8000-${String(this.chain).padStart(12, '0')}`,
-      previous: this.begins || !this.head ? null : { ...this.head },
+      previous: this.head && { ...this.head },
       begins: this.begins,
       made_at: this.now(),
       era: 'e-1',
-      place: { type: 'S3', bucket: 'bucket', prefix: this.prefix },
+      place: { name: this.place(), prefix: this.prefix },
       period: { start: this.periodStart, end },
       schedule: { interval: 'hour', timezone: 'UTC', offset_seconds: 0 },
       source: { server: null, database: 'shop' },

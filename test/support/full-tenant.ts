@@ -66,7 +66,7 @@ export async function fillTenant(
     `insert into late_intervals (export_id, data_interval_start, data_interval_end, due_by, turn)
      select id, '2024-01-03', '2024-01-04', '2024-01-04', 'ours' from batch_exports where id = $1`,
     `insert into stated_intervals (export_id, data_interval_start, data_interval_end) select id, '2024-01-03', '2024-01-04' from batch_exports where id = $1`,
-    `insert into statements (export_id, number, body, sha256, period_start, period_end, balance, chain) select id, 1, '', '', now(), now(), '{}', '' from batch_exports where id = $1`,
+    `insert into statements (export_id, number, body, sha256, period_start, period_end, balance) select id, 1, '', '', now(), now(), '{}' from batch_exports where id = $1`,
     `insert into guarded_work (kind, id, expires_at) select 'look_back', id, now() from batch_exports where id = $1`,
     `insert into former_destinations (export_id, version, destination_config) select id, 7, '{"bucket_name": "former", "region": "eu-west-1"}' from batch_exports where id = $1`,
   ]) {

@@ -31,9 +31,8 @@ import {
 
 export interface Statement {
   readonly number: number;
-  readonly chain: string;
   readonly previous: { readonly number: number; readonly sha256: string } | null;
-  readonly begins: { readonly reason: string; readonly last_number: number } | null;
+  readonly begins: string | null;
   readonly period: { readonly start: string; readonly end: string };
   readonly bookings: readonly Booking[];
   readonly balance: Readonly<Record<string, { readonly rows: number }>>;

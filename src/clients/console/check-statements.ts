@@ -26,24 +26,25 @@ export async function checkStatements(
   if (!(await hasEd25519())) return { isRight: false, lines: [cannot] };
   const list = await wholeList((page) => api.get('batch_exports/{id}/statements', { id, ...page }));
   const paths = list.results.map(({ number }) => `_sluice/statements/${number}.json`);
+  const names = ['_sluice/keys.json', ...paths];
+  const size = (path: string) => (names.includes(path) ? 0 : null);
   const read = async (path: string) => {
-    const [, number] = /^_sluice\/statements\/(\d+)\.json$/.exec(path) ?? [];
-    if (number === undefined && path !== '_sluice/keys.json') return null;
-    if (number !== undefined && !paths.includes(path)) return null;
-    const values = { id, number: Number(number) };
+    const [, number] = /(\d+)\.json$/.exec(path) ?? [];
     const text = await (number === undefined
       ? api.getText('/api/signing_keys', {})
-      : api.getText('batch_exports/{id}/statements/{number}', values));
-    const body = new Blob([text]);
-    return { size: body.size, body: body.stream() };
+      : api.getText('batch_exports/{id}/statements/{number}', { id, number: Number(number) }));
+    return new Blob([text]).stream();
   };
   const { check } = await import('../../../client/check/sluice-check.mjs');
-  const { exit, lines } = await check(read, () => ['_sluice/keys.json', ...paths], {
-    // No interval ends after it, so no object is looked for.
-    since: '9999-12-31',
-    keys: [fingerprint],
-    ...(head.sha256 !== null && { head: { number: head.number, digest: head.sha256 } }),
-  });
+  const { exit, lines } = await check(
+    { names, size, read },
+    {
+      // No interval ends after it, so no object is looked for.
+      since: '9999-12-31',
+      keys: [fingerprint],
+      ...(head.sha256 !== null && { head: `${head.number}:${head.sha256}` }),
+    },
+  );
   return { isRight: exit === 0, lines: lines.filter((line) => !line.startsWith('Objects that')) };
 }
 

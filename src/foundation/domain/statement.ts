@@ -54,12 +54,8 @@ export interface Acknowledgement {
   readonly at: string;
 }
 
-/** Why the next statement begins a chain. */
-export interface ChainBeginning {
-  readonly reason: 'first' | 'restored' | 'replaced';
-  readonly last_number: number;
-  readonly last_sha256: string | null;
-}
+/** Why a statement begins a chain. */
+export type ChainBeginning = 'first' | 'restored' | 'replaced';
 
 /** The result of a look at the place. */
 export interface Reconciliation {

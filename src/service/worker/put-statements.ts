@@ -3,7 +3,7 @@ import { SluiceError, toSluiceError } from '../../foundation/domain/errors.ts';
 import { failpoint } from '../../foundation/failpoints/failpoint.ts';
 import { parseForeignJson } from '../../foundation/domain/foreign-json.ts';
 import { canonicalBytes } from '../../foundation/domain/canonical-json.ts';
-import { type ChainBeginning, nameOfPlace } from '../../foundation/domain/statement.ts';
+import { nameOfPlace } from '../../foundation/domain/statement.ts';
 import { isSignedBy } from '../../foundation/security/signing-keys.ts';
 import type { Destination } from '../../rows/destinations/destination.ts';
 import type { Sql } from '../../state/store/database/database.ts';
@@ -234,7 +234,7 @@ async function beginAnew(
     held += there.bytes?.length ?? 0;
     // The others are in the bucket only.
     if (isSigned && there.bytes && held <= maxBytes) {
-      foreign.push({ number: last + 1, sha256: lastDigest, body: there.bytes, begins: null });
+      foreign.push({ number: last + 1, sha256: lastDigest, body: there.bytes });
     }
   }
   if (last < number) {
@@ -242,14 +242,14 @@ async function beginAnew(
     throw new SluiceError('destination.invalid_answer', detail);
   }
   await failpoint('before_chain');
-  const reason = isOurs ? ('restored' as const) : ('replaced' as const);
-  const beginning: ChainBeginning = { reason, last_number: last, last_sha256: lastDigest };
+  const reason = isOurs ? 'restored' : 'replaced';
+  const newest = { number: last, sha256: lastDigest };
   await db.transaction(async (tx) => {
     const now = await lockChain(tx, exportId);
     const still = await findStatement(tx, exportId, number);
     // Another process has done this already.
     if (now?.place !== place.name || !still?.equals(ours)) return;
-    await beginChain(tx, exportId, beginning, number, foreign);
+    await beginChain(tx, exportId, reason, newest, number, foreign);
   });
 }
 

@@ -86,7 +86,7 @@ beforeAll(async () => {
     note,
   };
   await db.query(
-    `insert into statements (export_id, number, body, sha256, period_start, period_end, balance, chain) values ($1, 99, $2, '', now(), now(), '{}', '')`,
+    `insert into statements (export_id, number, body, sha256, period_start, period_end, balance) values ($1, 99, $2, '', now(), now(), '{}')`,
     [made.get('Kept'), Buffer.from(JSON.stringify({ bookings: [booking] }))],
   );
   await writeFile(path.join(folder, 'none.yaml'), 'exports: []\n');

@@ -76,7 +76,7 @@ describe('statements of an export', () => {
     await sweep();
     const [first, second] = [await readStatement(1), await readStatement(2)];
     expect(second.statement).toMatchObject({
-      chain: first.statement.chain,
+      begins: null,
       previous: { number: 1, sha256: sha256(first.bytes) },
       bookings: [],
       period: { start: first.statement.period.end, end: first.statement.period.end },
@@ -312,12 +312,11 @@ describe('statements of an export', () => {
     await sweep();
     const { statement } = await readStatement(4);
     expect(statement).toMatchObject({
-      previous: null,
-      begins: { reason: 'restored', last_number: 3, last_sha256: sha256(before.bytes) },
+      previous: { number: 3, sha256: sha256(before.bytes) },
+      begins: 'restored',
     });
     expect((await readStatement(3)).bytes).toEqual(before.bytes);
     const first = (await readStatement(1)).statement;
-    expect(statement.chain).not.toBe(first.chain);
     expect(statement.bookings).toEqual(first.bookings);
     await make(id);
     await sweep();
@@ -335,9 +334,9 @@ describe('statements of an export', () => {
     await make(id);
     await sweep();
     await sweep();
-    expect((await readStatement(3)).statement.begins).toMatchObject({
-      reason: 'replaced',
-      last_number: 2,
+    expect((await readStatement(3)).statement).toMatchObject({
+      previous: { number: 2, sha256: sha256(Buffer.from('mine')) },
+      begins: 'replaced',
     });
   });
 

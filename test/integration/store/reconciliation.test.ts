@@ -239,7 +239,7 @@ describe('a worker that is frozen for an hour, and goes on', () => {
     const { number } = await findHead(side().db, id);
     const begun = [];
     for (let one = 3; one <= number; one += 1) {
-      begun.push((await readStatement(one)).statement.begins?.reason ?? null);
+      begun.push((await readStatement(one)).statement.begins);
     }
     expect(begun).toEqual(['replaced', ...begun.slice(1).map(() => null)]);
   });

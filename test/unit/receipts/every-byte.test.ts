@@ -61,12 +61,11 @@ test('both find the history right', async () => {
 test('both find each changed byte of each object', async () => {
   const history = smallHistory();
   const changes: Map<string, Buffer>[] = [];
-  // By day one byte of 19. Its bit differs from one to the next.
-  const stride = isNightly ? 1 : 19;
   for (const [key, bytes] of history.objects) {
     for (const [at, byte] of bytes.entries()) {
-      if (at % stride !== 0) continue;
-      for (const other of [byte ^ (1 << (at % 8)), otherClass(byte)]) {
+      const others = [byte ^ (1 << (at % 8)), otherClass(byte)];
+      // By day each byte is changed in one of the two ways.
+      for (const other of isNightly ? others : others.slice(at % 2, (at % 2) + 1)) {
         const changed = Buffer.from(bytes);
         changed[at] = other;
         changes.push(new Map([[key, changed]]));

@@ -58,9 +58,9 @@ const attacks: Readonly<Record<string, readonly [(manifest: Any) => unknown, Reg
     },
     / rows instead of /,
   ],
-  'a count as text': [(made) => Object.assign(made, { total_rows: '3' }), /total_rows/],
-  'a file that is null': [(made) => made.files.push(null), /file/],
-  'a file without a digest': [(made) => Object.assign(made.files[0], { sha256: null }), /sha256/],
+  'a count as text': [(made) => Object.assign(made, { total_rows: '3' }), /totals/],
+  'a file that is null': [(made) => made.files.push(null), /shape/],
+  'a file without a digest': [(made) => Object.assign(made.files[0], { sha256: null }), /SHA-256/],
   'a number with a fraction': [(made) => Object.assign(made, { attempt: 0.5 }), /JSON/],
 };
 

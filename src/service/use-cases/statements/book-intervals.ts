@@ -143,21 +143,17 @@ async function reasonOf(
   facts: BookingFacts,
 ): Promise<readonly [BookingKind, Booking['note']]> {
   if (!isDelivered(before)) return [after.state, null];
-  const rows = after.rows - before.rows;
   const isRemade = !isDeepStrictEqual(filesOf(before), filesOf(after));
   if (isRemade && made?.purpose === 'erase') {
     const files = pairsOf(digestsBefore ?? [], digests ?? []);
-    return [
-      'erased',
-      { request: made.run, asked_at: made.asked_at ?? made.at, rows: -rows, files },
-    ];
+    return ['erased', { request: made.run, asked_at: made.asked_at ?? made.at, files }];
   }
-  if (isRemade && made?.purpose === 'supplement') return ['supplement', { rows }];
+  if (isRemade && made?.purpose === 'supplement') return ['supplement', null];
   if (isRemade && made?.purpose === 'expire') {
-    return ['removed', { by: 'rule', request: 'keep_snapshots', shown: -rows }];
+    return ['removed', { by: 'rule', request: 'keep_snapshots', shown: before.rows - after.rows }];
   }
   if (isRemade && made?.drops) return ['removed', await facts.removal(made.run)];
-  if (before.place !== after.place) return ['moved', { from: before.place, to: after.place }];
+  if (before.place !== after.place) return ['moved', null];
   return [isRemade ? 'remade' : after.state, null];
 }
 

@@ -1,4 +1,4 @@
-import { createHash, randomUUID } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
 import { canonicalBytes, canonicalizable } from '../../../foundation/domain/canonical-json.ts';
 import {
@@ -35,7 +35,6 @@ import {
   insertStatement,
   listEnabledSteps,
   lockChain,
-  type StatementChain,
 } from '../../../state/store/intervals/statements.ts';
 import { readNow } from '../../../state/store/intervals/ticks.ts';
 import { nextBoundary } from '../../scheduling/boundary.ts';
@@ -103,7 +102,7 @@ export async function makeStatement(
     if (reconciliation === null) await refuseTooMany(tx, exportId);
     const sign = await openSigner(tx, secrets);
     const now = await readNow(tx);
-    const isFirst = chain.chain === null || chain.begins !== null;
+    const isFirst = chain.number === 0 || chain.begins !== null;
     if (chain.begins !== null) await forgetStated(tx, exportId);
     const began =
       chain.beganAt ??
@@ -121,18 +120,20 @@ export async function makeStatement(
     const opening = isFirst ? noSum : (chain.closing ?? noSum);
     const balance = balanceOf(opening, bookings);
     const number = chain.number + 1;
-    const chainId = (isFirst ? null : chain.chain) ?? randomUUID();
+    const place = placeOfExport(sources, batchExport);
     const isTable = batchExport.destination.config.table_format === 'iceberg';
     const statement = {
       type: 'sluice.statement.v1',
       batch_export_id: exportId,
       number,
-      chain: chainId,
-      previous: isFirst ? null : { number: chain.number, sha256: chain.sha256 },
-      begins: isFirst ? beginningOf(chain) : null,
+      previous: chain.number === 0 ? null : { number: chain.number, sha256: chain.sha256 },
+      begins: chain.begins ?? (isFirst ? 'first' : null),
       made_at: toTimestamp(now),
       era: (await currentEra(tx)).id,
-      place: { ...placeOfExport(sources, batchExport), ...(isTable && { table: 'iceberg' }) },
+      place: {
+        ...{ name: nameOfPlace(place), prefix: place.prefix },
+        ...(isTable && { table: 'iceberg' }),
+      },
       period: { start, end },
       schedule: scheduleOf(batchExport),
       ...(await definitionOf(tx, sources, batchExport)),
@@ -143,8 +144,7 @@ export async function makeStatement(
     };
     const body = canonicalBytes(withReceipt(statement, sign));
     const sha256 = createHash('sha256').update(body).digest('hex');
-    const begins = statement.begins?.reason ?? null;
-    await insertStatement(tx, exportId, { number, body, sha256, begins });
+    await insertStatement(tx, exportId, { number, body, sha256 });
     const isCut = unbooked.length === maxIntervals;
     const after = { number, sha256, beganAt: began };
     await advanceChain(tx, exportId, after, isCut ? toTimestamp(now) : nextAfter(batchExport, now));
@@ -162,10 +162,6 @@ async function refuseTooMany(tx: Sql, exportId: string): Promise<void> {
   if (waitMs === null) return;
   const detail = `An export makes at most ${mostPerHour} statements per hour. The newest one is at statements/head.`;
   throw new Throttled(detail, Math.max(1_000, waitMs));
-}
-
-function beginningOf({ begins }: StatementChain) {
-  return begins ?? { reason: 'first', last_number: 0, last_sha256: null };
 }
 
 /** A statement for each day, in the time zone of the export. */

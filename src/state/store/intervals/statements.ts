@@ -12,8 +12,6 @@ import { findStoreTraits } from '../files/store-traits.ts';
 
 /** The newest statement of an export, and what follows. */
 export interface StatementChain {
-  /** Null before the first statement. */
-  readonly chain: string | null;
   /** The newest statement; 0 before the first. */
   readonly number: number;
   readonly sha256: string | null;
@@ -32,7 +30,7 @@ export interface StatementChain {
 /** Locks the export: one statement is made, or noted as put, after the other. Null: there is none. */
 export async function lockChain(tx: Sql, exportId: string): Promise<StatementChain | null> {
   const [row] = await tx.query<StatementChain>(
-    `select s.chain, e.statement_number as number, e.statement_sha256 as sha256, api_time(e.statements_began_at) as "beganAt",
+    `select e.statement_number as number, e.statement_sha256 as sha256, api_time(e.statements_began_at) as "beganAt",
             api_time(s.period_end) as "periodEnd", s.balance->'closing' as closing, e.acknowledged, e.statement_begins as begins,
             e.statement_place as place, e.statement_put as "putNumber"
        from (select * from batch_exports where id = $1 for no key update) e
@@ -159,13 +157,11 @@ export interface NewStatement {
   readonly number: number;
   readonly body: Buffer;
   readonly sha256: string;
-  /** Why a chain begins with it; null: none does. */
-  readonly begins: string | null;
 }
 
 /** Members of a statement that lists show. */
 interface Listed {
-  readonly chain: string;
+  readonly begins: ChainBeginning | null;
   readonly period: { readonly start: Timestamp; readonly end: Timestamp };
   readonly balance: Balance;
 }
@@ -174,15 +170,15 @@ interface Listed {
 export async function insertStatement(
   tx: Sql,
   exportId: string,
-  { number, body, sha256, begins }: NewStatement,
+  { number, body, sha256 }: NewStatement,
 ): Promise<void> {
-  const { chain, period, balance } = JSON.parse(String(body)) as Listed;
+  const { begins, period, balance } = JSON.parse(String(body)) as Listed;
   await tx.query(
-    `insert into statements (export_id, number, body, sha256, period_start, period_end, begins, balance, chain)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+    `insert into statements (export_id, number, body, sha256, period_start, period_end, begins, balance)
+     values ($1, $2, $3, $4, $5, $6, $7, $8)`,
     [
       ...[exportId, number, body, sha256, period.start, period.end, begins],
-      ...[JSON.stringify(balance), chain],
+      JSON.stringify(balance),
     ],
   );
 }
@@ -256,7 +252,8 @@ export async function notePutFault(sql: Sql, exportId: string, fault: string): P
 export async function beginChain(
   tx: Sql,
   exportId: string,
-  beginning: ChainBeginning,
+  reason: ChainBeginning,
+  last: Pick<NewStatement, 'number' | 'sha256'>,
   firstReplaced: number,
   foreign: readonly NewStatement[],
 ): Promise<void> {
@@ -268,7 +265,7 @@ export async function beginChain(
   await tx.query(
     `update batch_exports set statement_begins = $2, statement_number = $3, statement_sha256 = $4, statement_put = $3, statement_fault = null,
             statement_at = now() + ${delayAfter('statement_tries')}, statement_tries = statement_tries + 1 where id = $1`,
-    [exportId, JSON.stringify(beginning), beginning.last_number, beginning.last_sha256],
+    [exportId, reason, last.number, last.sha256],
   );
 }
 
