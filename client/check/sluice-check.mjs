@@ -109,7 +109,8 @@ class Check {
 
   async checkStatements() {
     const { place, heads, owed } = this;
-    const next = () => `${folder}${heads.length + 1}.json`;
+    const pathOf = (number) => `${folder}${number}.json`;
+    const next = () => pathOf(heads.length + 1);
     while ((await place.size(next())) !== null) {
       if (heads.length === 0) await this.read('_sluice/keys.json', canonical, this.addKeys);
       await this.read(next(), canonical, this.addStatement);
@@ -119,7 +120,7 @@ class Check {
     if (heads.length === 0) throw new Error('there is no statement');
     const { head = heads.at(-1) } = this.options;
     const { isTrusted, fingerprint } = this.signer;
-    refuse(heads.at(-1), {
+    refuse(pathOf(heads.length), {
       [`lacks ${[...owed][0]}, which an earlier chain had delivered`]: owed.size > 0,
       [`does not follow from ${head}`]: !heads.includes(head),
       [`is signed by ${fingerprint}, which follows from no given key`]: !isTrusted,
@@ -316,6 +317,10 @@ class Check {
   }
 }
 
+function ended(error) {
+  const [exit, word] = error instanceof Wrong ? [1, 'WRONG'] : [2, 'NOT CHECKED'];
+  return { exit, lines: [`${word}: ${error.message.slice(0, 500)}`] };
+}
 /** A place has `names` of all objects or null, `size(path)` or null, and `read(path)`, a stream. */
 export async function check(place, options = {}) {
   const job = new Check(place, options);
@@ -326,8 +331,9 @@ export async function check(place, options = {}) {
     if (options.document) await job.checkDocument(options.document);
     job.lines.push(`Right. The head is ${job.heads.at(-1)}`);
   } catch (error) {
-    exit = error instanceof Wrong ? 1 : 2;
-    job.lines.push(`${exit === 1 ? 'WRONG' : 'NOT CHECKED'}: ${error.message.slice(0, 500)}`);
+    const fault = ended(error);
+    job.lines.push(...fault.lines);
+    exit = fault.exit;
   }
   const lines = [...job.months(), ...job.lines];
   return { exit, lines: lines.map((line) => line.replace(/\p{C}/gu, '?')) };
@@ -359,7 +365,7 @@ async function placeOf(text, seconds) {
   const { Readable } = await import('node:stream');
   const { join, relative, sep } = await import('node:path');
   if (/^https?:/.test(text)) {
-    const [base, query = ''] = text.split(/\/*(?=\?)|\/*$/);
+    const [, base, query = ''] = /^(.*?)\/*(\?.*)?$/s.exec(text);
     const encoded = (path) => path.split('/').map(encodeURIComponent).join('/');
     return overHttp(null, (path) => `${base}/${encoded(path)}${query}`, seconds);
   }
@@ -395,7 +401,6 @@ const program = globalThis.process?.argv?.[1];
 const { realpathSync, pathToFileURL } = program
   ? { ...(await import('node:fs')), ...(await import('node:url')) } : {};
 if (program && pathToFileURL(realpathSync(program)).href === import.meta.url) {
-  const failed = (error) => ({ exit: error instanceof Wrong ? 1 : 2, lines: [error.message] });
-  const { exit, lines } = await main(process.argv.slice(2)).catch(failed);
+  const { exit, lines } = await main(process.argv.slice(2)).catch(ended);
   process.stdout.write(`${lines.join('\n')}\n`, () => process.exit(exit));
 }

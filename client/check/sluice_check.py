@@ -11,8 +11,8 @@ import urllib.error, urllib.parse, urllib.request
 
 class Wrong(Exception): pass
 class NotChecked(Exception): pass
-def must(right, message):
-    if not right: raise Wrong(message)
+def must(right, where, fault):
+    if not right: raise Wrong(f"{where} {fault}")
 
 # Ed25519 by RFC 8032. A point is (X, Y, Z, T) with x = X/Z, y = Y/Z and xy = T/Z.
 P, L = 2**255 - 19, 2**252 + 27742317777372353535851937790883648493
@@ -51,21 +51,18 @@ def is_signed(key, signature, message):
     return s < L and (y | (x & 1) << 255).to_bytes(32, "little") == signature[:32]
 
 # JSON. Writing what is read must give the same bytes, so no name is there twice.
-def whole(text):
-    if len(text) > 17 or abs(int(text)) >= 2**53: raise ValueError("a number is too large")
-    return int(text)
-def no_number(text): raise ValueError("a number is not whole")
-def depth_of(value):
+def is_plain(value, level=0):
+    """Whether it has whole numbers below 2^53 only, and at most 64 levels."""
     inner = value.values() if type(value) is dict else value if type(value) is list else ()
-    return 1 + max(map(depth_of, inner), default=-1)
+    whole = type(value) is not float and (type(value) is not int or abs(value) < 2**53)
+    return whole and level <= 64 and all(is_plain(one, level + 1) for one in inner)
 def canonical(value):
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
 def indented(value): return json.dumps(value, indent=2, ensure_ascii=False).encode() + b"\n"
 def parse(data, path, write=canonical):
     try:
-        value = json.loads(data.decode(), parse_int=whole, parse_float=no_number,
-            parse_constant=no_number)
-        if depth_of(value) > 64: raise ValueError("it is nested too deep")
+        value = json.loads(data.decode())
+        if not is_plain(value): raise ValueError("it has a wrong number or depth")
         if write(value) != data: raise ValueError("it has other bytes")
         return value
     except (ValueError, RecursionError) as error:
@@ -90,7 +87,7 @@ class Folder:
                 path = os.path.relpath(file, root).replace(os.sep, "/")
                 regular = os.path.isfile(file) and not os.path.islink(file)
                 self.sizes[path] = os.path.getsize(file) if regular else None
-                must(regular, f"{path} is not a file")
+                must(regular, path, "is not a file")
         self.names = list(self.sizes)
     def fail(self, error): raise error
     def size(self, path): return self.sizes.get(path)
@@ -124,8 +121,8 @@ class Http:
 def place_of(text, seconds):
     if re.match("https?://", text):
         base, mark, query = text.partition("?")
-        def address_of(path): return base.rstrip("/") + "/" + urllib.parse.quote(path) + mark + query
-        return Http(None, address_of, seconds)
+        base = base.rstrip("/")
+        return Http(None, lambda path: f"{base}/{urllib.parse.quote(path)}{mark}{query}", seconds)
     if not os.path.isfile(text): return Folder(text)
     with open(text, encoding="utf-8") as file: addresses = json.load(file)
     return Http(list(addresses), addresses.get, seconds)
@@ -156,8 +153,8 @@ class Check:
     def read(self, path, write, use):
         """Gives `use` the path of an object, the value in it, and its digest."""
         size = self.place.size(path)
-        must(size is not None, f"{path} is missing")
-        must(size <= LARGEST, f"{path} is too large")
+        must(size is not None, path, "is missing")
+        must(size <= LARGEST, path, "is too large")
         data = b"".join(self.place.read(path))
         value = parse(data, path, write)
         try: return use(path, value, hashlib.sha256(data).hexdigest())
@@ -165,22 +162,21 @@ class Check:
             raise Wrong(f"{path} has a wrong shape: {error!r}")
 
     def add_keys(self, path, listed, _):
-        must(listed["type"] == "sluice.keys.v1", f"{path} has another type")
+        must(listed["type"] == "sluice.keys.v1", path, "has another type")
         for entry in listed["keys"]:
             signature = entry.pop("signature", None)
-            must(is_hex(entry["public_key"]), f"{path} has an unsafe key")
-            public = bytes.fromhex(entry["public_key"])
-            must(not is_unsafe(point_of(public)), f"{path} has an unsafe key")
+            public = bytes.fromhex(entry["public_key"]) if is_hex(entry["public_key"]) else b""
+            must(public and not is_unsafe(point_of(public)), path, "has an unsafe key")
             fingerprint = hashlib.sha256(public).hexdigest()
             given = not self.given or fingerprint in self.given or public.hex() in self.given
             key = Key(fingerprint[:16], fingerprint, public, given, len(self.keys))
             signer = key if entry["signed_by"] == key.id else self.keys[-1] if self.keys else None
             right = signer and self.signs(signer, signature, entry)
-            must(right, f"{path} has a wrong signature of the key {key.id}")
+            must(right, path, f"has a wrong signature of the key {key.id}")
             self.keys.append(key._replace(trusted=given or signer.trusted))
         for one in self.given:
             known = [key for key in self.keys if one in (key.fingerprint, key.public.hex())]
-            must(known, f"{path} has no key {one}")
+            must(known, path, f"has no key {one}")
     def signs(self, key, signature, value):
         if not is_hex(signature, 128): return False
         return is_signed(key.public, bytes.fromhex(signature), canonical(value))
@@ -203,13 +199,13 @@ class Check:
             if not self.heads: self.read("_sluice/keys.json", canonical, self.add_keys)
             self.read(path(), canonical, self.add_statement)
         listed = [name for name in self.place.names or () if name.startswith(STATEMENTS)]
-        must(len(listed) <= len(self.heads), f"{path()} is missing, but not {listed and listed[-1]}")
+        must(len(listed) <= len(self.heads), path(), f"is missing, but not {listed and listed[-1]}")
         if not self.heads: raise NotChecked("there is no statement")
-        last = self.heads[-1]
-        must(not self.owed, f"{last} lacks {self.owed}, which an earlier chain had delivered")
-        must(self.head in (None, *self.heads), f"{last} does not follow from {self.head}")
+        last, owed = f"{STATEMENTS}{len(self.heads)}.json", min(self.owed, default=None)
+        must(owed is None, last, f"lacks {owed}, which an earlier chain had delivered")
+        must(self.head in (None, *self.heads), last, f"does not follow from {self.head}")
         name = self.signer.fingerprint
-        must(self.signer.trusted, f"{last} is signed by {name}, which follows from no given key")
+        must(self.signer.trusted, last, f"is signed by {name}, which follows from no given key")
         trust = ("is given, or follows from a given key" if self.given else
             "is from the bucket. Who can write there could have put it there: use --key")
         self.lines.append(f"Key {name} {trust}.")
@@ -217,29 +213,29 @@ class Check:
         self.lines.append(f"Sluice listed the objects: {looked}")
     def add_statement(self, path, now, digest):
         last, number, signer = self.newest, len(self.heads) + 1, self.signer_of(now)
-        must(signer, f"{path} has no right signature")
+        must(signer, path, "has no right signature")
         earlier = self.signer and signer.number < self.signer.number
-        must(not earlier, f"{path} is signed by an earlier key")
+        must(not earlier, path, "is signed by an earlier key")
         must(now["type"] == "sluice.statement.v1" and type(now["number"]) is int
-            and now["number"] == number, f"{path} has another type or number")
+            and now["number"] == number, path, "has another type or number")
         name = (last or now)["batch_export_id"]
-        must(is_text(name) and now["batch_export_id"] == name, f"{path} is of another export")
+        must(is_text(name) and now["batch_export_id"] == name, path, "is of another export")
         before = {"number": number - 1, "sha256": self.heads[-1].split(":")[1]} if last else None
         must(canonical(now["previous"]) == canonical(before),
-            f"{path} does not name the statement before")
+            path, "does not name the statement before")
         opening, self.due, end = NOTHING, now["period"]["start"], now["period"]["end"]
         if now["begins"] is not None: self.begin_chain(number, now["begins"])
         else:
-            must(self.due == last["period"]["end"], f"{path} skips a period")
+            must(self.due == last["period"]["end"], path, "skips a period")
             opening = last["balance"]["closing"]
         parts = {part: dict(NOTHING) for part in ("delivered", "removed", "erased")}
         for booking in now["bookings"]: self.book(booking, parts, path)
-        must(self.due == end, f"{path} has no interval at {self.due}")
+        must(self.due == end, path, f"has no interval at {self.due}")
         closing = {name: opening[name] + parts["delivered"][name] - parts["removed"][name]
             - parts["erased"][name] for name in SUMS}
         right = {"opening": opening, **parts, "closing": closing}
         must(canonical(now["balance"]) == canonical(right),
-            f"{path} has a balance that does not add up")
+            path, "has a balance that does not add up")
         self.heads.append(f"{number}:{digest}")
         self.newest, self.signer = now, signer
     def begin_chain(self, number, reason):
@@ -251,27 +247,27 @@ class Check:
         kind, start, end = booking["kind"], booking["start"], booking["end"]
         before, after, note = booking["before"], booking["after"], booking["note"]
         held, old, where = self.intervals.get(start), before or NOTHING, f"{path}: {start} to {end}"
-        must(is_instant(start) and is_instant(end) and start < end, f"{where} has no length")
+        must(is_instant(start) and is_instant(end) and start < end, where, "has no length")
         known = held or Interval(end, None)
         must(known.end == end and canonical(known.after) == canonical(before),
-            f"{where} is not as it was")
+            where, "is not as it was")
         # A backfill delivers intervals from before the first period: they do not tile it.
         if before is None and end > self.began:
-            must(start == self.due, f"{where} does not begin at {self.due}")
+            must(start == self.due, where, f"does not begin at {self.due}")
             self.due = end
         full = after["state"] in FULL
         change = kind in CHANGES and full and old.get("state") in FULL
         must(change or (kind in STATES and kind == after["state"]),
-            f"{where} has a wrong kind, or a wrong state")
-        must(all(is_count(after[name]) for name in SUMS), f"{where} has a wrong number")
+            where, "has a wrong kind, or a wrong state")
+        must(all(is_count(after[name]) for name in SUMS), where, "has a wrong number")
         zero = {"delivered": (), "empty": ("rows",)}.get(after["state"], SUMS)
-        must(not any(after[name] for name in zero), f"{where} has rows, bytes or files")
+        must(not any(after[name] for name in zero), where, "has rows, bytes or files")
         must(not full or after["manifest"] is None or is_hex(after["manifest"]["sha256"]),
-            f"{where} has no digest")
+            where, "has no digest")
         must(all(name in note for name in {**STATES, **CHANGES}[kind]),
-            f"{where} does not say who asked")
+            where, "does not say who asked")
         moved = kind == "moved" and before["place"] != after["place"]
-        must(kind in TAKEN or moved or after["rows"] >= old["rows"], f"{where} loses rows")
+        must(kind in TAKEN or moved or after["rows"] >= old["rows"], where, "loses rows")
         for name in SUMS:
             if kind in TAKEN: parts[kind][name] += old[name] - after[name]
             else: parts["delivered"][name] += after[name] - old[name]
@@ -281,9 +277,9 @@ class Check:
     def check_objects(self):
         place, work, elsewhere, last = self.newest["place"], [], 0, ""
         names = None if self.since else self.place.names
-        self.inside = place["prefix"] + "/" if place["prefix"] else ""
+        self.inside = f"{place['prefix']}/" if place["prefix"] else ""
         for start, (end, after) in sorted(self.intervals.items()):
-            must(start >= last, f"{start} is in two intervals: they overlap")
+            must(start >= last, start, "is in two intervals: they overlap")
             last = end
             if after["state"] not in FULL or end < self.since: continue
             if after["place"] != place["name"]: elsewhere += 1
@@ -300,7 +296,7 @@ class Check:
     def path_of(self, key):
         below = key.startswith(self.inside) and not re.search(r"[\0\\]", key)
         must(below and not {"", ".", ".."} & set(key.split("/")),
-            f"{key} is not a key below the place")
+            key, "is not a key below the place")
         return key[len(self.inside):]
     def check_manifest(self, key, start=None, end=None, after=None):
         def use(path, manifest, digest):
@@ -310,38 +306,38 @@ class Check:
         names = (manifest["data_interval_start"], manifest["data_interval_end"])
         files, rejected = manifest["files"], manifest["rejected_files"]
         must(manifest["batch_export_id"] == self.newest["batch_export_id"],
-            f"{path} is of another export")
-        must(after is None or names == interval, f"{path} is of another interval")
+            path, "is of another export")
+        must(after is None or names == interval, path, "is of another interval")
         def total(listed, name): return sum(file[name] for file in listed)
         rows, size = total(files, "rows"), total(files, "bytes")
         must((rows, size, total(rejected, "rows")) == (manifest["total_rows"],
             manifest["total_bytes"], manifest["rejected_rows"]),
-            f"{path} has other totals than its files")
+            path, "has other totals than its files")
         if after is not None and digest == after["manifest"]["sha256"]:
             must((manifest["generation"], rows, size, len(files)) == (after["generation"],
                 after["rows"], after["bytes"], after["files"]),
-                f"{path} has other totals than its booking")
+                path, "has other totals than its booking")
         else:
-            must(self.trusts(manifest), f"{path} has no right receipt")
+            must(self.trusts(manifest), path, "has no right receipt")
             known = self.intervals.get(names[0])
             newer = manifest["generation"] > (known.after.get("generation", -1) if known else -1)
             must(newer or (after is None and "moved_to" in manifest),
-                f"{path} is not newer than the statements")
+                path, "is not newer than the statements")
             self.newer.append(path)
         for name in (path, *(self.path_of(file["key"]) for file in files + rejected)):
             mark = object()  # Manifests are read by threads: only one of them sets a name.
-            must(self.named.setdefault(name, mark) is mark, f"{name} is named twice")
+            must(self.named.setdefault(name, mark) is mark, name, "is named twice")
         made = (manifest.get("format"), manifest.get("compression"))
         return [(file, *made) for file in files] + [(file, "JSONLines", None) for file in rejected]
     def check_file(self, file, kind, compression):
         path, size = self.path_of(file["key"]), self.place.size(self.path_of(file["key"]))
-        must(size is not None, f"{path} is missing")
-        must(size == file["bytes"], f"{path} has {size} bytes instead of {file['bytes']}")
+        must(size is not None, path, "is missing")
+        must(size == file["bytes"], path, f"has {size} bytes instead of {file['bytes']}")
         if not self.deep: return
         digest, tool, lines, quotes = hashlib.sha256(), zlib.decompressobj(31), 0, 0
         for piece in self.place.read(path): digest.update(piece)
         must(digest.hexdigest() == file["sha256"],
-            f"{path} has another SHA-256 than its manifest says")
+            path, "has another SHA-256 than its manifest says")
         if kind not in ("JSONLines", "CSV") or compression not in (None, "gzip"): return
         for piece in self.place.read(path):
             plain = tool.decompress(piece) if compression else piece
@@ -350,7 +346,7 @@ class Check:
                 quotes += at > 0
                 if quotes % 2 == 0: lines += part.count(b"\n")
         must(lines == file["rows"] or (kind == "CSV" and lines == file["rows"] + 1),
-            f"{path} has {lines} rows instead of {file['rows']}")
+            path, f"has {lines} rows instead of {file['rows']}")
     def check_strays(self, names, table):
         def stray(name):
             besides = r"(_sluice|metadata)/|(.*/)?\.sluice-(test|owner)-[^/]*\Z"
@@ -358,19 +354,19 @@ class Check:
         for name in filter(stray, names):
             if name.endswith("_manifest.json"): self.check_manifest(self.inside + name)
         strays = list(filter(stray, names))
-        must(table or not strays, f"{strays and strays[0]} is in no manifest")
+        must(table or not strays, strays and strays[0], "is in no manifest")
         more = "objects are in no manifest: the table may need them"
         if strays: self.lines.append(f"{len(strays)} {more}.")
     def check_document(self, document):
         """A certificate or a record is signed, and names statements that are here."""
-        must(self.trusts(document), "the document has no right signature")
+        must(self.trusts(document), "the document", "has no right signature")
         own = self.newest["batch_export_id"]
         named = [one["statement"] for one in document.get("exports", ())
             if one["batch_export_id"] == own and one["statement"]]
         if document.get("batch_export_id") == own:
             named += [one["statement"] for one in document["intervals"]]
         right = all(f"{one['number']}:{one['sha256']}" in self.heads for one in named)
-        must(named and right, "the document names other statements, or none")
+        must(named and right, "the document", "names other statements, or none")
     def months(self):
         months = {}
         for start, (_, after) in sorted(self.intervals.items()):
