@@ -43,7 +43,15 @@ export async function checkInJavaScript(jobs: Iterable<Job>): Promise<Answer[]> 
 const placeOf = (objects: Bucket): Place => ({
   names: [...objects.keys()],
   size: (path) => objects.get(path)?.length ?? null,
-  read: (path) => new Blob([objects.get(path) ?? '']).stream(),
+  // The stream of a Blob takes half as long again.
+  read: (path) =>
+    new ReadableStream({
+      start(controller) {
+        const bytes = objects.get(path);
+        if (bytes && bytes.length > 0) controller.enqueue(bytes);
+        controller.close();
+      },
+    }),
 });
 
 /** The place of the export in a bucket, with its slash. */
