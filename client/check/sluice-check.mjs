@@ -35,7 +35,6 @@ function parse(bytes, path, write) {
     throw new Wrong(`${path} is not JSON as Sluice writes it: ${error.message.slice(0, 60)}`);
   }
 }
-
 const fromHex = (text) => Uint8Array.from(text.match(/../g), (pair) => Number.parseInt(pair, 16));
 async function digestOf(bytes) {
   const digest = new Uint8Array(await crypto.subtle.digest('SHA-256', bytes));
@@ -47,16 +46,16 @@ const unsafeKey = new RegExp('^(0[01](00){30}[08]0|(e[c-f]|f.)(ff){30}[7f]f'
   + '|c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03[7f]a)$');
 async function isSigned(value, signature, publicKey) {
   if (!isHex(signature, 128)) return false;
-  const raw = fromHex(publicKey);
-  const key = await crypto.subtle.importKey('raw', raw, 'Ed25519', false, ['verify']);
+  const [name, { subtle }] = ['Ed25519', crypto];
+  const key = await subtle.importKey('raw', fromHex(publicKey), name, false, ['verify']);
   const bytes = new TextEncoder().encode(canonical(value));
-  return crypto.subtle.verify('Ed25519', key, fromHex(signature), bytes);
+  return subtle.verify(name, key, fromHex(signature), bytes);
 }
 
 const sums = ['rows', 'bytes', 'files'];
 const nothing = { rows: 0, bytes: 0, files: 0 };
 const full = ['delivered', 'empty'];
-/** The kinds of bookings, with what their notes must say: who asked. */
+/** The kinds of bookings, and what their notes must say. */
 const states = { delivered: [], empty: [], open: [], not_due: [], accepted: ['by', 'reason'] };
 const taken = { removed: ['by', 'request'], erased: ['request'] };
 const changes = { supplement: [], remade: [], moved: [], ...taken };
@@ -214,7 +213,7 @@ class Check {
     while (jobs.length > 0) await Promise.all(jobs.splice(0, 16).map((job) => job()));
     if (names) await this.checkStrays(names, table === 'iceberg');
     else this.lines.push('Objects that no manifest names were not looked for.');
-    if (elsewhere) this.lines.push(`${elsewhere} intervals are at other places: not looked at.`);
+    if (elsewhere) this.lines.push(`${elsewhere} intervals at other places were left out.`);
     if (this.newer) this.lines.push(`${this.newer} manifests are newer than the statements.`);
   }
   pathOf(key) {
@@ -267,14 +266,13 @@ class Check {
     for await (const piece of await this.place.read(path)) hash.update(piece);
     refuse(path, { 'has another SHA-256 than its manifest says': hash.digest('hex') !== sha256 });
     if (!['JSONLines', 'CSV'].includes(format) || ![null, 'gzip'].includes(compression)) return;
-    const pieces = await this.place.read(path);
+    const stream = await this.place.read(path);
     let [lines, isQuoted] = [0, false];
-    for await (const piece of compression ? pipeline(pieces, createGunzip(), () => {}) : pieces) {
+    for await (const piece of compression ? pipeline(stream, createGunzip(), () => {}) : stream)
       for (const byte of piece) {
         if (byte === 0x22 && format === 'CSV') isQuoted = !isQuoted;
         if (byte === 0x0a && !isQuoted) lines += 1;
       }
-    }
     const isRight = lines === rows || (format === 'CSV' && lines === rows + 1);
     refuse(path, { [`has ${lines} rows instead of ${rows}`]: !isRight });
   }
@@ -285,8 +283,7 @@ class Check {
     for (const name of names.filter(isManifest)) await this.checkManifest(this.inside + name);
     const strays = names.filter(isStray);
     refuse(strays[0], { 'is in no manifest': strays.length > 0 && !isTable });
-    if (strays.length > 0)
-      this.lines.push(`${strays.length} objects are in no manifest: the table may need them.`);
+    if (strays.length) this.lines.push(`${strays.length} objects are in no manifest: a table's.`);
   }
   /** A certificate or a record is signed, and names statements that are here. */
   async checkDocument(bytes) {
@@ -305,9 +302,8 @@ class Check {
     const months = {};
     const zero = { intervals: 0, delivered: 0, empty: 0, accepted: 0, open: 0, rows: 0, bytes: 0 };
     for (const [start, { after }] of this.inOrder()) {
-      const name = start.slice(0, 7);
-      const month = months[name] ?? { ...zero };
-      months[name] = month;
+      months[start.slice(0, 7)] ??= { ...zero };
+      const month = months[start.slice(0, 7)];
       month.intervals += 1;
       if (after.state in month) month[after.state] += 1;
       for (const sum of ['rows', 'bytes']) month[sum] += after[sum];
@@ -324,19 +320,17 @@ function ended(error) {
 /** A place has `names` of all objects or null, `size(path)` or null, and `read(path)`, a stream. */
 export async function check(place, options = {}) {
   const job = new Check(place, options);
-  let exit = 0;
+  let end;
   try {
     await job.checkStatements();
     await job.checkObjects();
     if (options.document) await job.checkDocument(options.document);
-    job.lines.push(`Right. The head is ${job.heads.at(-1)}`);
+    end = { exit: 0, lines: [`Right. The head is ${job.heads.at(-1)}`] };
   } catch (error) {
-    const fault = ended(error);
-    job.lines.push(...fault.lines);
-    exit = fault.exit;
+    end = ended(error);
   }
-  const lines = [...job.months(), ...job.lines];
-  return { exit, lines: lines.map((line) => line.replace(/\p{C}/gu, '?')) };
+  const lines = [...job.months(), ...job.lines, ...end.lines];
+  return { exit: end.exit, lines: lines.map((line) => line.replace(/\p{C}/gu, '?')) };
 }
 
 function overHttp(names, addressOf, seconds) {

@@ -9,8 +9,8 @@ It needs Python 3.9. It exits with 0: all is right, 1: something is wrong, 2: no
 import argparse, collections, concurrent.futures, hashlib, json, os, re, sys, time, zlib
 import urllib.error, urllib.parse, urllib.request
 
-class Wrong(Exception): pass
-class NotChecked(Exception): pass
+class Wrong(Exception): """Something is not as it was signed."""
+class NotChecked(Exception): """It cannot be said whether it is right."""
 def must(right, where, fault):
     if not right: raise Wrong(f"{where} {fault}")
 
@@ -139,8 +139,8 @@ Interval = collections.namedtuple("Interval", "end after")
 
 class Check:
     def __init__(self, place, since="", keys=(), head=None, deep=False, document=None):
-        self.place, self.since, self.given, self.head = place, since, keys, head
-        self.deep, self.document = deep, document
+        self.place, self.since, self.given, self.head, self.deep = place, since, keys, head, deep
+        self.document = document
         self.lines, self.keys, self.heads, self.newest, self.signer = [], [], [], None, None
         # What the newest chain says, and what the one before had, and it has not yet.
         self.intervals, self.owed, self.named, self.newer = {}, set(), {}, []
@@ -174,9 +174,8 @@ class Check:
             right = signer and self.signs(signer, signature, entry)
             must(right, path, f"has a wrong signature of the key {key.id}")
             self.keys.append(key._replace(trusted=given or signer.trusted))
-        for one in self.given:
-            known = [key for key in self.keys if one in (key.fingerprint, key.public.hex())]
-            must(known, path, f"has no key {one}")
+        names = {name for key in self.keys for name in (key.fingerprint, key.public.hex())}
+        for one in self.given: must(one in names, path, f"has no key {one}")
     def signs(self, key, signature, value):
         if not is_hex(signature, 128): return False
         return is_signed(key.public, bytes.fromhex(signature), canonical(value))
@@ -185,10 +184,8 @@ class Check:
         receipt = value.get("receipt")
         if type(receipt) is not dict or receipt.get("algorithm") != "Ed25519": return None
         signed = {name: inner for name, inner in value.items() if name != "receipt"}
-        for key in self.keys:
-            if key.id == receipt.get("key_id"):
-                return key if self.signs(key, receipt.get("signature"), signed) else None
-        return None
+        key = next((key for key in self.keys if key.id == receipt.get("key_id")), None)
+        return key if key and self.signs(key, receipt.get("signature"), signed) else None
     def trusts(self, value):
         signer = self.signer_of(value)
         return signer is not None and signer.trusted
@@ -221,8 +218,8 @@ class Check:
         name = (last or now)["batch_export_id"]
         must(is_text(name) and now["batch_export_id"] == name, path, "is of another export")
         before = {"number": number - 1, "sha256": self.heads[-1].split(":")[1]} if last else None
-        must(canonical(now["previous"]) == canonical(before),
-            path, "does not name the statement before")
+        named = canonical(now["previous"]) == canonical(before)
+        must(named, path, "does not name the statement before")
         opening, self.due, end = NOTHING, now["period"]["start"], now["period"]["end"]
         if now["begins"] is not None: self.begin_chain(number, now["begins"])
         else:
@@ -233,9 +230,8 @@ class Check:
         must(self.due == end, path, f"has no interval at {self.due}")
         closing = {name: opening[name] + parts["delivered"][name] - parts["removed"][name]
             - parts["erased"][name] for name in SUMS}
-        right = {"opening": opening, **parts, "closing": closing}
-        must(canonical(now["balance"]) == canonical(right),
-            path, "has a balance that does not add up")
+        right = canonical({"opening": opening, **parts, "closing": closing})
+        must(canonical(now["balance"]) == right, path, "has a balance that does not add up")
         self.heads.append(f"{number}:{digest}")
         self.newest, self.signer = now, signer
     def begin_chain(self, number, reason):
@@ -290,17 +286,15 @@ class Check:
         finally: pool.shutdown(cancel_futures=True)
         if names is not None: self.check_strays(names, place.get("table") == "iceberg")
         else: self.lines.append("Objects that no manifest names were not looked for.")
-        for count, what in ((elsewhere, "intervals are at other places: not looked at"),
-                (len(self.newer), "manifests are newer than the statements")):
-            if count: self.lines.append(f"{count} {what}.")
+        if elsewhere: self.lines.append(f"{elsewhere} intervals at other places were left out.")
+        if self.newer: self.lines.append(f"{len(self.newer)} manifests are newer than statements.")
     def path_of(self, key):
         below = key.startswith(self.inside) and not re.search(r"[\0\\]", key)
         must(below and not {"", ".", ".."} & set(key.split("/")),
             key, "is not a key below the place")
         return key[len(self.inside):]
     def check_manifest(self, key, start=None, end=None, after=None):
-        def use(path, manifest, digest):
-            return self.add_manifest(path, manifest, digest, (start, end), after)
+        def use(*found): return self.add_manifest(*found, (start, end), after)
         for file in self.read(self.path_of(key), indented, use): self.check_file(*file)
     def add_manifest(self, path, manifest, digest, interval, after):
         names = (manifest["data_interval_start"], manifest["data_interval_end"])
@@ -355,8 +349,7 @@ class Check:
             if name.endswith("_manifest.json"): self.check_manifest(self.inside + name)
         strays = list(filter(stray, names))
         must(table or not strays, strays and strays[0], "is in no manifest")
-        more = "objects are in no manifest: the table may need them"
-        if strays: self.lines.append(f"{len(strays)} {more}.")
+        if strays: self.lines.append(f"{len(strays)} objects are in no manifest: a table's own.")
     def check_document(self, document):
         """A certificate or a record is signed, and names statements that are here."""
         must(self.trusts(document), "the document", "has no right signature")
@@ -378,7 +371,6 @@ class Check:
             for month, counts in months.items()]
 
 def check(place, **options):
-    """Gives the exit code and the lines to print."""
     job, code = Check(place, **options), 0
     try: job.run()
     except Wrong as error: code, _ = 1, job.lines.append(f"WRONG: {str(error)[:500]}")
