@@ -3,7 +3,6 @@
 //   node sluice-check.mjs PLACE [--since DATE] [--key KEY]… [--head NUMBER:DIGEST] [--deep]
 //     [--document FILE] [--timeout SECONDS]
 // It needs Node 20, or a browser with Ed25519. It exits with 0: right, 1: wrong, 2: not checked.
-
 class Wrong extends Error {}
 /** Fails with the first fault that is true. */
 function refuse(where, faults) {
@@ -118,10 +117,11 @@ class Check {
     refuse(next(), { [`is missing, but not ${listed.at(-1)}`]: listed.length > heads.length });
     if (heads.length === 0) throw new Error('there is no statement');
     const { head = heads.at(-1) } = this.options;
+    const isHead = heads.includes(head);
+    refuse(pathOf(head.split(':')[0]), { 'is missing, or not the given head': !isHead });
     const { isTrusted, fingerprint } = this.signer;
     refuse(pathOf(heads.length), {
       [`lacks ${[...owed][0]}, which an earlier chain had delivered`]: owed.size > 0,
-      [`does not follow from ${head}`]: !heads.includes(head),
       [`is signed by ${fingerprint}, which follows from no given key`]: !isTrusted,
     });
     const trust = this.given.length > 0 ? 'is given, or follows from a given key'

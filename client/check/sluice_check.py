@@ -8,7 +8,6 @@ It needs Python 3.9. It exits with 0: all is right, 1: something is wrong, 2: no
 """
 import argparse, collections, concurrent.futures, hashlib, json, os, re, sys, time, zlib
 import urllib.error, urllib.parse, urllib.request
-
 class Wrong(Exception): """Something is not as it was signed."""
 class NotChecked(Exception): """It cannot be said whether it is right."""
 def must(right, where, fault):
@@ -200,7 +199,8 @@ class Check:
         if not self.heads: raise NotChecked("there is no statement")
         last, owed = f"{STATEMENTS}{len(self.heads)}.json", min(self.owed, default=None)
         must(owed is None, last, f"lacks {owed}, which an earlier chain had delivered")
-        must(self.head in (None, *self.heads), last, f"does not follow from {self.head}")
+        named = f"{STATEMENTS}{(self.head or '').split(':')[0]}.json"
+        must(self.head in (None, *self.heads), named, "is missing, or not the given head")
         name = self.signer.fingerprint
         must(self.signer.trusted, last, f"is signed by {name}, which follows from no given key")
         trust = ("is given, or follows from a given key" if self.given else
