@@ -25,7 +25,9 @@ async function findOpenSteps(config: Config, db: Sql): Promise<readonly OpenStep
       'Database and roles',
       whenever(
         config.SOURCE_DATABASE_URL === null,
-        'SOURCE_DATABASE_URL is not set: rows are read with the role that owns the tables of Sluice.',
+        config.DATABASE_URL === null && config.DATABASE_DIRECT_URL === null
+          ? 'DATABASE_URL is not set: the tables of Sluice are in a PostgreSQL of its data folder, which no other machine reaches.'
+          : 'SOURCE_DATABASE_URL is not set: rows are read with the role that owns the tables of Sluice.',
       ),
     ],
     [

@@ -1,5 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { expect, onTestFinished, test } from 'vitest';
+import { examineFirstDay } from '../../../src/clients/cli/examine-first-day.ts';
+import { readConfig } from '../../../src/foundation/config/config.ts';
 import { createApiClient } from '../../support/api-client.ts';
 import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
@@ -42,6 +44,19 @@ test('one worker, and a target of the installation that has never received a mes
   await operator.post(`${targets}/${id}/test`);
   expect(receiver.received).toHaveLength(1);
   expect(await open()).not.toContain('A notification target');
+});
+
+test('names the role that reads the rows: on the embedded server it is not the owner', async () => {
+  const own = await startApiUnderTest();
+  onTestFinished(() => own.stop());
+  const first = async (env: Record<string, string>) =>
+    (await examineFirstDay(readConfig(env), own.db))[0]?.detail;
+  expect(await first({ DATABASE_URL: own.databaseUrl })).toMatch(/with the role that owns/);
+  expect(await first({})).toMatch(/^Database and roles: DATABASE_URL is not set/);
+  const SOURCE_DATABASE_URL = 'postgres://reader@a/db';
+  expect(await first({ DATABASE_URL: own.databaseUrl, SOURCE_DATABASE_URL })).not.toContain(
+    'roles',
+  );
 });
 
 test('without a worker the doctor fails, because exports wait', async () => {

@@ -42,6 +42,13 @@ test('a superuser makes the role of the source, and none of the tables of the se
     `The tables of Sluice must belong to the role ${owner}. Run \`sluice migrate\` with its address in DATABASE_URL first, then this command again.\n`,
   ]);
   expect((await runCli(['migrate'], { env })).out).toMatch(/^migrated: 0001_release/);
+  const elsewhere = { ...env, SOURCE_DATABASE_URL: 'postgres://reader:x@127.0.0.1:1/shop' };
+  const other = await runCli(['migrate', '--source-role'], { env: elsewhere });
+  // A script must not go on as if there were a role.
+  expect([other.code, other.err]).toEqual([
+    1,
+    expect.stringContaining('Run what `sluice models grants` prints on that server'),
+  ]);
   const late = await runCli(['migrate', '--source-role'], { env: superuser });
   expect([late.code, late.out]).toEqual([0, `up to date\nsource role: ${source}\n`]);
   expect(
