@@ -21,8 +21,8 @@ const hasTriggerSql = (bits: number, writes: string): string =>
   `EXISTS (SELECT FROM pg_catalog.pg_trigger AS t JOIN pg_catalog.pg_proc AS p ON p.oid = t.tgfoid
     WHERE t.tgrelid = c.oid AND t.tgconstraint = '0' AND t.tgenabled = 'A' AND t.tgattr = ''
       AND (t.tgtype::pg_catalog.int4 & ${bits}) = ${bits}
-      AND pg_catalog.strpos(pg_catalog.lower(pg_catalog.concat(p.prosrc, pg_catalog.encode(t.tgargs, 'escape'))),
-                            pg_catalog.lower(${quoteText(writes)})) > 0)`;
+      AND pg_catalog.strpos(pg_catalog.replace(pg_catalog.lower(pg_catalog.concat(p.prosrc, pg_catalog.encode(t.tgargs, 'escape'))), '"', ''),
+                            pg_catalog.lower(${quoteText(writes.replaceAll('"', ''))})) > 0)`;
 
 /** SQL of the policies that hide rows of the relation `id` from this role; empty if none can. */
 const policiesSql = (id: string): string =>
