@@ -32,10 +32,10 @@ const runBy: Readonly<Record<string, readonly string[]>> = {
   'docs/changing-tables.md': [
     'test/integration/reader/changing-tables.test.ts',
     'reason: a form; test/e2e/changes.test.ts reads such manifests',
-    ...Array<string>(3).fill('test/integration/reader/changing-tables.test.ts'),
   ],
   'docs/cli.md': Array<string>(10).fill('test/integration/cli/docs.test.ts'),
   'docs/consumers.md': [
+    ...Array<string>(3).fill('test/integration/reader/changing-tables.test.ts'),
     'reason: needs the extension httpfs, which DuckDB downloads',
     ...Array<string>(11).fill('test/conformance/consumers-guide.test.ts'),
     ...Array<string>(4).fill(
