@@ -111,7 +111,7 @@ describe.skipIf(!hasBrowser)('the page, if something is wrong between it and the
     },
   );
 
-  /** Holds requests back, until it is told to let them go. */
+  /** Holds requests back, until it may let them go. */
   async function hold(path: string): Promise<() => Promise<void>> {
     const held: Route[] = [];
     let holds = true;

@@ -24,9 +24,9 @@ export class SharedListener {
   readonly #face = {
     // Each queue sends its own, and a session takes one at a time.
     query: (text: string) => {
-      const asked = this.#asked.then(async () => (await this.#open()).query(text));
-      this.#asked = asked.catch(() => {});
-      return asked;
+      const answer = this.#asked.then(async () => (await this.#open()).query(text));
+      this.#asked = answer.catch(() => {});
+      return answer;
     },
     on: (_: 'notification', hear: Hear) => this.#waiting.add(hear),
     removeListener: (_: 'notification', hear: Hear) => this.#waiting.delete(hear),

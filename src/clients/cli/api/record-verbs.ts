@@ -98,7 +98,7 @@ export const recordVerbs: Verbs = {
       if (!ranges || ranges.length === 0) {
         return ['No interval is complete in this range yet.'];
       }
-      // What was delivered or superseded is in the table of deliveries.
+      // Deliveries and superseded intervals are in the table of deliveries.
       const listed = elements
         ? ranges.filter(({ state }) => !['done', 'superseded', 'never_asked'].includes(state))
         : ranges;

@@ -144,8 +144,8 @@ export function modesOf(
   { installation, settings }: ApiDescription,
   model: string,
 ): readonly string[] {
-  const known = installation?.models.find(({ name }) => name === model)?.modes;
-  return known ?? settings.find(({ name }) => name === 'mode')?.choices ?? [];
+  const allowed = installation?.models.find(({ name }) => name === model)?.modes;
+  return allowed ?? settings.find(({ name }) => name === 'mode')?.choices ?? [];
 }
 
 /** The chosen mode; another if the model does not allow it. */

@@ -87,12 +87,12 @@ function UnpauseDialog({ batchExport, onClose }: DialogProps) {
       (await api.post(path, { id }, { dry_run: true }, signal)) as UnpausePreview,
   });
   const unpause = useAction(async () => {
-    // What is not shown is not asked for: an export without a past refuses it.
-    const asked = {
+    // It asks for nothing that it does not show: an export without a past refuses it.
+    const body = {
       backfill: chosen.backfill && (data?.missed_intervals ?? 0) > 0,
       retry_missing: chosen.retry_missing && (data?.missing.count ?? 0) > 0,
     };
-    const { backfill_total_runs: runs } = (await api.post(path, { id }, asked)) as BatchExport;
+    const { backfill_total_runs: runs } = (await api.post(path, { id }, body)) as BatchExport;
     say(`${name} is unpaused.${runs === undefined ? '' : ` ${plural(runs, 'run')} started.`}`);
     onClose();
   });

@@ -34,7 +34,7 @@ export async function findSequenceEnds(sql: Sql, exportId: string): Promise<Sequ
   return base && last ? { base, newest: last } : null;
 }
 
-/** What an export without a past has delivered for an interval: a snapshot, or an element. */
+/** A delivery of an export without a past: a snapshot, or an element. */
 export interface DeliveredElement extends Pick<Receipt, 'interval' | 'runId' | 'rows'> {
   /** Null: keep_snapshots has removed it. */
   readonly snapshotAt: Timestamp | null;
