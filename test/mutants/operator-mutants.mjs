@@ -73,8 +73,8 @@ export const operatorMutants = [
     [
       'the chain comes after the exports',
       'apply',
-      "await sendChanges(api, 'pipeline_transformation_configs', 'step', plan.chain ?? [], refused);",
-      "setTimeout(() => void sendChanges(api, 'pipeline_transformation_configs', 'step', plan.chain ?? [], refused).catch(() => {}), 3_000);",
+      'await sendChanges(api, plan.chain ?? [], refused);',
+      'setTimeout(() => void sendChanges(api, plan.chain ?? [], refused).catch(() => {}), 3_000);',
     ],
   ].map(([name, file, find, replace]) => ({
     name: `operator apply: ${name}`,

@@ -128,9 +128,7 @@ describe('an answer', () => {
 
   it('without an end that is an error is cut off too', async () => {
     const { store, destination } = await open((_, response) => {
-      response.statusCode = 500;
-      Object.assign(response, { writeHead: () => response });
-      return sendEndlessly(response, '<Error>', endless);
+      return sendEndlessly(response, '<Error>', endless, 500);
     });
     expect((await failureOf(drain(destination.listFiles('')))).code).toBe(
       'destination.unavailable',

@@ -79,8 +79,9 @@ export async function sendEndlessly(
   response: ServerResponse,
   head: string,
   maxBytes: number,
+  status = 200,
 ): Promise<void> {
-  response.writeHead(200, { 'content-type': 'application/xml', etag: '"tag"' });
+  response.writeHead(status, { 'content-type': 'application/xml', etag: '"tag"' });
   response.write(head);
   for (let bytes = 0; bytes < maxBytes && !response.destroyed; bytes += filler.length) {
     if (!response.write(filler)) await untilDrained(response);

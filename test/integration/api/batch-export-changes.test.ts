@@ -246,9 +246,11 @@ describe('pause and unpause', () => {
     );
     const plain = await runCli(['exports', 'unpause', id], { env });
     expect(plain.out).toMatch(
-      /^Not exported, because it was paused: .* sluice backfill "Events to S3" --from /m,
+      /^Not exported, because it was paused: .* `sluice backfill "Events to S3" --from /m,
     );
-    expect(plain.out).toMatch(/^2 requested intervals without data since .* --reprocess missing$/m);
+    expect(plain.out).toMatch(
+      /^2 requested intervals without data since .* --reprocess missing`$/m,
+    );
     expect((await client.get(`${path}/backfills`)).body.results).toEqual([]);
 
     const [range] = await api.db.query<{ start_at: string; end_at: string }>(

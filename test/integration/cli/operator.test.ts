@@ -1,10 +1,6 @@
 /** The verbs of an operator, and of notification targets. */
 
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { stringify } from 'yaml';
 import { canonicalBytes } from '../../../src/foundation/domain/canonical-json.ts';
 import { senderTo } from '../../support/notified.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
@@ -16,13 +12,11 @@ import { createKey } from '../../support/tenants.ts';
 
 let api: ApiUnderTest;
 let receiver: Receiver;
-let folder: string;
 let operatorEnv: Record<string, string>;
 
 beforeAll(async () => {
   receiver = await startReceiver();
   api = await startApiUnderTest({ notifications: senderTo([receiver]) });
-  folder = await mkdtemp(path.join(tmpdir(), 'sluice-operator-'));
   const { key } = await createKey(api.db, { organizationId: null });
   operatorEnv = { SLUICE_URL: api.baseUrl, SLUICE_KEY: key };
   const side = { db: api.db, teamId: api.tenant.projectIds[0] };
@@ -37,12 +31,10 @@ beforeAll(async () => {
 afterAll(async () => {
   await api?.stop();
   await receiver?.close();
-  await rm(folder, { recursive: true, force: true });
 });
 
 const operator = (...args: string[]) => runCli(args, { env: operatorEnv });
-const owner = (args: readonly string[], env: Readonly<Record<string, string>> = {}) =>
-  runCli(args, { env: { ...cliEnv(api), ...env } });
+const owner = (args: readonly string[]) => runCli(args, { env: cliEnv(api) });
 
 test('status --all and causes show one row for three exports', async () => {
   const status = await operator('status', '--all');
@@ -128,100 +120,6 @@ test('notifications: create, list, test, edit, disable, enable, rotate, delete; 
     expect((await call('delete', id, '--yes')).out).toContain('deleted');
     expect((await call('list')).out).toContain('none');
   }
-});
-
-test('apply makes the targets those of the file, and then changes nothing', async () => {
-  const file = path.join(folder, 'sluice.yaml');
-  const write = (text: string) => writeFile(file, text);
-  const env = { HOOK: receiver.url };
-  const target = (events: string) =>
-    `exports: []\nnotifications:\n  - description: Applied\n    url: \${HOOK}\n    events: [${events}]\n`;
-  await write(target('export.failing'));
-  const unset = await owner(['apply', '-f', file]);
-  expect(unset.err).toContain('notifications[0].url: the environment variable HOOK is not set');
-  const dry = await owner(['apply', '-f', file, '--dry-run'], env);
-  expect(dry.out).toContain('+ create');
-  const applied = await owner(['apply', '-f', file], env);
-  expect(applied.out).toContain('target Applied');
-  // Its secret is in no log of a deployment, and not lost without a word.
-  const rotate = /sluice (notifications rotate) ([\w-]{36})/.exec(applied.out);
-  const rotated = await owner([...(rotate?.[1] ?? '').split(' '), rotate?.[2] ?? '']);
-  expect(rotated.out).toMatch(/^secret +whsec_/);
-  expect((await owner(['apply', '-f', file], env)).out).toContain('1 unchanged');
-  await write(target('export.failing, export.late'));
-  expect((await owner(['apply', '-f', file], env)).out).toMatch(/~ update .*Applied .*: events/);
-  await write(target('export.late').replace(/\$\{HOOK\}/, 'https://example.com/secret'));
-  expect((await owner(['apply', '-f', file], env)).err).toContain('can be a password');
-
-  await owner(['notifications', 'create', '--webhook', receiver.url, '--description', 'Applied']);
-  await write(target('export.failing, export.late'));
-  const ambiguous = await owner(['apply', '-f', file], env);
-  expect(ambiguous.err).toMatch(
-    /^notifications\[0\]: 2 targets have this description: [\w-]{36}, [\w-]{36}\. Edit or delete all but one\.$/m,
-  );
-  const [second] = JSON.parse((await owner(['notifications', 'list', '--json'])).out);
-  await owner(['notifications', 'delete', second.id, '--yes']);
-
-  // What `export` prints has them, and changes nothing. The variable is only needed for a new target.
-  await owner(['notifications', 'create', '--webhook', receiver.url, '--description', '']);
-  const exported = await owner(['export']);
-  expect(exported.out).toContain('# 1 notification target without a description of its own');
-  expect(exported.out).toMatch(
-    /notifications:\n {2}- description: Applied\n[^#]*url: \$\{APPLIED_URL\}/,
-  );
-  expect(exported.out).not.toContain(receiver.url);
-  // The exports of these tests have one name.
-  await write(`exports: []\n${exported.out.slice(exported.out.indexOf('notifications:'))}`);
-  const again = await owner(['apply', '-f', file, '--dry-run']);
-  expect([again.code, again.out]).toEqual([
-    0,
-    expect.stringContaining('0 to create, 0 to update, 0 to delete, 1 unchanged'),
-  ]);
-});
-
-test('a file of targets: what is named twice, kinds, and variables of similar names', async () => {
-  const file = path.join(folder, 'more.yaml');
-  const env = { HOOK: receiver.url };
-  const write = (entry: object) =>
-    writeFile(file, stringify({ exports: [], notifications: [entry] }));
-  const twice = { description: 'Twice', events: ['export.late', 'export.late'] };
-  await write({ ...twice, url: `\${HOOK}` });
-  await owner(['apply', '-f', file], env);
-  expect((await owner(['apply', '-f', file], env)).out).toContain('0 updated, 0 deleted, 1 unch');
-  await write({ ...twice, kind: 'email', recipients: ['a@example.com'] });
-  expect((await owner(['apply', '-f', file], env)).err).toContain(
-    'notifications[0].kind: the stored target has the kind webhook, which cannot change',
-  );
-
-  await write({ ...twice, recipients: ['a@example.com'], url: `\${HOOK}` });
-  expect((await owner(['apply', '-f', file], env)).err).toContain(
-    'notifications[0].recipients is only for the kind email',
-  );
-  const mail = { description: 'Mail', kind: 'email', recipients: ['a@example.com'] };
-  await write({ ...mail, url: `\${HOOK}` });
-  expect((await owner(['apply', '-f', file], env)).err).toContain(
-    'notifications[0].url is only for the kind webhook',
-  );
-
-  // Each has a variable of its own, which is a name that a shell takes.
-  for (const description of ['On call', 'On-call', '当番', `24/7 \${x}`]) {
-    await owner([
-      'notifications',
-      'create',
-      '--webhook',
-      receiver.url,
-      '--description',
-      description,
-    ]);
-  }
-  const { out } = await owner(['export']);
-  const names = [...out.matchAll(/url: \$\{(\w+)\}/g)].map(([, name]) => name ?? '');
-  expect(new Set(names).size).toBe(names.length);
-  expect(names.filter((name) => !/^[A-Z_]\w*$/.test(name))).toEqual([]);
-  await writeFile(file, `exports: []\n${out.slice(out.indexOf('notifications:'))}`);
-  const same = await owner(['apply', '-f', file], env);
-  expect([same.code, same.err]).toEqual([0, '']);
-  expect(same.out).toMatch(/0 created, 0 updated, 0 deleted, \d unchanged/);
 });
 
 test('creates, lists, disables and enables organizations, projects and keys', async () => {

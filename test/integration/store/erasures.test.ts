@@ -222,19 +222,17 @@ it('an interval is unfinished if a run began to commit and ended unrecorded, unt
 
 it('a run that has ended names no key, which may have the value of a folder', async () => {
   const { run } = await erasing();
-  const files = [{ key: 'p/name=Jane Doe/a.jsonl' }];
-  const intent = { generation: run.fileGeneration, begunManifests: ['d'], files };
-  const place = { generation: run.fileGeneration, destinationVersion: run.destinationVersion };
-  const keys = { ...place, manifestKey: 'm.json', keys: ['m.json'] };
-  expect(await beginCommit(side.db, run, 60_000, intent, keys)).toBe(true);
+  const key = 'p/name=Jane Doe/a.jsonl';
+  const commit = { generation: run.fileGeneration, manifestKey: 'm.json' };
+  const keys = { ...commit, destinationVersion: run.destinationVersion, keys: [key] };
+  const begun = { begunManifests: ['d'] };
+  expect(await beginCommit(side.db, run, 60_000, begun, keys)).toBe(true);
   const stored = () =>
     side.db.query('select commit_intent as intent from runs where id = $1', [run.runId]);
-  expect(await stored()).toEqual([{ intent }]);
+  expect(await stored()).toMatchObject([{ intent: { files: [{ key }] } }]);
   await recordFault(side.context, run, failure, 0);
   // Runs of the interval still recognise the manifest that may be current.
-  expect(await stored()).toEqual([
-    { intent: { generation: run.fileGeneration, begunManifests: ['d'] } },
-  ]);
+  expect(await stored()).toEqual([{ intent: { ...commit, ...begun } }]);
 });
 
 it('no log names the value of a folder, not even that the folder went', async () => {
