@@ -714,7 +714,7 @@ select e.id as "exportId", e.team_id as "teamId", h.count as holes, case
   r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError", r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
     and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
     and c.committed_at > r.finished_at) as superseded,
-  (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end and c.run_id = r.id) as element,
+  case when r.status = 'Completed' then (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end and c.run_id = r.id) end as element,
   r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt", r.last_updated_at as "lastUpdatedAt" from runs r where r.export_id = e.id
                       order by r.created_at desc, r.id desc limit 10) as newest on true
  where e.id = any ((select $1)::uuid[]);

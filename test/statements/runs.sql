@@ -432,7 +432,7 @@ select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as 
   r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError", r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
     and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
     and c.committed_at > r.finished_at) as superseded,
-  (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end and c.run_id = r.id) as element,
+  case when r.status = 'Completed' then (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end and c.run_id = r.id) end as element,
   r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt", r.last_updated_at as "lastUpdatedAt", json_build_object('start', floor(extract(epoch from r.data_interval_start) * 1000)::bigint, 'end', floor(extract(epoch from r.data_interval_end) * 1000)::bigint) as interval from runs r where r.id = $1 and r.export_id = $2;
 
 -- runs/runs.ts insertRuns
@@ -586,7 +586,7 @@ select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as 
   r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError", r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
     and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
     and c.committed_at > r.finished_at) as superseded,
-  (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end and c.run_id = r.id) as element,
+  case when r.status = 'Completed' then (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end and c.run_id = r.id) end as element,
   r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt", r.last_updated_at as "lastUpdatedAt" from runs r where r.export_id = $1 order by r.created_at desc, r.id desc limit $2;
 
 -- runs/runs.ts listRuns
@@ -604,7 +604,7 @@ select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as 
   r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError", r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
     and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
     and c.committed_at > r.finished_at) as superseded,
-  (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end and c.run_id = r.id) as element,
+  case when r.status = 'Completed' then (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end and c.run_id = r.id) end as element,
   r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt", r.last_updated_at as "lastUpdatedAt" from runs r where r.export_id = $1 and (r.created_at, r.id) < ($2::timestamptz, $3::uuid) order by r.created_at desc, r.id desc limit $4;
 
 -- runs/runs.ts listRuns
@@ -622,7 +622,7 @@ select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as 
   r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError", r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
     and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
     and c.committed_at > r.finished_at) as superseded,
-  (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end and c.run_id = r.id) as element,
+  case when r.status = 'Completed' then (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end and c.run_id = r.id) end as element,
   r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt", r.last_updated_at as "lastUpdatedAt" from runs r where r.export_id = $1 and (r.created_at, r.id) > ($2::timestamptz, $3::uuid) order by r.created_at asc, r.id asc limit $4;
 
 -- runs/runs.ts listRuns
@@ -640,7 +640,7 @@ select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as 
   r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError", r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
     and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
     and c.committed_at > r.finished_at) as superseded,
-  (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end and c.run_id = r.id) as element,
+  case when r.status = 'Completed' then (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end and c.run_id = r.id) end as element,
   r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt", r.last_updated_at as "lastUpdatedAt" from runs r where r.export_id = $1 order by r.data_interval_start desc, r.id desc limit $2;
 
 -- runs/runs.ts listRuns
@@ -658,7 +658,7 @@ select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as 
   r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError", r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
     and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
     and c.committed_at > r.finished_at) as superseded,
-  (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end and c.run_id = r.id) as element,
+  case when r.status = 'Completed' then (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end and c.run_id = r.id) end as element,
   r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt", r.last_updated_at as "lastUpdatedAt" from runs r where r.export_id = $1 and (r.data_interval_start, r.id) < ($2::timestamptz, $3::uuid) order by r.data_interval_start desc, r.id desc limit $4;
 
 -- runs/runs.ts listRuns
@@ -676,7 +676,7 @@ select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as 
   r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError", r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
     and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
     and c.committed_at > r.finished_at) as superseded,
-  (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end and c.run_id = r.id) as element,
+  case when r.status = 'Completed' then (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end and c.run_id = r.id) end as element,
   r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt", r.last_updated_at as "lastUpdatedAt" from runs r where r.export_id = $1 and (r.data_interval_start, r.id) > ($2::timestamptz, $3::uuid) order by r.data_interval_start asc, r.id asc limit $4;
 
 -- runs/runs.ts listRuns
@@ -694,7 +694,7 @@ select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as 
   r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError", r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
     and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
     and c.committed_at > r.finished_at) as superseded,
-  (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end and c.run_id = r.id) as element,
+  case when r.status = 'Completed' then (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end and c.run_id = r.id) end as element,
   r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt", r.last_updated_at as "lastUpdatedAt" from ((select r.* from runs r where r.export_id = $1 and r.created_at >= $2::timestamptz and r.created_at <= now() - $3::interval and r.data_interval_start >= $4::timestamptz and r.data_interval_end <= $5::timestamptz and r.status = 'Starting' and (r.error_code is not null or r.crashes > 0 and r.attempt > 0) order by r.created_at desc, r.id desc limit $6) union all (select r.* from runs r where r.export_id = $1 and r.created_at >= $2::timestamptz and r.created_at <= now() - $3::interval and r.data_interval_start >= $4::timestamptz and r.data_interval_end <= $5::timestamptz and r.status = 'Running' and (r.error_code is not null or r.crashes > 0 and r.attempt > 0) order by r.created_at desc, r.id desc limit $6) union all (select r.* from runs r where r.export_id = $1 and r.created_at >= $2::timestamptz and r.created_at <= now() - $3::interval and r.data_interval_start >= $4::timestamptz and r.data_interval_end <= $5::timestamptz and r.status = 'Failed'  order by r.created_at desc, r.id desc limit $6)) r order by r.created_at desc, r.id desc limit $6;
 
 -- runs/worker-seconds.ts addWorkerSeconds

@@ -1,5 +1,3 @@
-/** The verbs of an operator, and of notification targets. */
-
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { canonicalBytes } from '../../../src/foundation/domain/canonical-json.ts';
 import { senderTo } from '../../support/notified.ts';

@@ -116,7 +116,6 @@ describe('the delivery record', () => {
     const { db, context, teamId } = side();
     await sweep();
     const [sums] = await db.query<{ rows: number; intervals: number; month: string }>(
-      // The intervals may be of two months.
       `select sum(rows)::bigint as rows, count(*) as intervals, to_char(data_interval_start at time zone 'UTC', 'YYYY-MM') as month
          from receipts where export_id = $1 group by month order by month limit 1`,
       [id],

@@ -88,7 +88,7 @@ export const ownRunColumns = `r.id, r.backfill_id as "backfillId", r.purpose, r.
   r.bytes_exported as "bytesExported", r.files, r.settled, r.steps, r.cursor, r.latest_error as "latestError", r.status in ('Failed', 'FailedRetryable', 'Cancelled') and exists (select from receipts c where c.export_id = r.export_id
     and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end
     and c.committed_at > r.finished_at) as superseded,
-  (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end and c.run_id = r.id) as element,
+  case when r.status = 'Completed' then (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end and c.run_id = r.id) end as element,
   r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt", r.last_updated_at as "lastUpdatedAt"`;
 
 /** The columns of `Run`, for a table aliased `r`. */
