@@ -13,6 +13,8 @@ export default defineConfig({
     // The page's content policy allows no data: addresses and no inline script.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
+    // The page uses the checker of customers, which imports modules of Node only as a program.
+    rolldownOptions: { external: /^node:/ },
   },
   server: { proxy: { '/api': 'http://127.0.0.1:8000' } },
 });
