@@ -127,9 +127,8 @@ describe('an answer', () => {
   });
 
   it('without an end that is an error is cut off too', async () => {
-    const { store, destination } = await open((_, response) => {
-      return sendEndlessly(response, '<Error>', endless, 500);
-    });
+    const fails: Answer = (_, response) => sendEndlessly(response, '<Error>', endless, 500);
+    const { store, destination } = await open(fails);
     expect((await failureOf(drain(destination.listFiles('')))).code).toBe(
       'destination.unavailable',
     );

@@ -72,7 +72,8 @@ describe('code outside the realm gets nowhere if it', () => {
 test.runIf(process.platform === 'linux')(
   'a sandbox leaves the processor to its parent',
   async () => {
-    const child = spawn(process.execPath, ['-e', 'process.stdin.resume()']);
+    const child = spawn(process.execPath, ['-e', 'process.stdin.resume(); console.log()']);
+    await once(child.stdout, 'data'); // While it starts, it may need more than its limit.
     await confine(child.pid ?? 0, 128);
     const priority = os.getPriority(child.pid);
     child.kill('SIGKILL');
