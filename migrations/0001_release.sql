@@ -274,8 +274,6 @@ create table backfills (
   -- Why Sluice stopped it; null if it did not.
   stopped_reason text,
   last_updated_at timestamptz not null default clock_timestamp(),
-  -- The span that it was created in, as a W3C traceparent; null unless traces are on.
-  traceparent text,
   check (start_at < end_at)
 );
 create index backfills_running on backfills (export_id) where status = 'Running';
@@ -309,7 +307,6 @@ create table runs (
   started_at timestamptz,
   finished_at timestamptz,
   last_updated_at timestamptz not null default clock_timestamp(),
-  traceparent text,
 
   -- Its attempts, and who holds it.
   attempt integer not null default 0,

@@ -121,7 +121,6 @@ async function exportUntil(end: number) {
       readNow: async () => Date.now(),
       log: () => {},
       logOfPlugin: () => {},
-      step: (_name, work) => work(),
     },
     new AbortController().signal,
   );

@@ -200,10 +200,8 @@ export function attempt(
       withdraw: async (keys) => void asked.push(`withdraw ${keys.join()}`),
       log: () => {},
       logOfPlugin: () => {},
-      at: () => {},
-      step: (name, work) => {
-        if (name === 'source' && !asked.includes('reading')) asked.push('reading');
-        return work();
+      at: (step) => {
+        if (step === 'first_row') asked.push('reading');
       },
       ...ports,
       confirmCommit: async (intent) => {

@@ -50,11 +50,11 @@ export async function eraseRows(
     const { files, rejectedFiles, recipe } = delivered;
     const by = madeBy(recipe);
     ports.at('write');
-    const remaining = await ports.step('write', () =>
-      removeFrom(attempt, { entries: files, by, path, erased }, erasedFiles),
-    );
-    const rejected = await ports.step('write', () =>
-      removeFrom(attempt, { entries: rejectedFiles, by: 'rejected', path, erased }, erasedFiles),
+    const remaining = await removeFrom(attempt, { entries: files, by, path, erased }, erasedFiles);
+    const rejected = await removeFrom(
+      attempt,
+      { entries: rejectedFiles, by: 'rejected', path, erased },
+      erasedFiles,
     );
     const rows = remaining.erased + rejected.erased;
     const changed = remaining.changed + rejected.changed;
@@ -206,12 +206,10 @@ async function commitRemaining(
     ({ name, type }): Column => ({ name, type: 'text', sourceType: type }),
   );
   ports.at('commit');
-  return ports.step('commit', async () => {
-    const prepared = prepareCommit(job, intent, columns);
-    await ports.confirmCommit(prepared);
-    const commit = { destination, job, files, intent: prepared, columns, ports, signal };
-    return commitFiles({ ...commit, found: { ...found, table: keepColumns(found.table) } });
-  });
+  const prepared = prepareCommit(job, intent, columns);
+  await ports.confirmCommit(prepared);
+  const commit = { destination, job, files, intent: prepared, columns, ports, signal };
+  return commitFiles({ ...commit, found: { ...found, table: keepColumns(found.table) } });
 }
 
 function keepColumns(table: OpenTable | null): OpenTable | null {

@@ -151,9 +151,8 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
   const counting = snapshot.countRows(signal).catch(() => null);
   const commit = async (written: WrittenRows): Promise<IntervalResult> => {
     const { files, columns } = written;
-    const countAgain = () => ports.step('source', () => snapshot.countRows(signal));
     ports.at('read');
-    const totalRows = (await counting) ?? (await countAgain());
+    const totalRows = (await counting) ?? (await snapshot.countRows(signal));
     if (written.readRows !== totalRows) {
       const text = `${totalRows} rows were counted, but ${written.readRows} were read`;
       throw new SluiceError('source.count_mismatch', text);
@@ -179,12 +178,12 @@ async function remakeInterval(attempt: SettledAttempt): Promise<IntervalResult> 
       for (const files of delivered) await checkMissing({ ...check, delivered: files });
     }
     await deliveredKeys?.checkUnchanged(ports);
-    return await ports.step('commit', async () => {
-      const confirmed = prepareCommit(job, intent, columns);
-      await ports.confirmCommit(confirmed);
-      const commit = { ...planned, intent: confirmed };
-      return commitFiles({ ...commit, files }).catch((error) => cleanAfterRefusal(commit, error));
-    });
+    const confirmed = prepareCommit(job, intent, columns);
+    await ports.confirmCommit(confirmed);
+    const confirmedCommit = { ...planned, intent: confirmed };
+    return await commitFiles({ ...confirmedCommit, files }).catch((error) =>
+      cleanAfterRefusal(confirmedCommit, error),
+    );
   };
   try {
     refusePartOfDay(snapshot.hasDays, job.interval);

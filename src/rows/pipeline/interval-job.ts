@@ -144,8 +144,6 @@ export interface RunPorts {
   withdraw(keys: readonly string[]): Promise<void>;
   /** What the attempt is doing from now on, for people who look. */
   at(step: RunStep): void;
-  /** Surrounds a step of the attempt, so that it can be measured. */
-  step<T>(name: 'source' | 'write' | 'commit', work: () => Promise<T>): Promise<T>;
 }
 
 /** The content of the destination before the attempt. */

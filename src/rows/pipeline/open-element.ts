@@ -19,8 +19,7 @@ export interface OpenedRows {
 export async function openRows(attempt: SettledAttempt): Promise<OpenedRows> {
   const { job, source, ports, settlement, signal } = attempt;
   const { position, server } = settlement;
-  const open = (request: typeof job.request) =>
-    ports.step('source', () => source.open(request, signal, position, server));
+  const open = (request: typeof job.request) => source.open(request, signal, position, server);
   const { sequence } = job;
   const request = requestOf(job);
   if (!sequence) return { snapshot: await open(request), planned: null, delivered: null };

@@ -167,11 +167,9 @@ async function addRows(
       deliveredDigest: null,
     };
     ports.at('commit');
-    return await ports.step('commit', async () => {
-      const prepared = prepareCommit(job, intent, columns);
-      await ports.confirmCommit(prepared);
-      return commitFiles({ ...attempt, files, intent: prepared, columns });
-    });
+    const prepared = prepareCommit(job, intent, columns);
+    await ports.confirmCommit(prepared);
+    return await commitFiles({ ...attempt, files, intent: prepared, columns });
   });
 }
 

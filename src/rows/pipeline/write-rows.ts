@@ -101,12 +101,10 @@ async function fillFiles<T>(
 ): Promise<T> {
   const { job, ports } = writing;
   try {
-    const { droppedRows, deletes, ...finished } = await ports.step('write', async () => {
-      const dropped = await copyRows(writing, transformer, files);
-      const gone = await writeDeletes(writing, files, columns);
-      if (transformer) logSteps(transformer.steps, ports, writing.besides);
-      return { ...(await files.finish()), droppedRows: dropped, deletes: gone };
-    });
+    const droppedRows = await copyRows(writing, transformer, files);
+    const deletes = await writeDeletes(writing, files, columns);
+    if (transformer) logSteps(transformer.steps, ports, writing.besides);
+    const finished = await files.finish();
     judgeRejected(files, job, ports);
     const readRows = files.rows + files.rejectedRows + droppedRows - deletes;
     const { files: made, rejectedFiles } = finished;

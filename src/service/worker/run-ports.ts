@@ -88,7 +88,6 @@ export function openPorts(
     log: (level, message) => log.add(level, message),
     logOfPlugin: (level, message) => lines.add(level, message),
     at: (step) => watch.enter(step),
-    step: (_, work) => work(),
   };
   return { ports, writeProgress, endPluginLines: () => lines.end() };
 }

@@ -129,9 +129,8 @@ describe.each(['File', 'S3'] as const)('exporting an interval to %s', (type) => 
     const stop = new AbortController();
     const stopped = attempt(bench, destination, firstJob(), {
       signal: stop.signal,
-      step: (_name, work) => {
-        stop.abort(new Error('stopped'));
-        return work();
+      at: (step) => {
+        if (step === 'first_row') stop.abort(new Error('stopped'));
       },
     });
     await expect(stopped.exported).rejects.toThrow();
