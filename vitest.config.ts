@@ -27,18 +27,18 @@ const pure = [
  * - `test/security/{sandbox,slow-readers}` have hostile plugins and readers, `test/unit/sandbox` what plugins may do, and `pipeline/iceberg-table.test.ts` what tables hold. A clean checkout builds without the types of the API.
  */
 export const atNight = [
-  'test/e2e/{erase-and-offboard,erase-organization,iceberg-table,kill-worker,notifications-page,operators-page}.test.ts',
+  'test/e2e/{erase-and-offboard,erase-organization,iceberg-table,notifications-page,operators-page}.test.ts',
   'test/e2e/{own-models,own-plugins,operate-page,page-in-trouble,quickstart,run-statements,statements-page,transformations-page}.test.ts',
   'test/e2e/{verify-answers,verify-moved,worker-memory}.test.ts',
   'test/integration/{api-types,client-package,count-reporter,embedded-postgres}.test.ts',
-  'test/integration/{api/generated-client,api/page-speed,store/coverage-speed,store/growth}.test.ts',
+  'test/integration/{api/generated-client,store/growth}.test.ts',
   'test/integration/{cli/doctor-first-day,reader/duckdb,sources/silent-server}.test.ts',
   'test/unit/sandbox/{community-plugins,determinism}.test.ts',
   'test/conformance/{parquet-readers,source-maintenance}.test.ts',
   'test/security/{answer-weights,hostile-plugins,hostile-store-runs,sandbox/limits,unread-answers}.test.ts',
   'test/sim/healing.test.ts',
-  'test/e2e/faults/{attack,backfill-requests,broken-starts,clocks,crashes,embedded-start,few-connections}.test.ts',
-  'test/e2e/faults/{generations,hostile-statements,migration,outages,own-settings,pooler,postgres,promoted-copy,redis,redis-failover}.test.ts',
+  'test/e2e/faults/{attack,backfill-requests,broken-starts,clocks,crashes,embedded-start}.test.ts',
+  'test/e2e/faults/{generations,migration,outages,own-settings,pooler,postgres,promoted-copy,redis,redis-failover}.test.ts',
   'test/e2e/faults/{restored-backup,settling,standby,strange-stores}.test.ts',
 ];
 
@@ -47,9 +47,9 @@ export const atNight = [
  * share their modules too.
  */
 const withDatabase = [
-  'test/integration/{api,store}/!(*-speed|fuzz|growth).test.ts',
+  'test/integration/{api,store}/!(fuzz|growth).test.ts',
   'test/integration/{notifications,pipeline,sources}/*.test.ts',
-  'test/integration/{check-model,failpoints,file-destination,late-rows,query-allow-list}.test.ts',
+  'test/integration/{check-model,file-destination,late-rows,query-allow-list}.test.ts',
   'test/integration/postgres-{settle,source-columns}.test.ts',
   'test/conformance/!(parquet-readers|parquet-polars).test.ts',
   'test/integration/s3-{answers,put-file,refusals,stranger-uploads,strangers,uploads,write-only}.test.ts',

@@ -211,45 +211,6 @@ test('a base and its changes give the rows of the source, and verify reads them'
   await expectRight(installation, id);
 }, 120_000);
 
-test.each(casesOf(['after_manifest'], ['before_manifest']))(
-  'a worker that dies at %s leaves elements that any reader can apply',
-  async (point) => {
-    await write(1, 'Ada');
-    const id = await createChanges();
-    await take(id, 0);
-    await installation.stopWorkers();
-    await write(2, 'Bob');
-    const doomed = await installation.startWorker({ FAILPOINTS: `${point}=kill` });
-    await ask(id, 1);
-    expect(await doomed.waitForExit(60_000)).toMatchObject({ signal: 'SIGKILL' });
-    const early = await replay(id);
-    expect(early).toEqual(point === 'after_manifest' ? { 1: 'Ada', 2: 'Bob' } : { 1: 'Ada' });
-    await write(1, 'Eve');
-    await remove(2);
-    await installation.startWorker();
-    await untilEnded(installation, id, { count: 2 });
-    await take(id, 2);
-    expect(await replay(id)).toEqual({ 1: 'Eve' });
-    const numbers = (await elementsOf(id)).map(({ element }) => element.number);
-    expect(numbers).toEqual(point === 'after_manifest' ? [0, 1, 2] : [0, 2, 3]);
-    expect((await findBreaches(installation)).breaches).toEqual([]);
-  },
-  120_000,
-);
-
-test('a model without a version allows no changes', async () => {
-  const { client } = installation;
-  const created = await client.post(`${projectPath(installation)}/batch_exports/`, {
-    name: 'x',
-    model: 'orders',
-    mode: 'changes',
-    interval: 'hour',
-    destination: { type: 'NoOp', config: {} },
-  });
-  expect(created).toMatchObject({ status: 400 });
-  expect(JSON.stringify(created.body)).toContain('version_column');
-});
-
 test('a query without the key is refused, by which readers apply changes', async () => {
   const { client } = installation;
   const path = `${projectPath(installation)}/batch_exports/`;

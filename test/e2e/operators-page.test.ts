@@ -14,8 +14,6 @@ import { testCauses } from './operators-page/causes.ts';
 import { testCustomers } from './operators-page/customers.ts';
 import { testHealing } from './operators-page/healing.ts';
 import { testKeysAndChanges } from './operators-page/keys-and-changes.ts';
-import { testLargeLists } from './operators-page/large-lists.ts';
-import { testNamesAndZones } from './operators-page/names-and-zones.ts';
 
 const exportsPath = '/api/projects/@current/batch_exports';
 
@@ -278,9 +276,7 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
   });
 
   describe('with an export that heals', () => testHealing(() => site));
-  describe('with 5,000 exports and 10,000 runs', () => testLargeLists(() => site));
   describe('with keys that end', () => testKeysAndChanges(() => ({ site, id })));
-  describe('with a long name and a zone of its own', () => testNamesAndZones(() => site));
   describe('over all customers', () => testCauses(() => site));
   describe('of the customers', () => testCustomers(() => site));
 });

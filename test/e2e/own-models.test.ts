@@ -184,15 +184,6 @@ test('export and apply know every model, and exports of each deliver all rows', 
   });
 });
 
-test('apply names a model that is not offered, and the models there are', async () => {
-  const file = path.join(folder, 'wrong.yaml');
-  const spec = { name: 'Wrong', interval: 'hour', model: 'order', destination };
-  await writeFile(file, JSON.stringify({ exports: [spec] }));
-  const refused = await sluice('apply', '-f', file, '--dry-run');
-  expect(refused.code).toBe(1);
-  expect(refused.err).toContain(`model must be one of ${offeredNames.join(', ')}.`);
-});
-
 test('the document and the typed client name no model', async () => {
   const { body } = await installation.client.get('/api/openapi.json');
   const schemas: object[] = [];

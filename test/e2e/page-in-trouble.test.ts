@@ -7,10 +7,6 @@ import { hasBrowser, type PageUnderTest, startPage } from '../support/page-under
 
 const exportsPath = '/api/projects/@current/batch_exports';
 
-/** The oldest failed run says since when its destination has failed. */
-const noteKnownOutage = `update runs set latest_error = 'destination.unavailable: It has failed since 2024-03-01T12:00:00.123456Z.'
-  where export_id = $1`;
-
 /** Without a worker, so that everything stays as the tests make it. */
 describe.skipIf(!hasBrowser)('the page, if something is wrong between it and the service', () => {
   let site: PageUnderTest;
@@ -64,19 +60,6 @@ describe.skipIf(!hasBrowser)('the page, if something is wrong between it and the
     await page.getByText('Cancelled.', { exact: true }).waitFor();
   });
 
-  test('an export whose answer is lost is created once', async () => {
-    await show('new');
-    await page.getByLabel('Type', { exact: true }).selectOption('NoOp');
-    await page.getByLabel('Name', { exact: true }).fill('Created once');
-    await loseAnswer('**/batch_exports');
-    await button('Create export').click();
-    await page.getByRole('alert').filter({ hasText: 'may have been done' }).waitFor();
-    await button('Create export').click();
-    await page.getByRole('heading', { name: 'Created once', level: 1 }).waitFor();
-    const { results } = (await client.get(`${exportsPath}?search=Created`)).body;
-    expect(results).toHaveLength(1);
-  });
-
   test.each([
     [
       502,
@@ -122,20 +105,6 @@ describe.skipIf(!hasBrowser)('the page, if something is wrong between it and the
     };
   }
 
-  test('has grey lines in place of an answer that is not there yet', async () => {
-    const release = await hold('**/runs?**');
-    await show(`exports/${id}/runs`);
-    const lines = page.getByRole('status', { name: 'Loading' });
-    await lines.locator('span').first().waitFor();
-    await release();
-    await page
-      .getByRole('row', { name: /Failed/ })
-      .first()
-      .waitFor();
-    expect(await lines.count()).toBe(0);
-    await page.unroute('**/runs?**');
-  });
-
   test('says that a row is not read yet, and then that there is none', async () => {
     const release = await hold('**/batch_exports/preview');
     await show('new');
@@ -163,28 +132,6 @@ describe.skipIf(!hasBrowser)('the page, if something is wrong between it and the
     await page.clock.resume();
   });
 
-  test('shows the times within messages by the chosen clock, with its zone', async () => {
-    await site.query(noteKnownOutage, [id]);
-    await show(`exports/${id}/runs`);
-    const said = page.getByText('It has failed since 1 Mar 2024, 17:30:00 GMT+5:30.');
-    await said.first().waitFor();
-    await page.getByLabel('Time zone of the page').selectOption('utc');
-    await page.getByText('It has failed since 1 Mar 2024, 12:00:00 UTC.').first().waitFor();
-    await page.getByLabel('Time zone of the page').selectOption('local');
-  });
-
-  test('shows a phone the newest hours of the coverage that were requested', async () => {
-    const { width = 1280, height = 800 } = page.viewportSize() ?? {};
-    await page.setViewportSize({ width: 390, height });
-    await show(`exports/${id}/coverage`);
-    const cells = page.getByRole('gridcell', { name: /: failed/ });
-    await cells.first().waitFor();
-    const box = await cells.first().boundingBox();
-    expect(box?.x).toBeGreaterThanOrEqual(0);
-    expect((box?.x ?? 0) + (box?.width ?? 0)).toBeLessThanOrEqual(390);
-    await page.setViewportSize({ width, height });
-  });
-
   test('an export of changes shows elements instead of cells, and offers to run the newest interval', async () => {
     const made = { name: 'Changing', interval: 'hour', destination: { type: 'NoOp', config: {} } };
     const changing = String((await client.post(exportsPath, made)).body.id);
@@ -210,21 +157,6 @@ describe.skipIf(!hasBrowser)('the page, if something is wrong between it and the
     await page.getByText('Changing is unpaused.').waitFor();
     await button('Run now: Changing').first().click();
     await page.getByText('1 interval is exported.').waitFor();
-  });
-
-  test('an export that was deleted elsewhere is not shown with buttons for it', async () => {
-    const destination = { type: 'NoOp', config: {} };
-    const made = { name: 'Gone soon', interval: 'hour', destination };
-    const gone = (await client.post(exportsPath, made)).body.id;
-    await show(`exports/${gone}/runs`);
-    await button('Pause Gone soon').click();
-    const dialog = page.getByRole('dialog');
-    await client.delete(`${exportsPath}/${gone}`);
-    // The answer to the action says it, and what the page shows is loaded again.
-    await dialog.getByRole('button', { name: 'Pause' }).click();
-    await page.getByText('This export does not exist').waitFor();
-    expect(await button('Pause Gone soon').count()).toBe(0);
-    await expectToBeAccessible(page);
   });
 
   test('asks for the key again if it ends, with the focus on its field', async () => {

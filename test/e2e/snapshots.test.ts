@@ -19,7 +19,6 @@ import {
 import { readByIcebird, snapshotsOf } from '../support/icebird.ts';
 import { bucket, type Installation, region, startInstallation } from '../support/installation.ts';
 import { findBreaches } from '../support/invariants.ts';
-import { casesOf } from '../support/nightly.ts';
 import { shopModels, shopVariable } from '../support/stranger-shop.ts';
 import { until } from '../support/until.ts';
 
@@ -148,31 +147,6 @@ const coverageOf = async (id: string, from: number) => {
   );
 };
 
-test('a worker that is frozen in a snapshot while another takes it changes nothing when it goes on', async () => {
-  await setRows({ 1: 'Ada' });
-  const id = await createSnapshots();
-  await installation.stopWorkers();
-  const frozen = await installation.startWorker({
-    FAILPOINTS: 'before_manifest=stop@1',
-    LEASE_SECONDS: '300',
-  });
-  await ask(id, 0);
-  await until(() => frozen.output().includes('=stop'), { message: 'it is frozen' });
-  const end = 'update runs set lease_expires_at = now() where lease_holder is not null';
-  await installation.pool.query(end);
-  await setRows({ 2: 'Bob' });
-  await installation.startWorker();
-  await untilEnded(installation, id);
-  const before = await manifestsOf(id);
-  await until(() => {
-    frozen.kill('SIGCONT');
-    return /"end":"(lost|failed)"/.test(frozen.output());
-  });
-  expect(await manifestsOf(id)).toEqual(before);
-  expect(before[0] && (await rowsOf(before[0]))).toEqual({ 2: 'Bob' });
-  expect((await findBreaches(installation)).breaches).toEqual([]);
-}, 120_000);
-
 test('each snapshot has all rows of the tenant as they are then, keep_snapshots removes older ones, and all of it is proven', async () => {
   const { client } = installation;
   await setRows({ 1: 'Ada', 2: 'Bob', 3: 'Cleo' });
@@ -297,29 +271,6 @@ test('the newer snapshot takes the place of one that fails', async () => {
   expect(retry).toMatchObject({ status: 400 });
   expect(retry.body.detail).toContain('taken the place');
 });
-
-test.each(casesOf(['before_manifest'], ['before_complete', 'after_manifest', 'before_record']))(
-  'a worker that dies at %s leaves one snapshot in one piece',
-  async (point) => {
-    await installation.stopWorkers();
-    await setRows({ 1: 'Ada', 2: 'Bob' });
-    const id = await createSnapshots();
-    const doomed = await installation.startWorker({ FAILPOINTS: `${point}=kill` });
-    await ask(id, 0);
-    expect(await doomed.waitForExit(60_000)).toMatchObject({ signal: 'SIGKILL' });
-    // Between the two attempts the rows change.
-    await setRows({ 1: 'Ada', 2: 'Robert', 3: 'Cleo' });
-    await installation.startWorker();
-    await untilEnded(installation, id);
-    const [manifest] = await manifestsOf(id);
-    if (!manifest) throw new Error('there is no manifest');
-    const before = { 1: 'Ada', 2: 'Bob' };
-    const after = { 1: 'Ada', 2: 'Robert', 3: 'Cleo' };
-    const isAdopted = ['after_manifest', 'before_record'].includes(point);
-    expect(await rowsOf(manifest)).toEqual(isAdopted ? before : after);
-    expect((await findBreaches(installation, { sourceChanges: true })).breaches).toEqual([]);
-  },
-);
 
 test('an Iceberg table has the newest snapshot, and an older one that is made again changes nothing', async () => {
   await setRows({ 1: 'Ada', 2: 'Bob' });

@@ -1,4 +1,3 @@
-import { readFile } from 'node:fs/promises';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/foundation/domain/clock.ts';
@@ -75,28 +74,6 @@ describe.skipIf(!hasBrowser)('the statements of an export, on the page', () => {
     expect(await command.textContent()).toMatch(
       new RegExp(`--deep --key ${keys[0]?.key_id}[0-9a-f]{48} --head 1:[0-9a-f]{64}$`),
     );
-    await expectToBeAccessible(page);
-  });
-
-  test('gives the bytes of a statement as a file', async () => {
-    const download = page.waitForEvent('download');
-    await button('Download statement 1').click();
-    const file = await (await download).path();
-    const sent = await createApiClient(site.address, key).get(`${exportsPath}/${id}/statements/1/`);
-    expect(await readFile(file, 'utf8')).toBe(sent.text);
-  });
-
-  test('saves the delivery record of the project, to read and as it is signed', async () => {
-    const saved = async (name: string) => {
-      const download = page.waitForEvent('download');
-      await button(`Save as ${name}: the delivery record`).click();
-      return readFile(await (await download).path(), 'utf8');
-    };
-    expect(JSON.parse(await saved('signed JSON'))).toMatchObject({
-      type: 'sluice.delivery.v1',
-      exports: [{ batch_export_id: id, statement: { number: 1 } }],
-    });
-    expect(await saved('page')).toContain('<h1>Delivery record</h1>');
     await expectToBeAccessible(page);
   });
 

@@ -47,13 +47,6 @@ describe('a manifest at S3', () => {
     expect(sent('PutObject')).toBe(2);
     expect(String(server.objects('exports')[0]?.body())).toBe('{"run":"a"}');
   });
-
-  it('is put without a condition if the store supports none', async () => {
-    const { server, destination } = await start();
-    server.faults.add({ match: put, effect: { status: 501, code: 'NotImplemented' } });
-    await destination.commitManifest('m.json', body, null);
-    expect(String(server.objects('exports')[0]?.body())).toBe('{"run":"a"}');
-  });
 });
 
 describe('reading from S3', () => {
@@ -211,17 +204,6 @@ describe('the test of an S3 destination', () => {
     const steps = await destination.test(AbortSignal.timeout(10_000));
     expect(steps.every((each) => each.passed)).toBe(true);
     expect(steps.find((each) => each.step === 'bucket')?.warning).toMatch(/list/);
-  });
-
-  it('warns if the store has no conditional writes', async () => {
-    const { server, destination } = await start();
-    const unknown = { status: 501, code: 'NotImplemented' };
-    server.faults.add({ match: { operation: 'PutObject' }, effect: unknown });
-    const steps = await destination.test(AbortSignal.timeout(10_000));
-    expect(steps.find((each) => each.step === 'conditional_write')).toMatchObject({
-      passed: true,
-      warning: expect.stringMatching(/conditional writes/),
-    });
   });
 
   it('writes its marker below the part of the prefix that has no variable', async () => {

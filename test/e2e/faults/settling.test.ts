@@ -140,22 +140,6 @@ test('many intervals that do not settle use no slot: a run that is ready does no
   await retireExports(installation);
 });
 
-test('two transactions in one message: the second has the time of the message, and its row is exported', async () => {
-  const session = await openSession();
-  const exportId = await createS3Export(installation, { name: 'two in one' });
-  const { interval, isOver } = await runAhead(exportId, 1_000);
-  const message = session.query(
-    `begin; select pg_sleep(3); commit; begin; select pg_sleep(3); ${insertSql()}; commit`,
-  );
-  await until(isOver);
-  await message;
-  await untilEnded(installation, exportId);
-  const rows = await countRows(interval);
-  expect(await readRuns(installation, exportId)).toMatchObject([{ status: 'Completed', rows }]);
-  expect(await expectInvariants(installation)).toMatchObject({ rows });
-  await retireExports(installation);
-});
-
 test('one late row and one deleted row: the look-back finds the late one', async () => {
   const range = hour(1);
   await insertEvents(installation.pool, { team, rows: 10, ...range });

@@ -12,7 +12,7 @@ import {
 } from '../../support/exported-events.ts';
 import { bucket, type Installation, startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
-import { casesOf, isNightly } from '../../support/nightly.ts';
+import { casesOf } from '../../support/nightly.ts';
 import type { FaultEffect } from '../../support/s3-server/faults.ts';
 import { until } from '../../support/until.ts';
 
@@ -112,16 +112,6 @@ describe('conditions are tested, not assumed', () => {
     await expectInvariants(installation);
     await retireExports(installation);
   });
-
-  test('an export that moves forgets what it knew of the store', async () => {
-    const exportId = await workingExport('moves');
-    expect(await traitsOf(exportId)).not.toBeNull();
-    const path = `${projectPath(installation)}/batch_exports/${exportId}/`;
-    const elsewhere = { destination: { config: { bucket_name: 'elsewhere' } } };
-    expect((await installation.client.patch(path, elsewhere)).status).toBe(200);
-    expect(await traitsOf(exportId)).toBeNull();
-    await retireExports(installation);
-  });
 });
 
 describe('a transient error does not end a run', () => {
@@ -174,22 +164,6 @@ describe('a transient error does not end a run', () => {
     await expectInvariants(installation);
     await retireExports(installation);
   });
-
-  test('it ends the run if it does so twice; one that never worked ends it at once', async () => {
-    const worked = await workingExport('denied for good');
-    const fresh = await createS3Export(installation, { name: 'never worked' });
-    for (const exportId of [worked, fresh]) {
-      await deny(exportId, forever);
-      await backfill(installation, exportId, large);
-    }
-    const ended = { status: 'Failed', errorCode: 'destination.access_denied', faults: 0 };
-    const [, second] = await untilEnded(installation, worked, { count: 2 });
-    expect(second).toMatchObject({ ...ended, attempt: 2 });
-    expect(await untilEnded(installation, fresh)).toMatchObject([{ ...ended, attempt: 1 }]);
-    await installation.s3.faults.clear();
-    await expectInvariants(installation);
-    await retireExports(installation);
-  });
 });
 
 describe('uploads', () => {
@@ -220,65 +194,6 @@ describe('uploads', () => {
     expect(run).toMatchObject({ status: 'Completed', rows: large.rows, faults: 0 });
     // More if the machine is so busy that a worker cannot keep its short lease.
     expect(run?.attempt).toBeGreaterThanOrEqual(2);
-    await expectInvariants(installation);
-    expect(await installation.s3.uploads(bucket)).toEqual([]);
-    await retireExports(installation);
-  });
-
-  test('one is completed once at a store that names no tag and answers 500 to a lost one', async () => {
-    await installation.s3.setQuirks({ completionTag: 'empty', unknownUploads: 'fail' });
-    const exportId = await createS3Export(installation, { name: 'no tag' });
-    const complete = { operation: 'CompleteMultipartUpload', key: new RegExp(exportId) } as const;
-    await installation.s3.faults.add({ match: complete, effect: { loseResponse: true } });
-    const internal = { status: 500, code: 'InternalError' };
-    await installation.s3.faults.add({ match: complete, times: forever, effect: internal });
-    await backfill(installation, exportId, large);
-    const [run] = await untilEnded(installation, exportId);
-    expect(run).toMatchObject({ status: 'Completed', rows: large.rows, attempt: 1 });
-    await installation.s3.faults.clear();
-    await expectInvariants(installation);
-    await retireExports(installation);
-  });
-
-  test('one whose answer comes too late is aborted, though the store lists none', async ({
-    skip,
-  }) => {
-    skip(!isNightly, 'at night');
-    await installation.s3.setQuirks({ listUploads: 'refuse' });
-    const exportId = await createS3Export(installation, { name: 'late answer' });
-    await installation.s3.faults.add({
-      match: { operation: 'CreateMultipartUpload', key: new RegExp(exportId) },
-      times: 1,
-      effect: { delayMs: 4_000, outlivesClient: true },
-    });
-    await backfill(installation, exportId, large);
-    expect(await untilEnded(installation, exportId)).toMatchObject([
-      { status: 'Completed', rows: large.rows },
-    ]);
-    await until(
-      async () => {
-        const aborts = (await installation.s3.requests()).filter(
-          ({ operation, key }) =>
-            operation === 'AbortMultipartUpload' && key?.startsWith(exportId) === true,
-        );
-        return aborts.length === 1 && (await installation.s3.uploads(bucket)).length === 0;
-      },
-      { timeoutMs: 60_000, message: 'the late upload is aborted' },
-    );
-    await installation.s3.setQuirks({});
-    await expectInvariants(installation);
-    await retireExports(installation);
-  });
-
-  test('one of the probe whose answer is lost is aborted, though its key is used again', async () => {
-    const exportId = await createS3Export(installation, { name: 'lost answer' });
-    await installation.s3.faults.add({
-      match: { operation: 'CreateMultipartUpload' },
-      times: 1,
-      effect: { loseResponse: true },
-    });
-    await backfill(installation, exportId, hour);
-    expect(await untilEnded(installation, exportId)).toMatchObject([{ status: 'Completed', rows }]);
     await expectInvariants(installation);
     expect(await installation.s3.uploads(bucket)).toEqual([]);
     await retireExports(installation);

@@ -34,14 +34,6 @@ export function testCauses(open: () => PageUnderTest): void {
     await expectToBeAccessible(page);
   });
 
-  test('says of what heals since when, and when Sluice tries it next by itself', async () => {
-    const row = page.getByRole('listitem').filter({ hasText: 'destination.unavailable' });
-    await row
-      .getByText(/Sluice tries it again at .* GMT\+5:30\. Once it works, what lacks data runs/)
-      .waitFor();
-    await row.getByText(/1 export · \d intervals without data · since/).waitFor();
-  });
-
   test('searches by customer, and filters by whose turn it is', async () => {
     await page.getByLabel('Customer').fill('no such customer');
     await page.getByText('No cause matches').waitFor();
@@ -62,14 +54,6 @@ export function testCauses(open: () => PageUnderTest): void {
     await page.getByText(/^Retry all: 37 exports/).waitFor({ timeout: 120_000 });
     expect(await page.locator(':focus').getAttribute('aria-label')).toMatch(/^Retry all: /);
     expect(site.faults).toEqual([]);
-  });
-
-  test('says of a pause how many exports it is about, and nothing of what would be exported', async () => {
-    await button(/^Pause all: .*dead-bucket/).click();
-    const dialog = page.getByRole('dialog');
-    await dialog.getByText('37 exports of 1 customer.', { exact: true }).waitFor();
-    await dialog.getByRole('button', { name: 'Cancel' }).click();
-    await dialog.waitFor({ state: 'hidden' });
   });
 
   test('keeps filter, page and the open cause in the address', async () => {
@@ -113,33 +97,6 @@ export function testCauses(open: () => PageUnderTest): void {
     await page.getByRole('heading', { name: 'viewed by an operator' }).waitFor();
     await page.getByRole('link', { name: 'All customers' }).click();
     await page.getByText('37 exports').waitFor();
-    expect(site.faults).toEqual([]);
-  });
-
-  test('has the notification targets of the installation, with its own events', async () => {
-    await page.getByRole('link', { name: 'Notifications' }).click();
-    await page.getByText('A target here hears of the exports of all customers').waitFor();
-    await expectToBeAccessible(page);
-    await button(/^New target$/).click();
-    const dialog = page.getByRole('dialog');
-    await dialog.getByLabel('URL').fill('http://example.com/hooks');
-    await dialog.getByRole('button', { name: 'Create' }).click();
-    await dialog.getByText('Must start with https://.').first().waitFor();
-    await dialog.getByLabel('URL').fill(`http://127.0.0.1:${site.s3.port}/hooks`);
-    await dialog.getByLabel('Description').fill('On-call of all');
-    expect(await dialog.getByLabel('installation.no_workers no worker').isChecked()).toBe(true);
-    await dialog.getByRole('button', { name: 'Create' }).click();
-    const secret = page.getByRole('dialog', { name: 'The secret of On-call of all' });
-    await secret.getByText(/^whsec_/).waitFor();
-    await secret.getByRole('button', { name: 'Done' }).click();
-    await button(/^Send a test to On-call of all$/).click();
-    await page.getByText(/The test failed: HTTP 4\d\d\./).waitFor();
-    await expectToBeAccessible(page);
-    await button(/^Delete On-call of all$/).click();
-    await dialog.getByRole('button', { name: 'Delete the target' }).click();
-    await page.getByText('No notification targets yet').waitFor();
-    await page.getByRole('link', { name: 'All customers' }).click();
-    await page.getByText('S3 dead-bucket').first().waitFor();
     expect(site.faults).toEqual([]);
   });
 

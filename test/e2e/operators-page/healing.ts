@@ -3,7 +3,7 @@ import { beforeAll, expect, test } from 'vitest';
 import { type ApiClient, createApiClient } from '../../support/api-client.ts';
 import { allowBriefReceipts } from '../../support/brief-receipts.ts';
 import { expectToBeAccessible, signInTo } from '../../support/page-checks.ts';
-import { failNextTick, insertHealing, insertRetrying } from '../../support/page-rows.ts';
+import { insertHealing } from '../../support/page-rows.ts';
 import type { PageUnderTest } from '../../support/page-under-test.ts';
 
 /** Tests of an export that heals and has missed deadlines. It ends signed in. */
@@ -76,56 +76,6 @@ export function testHealing(open: () => PageUnderTest): void {
     await setStatus('FailedRetryable');
   });
 
-  test('shows the intervals that heal', async () => {
-    await show('coverage');
-    const healing = page.getByRole('gridcell', { name: /: healing$/ });
-    await healing.first().waitFor();
-    expect(await healing.count()).toBe(2);
-    await expectToBeAccessible(page);
-  });
-
-  test('offers the seam between what was asked for, which was never asked for itself', async () => {
-    await site.query(failNextTick.replace('(3, 3)', '(2, 2)'), [id]);
-    await show('coverage');
-    const seam = page.getByText(
-      '1 interval between others that neither the schedule nor a backfill',
-    );
-    await seam.waitFor();
-    await button('Export it').click();
-    await page.getByText('1 interval is exported.').waitFor();
-    await expect.poll(() => seam.count()).toBe(0);
-    // While something is in progress, the grid shows within seconds what others do.
-    await show('coverage');
-    const running = page.getByRole('gridcell', { name: /: .*running/ });
-    await running.waitFor();
-    const path = `/api/projects/1/batch_exports/${id}/backfills`;
-    const [started] = (await client.get(path)).body.results;
-    await client.post(`${path}/${started?.id}/cancel`);
-    await expect.poll(() => running.count(), { timeout: 9_000 }).toBe(0);
-    // A backfill ended long before the first tick: the grid shows the two on different pages.
-    await site.query(completeLongAgo, [id]);
-    await show('coverage');
-    await page.getByText(/: 9\d\d intervals between others/).waitFor();
-    await page.getByRole('button', { name: /^Export 9\d\d intervals$/ }).waitFor();
-    await site.query(`delete from receipts where export_id = $1`, [id]);
-  });
-
-  test('shows only the runs that retry, if that is asked for', async () => {
-    await site.query(insertRetrying, [id]);
-    await show('runs');
-    await page.getByRole('row', { name: /Retrying \(5\/10\)/ }).waitFor();
-    await page
-      .getByRole('row', { name: /Retries exhausted/ })
-      .first()
-      .waitFor();
-    await button('Retrying').click();
-    // While the list loads it has no rows at all.
-    await expect.poll(() => page.getByRole('rowheader').count()).toBe(1);
-    await page.getByRole('row', { name: /Retrying \(5\/10\)/ }).waitFor();
-    expect(page.url()).toContain('status=Retrying');
-    await site.query('delete from outbox where export_id = $1', [id]);
-  });
-
   test('says of a failed run that its interval was exported later, on the open page and in the list', async () => {
     await show('runs');
     const failed = page.getByRole('row', { name: /Retries exhausted/ }).first();
@@ -156,8 +106,3 @@ const completeAgain = `with run as (
     returning *)
   insert into receipts (export_id, data_interval_start, data_interval_end, run_id, files, rows, bytes, settled)
   select export_id, data_interval_start, data_interval_end, id, '[]', 0, 0, true from run`;
-
-/** As if a backfill had exported an hour forty days ago. */
-const completeLongAgo = `insert into receipts (export_id, data_interval_start, data_interval_end, run_id, files, rows, bytes)
-  select export_id, at, at + interval '1 hour', id, '[]', 0, 0
-    from (select * from runs where export_id = $1 limit 1) r, date_trunc('hour', now() - interval '40 days') at`;

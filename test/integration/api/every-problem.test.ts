@@ -3,7 +3,7 @@ import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
 import { issueKey } from '../../../src/service/use-cases/tenants/issue-key.ts';
 import type { ApiClient } from '../../support/api-client.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
-import { exportBody, s3, s3Defaults } from '../../support/batch-export-bodies.ts';
+import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
 
 let api: ApiUnderTest;
 let operator: ApiClient;
@@ -117,27 +117,6 @@ test.each([
   const { status, body: answer } = await api.client.patch(urlOf(path), body);
   expect([status, answer.errors.map(({ attr }) => attr).sort()]).toEqual([400, attrs.toSorted()]);
 });
-
-const wrongTypes: readonly unknown[] = [5, true, [], [5], {}, { toString: 1 }];
-
-test.each(Object.keys({ ...s3Defaults, ...s3().config }))(
-  'PATCH with a wrong type of %s is refused, alone and beside another fault',
-  async (field) => {
-    const answers = wrongTypes.flatMap((value) =>
-      [{}, { name: 7 }].map(async (others) => {
-        const change = { destination: { config: { [field]: value } }, ...others };
-        const { status, body } = await api.client.patch(urlOf('batch_exports/EXPORT'), change);
-        const attrs = body.errors?.map(({ attr }) => attr) ?? [];
-        return { value, status, names: 'name' in others === attrs.includes('name') };
-      }),
-    );
-    for (const { value, status, names } of await Promise.all(answers)) {
-      // Some of them are right for some fields, and are refused for the name alone.
-      expect([200, 400], String(JSON.stringify(value))).toContain(status);
-      expect(names).toBe(true);
-    }
-  },
-);
 
 test.each([
   ['organizations', { name: ' ', size: 4 }, ['name', 'size']],

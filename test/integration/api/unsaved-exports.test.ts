@@ -132,63 +132,6 @@ test('a change that is not saved is previewed with the fields that it leaves out
   expect((await api.client.get(`${exports}/${saved.id}/preview`)).body.rows).toEqual([['event 1']]);
 });
 
-describe('all problems of a body come at once', () => {
-  const config = { region: 'us-east-1', aws_access_key_id: 'AKIA', compression: 'snappy' };
-  const wrong = {
-    name: ' ',
-    interval: 'hour',
-    start_at: '2024-03-02T00:00:00Z',
-    end_at: '2024-03-01T00:00:00Z',
-    freshness_minutes: 90,
-    dsl_query: 'select nothing from events',
-    destination: { type: 'S3', config },
-  };
-  const attrsOf = (body: { errors: readonly { attr: string | null }[] }) =>
-    body.errors.map(({ attr }) => attr?.replace('destination__config__', '')).toSorted();
-  const all = [
-    'aws_secret_access_key',
-    'bucket_name',
-    'compression',
-    'dsl_query',
-    'end_at',
-    'freshness_minutes',
-    'name',
-  ];
-
-  test('of a new export: those of its schema with those of the rules', async () => {
-    const { status, body } = await api.client.post(exports, wrong);
-    expect([status, attrsOf(body)]).toEqual([400, all]);
-    const struck = body.errors.find(({ attr }) => attr === 'freshness_minutes');
-    expect(struck?.detail).toMatch(/^Sluice no longer has it\. Remove it\. Set deadline_minutes/);
-  });
-
-  test('of a change', async () => {
-    const { body: saved } = await api.client.post(exports, exportBody());
-    const change = { ...wrong, destination: { config: { ...config, bucket_name: 7 } } };
-    const { status, body } = await api.client.patch(`${exports}/${saved.id}`, change);
-    expect([status, attrsOf(body)]).toEqual([
-      400,
-      all.filter((attr) => attr !== 'aws_secret_access_key'),
-    ]);
-  });
-
-  test('and what follows from another problem is not one', async () => {
-    const { body } = await api.client.post(exports, {
-      ...wrong,
-      name: 'named',
-      interval: 'often',
-      end_at: null,
-      model: 'none',
-      destination: { type: 'None', config: {} },
-    });
-    // The query names a model of its own: what is wrong with it follows from no other field.
-    const attrs = ['destination__type', 'dsl_query', 'freshness_minutes', 'interval', 'model'];
-    expect(attrsOf(body)).toEqual(attrs);
-    const empty = await api.client.post(exports, {});
-    expect(attrsOf(empty.body)).toEqual(['destination', 'interval', 'name']);
-  });
-});
-
 describe('the capabilities', () => {
   test('are what this installation has', async () => {
     const { status, body } = await api.client.get('/api/capabilities');

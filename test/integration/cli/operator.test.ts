@@ -88,96 +88,31 @@ test('pause, with a dry run and a question', async () => {
   );
 });
 
-test('notifications: create, list, test, edit, disable, enable, rotate, delete; also of the installation', async () => {
-  for (const [run, flags] of [
-    [(args: string[]) => owner(args), []],
-    [(args: string[]) => operator(...args), ['--installation']],
-  ] as const) {
-    const call = (...args: string[]) => run(['notifications', ...args, ...flags]);
-    const created = await call('create', '--webhook', receiver.url, '--description', 'On-call');
-    expect([created.code, created.err]).toEqual([0, '']);
-    expect(created.out).toMatch(/On-call +all\nsecret +whsec_/);
-    const [target] = JSON.parse((await call('list', '--json')).out) as { id: string }[];
-    const id = target?.id ?? '';
-    const before = receiver.received.length;
-    expect((await call('test', id)).out).toMatch(/HTTP 204 in \d+ ms/);
-    expect(receiver.received.length).toBe(before + 1);
-    const [delivery] = JSON.parse((await call('deliveries', id, '--json')).out);
-    expect(delivery).toMatchObject({ event_type: 'test', status: 'delivered', attempts: 1 });
-    expect((await call('deliveries', id)).out).toMatch(/ test +delivered +1 +HTTP 204 /);
-    expect((await call('deliveries', id, '--status', 'given_up')).out).toBe('none\n');
-    expect((await call('redeliver', id, delivery.id)).out).toMatch(/ test +waiting /);
-    const none = await call('redeliver', id, '3f0cf0b7-5a2c-4e0e-9d0e-7d3b1c9f2a11');
-    expect([none.code, none.err]).toEqual([1, expect.stringContaining('no such delivery')]);
-    expect((await call('edit', id, '--events', 'export.failing')).out).toMatch(/export\.failing\n/);
-    expect((await call('edit', id, '--events', 'export.nothing')).code).toBe(2);
-    expect((await call('edit', id)).code).toBe(2);
-    expect((await call('disable', id)).out).toContain('disabled');
-    expect((await call('enable', id)).out).toContain('enabled');
-    expect((await call('rotate', id)).out).toMatch(/secret +whsec_/);
-    expect((await call('delete', id, '--yes')).out).toContain('deleted');
-    expect((await call('list')).out).toContain('none');
-  }
-});
-
-test('creates, lists, disables and enables organizations, projects and keys', async () => {
-  const json = async (...args: string[]) => {
-    const { code, out, err } = await operator(...args, '--json');
-    expect([code, err]).toEqual([0, '']);
-    return JSON.parse(out);
-  };
-  const { id } = await json('organizations', 'create', '--name', 'Initech');
-  expect(await json('organizations', 'list', '--search', 'initech')).toMatchObject([{ id }]);
-  const of = ['--organization', id];
-  const project = await json('projects', 'create', ...of, '--name', 'Web', '--tenant-key', 'cust');
-  expect(project).toMatchObject({ organization_id: id, tenant_key: 'cust' });
-  expect(await json('projects', 'list', ...of)).toMatchObject([{ id: project.id }]);
-  const scopes = ['--scopes', 'batch_export:read', '--name', 'theirs'];
-  const key = await json('keys', 'create', ...of, ...scopes, '--project', String(project.id));
-  const theirs = () => api.client.withKey(key.key).get(`/api/projects/${project.id}/batch_exports`);
-  expect((await theirs()).status).toBe(200);
-  for (const [what, which] of [
-    ['organizations', id],
-    ['projects', String(project.id)],
-  ]) {
-    expect((await json(String(what), 'disable', String(which))).disabled_at).toEqual(
-      expect.any(String),
-    );
-    expect((await theirs()).status).toBe(403);
-    expect((await json(String(what), 'enable', String(which))).disabled_at).toBeNull();
-    expect((await theirs()).status).toBe(200);
-  }
-  const rotated = await json('keys', 'rotate', key.id, '--overlap', '0');
-  expect((await theirs()).status).toBe(401);
-  await json('keys', 'revoke', rotated.id);
-  const listed = await json('keys', 'list', ...of);
-  expect(JSON.stringify(listed)).not.toContain(rotated.key);
-  expect(listed.map((one: { revoked_at: unknown }) => one.revoked_at === null)).toEqual([
-    false,
-    false,
-  ]);
-  const own = await json(
-    'keys',
-    'create',
-    '--operator',
-    '--scopes',
-    'operator:read',
-    '--name',
-    'watch',
-  );
-  expect((await json('keys', 'list', '--operator')).map((one: { id: string }) => one.id)).toContain(
-    own.id,
-  );
-  const none = await operator('keys', 'revoke', '3f0cf0b7-5a2c-4e0e-9d0e-7d3b1c9f2a11');
-  expect([none.code, none.err]).toEqual([
-    expect.any(Number),
-    expect.stringContaining('no such key'),
-  ]);
-  const refused = await owner(['organizations', 'list']);
-  expect([refused.code, refused.err]).toEqual([
-    4,
-    expect.stringContaining("not an operator's key"),
-  ]);
+test('notifications of the installation: create, list, test, edit, disable, enable, rotate, delete', async () => {
+  const call = (...args: string[]) => operator('notifications', ...args, '--installation');
+  const created = await call('create', '--webhook', receiver.url, '--description', 'On-call');
+  expect([created.code, created.err]).toEqual([0, '']);
+  expect(created.out).toMatch(/On-call +all\nsecret +whsec_/);
+  const [target] = JSON.parse((await call('list', '--json')).out) as { id: string }[];
+  const id = target?.id ?? '';
+  const before = receiver.received.length;
+  expect((await call('test', id)).out).toMatch(/HTTP 204 in \d+ ms/);
+  expect(receiver.received.length).toBe(before + 1);
+  const [delivery] = JSON.parse((await call('deliveries', id, '--json')).out);
+  expect(delivery).toMatchObject({ event_type: 'test', status: 'delivered', attempts: 1 });
+  expect((await call('deliveries', id)).out).toMatch(/ test +delivered +1 +HTTP 204 /);
+  expect((await call('deliveries', id, '--status', 'given_up')).out).toBe('none\n');
+  expect((await call('redeliver', id, delivery.id)).out).toMatch(/ test +waiting /);
+  const none = await call('redeliver', id, '3f0cf0b7-5a2c-4e0e-9d0e-7d3b1c9f2a11');
+  expect([none.code, none.err]).toEqual([1, expect.stringContaining('no such delivery')]);
+  expect((await call('edit', id, '--events', 'export.failing')).out).toMatch(/export\.failing\n/);
+  expect((await call('edit', id, '--events', 'export.nothing')).code).toBe(2);
+  expect((await call('edit', id)).code).toBe(2);
+  expect((await call('disable', id)).out).toContain('disabled');
+  expect((await call('enable', id)).out).toContain('enabled');
+  expect((await call('rotate', id)).out).toMatch(/secret +whsec_/);
+  expect((await call('delete', id, '--yes')).out).toContain('deleted');
+  expect((await call('list')).out).toContain('none');
 });
 
 test('delivery-record prints what is signed, or a page', async () => {

@@ -141,26 +141,6 @@ describe('a backfill', () => {
     expect(await statusOf(backfillId)).toEqual({ status: 'Completed', total: 4 });
   });
 
-  it('skips an interval that has a live run', async () => {
-    const batchExport = await createExportOfThePast(side, { createdMsAgo: 3 * hourMs });
-    await decide(side.context);
-    const [, live] = await listRuns(side.db, batchExport.id);
-    await side.db.query(
-      `update runs set status = 'Failed', finished_at = now() where export_id = $1 and id <> $2`,
-      [batchExport.id, live?.id],
-    );
-    const { openIntervalStart } = batchExport.schedule;
-    const { backfillId, totalRuns } = await start(batchExport, {
-      startAt: openIntervalStart,
-      endAt: openIntervalStart + 3 * hourMs,
-    });
-    expect(totalRuns).toBe(2);
-    expect(await advanceBackfill(side.context, backfillId)).toBe(2);
-    const runs = await listRuns(side.db, batchExport.id);
-    expect(runs.filter((run) => run.start === live?.start)).toHaveLength(1);
-    expect((await statusOf(backfillId))?.total).toBe(2);
-  });
-
   it.each(['oldest_first', 'newest_first'] as const)(
     'of all waits for a live run that has read its interval already, and runs it again (%s)',
     async (order) => {
@@ -193,26 +173,6 @@ describe('a backfill', () => {
       );
       expect({ id, generation }).toEqual({ id: after?.id, generation: reading.fileGeneration + 1 });
       expect(await statusOf(backfillId)).toEqual({ status: 'Completed', total: 2 });
-    },
-  );
-
-  it.each([
-    ['all', 4],
-    ['failed', 3],
-    ['none', 2],
-  ] as const)(
-    'reprocessing %s makes %i runs of one completed, one failed and two untouched intervals',
-    async (reprocess, expected) => {
-      const { batchExport, range } = await quietExport(4);
-      const before = await start(batchExport, { ...range, endAt: range.startAt + 2 * hourMs });
-      await advanceBackfill(side.context, before.backfillId);
-      const [completed, failed] = await liveRuns(batchExport.id);
-      await complete(side.context, await claim(side, completed?.id ?? ''));
-      await failAttempt(side, side.context, failed?.id ?? '', new SluiceError('query.invalid'));
-      await advanceBackfill(side.context, before.backfillId);
-      const { backfillId } = await start(batchExport, { ...range, reprocess });
-      expect(await workOff(batchExport.id, backfillId)).toHaveLength(expected);
-      expect(await statusOf(backfillId)).toEqual({ status: 'Completed', total: expected });
     },
   );
 

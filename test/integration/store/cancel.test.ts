@@ -4,7 +4,7 @@ import { Refusal } from '../../../src/foundation/domain/problem.ts';
 import { renewLeases, sweepExpiredLeases } from '../../../src/state/store/runs/leases.ts';
 import { findRun, insertRuns } from '../../../src/state/store/runs/runs.ts';
 import { deleteExport } from '../../../src/service/use-cases/exports/delete-export.ts';
-import { cancelRun, retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
+import { cancelRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import { recordFault } from '../../../src/service/use-cases/runs/finish-run.ts';
 import {
   claim,
@@ -104,13 +104,6 @@ describe('cancelling a run', () => {
     }
   });
 
-  it('that has ended is refused and changes nothing', async () => {
-    const { exportId, runId } = await waitingRun();
-    await complete(side.context, await claim(side, runId));
-    await expect(cancel(exportId, runId)).rejects.toThrow('The run has ended');
-    expect(await firstRun(side.db, exportId)).toMatchObject({ status: 'Completed' });
-  });
-
   it('races with its claim, its end and the sweep without a deadlock or a row left behind', async () => {
     for (let round = 0; round < 10; round += 1) {
       const { exportId, runId } = await waitingRun();
@@ -197,15 +190,5 @@ describe('deleting an export', () => {
     });
     await deleting.deletion;
     expect(await firstRun(side.db, id)).toMatchObject(cancelled);
-  });
-
-  it('leaves no run to be retried', async () => {
-    const { exportId, runId } = await waitingRun();
-    await complete(side.context, await claim(side, runId));
-    const run = await findRun(side.db, exportId, runId);
-    const actor = { organizationId: side.tenant.organizationId, keyId: null };
-    await deleteExport(side.context, actor, exportId);
-    if (!run) throw new Error('the run is gone');
-    await expect(retryRun(side.context, run)).rejects.toThrow('Not found.');
   });
 });

@@ -9,7 +9,7 @@ import { advanceHighWaterMark } from '../../../src/state/store/intervals/high-wa
 import { findRun } from '../../../src/state/store/runs/runs.ts';
 import { findGaps } from '../../../src/state/store/intervals/verify-queries.ts';
 import { coverageOf } from '../../../src/service/use-cases/exports/read-coverage.ts';
-import { cancelRun, retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
+import { retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import { allowBriefReceipts } from '../../support/brief-receipts.ts';
 import {
   claim,
@@ -301,41 +301,6 @@ async function fail(runId: string | undefined): Promise<void> {
 }
 
 describe('through the use cases', () => {
-  it('an interval is running, failed, retried, and done once a run completes', async () => {
-    const { item, runIds } = await createdWithRuns(1);
-    expect(await statesOf(item, 1)).toEqual(['running']);
-    expect((await holesOf(item.id)).missing.count).toBe(0);
-    await failAttempt(
-      side,
-      side.context,
-      runIds[0] ?? '',
-      new SluiceError('destination.unavailable'),
-    );
-    expect(await statesOf(item, 1)).toEqual(['retrying']);
-    await side.db.query('update outbox set available_at = now() where run_id = $1', [runIds[0]]);
-    await fail(runIds[0]);
-    expect(await statesOf(item, 1)).toEqual(['failed']);
-    expect((await holesOf(item.id)).missing).toEqual({
-      count: 1,
-      since: item.schedule.openIntervalStart,
-    });
-
-    const retry = await retryOf(item.id, runIds[0]);
-    expect(await statesOf(item, 1)).toEqual(['running']);
-    expect((await holesOf(item.id)).missing.count).toBe(0);
-    const run = await findRun(side.db, item.id, retry);
-    if (run) await cancelRun(side.context, run);
-    expect(await statesOf(item, 1)).toEqual(['cancelled']);
-    expect((await holesOf(item.id)).missing.count).toBe(1);
-
-    await complete(side.context, await claim(side, await retryOf(item.id, retry)));
-    expect(await statesOf(item, 1)).toEqual(['done']);
-    expect(await holesOf(item.id)).toMatchObject({
-      missing: { count: 0, since: null },
-      unsettledFrom: null,
-    });
-  });
-
   it('backfilled intervals that failed before the first tick are missing, though the live run succeeded', async () => {
     const { item, runIds } = await createdWithRuns(1);
     const first = item.schedule.openIntervalStart;

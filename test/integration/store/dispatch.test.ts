@@ -3,15 +3,7 @@ import { readServiceState } from '../../../src/state/store/database/service-stat
 import { insertProject } from '../../../src/state/store/tenants/tenants.ts';
 import { reportWorker } from '../../../src/state/store/runs/workers.ts';
 import { dispatchRuns, type QueueEntry } from '../../../src/service/admission/dispatch-runs.ts';
-import {
-  claim,
-  complete,
-  createExportOfThePast,
-  decide,
-  hourMs,
-  openRunSide,
-  type RunSide,
-} from '../../support/run-side.ts';
+import { claim, createExportOfThePast, openRunSide, type RunSide } from '../../support/run-side.ts';
 
 let side: RunSide;
 const opened: RunSide[] = [];
@@ -85,23 +77,6 @@ describe('the dispatcher', () => {
     expect(dispatched).toHaveLength(6);
   });
 
-  it('gives runs that heal a quarter of the slots at most, also while they are executed, and live runs the rest', async () => {
-    await reportWorker(side.db, 'one', 8);
-    for (let index = 0; index < 4; index += 1) {
-      await addWaiting((await createExportOfThePast(side)).id, 1);
-    }
-    await side.db.query(
-      `with healing as (update outbox set backfill_id = export_id) update runs set heals = true`,
-    );
-    const enqueued = await dispatch();
-    expect(enqueued).toHaveLength(2);
-    for (const runId of enqueued) await claim(side, runId);
-    expect(await dispatch()).toEqual([]);
-    const live = await createExportOfThePast(side);
-    await addWaiting(live.id, 2);
-    expect(await exportsOf(await dispatch())).toEqual([live.id, live.id]);
-  });
-
   it('dispatches each run once, however many workers dispatch at the same moment', async () => {
     const context = side.withPolicy({ maxRunsPerExport: 100, maxRunsPerTenant: 100 });
     const { id } = await createExportOfThePast(side);
@@ -110,73 +85,6 @@ describe('the dispatcher', () => {
     const enqueued = (await Promise.all(Array.from({ length: 8 }, () => dispatch(context)))).flat();
     expect(enqueued).toHaveLength(40);
     expect(new Set(enqueued).size).toBe(40);
-  });
-
-  it('lets a tenant with one run in beside one that floods the outbox, and its other exports too', async () => {
-    const flood = await createExportOfThePast(side);
-    const sibling = await createExportOfThePast(side);
-    const small = await createExportOfThePast(side, { teamId: side.tenant.projectIds[1] });
-    await addWaiting(flood.id, 3_000);
-    await addWaiting(sibling.id, 1);
-    await addWaiting(small.id, 1);
-    await reportWorker(side.db, 'one', 3);
-    const exports = await exportsOf(await dispatch());
-    expect(exports).toHaveLength(5);
-    expect(exports).toContain(small.id);
-    expect(exports).toContain(sibling.id);
-    expect(exports.filter((id) => id === flood.id)).toHaveLength(3);
-  });
-
-  it('finds an export behind one that executes all it may, with room for one run only', async () => {
-    const context = side.withPolicy({ maxRunsPerExport: 2 });
-    const full = await createExportOfThePast(side);
-    const other = await createExportOfThePast(side);
-    await addWaiting(full.id, 3);
-    await reportWorker(side.db, 'one', 1);
-    const [first = ''] = await dispatch(context);
-    await claim(side, first);
-    await addWaiting(other.id, 1);
-    expect(await exportsOf(await dispatch(context))).toEqual([other.id]);
-  });
-
-  it('still sees backfills behind an export that floods its tenant with live runs', async () => {
-    const flood = await createExportOfThePast(side);
-    const other = await createExportOfThePast(side);
-    await addWaiting(flood.id, 1_000);
-    await addWaiting(other.id, 2, { backfill: true });
-    await reportWorker(side.db, 'one', 10);
-    const exports = await exportsOf(await dispatch());
-    expect(exports.filter((id) => id === other.id)).toHaveLength(2);
-  });
-
-  it('prefers live runs to backfills within a tenant, and the oldest interval', async () => {
-    const context = side.withPolicy({ maxRunsPerExport: 1 });
-    const backfilled = await createExportOfThePast(side);
-    const live = await createExportOfThePast(side);
-    await addWaiting(backfilled.id, 5, { backfill: true });
-    await addWaiting(live.id, 5);
-    await reportWorker(side.db, 'one', 1);
-    const [first = '', second = ''] = await dispatch(context);
-    expect(await exportsOf([first, second])).toEqual([live.id, backfilled.id]);
-    const oldest = await side.db.query<{ id: string }>(
-      `select distinct on (export_id) id from runs order by export_id, data_interval_start`,
-    );
-    expect(oldest.map((run) => run.id).toSorted()).toEqual([first, second].toSorted());
-  });
-
-  it('keeps to the limits of an export and of a tenant, counting what runs', async () => {
-    const context = side.withPolicy({ maxRunsPerExport: 2, maxRunsPerTenant: 3 });
-    const one = await createExportOfThePast(side);
-    const two = await createExportOfThePast(side);
-    await addWaiting(one.id, 10);
-    await addWaiting(two.id, 10);
-    await reportWorker(side.db, 'one', 50);
-    const enqueued = await dispatch(context);
-    expect(enqueued).toHaveLength(3);
-    const runs = await Promise.all(enqueued.map((runId) => claim(side, runId)));
-    expect(await dispatch(context)).toHaveLength(0);
-    await Promise.all(runs.map((run) => complete(side.context, run)));
-    expect(await dispatch(context)).toHaveLength(3);
   });
 
   it('skips runs that are not due yet', async () => {
@@ -279,13 +187,4 @@ describe('tens of thousands of runs that wait for their time', () => {
     );
     return row?.hits ?? 0;
   }
-});
-
-describe('deciding and dispatching together', () => {
-  it('brings the run of a tick into the queue', async () => {
-    await createExportOfThePast(side, { createdMsAgo: hourMs });
-    await reportWorker(side.db, 'one', 1);
-    await decide(side.context);
-    expect(await dispatch()).toHaveLength(1);
-  });
 });

@@ -314,14 +314,4 @@ describe('rows that come late', () => {
     await ended;
     expect(slowLooks()).toBe(2);
   });
-
-  it('by another clock are fetched within the look-back', async () => {
-    const { id, schedule } = await createExportOfThePast(side);
-    await insert(side.db, 'in time', schedule.openIntervalStart + 1_000);
-    await side.start({ LATE_LOOKBACK_HOURS: '3' });
-    await side.untilRuns(id, 1);
-    await insert(side.db, 'by a slow clock', schedule.openIntervalStart + 2_000);
-    await side.untilRuns(id, 2);
-    expect(await inForce()).toMatchObject([{ rows: 2 }]);
-  });
 });
