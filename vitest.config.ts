@@ -18,10 +18,10 @@ const pure = [
  * - `conformance` has every kind of table, standbys and poolers of sources, and the values of each format. Other readers of Parquet: DuckDB
  *   and Polars. Each installation of `e2e` has the models of a stranger's database. `postgres-settle.test.ts` has what is waited for.
  * - `worker/{worker,wait-for-source}.test.ts` have connections to our database that are cut, and `cli/doctor.test.ts` the doctor.
- * - `store/{places,own-schema,few-connections,prepared}.test.ts` have places, schemas, a server with few connections, and a pooler.
+ * - `store/{places,own-schema,prepared}.test.ts` have places, schemas, a server with few connections, and a pooler.
  * - `pipeline/erase-rows.test.ts` and `store/{erasures,offboarding}.test.ts` have what `pages.test.ts` does by the commands of the documentation.
  * - `console-page` and `form-page` have the page, and `test/unit/console` its rules.
- * - `store/{statement-plans,burst-plans,hot-updates}.test.ts` have the plans of statements.
+ * - `store/{statement-plans,burst-plans}.test.ts` have the plans of statements.
  * - `.ci/run` starts a quickstart, which starts the embedded server. `pages.test.ts` has calls of the documentation.
  * - `reader/postgres.test.ts` has the reader with kills, `e2e/verify.test.ts` the proof, and `e2e/faults/source.test.ts` sources that fail.
  * - `test/security/{sandbox,slow-readers}` have hostile plugins and readers, `test/unit/sandbox` what plugins may do, and `pipeline/iceberg-table.test.ts` what tables hold. A clean checkout builds without the types of the API.
@@ -38,7 +38,7 @@ export const atNight = [
   'test/security/{answer-weights,hostile-plugins,hostile-store-runs,sandbox/limits,unread-answers}.test.ts',
   'test/sim/healing.test.ts',
   'test/e2e/faults/{attack,backfill-requests,broken-starts,clocks,crashes,embedded-start}.test.ts',
-  'test/e2e/faults/{generations,migration,outages,own-settings,pooler,postgres,promoted-copy,redis,redis-failover}.test.ts',
+  'test/e2e/faults/{generations,migration,outages,own-settings,pooler,postgres,promoted-copy,redis}.test.ts',
   'test/e2e/faults/{restored-backup,settling,standby,strange-stores}.test.ts',
 ];
 
@@ -52,7 +52,7 @@ const withDatabase = [
   'test/integration/{check-model,file-destination,late-rows,query-allow-list}.test.ts',
   'test/integration/postgres-{settle,source-columns}.test.ts',
   'test/conformance/!(parquet-readers|parquet-polars).test.ts',
-  'test/integration/s3-{answers,put-file,refusals,stranger-uploads,strangers,uploads,write-only}.test.ts',
+  'test/integration/s3-{answers,put-file,refusals,shared-probes,strangers,uploads,write-only}.test.ts',
   'test/integration/{durable-s3,postgres-source}.test.ts',
   'test/security/{csv-formulas,deployment,destination-test,file-folders,hostile-{answers,manifests,names,sweeps}}.test.ts',
   'test/security/{operator-routes,preview*,query-bounds,stored-secrets,tenant-*,trials,unsaved-exports}.test.ts',

@@ -19,7 +19,7 @@ const allowed: Readonly<Record<string, string>> = {
   'unit/support/s3-faults.test.ts': 'a delay that was asked for is a minimum',
   'integration/queue/queue.test.ts': 'a rate: how often, in the time that passed',
   'integration/api/admin.test.ts': 'how fast thousands of exports are listed, beside a list of ten',
-  'integration/queue/refused-scripts.test.ts': 'a rate: how often, in the time that passed',
+  'integration/queue/redis-rights.test.ts': 'a rate: how often, in the time that passed',
   'security/operator-routes.test.ts': 'a day before today, as the API is asked for it',
   'security/hostile-answers.test.ts': 'the pace of a slow store: that is its work',
   'security/trials.test.ts': 'how long another tenant waits, as a share of the whole',

@@ -1,5 +1,5 @@
 const file = 'src/rows/pipeline/delivered-keys.ts';
-const test = 'test/integration/pipeline/compared-keys.test.ts';
+const test = 'test/integration/pipeline/changes.test.ts';
 
 /** Faults in comparisons of a changing table's keys. */
 export const changeMutants = [

@@ -342,14 +342,14 @@ export const mutants = [
     file: 'src/state/store/exports/exports.ts',
     find: "select pg_advisory_xact_lock($1, $2)', [creationLock",
     replace: "select $1::int, $2::int', [creationLock",
-    test: `${store}/project-limit.test.ts`,
+    test: `${store}/batch-exports.test.ts`,
   },
   {
     name: 'exports: a creation near the limit of a project is taken as far from it',
     file: 'src/state/store/exports/exports.ts',
     find: '- 3 * current_setting',
     replace: '- 0 * current_setting',
-    test: `${store}/project-limit.test.ts`,
+    test: `${store}/batch-exports.test.ts`,
   },
   {
     name: 'store: statements have names behind a pooler',

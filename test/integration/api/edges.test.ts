@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { ApiClient } from '../../support/api-client.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
-import { exportBody } from '../../support/batch-export-bodies.ts';
+import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
 import { createKey } from '../../support/tenants.ts';
 
 let api: ApiUnderTest;
@@ -179,4 +179,116 @@ test('an id that cannot be one is 404 on every path of an operator', async () =>
       expect([method, path, id, answer.status]).toEqual([method, path, id, 404]);
     }
   }
+});
+
+async function create(changes: Readonly<Record<string, unknown>> = {}): Promise<string> {
+  const { body } = await api.client.post(exports, exportBody(changes));
+  return `${exports}/${body.id}`;
+}
+
+test('the schedule previews the next 10 intervals, each beginning where the last one ends', async () => {
+  const path = await create({ interval: 'day', timezone: 'America/New_York', offset_hour: 3 });
+  const { status, body } = await api.client.get(`${path}/schedule`);
+  expect(status).toBe(200);
+  expect(body.results).toHaveLength(10);
+  for (const [index, interval] of body.results.entries()) {
+    expect(interval).toMatchObject({ timezone: 'America/New_York', fate: 'ran' });
+    expect(interval.local_start).toMatch(/T03:00:00-0[45]:00$/);
+    expect([23, 24, 25]).toContain(interval.hours);
+    const next = body.results[index + 1];
+    if (next) expect(interval.data_interval_end).toBe(next.data_interval_start);
+  }
+});
+
+test('the schedule shows the effect of a pause and of an end', async () => {
+  const path = await create({ paused: true });
+  const { body } = await api.client.get(`${path}/schedule`);
+  expect(new Set(body.results.map(({ fate }) => fate))).toEqual(new Set(['paused']));
+});
+
+test('the destination test names the step that fails', async () => {
+  const path = await create({ destination: s3({ endpoint_url: 'http://127.0.0.1:1/' }) });
+  const { status, body } = await api.client.post(`${path}/test`);
+  expect(status).toBe(200);
+  expect(body).toMatchObject({ passed: false });
+  const steps = body.steps as { passed: boolean; error: string | null }[];
+  expect(steps.at(-1)).toMatchObject({
+    passed: false,
+    error: expect.stringContaining('The endpoint cannot be reached'),
+  });
+});
+
+test('activity says which key changed what, with before and after, and no secret', async () => {
+  const path = await create();
+  await api.client.patch(path, { name: 'renamed' });
+  await api.client.patch(path, {
+    destination: { config: { aws_secret_access_key: 'canary-second' } },
+  });
+  await api.client.post(`${path}/pause`);
+  const { status, body, text } = await api.client.get(`${path}/activity?limit=10`);
+  expect(status).toBe(200);
+  expect(body.count).toBe(4);
+  expect(body.results.map(({ action }) => action)).toEqual([
+    'paused',
+    'updated',
+    'updated',
+    'created',
+  ]);
+  expect(body.results[2]).toMatchObject({
+    key_id: api.tenant.keyId,
+    key_name: 'test',
+    changes: [{ field: 'name', before: 'Events to S3', after: 'renamed' }],
+  });
+  expect(body.results[1]?.changes).toEqual([
+    { field: 'destination secrets', before: '********', after: '********' },
+  ]);
+  expect(text).not.toContain('canary');
+  // A new export has what was given, and none of the defaults.
+  const created = (body.results[3]?.changes ?? []) as { field: string; after: unknown }[];
+  expect(created.map(({ field }) => field)).toEqual([
+    ...['name', 'destination', 'interval', 'model', 'destination secrets'],
+  ]);
+  const destination = (created[1]?.after ?? {}) as { config?: object };
+  expect(Object.keys(destination.config ?? {}).toSorted()).toEqual(['bucket_name', 'region']);
+});
+
+describe('the forecast of a backfill', () => {
+  const march = { start_at: '2024-03-01T00:00:00Z', end_at: '2024-03-02T00:00:00Z' };
+
+  const create = async () => `${exports}/${(await api.client.post(exports, exportBody())).body.id}`;
+
+  test('dry_run estimates rows and bytes from the runs before', async () => {
+    const { client } = api;
+    const path = await create();
+    await api.db.query(
+      `insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, finished_at, records_total_count, bytes_exported)
+     select id, team_id, 'Completed', at, at + interval '1 hour', at, 5, 700
+       from batch_exports, lateral (select timestamptz '2024-02-01Z' as at) t where id = $1`,
+      [path.split('/').at(-1)],
+    );
+    const known = await client.post(`${path}/backfill`, { ...march, dry_run: true });
+    expect(known.body).toMatchObject({ estimated_rows: 120, estimated_bytes: 16_800 });
+  });
+
+  test('progress counts the runs that ended, and those that failed', async () => {
+    const { client } = api;
+    const path = await create();
+    const { body } = await client.post(`${path}/backfill`, march);
+    const ended = (from: number, to: number) =>
+      api.db.query(
+        `insert into runs (export_id, team_id, backfill_id, status, data_interval_start, data_interval_end, finished_at)
+       select export_id, team_id, id, case n when 18 then 'Failed' else 'Completed' end,
+              start_at + n * interval '1 hour', start_at + (n + 1) * interval '1 hour', now()
+         from backfills, generate_series($2::int, $3::int) n where id = $1`,
+        [body.backfill_id, from, to],
+      );
+    await ended(23, 23);
+    // Of 24 runs, one is too few for a forecast.
+    const early = await client.get(`${path}/backfills/${body.backfill_id}`);
+    expect(early.body).toMatchObject({ finished_runs: 1, eta: null });
+    await ended(18, 22);
+    const found = await client.get(`${path}/backfills/${body.backfill_id}`);
+    expect(found.body).toMatchObject({ finished_runs: 6, failed_runs: 1, progress: 0.25 });
+    expect(found.body.eta).toMatch(/Z$/);
+  });
 });

@@ -8,6 +8,7 @@ import {
 } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { until } from '../../support/until.ts';
+import { createKey } from '../../support/tenants.ts';
 
 let api: ApiUnderTest;
 let client: ApiClient;
@@ -207,3 +208,71 @@ describe('the end of the server', () => {
 
 const waiting = `select from pg_locks where not granted and relation = 'batch_exports'::regclass
   and database = (select oid from pg_database where datname = current_database())`;
+
+test('behind a trusted proxy, links carry the address that the client used', async () => {
+  const api = await startApiUnderTest({ trustProxy: 1 });
+  try {
+    const exports = `${api.project}/batch_exports`;
+    await api.client.post(exports, exportBody());
+    await api.client.post(exports, exportBody());
+    const headers = { 'x-forwarded-host': 'sluice.example', 'x-forwarded-proto': 'https' };
+    const { body } = await api.client.get(`${exports}?limit=1`, { headers });
+    expect(body.next).toBe(`https://sluice.example${exports}?limit=1&offset=1`);
+  } finally {
+    await api.stop();
+  }
+});
+
+test.each([
+  [['batch_export:read'], ['batch_export:read']],
+  [
+    ['batch_export:write', 'plugin:read'],
+    ['batch_export:read', 'batch_export:write', 'plugin:read'],
+  ],
+  [['*'], ['batch_export:read', 'batch_export:write', 'file:read', 'plugin:read', 'plugin:write']],
+])('a key with %j grants %j', async (scopes, granted) => {
+  const { organizationId } = api.tenant;
+  const { key, apiKey } = await createKey(api.db, { organizationId, scopes });
+  const answer = await api.client.withKey(key).get('/api/me');
+  expect(answer).toMatchObject({
+    status: 200,
+    body: { key_name: apiKey.name, scopes: granted, organization: { id: organizationId } },
+  });
+});
+
+test('a key of one project sees this project only, with the external ID that roles must require', async () => {
+  const { organizationId, projectIds } = api.tenant;
+  const [projectId] = projectIds;
+  const { key } = await createKey(api.db, { organizationId, projectIds: [projectId] });
+  const { body } = await api.client.withKey(key).get('/api/me');
+  const [row] = await api.db.query<{ external_id: string; name: string }>(
+    'select external_id, name from projects where id = $1',
+    [projectId],
+  );
+  expect(body).toMatchObject({ projects: [{ id: projectId, ...row }], projects_count: 1 });
+  const all = await api.client.get('/api/me');
+  expect(all.body.projects).toMatchObject(projectIds.map((id) => ({ id })));
+});
+
+test('a request without a key, or with an unknown one, is refused', async () => {
+  const answers = [
+    await api.client.withKey('').get('/api/me'),
+    await api.client.withKey(`slc_${'a'.repeat(43)}`).get('/api/me'),
+  ];
+  expect(answers.map(({ status }) => status)).toEqual([401, 401]);
+});
+
+test.each([
+  [['operator:read'], ['operator:read']],
+  [['operator:write'], ['operator:read', 'operator:write']],
+  [['*'], ['operator:read', 'operator:write']],
+])("an operator's key with %j grants %j, and a customer's is refused", async (scopes, granted) => {
+  const { key, apiKey } = await createKey(api.db, { organizationId: null, scopes });
+  const answer = await api.client.withKey(key).get('/api/admin/me');
+  expect(answer).toMatchObject({
+    status: 200,
+    body: { key_name: apiKey.name, scopes: granted },
+  });
+  expect((await api.client.withKey(key).get('/api/me')).status).toBe(403);
+  expect((await api.client.get('/api/admin/me')).status).toBe(403);
+});

@@ -1,7 +1,21 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { allowBriefReceipts } from '../../support/brief-receipts.ts';
+import { SluiceError } from '../../../src/foundation/domain/errors.ts';
+import type { Context } from '../../../src/service/use-cases/context.ts';
+import { recordFault, releaseRun } from '../../../src/service/use-cases/runs/finish-run.ts';
+import {
+  claim,
+  complete,
+  createExportOfThePast,
+  decide,
+  firstRun,
+} from '../../support/run-side.ts';
+import { testApiOptions } from '../../support/test-api-options.ts';
+import { toTimestamp } from '../../../src/foundation/domain/time.ts';
+import { readNow } from '../../../src/state/store/intervals/ticks.ts';
+import { createKey } from '../../support/tenants.ts';
 
 let api: ApiUnderTest;
 let exports: string;
@@ -120,4 +134,177 @@ test('a run of another export is 404', async () => {
   const other = await createWithFiles([]);
   expect((await api.client.get(other.pathOf(first))).status).toBe(404);
   expect((await api.client.get(other.pathOf('x'))).status).toBe(404);
+});
+
+describe('the attempts of a run', () => {
+  let context: Context;
+
+  beforeAll(async () => {
+    ({ context } = testApiOptions(api.db, api.databaseUrl));
+  });
+
+  /** An export with one run that is due, and how the API shows that run. */
+  async function createDueRun() {
+    const [teamId] = api.tenant.projectIds;
+    const { id } = await createExportOfThePast({ db: api.db, teamId });
+    await decide(context);
+    const run = await firstRun(api.db, id);
+    await makeDue(run.id);
+    const exports = `${api.project}/batch_exports`;
+    const read = async () => {
+      const { body } = await api.client.get(`${exports}/${id}/runs/${run.id}`);
+      const { status, attempt, max_attempts, next_attempt_at } = body;
+      return { status, attempt, max_attempts, next_attempt_at };
+    };
+    return { runId: run.id, path: `${exports}/${id}`, read };
+  }
+
+  /** Lets a run that waits be due now. */
+  const makeDue = (runId: string) =>
+    api.db.query('update outbox set available_at = now() where run_id = $1', [runId]);
+
+  test('a run says which attempt comes next, when, and how many there can be', async () => {
+    const { runId, path, read } = await createDueRun();
+    const due = await read();
+    expect(due).toMatchObject({ status: 'Starting', attempt: 0, max_attempts: 10 });
+    expect(Date.parse(String(due.next_attempt_at))).toBeLessThanOrEqual(Date.now());
+
+    const first = await claim(api, runId);
+    const underWay = { status: 'Running', attempt: 1, max_attempts: 10, next_attempt_at: null };
+    expect(await read()).toEqual(underWay);
+
+    await recordFault(context, first, new SluiceError('destination.unavailable'), 0.9);
+    const waits = await read();
+    expect(waits).toMatchObject({ status: 'Running', attempt: 1, max_attempts: 10 });
+    const [row] = await api.db.query<{ at: string }>(
+      'select available_at as at from outbox where run_id = $1',
+      [runId],
+    );
+    expect(waits.next_attempt_at).toBe(row?.at);
+    const { results } = (await api.client.get(`${path}/runs`)).body;
+    expect(results[0]?.next_attempt_at).toBe(row?.at);
+    const shown = (await api.client.get(path)).body.latest_runs[0];
+    expect(shown).toMatchObject({ max_attempts: 10, next_attempt_at: row?.at });
+
+    await makeDue(runId);
+    await complete(context, await claim(api, runId));
+    const done = { status: 'Completed', attempt: 2, max_attempts: null, next_attempt_at: null };
+    expect(await read()).toEqual(done);
+  });
+
+  test('an attempt that a shutdown ended does not count', async () => {
+    const { runId, read } = await createDueRun();
+    await releaseRun(context, await claim(api, runId));
+    expect(await read()).toMatchObject({ attempt: 1, max_attempts: 11 });
+    const second = await claim(api, runId);
+    expect(await read()).toMatchObject({ attempt: 2, max_attempts: 11, next_attempt_at: null });
+    await recordFault(context, second, new SluiceError('destination.unavailable'), 0);
+    expect(await read()).toMatchObject({ attempt: 2, max_attempts: 11 });
+    for (let attempt = 3; attempt <= 11; attempt++) {
+      await makeDue(runId);
+      const run = await claim(api, runId);
+      expect(await read()).toMatchObject({ attempt, max_attempts: 11, status: 'Running' });
+      await recordFault(context, run, new SluiceError('destination.unavailable'), 0);
+    }
+    expect(await read()).toMatchObject({ status: 'FailedRetryable', attempt: 11 });
+  });
+});
+
+describe('a run that is asked for now', () => {
+  const hourMs = 3_600_000;
+  let now: number;
+  let path: string;
+
+  const ago = (hours: number) => toTimestamp(now - hours * hourMs);
+  const runNow = async () => (await api.client.post(`${path}/run_now`)).body;
+  const create = async (changes: Readonly<Record<string, unknown>>) => {
+    const { body } = await api.client.post(`${api.project}/batch_exports`, exportBody(changes));
+    path = `${api.project}/batch_exports/${body.id}`;
+  };
+  beforeEach(async () => {
+    // The last complete hour ends here.
+    now = Math.floor((await readNow(api.db)) / hourMs) * hourMs;
+  });
+
+  test('exports the whole intervals from start_at on, and says the second time that a backfill runs', async () => {
+    await create({ start_at: ago(3) });
+    const started = await runNow();
+    expect(started).toMatchObject({
+      total_runs: 3,
+      start_at: ago(3),
+      end_at: ago(0),
+      reason: null,
+    });
+    const { body } = await api.client.get(`${path}/backfills/${started.backfill_id}`);
+    expect(body).toMatchObject({ reprocess: 'failed', status: 'Running', total_runs: 3 });
+    const again = await runNow();
+    expect(again).toMatchObject({ backfill_id: null, total_runs: 0 });
+    expect(again.reason).toContain(`Backfill ${started.backfill_id} of an overlapping range`);
+  });
+
+  test('says of a new export when its present interval ends, and stores no backfill', async () => {
+    await create({});
+    const next = ago(-1).replace('.000000', '');
+    expect((await runNow()).reason).toBe(
+      `No interval has ended yet. The present interval ends at ${next}, and is exported then.`,
+    );
+    expect((await api.client.get(`${path}/backfills`)).body.results).toEqual([]);
+  });
+
+  test('says that all is exported or has a run', async () => {
+    await create({ start_at: ago(2) });
+    await api.db.query(
+      `insert into runs (export_id, team_id, status, data_interval_start, data_interval_end)
+     select id, team_id, 'Starting', $2::timestamptz + n * interval '1 hour', $2::timestamptz + (n + 1) * interval '1 hour'
+       from batch_exports, generate_series(0, 1) n where id = $1`,
+      [path.split('/').at(-1), ago(2)],
+    );
+    const { reason, backfill_id: id } = await runNow();
+    expect(id).toBeNull();
+    expect(reason).toContain(
+      `Every interval up to ${ago(0).replace('.000000', '')} is exported or has a run.`,
+    );
+  });
+
+  test('says that it is paused, that it has not begun, and that it has ended', async () => {
+    await create({ start_at: ago(3), paused: true });
+    expect((await runNow()).reason).toContain('The export is paused.');
+    await create({ start_at: ago(-5) });
+    expect((await runNow()).reason).toContain('its start_at. Nothing is due before.');
+    await create({ start_at: ago(3), end_at: ago(1) });
+    expect(await runNow()).toMatchObject({ total_runs: 2, end_at: ago(1) });
+  });
+
+  test('a snapshot has only its newest interval, once, and it supersedes those before', async () => {
+    await create({ mode: 'snapshot' });
+    const addRun = (status: string, from: number) =>
+      api.db.query(
+        `insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, finished_at)
+       select id, team_id, $2, $3::timestamptz, $3::timestamptz + interval '1 hour', case when $2 = 'Failed' then now() end
+         from batch_exports where id = $1`,
+        [path.split('/').at(-1), status, ago(from)],
+      );
+    await addRun('Failed', 4);
+    await addRun('Starting', 3);
+    expect((await runNow()).reason).toContain('A run is in progress.');
+    await api.db.query(
+      `update runs set status = 'Cancelled', finished_at = now() where status = 'Starting'`,
+    );
+    expect(await runNow()).toMatchObject({ total_runs: 1, start_at: ago(1), end_at: ago(0) });
+    expect((await runNow()).reason).toContain('of an overlapping range is running');
+    const { body } = await api.client.get(`${path}/coverage`);
+    expect(JSON.stringify(body.ranges)).toContain('superseded');
+  });
+
+  test('needs batch_export:write, and an operator is refused', async () => {
+    await create({ start_at: ago(3) });
+    const { organizationId } = api.tenant;
+    for (const wanted of [
+      { organizationId, scopes: ['batch_export:read'] },
+      { organizationId: null },
+    ]) {
+      const { key } = await createKey(api.db, wanted);
+      expect((await api.client.withKey(key).post(`${path}/run_now`)).status).toBe(403);
+    }
+  });
 });

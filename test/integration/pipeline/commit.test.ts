@@ -2,7 +2,11 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { Destination } from '../../../src/rows/destinations/destination.ts';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
-import { buildTombstone, encodeManifest } from '../../../src/rows/pipeline/manifest.ts';
+import {
+  buildTombstone,
+  digestOfBytes,
+  encodeManifest,
+} from '../../../src/rows/pipeline/manifest.ts';
 import { codeOf, readAll, uploadsUnder } from '../../conformance/destination-suite.ts';
 import {
   attempt,
@@ -11,12 +15,20 @@ import {
   type IntervalBench,
   jobAfter,
   manifestPath,
-  type OpenedDestination,
   openedBy,
+  type OpenedDestination,
   openIntervalBench,
   readableKeys,
   readManifest,
 } from '../../support/interval-bench.ts';
+import { removeLeftovers } from '../../../src/rows/pipeline/leftovers.ts';
+import { bucket, type OpenedStore, openStore } from '../../support/s3-destination.ts';
+import { canonicalBytes } from '../../../src/foundation/domain/canonical-json.ts';
+import {
+  isSignedBy,
+  makeSigningKey,
+  signWith,
+} from '../../../src/foundation/security/signing-keys.ts';
 
 const rows = 40;
 let bench: IntervalBench;
@@ -197,5 +209,98 @@ describe.each(['File', 'S3'] as const)('a commit to a destination of type %s', (
       );
       expect(await codeOf(lost.exported)).toBe('run.lease_lost');
     });
+  });
+});
+
+describe('a tombstone', () => {
+  let store: OpenedStore;
+  afterEach(() => store?.close());
+
+  const key = 'old/a_manifest.json';
+  const job = firstJob();
+
+  /** Takes the manifest at the former prefix away, at a store without conditional puts. */
+  async function leave(confirmed: readonly string[], knows = true) {
+    store = await openStore({ quirks: { ifNoneMatch: 'ignore', ifMatch: 'ignore' } });
+    const { destination } = store;
+    await destination.probe(AbortSignal.timeout(30_000));
+    const before = encodeManifest(buildTombstone({ ...job, ...job.encoding }, 'before'), job.sign);
+    await destination.commitManifest(key, before, null);
+    const commit = {
+      ...job,
+      generation: 2,
+      attemptGeneration: 2,
+      manifestKey: 'new/a_manifest.json',
+    };
+    const left = [{ key, generation: 1, manifestKey: key, etag: null, isRecent: false }];
+    const removal = await removeLeftovers(
+      destination,
+      commit,
+      left,
+      {
+        keepsRecent: true,
+        knows: async () => knows,
+        sign: job.sign,
+        confirm: async () => confirmed,
+      },
+      AbortSignal.timeout(30_000),
+    );
+    const found = store.server.objects(bucket).find((object) => object.key === key);
+    return { ...removal, movedTo: JSON.parse(String(found?.body())).moved_to };
+  }
+
+  describe('a tombstone at a store without conditions', () => {
+    it('is put if the key is still left over', async () => {
+      expect(await leave([key])).toEqual({
+        ...{ removed: [key], foreign: [], fault: null, movedTo: 'new/a_manifest.json' },
+      });
+    });
+
+    it('is not put over the manifest of a run that has begun since', async () => {
+      expect(await leave([])).toMatchObject({ removed: [], movedTo: 'before' });
+    });
+
+    it('is not put over the manifest of a database with another history', async () => {
+      expect(await leave([key], false)).toMatchObject({ removed: [], movedTo: 'before' });
+    });
+  });
+});
+
+describe('a signed manifest', () => {
+  let bench: IntervalBench;
+  let opened: OpenedDestination;
+
+  beforeAll(async () => {
+    bench = await openIntervalBench(20);
+  });
+  afterAll(() => bench?.drop());
+  beforeEach(async () => {
+    opened = await openedBy.S3();
+  });
+  afterEach(() => opened?.close());
+
+  const [before, after] = [makeSigningKey(null, 'then'), makeSigningKey(null, 'now')];
+  const job = firstJob({ sign: signWith(before.key) });
+  const rotated = { sign: signWith(after.key) };
+
+  it('a run with the same rows leaves the manifest, whichever key signs by now', async () => {
+    const { destination } = opened;
+    const first = await attempt(bench, destination, job).exported;
+    const bytes = (await readAll(destination, manifestPath)) ?? Buffer.alloc(0);
+    expect(first.result.manifestSha256).toBe(digestOfBytes(bytes));
+    const { receipt, ...rest } = JSON.parse(String(bytes));
+    expect(isSignedBy(before.entry.public_key, canonicalBytes(rest), receipt.signature)).toBe(true);
+    const again = await attempt(bench, destination, jobAfter(job, first, rotated)).exported;
+    expect(again.result).toMatchObject({ generation: 1, manifestSha256: digestOfBytes(bytes) });
+    expect(await readAll(destination, manifestPath)).toEqual(bytes);
+  });
+
+  it('an attempt after a crash adopts the manifest that the former key signed', async () => {
+    const { destination } = opened;
+    const made = attempt(bench, destination, job);
+    const { result } = await made.exported;
+    const next = { ...job, ...rotated, attempt: 2, generation: 2, intent: made.intent };
+    const adopted = await attempt(bench, destination, next).exported;
+    expect(adopted.result).toMatchObject({ generation: 1, manifestSha256: result.manifestSha256 });
   });
 });

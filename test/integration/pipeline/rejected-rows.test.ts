@@ -1,4 +1,13 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, it, onTestFinished } from 'vitest';
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  it,
+  onTestFinished,
+} from 'vitest';
 import { describeError } from '../../../src/foundation/domain/describe-error.ts';
 import { toSluiceError } from '../../../src/foundation/domain/errors.ts';
 import { readAll } from '../../conformance/destination-suite.ts';
@@ -7,12 +16,20 @@ import {
   encodingOf,
   firstJob,
   type IntervalBench,
-  type OpenedDestination,
   openedBy,
+  type OpenedDestination,
   openIntervalBench,
   readableKeys,
   readManifest,
 } from '../../support/interval-bench.ts';
+import type { Model } from '../../../src/foundation/domain/model.ts';
+import { triggerStatements } from '../../../src/rows/changes/trigger-sql.ts';
+import { checkModel, createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
+import { findTransform } from '../../../src/rows/transforms/index.ts';
+import { compileStep } from '../../../src/rows/transforms/step.ts';
+import { changingModel, tenant, withConnection } from '../../support/changing-table.ts';
+import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
+import { SequenceReader, SequenceSide } from '../../support/sequence-side.ts';
 
 let bench: IntervalBench;
 let opened: OpenedDestination;
@@ -151,3 +168,172 @@ it.each(['JSONLines', 'CSV', 'Parquet'] as const)(
     expect(result.rows + result.rejectedRows).toBe(40);
   },
 );
+
+describe('odd tables', () => {
+  let server: OwnPostgres;
+
+  beforeAll(async () => {
+    server = await startOwnPostgres();
+  }, 120_000);
+  afterAll(() => server?.stop());
+
+  const sql = (...statements: readonly string[]) =>
+    withConnection(server.adminUrl, async (client) => {
+      const results = [];
+      for (const statement of statements) results.push(await client.query(statement));
+      return results.at(-1)?.rows ?? [];
+    });
+
+  const column = (name: string, sourceType: string) => ({
+    ...{ name, sourceType, expression: null, json: false },
+  });
+  const key = (nr: number) => `0000000${nr}-0000-4000-8000-000000000000`;
+  const long = 'a_name_of_a_table_that_is_as_long_as_a_name_may_be_for_postgres';
+
+  interface OddTable {
+    readonly model: Model;
+    readonly create: string;
+    /** The values of a row after its project. */
+    row(nr: number): string;
+  }
+
+  const odd: Readonly<Record<string, OddTable>> = {
+    'with mixed case, a quote and a uuid': {
+      model: {
+        ...changingModel,
+        ...{ relation: { schema: 'Odd Shop', name: 'Or"ders' }, tenantColumn: 'Te"am' },
+        keyColumns: ['Id'],
+        changes: {
+          ...{ versionColumn: 'Row Version', setBy: 'database' },
+          deletes: {
+            ...{ kind: 'tombstones', days: null },
+            relation: { schema: 'Odd Shop', name: 'Gone "Orders"' },
+          },
+        },
+        columns: [column('Id', 'uuid'), column('Wh"at', 'text')],
+      },
+      create: `create schema "Odd Shop"; create table "Odd Shop"."Or""ders" ("Te""am" int not null, "Id" uuid primary key, "Wh""at" text)`,
+      row: (nr) => `'${key(nr)}', 'row ${nr}'`,
+    },
+    'with a composite key and partitions': {
+      model: {
+        ...changingModel,
+        ...{ relation: { schema: 'public', name: 'parted' }, keyColumns: ['region', 'nr'] },
+        changes: {
+          ...{ versionColumn: 'version', setBy: 'database' },
+          deletes: { kind: 'compare', every: 1 },
+        },
+        columns: [column('region', 'text'), column('nr', 'integer'), column('note', 'text')],
+      },
+      create: `create table parted (team int not null, region text, nr int, note text, primary key (region, nr)) partition by list (region);
+      create table parted_a partition of parted for values in ('a'); create table parted_b partition of parted for values in ('b')`,
+      row: (nr) => `'${nr % 2 === 0 ? 'a' : 'b'}', ${nr}, 'row ${nr}'`,
+    },
+    'whose name is as long as can be': {
+      model: {
+        ...changingModel,
+        relation: { schema: 'public', name: long },
+        changes: {
+          ...{ versionColumn: 'version', setBy: 'database' },
+          deletes: {
+            ...{ kind: 'tombstones', days: null },
+            relation: { schema: 'public', name: `${long.slice(0, -4)}gone` },
+          },
+        },
+        columns: [column('id', 'bigint'), column('note', 'text')],
+      },
+      create: `create table ${long} (team int not null, id bigint primary key, note text)`,
+      row: (nr) => `${nr}, 'row ${nr}'`,
+    },
+  };
+
+  it.each(Object.keys(odd))(
+    'a table %s gives its rows, their changes and deletes',
+    async (name) => {
+      const table = odd[name];
+      if (!table) throw new Error(name);
+      const { model } = table;
+      const quote = (text: string) => `"${text.replaceAll('"', '""')}"`;
+      const relation = `${quote(model.relation.schema)}.${quote(model.relation.name)}`;
+      const insert = (nr: number) => `insert into ${relation} values (${tenant}, ${table.row(nr)})`;
+      // These rows are older than the trigger, so their version is null.
+      await sql(table.create, insert(1), insert(2), insert(3));
+      const statements = triggerStatements(model).map((one) => one.sql);
+      await sql(...statements, ...statements);
+      const { deletes } = model.changes ?? {};
+      const tables = [model, ...(deletes?.kind === 'tombstones' ? [deletes] : [])];
+      const names = tables.map((one) => `'${one.relation.name}'`).join();
+      expect(
+        await sql(
+          `select from pg_indexes where indexname ~ '^sluice_version' and tablename in (${names})`,
+        ),
+      ).toHaveLength(tables.length);
+      const source = createPostgresSource({
+        ...{ connectionString: server.adminUrl, plan: planModels([model]) },
+      });
+      const side = new SequenceSide(source, opened.destination);
+      const reader = new SequenceReader(model.keyColumns);
+      const columns = model.columns.map((one) => quote(one.name)).join();
+      const expectPresent = async () => {
+        await side.attempt('recorded');
+        await reader.catchUp(opened.destination);
+        const rows = await sql(`select ${columns} from ${relation}`);
+        const read = [...reader.rows.values()].map((text) => JSON.parse(text));
+        expect(read).toHaveLength(rows.length);
+        expect(read).toEqual(expect.arrayContaining(rows.map((row) => numbersOf(row))));
+      };
+      await expectPresent();
+      const { findings } = await checkModel(server.adminUrl, model, [tenant]);
+      expect(findings.filter(({ severity }) => severity === 'error')).toEqual([]);
+      const [last] = model.columns.slice(-1);
+      const isKey = model.keyColumns.map(
+        (one, at) => `${quote(one)}::text = ${keyText(table, at)}`,
+      );
+      await sql(
+        insert(4),
+        `update ${relation} set ${quote(last?.name ?? '')} = 'new' where ${isKey.join(' and ')}`,
+      );
+      await expectPresent();
+      await sql(`delete from ${relation} where ${isKey.join(' and ')}`);
+      await expectPresent();
+      expect(side.last).toMatchObject({ number: 2, base: null, deletes: 1 });
+    },
+  );
+
+  /** A key column of row 2, as the text of SQL. */
+  const keyText = ({ row }: OddTable, at: number) => `(${row(2).split(', ')[at]})::text`;
+  const numbersOf = (row: object) =>
+    Object.fromEntries(
+      Object.entries(row).map(([name, value]) => [name, name === 'id' ? Number(value) : value]),
+    );
+
+  it('a change that a step drops is dropped and said, and its row and its delete are not', async () => {
+    const model = { ...changingModel, relation: { schema: 'public', name: 'stepped' } };
+    await sql(
+      'create table stepped (team int not null, id bigint primary key, kind int, note text, price numeric(10,2))',
+      ...triggerStatements(model).map((one) => one.sql),
+      `insert into stepped values (${tenant}, 1, 0, 'one', 1), (${tenant}, 2, 0, 'two', 1)`,
+    );
+    const transform = findTransform(6);
+    if (!transform) throw new Error('there is no such step');
+    const config = { condition: '{"column": "note", "is": "hide"}', mode: 'drop' };
+    const steps = [compileStep({ id: 1, name: 'drop', config }, transform)];
+    const source = createPostgresSource({
+      ...{ connectionString: server.adminUrl, plan: planModels([model]) },
+    });
+    const chain = { steps, recipe: [{ config: 1, version: 1, digest: 'digest' }] };
+    const side = new SequenceSide(source, opened.destination, { chain });
+    const reader = new SequenceReader();
+    const notes = async () => {
+      await side.attempt('recorded');
+      await reader.catchUp(opened.destination);
+      return [...reader.rows.values()].map((row) => JSON.parse(row).note);
+    };
+    expect(await notes()).toEqual(['one', 'two']);
+    await sql(`update stepped set note = 'hide' where id = 1`);
+    expect(await notes()).toEqual(['one', 'two']);
+    expect(side.logged.at(-1)).toContain('Changes that the transformations dropped: 1.');
+    await sql('delete from stepped where id = 1');
+    expect(await notes()).toEqual(['two']);
+  });
+});

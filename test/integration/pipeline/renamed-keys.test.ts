@@ -1,8 +1,14 @@
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Model } from '../../../src/foundation/domain/model.ts';
 import { createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
 import { createEmptyDatabase, type TestDatabase } from '../../support/database.ts';
 import { attempt, encodingOf, firstJob, jobAfter, openedBy } from '../../support/interval-bench.ts';
+import { bucketCount, KeyDifference } from '../../../src/rows/pipeline/key-tally.ts';
+import { readDeliveredKeys } from '../../../src/rows/pipeline/read-back.ts';
+import { SpoolFolder } from '../../../src/rows/pipeline/spool-folder.ts';
+import type { Source } from '../../../src/rows/sources/source.ts';
+import { readSourceKeys } from '../../../src/service/verify/source-keys.ts';
+import { oddValues } from '../../support/odd-values.ts';
 
 /** The key of a row can print otherwise although the row was not written: a name in it was changed. */
 
@@ -122,4 +128,129 @@ it('rows that left the source and a late one, with names in their keys, are no r
   } finally {
     await close();
   }
+});
+
+describe('keys of each type', () => {
+  /**
+   * Keys are compared as texts: from the source, from rows before they are written, and from files. Whatever the type, a
+   * delivered row has one key in all three: else a look-back adds it again, a re-run is refused, or `verify` is wrong.
+   */
+
+  interface KeyType {
+    readonly column: string;
+    readonly declared: string;
+    readonly values: readonly string[];
+  }
+
+  const more: readonly KeyType[] = [
+    { column: 'padded_domain', declared: 'padded', values: ['a', 'b  '] },
+    { column: 'letter', declared: '"char"', values: ['a', ''] },
+    {
+      column: 'document',
+      declared: 'jsonb',
+      values: ['"text"', 'null', '"null"', '1', '"1"', '[]'],
+    },
+    { column: 'guarded', declared: 'text', values: [`'=1`, `''=x`, '@a', '-5', `'`, '\t', ' x '] },
+    { column: 'money', declared: 'money', values: ['1234.50', '-1'] },
+    { column: 'zoned', declared: 'timetz', values: ['12:00:00+02', '00:00:00.10-05:30'] },
+    { column: 'bits', declared: 'bit(5)', values: ['10101'] },
+    { column: 'mood', declared: 'mood', values: ['good', 'so "so"'] },
+    { column: 'pair', declared: 'pair', values: ['(1,a)', '(,"x ""y"" ")'] },
+    { column: 'padded_list', declared: 'char(3)[]', values: ['{a,NULL}', '{}'] },
+    { column: 'prices', declared: 'numeric(10,2)[]', values: ['{1,2.50}'] },
+    {
+      column: 'moments',
+      declared: 'timestamptz[]',
+      values: ['{2024-03-01 00:00:00.50Z,infinity}'],
+    },
+    { column: 'blobs', declared: 'bytea[]', values: ['{"\\\\x00ff",""}'] },
+    { column: 'matrix', declared: 'int[]', values: ['{{1,2},{3,4}}', '[0:1]={5,6}'] },
+  ];
+
+  /** A `json` has no order, so it is no key. */
+  const types = [...oddValues.filter(({ declared }) => declared !== 'json'), ...more];
+  const rows = Math.max(...types.map(({ values }) => values.length));
+
+  const formats: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
+    JSONLines: { file_format: 'JSONLines' },
+    CSV: { file_format: 'CSV' },
+    'guarded CSV': { file_format: 'CSV', csv_formula_guard: true },
+    Parquet: { file_format: 'Parquet' },
+  };
+
+  const model: Model = {
+    name: 'keyed',
+    relation: { schema: 'public', name: 'keyed' },
+    tenantColumn: 'team',
+    intervalColumn: 'at',
+    keyColumns: types.map(({ column }) => column),
+    eventColumn: null,
+    columns: types.map(({ column, declared }) => ({
+      name: column,
+      sourceType: declared,
+      expression: null,
+      json: false,
+    })),
+  };
+
+  const signal = new AbortController().signal;
+
+  describe('keys of every type', () => {
+    let database: TestDatabase;
+    let source: Source;
+    beforeAll(async () => {
+      database = await createEmptyDatabase();
+      const { pool } = database;
+      const columns = types.map(({ column, declared }) => `"${column}" ${declared}`);
+      await pool.query(`create domain padded as char(6); create type mood as enum ('good', 'so "so"');
+      create type pair as (a int, b text); create table keyed (team int, at timestamptz, ${columns.join(', ')})`);
+      const casts = types.map(({ declared }, index) => `$${index + 2}::text::${declared}`);
+      for (let row = 0; row < rows; row += 1) {
+        const values = types.map(({ values: all }) => all[row % all.length]);
+        await pool.query(
+          `insert into keyed select 1, timestamptz '2024-03-01Z' + $1 * interval '1 s', ${casts.join(', ')}`,
+          [row, ...values],
+        );
+      }
+      source = createPostgresSource({ connectionString: database.url, plan: planModels([model]) });
+    });
+    afterAll(() => database?.drop());
+
+    it.each(Object.entries(formats))('are the same in the source and in %s', async (_, config) => {
+      const { destination, close } = await openedBy.File();
+      const folder = new SpoolFolder();
+      try {
+        const request = { ...firstJob().request, model: model.name };
+        const job = firstJob({ request, encoding: encodingOf(config), dropsMissing: false });
+        const bench = { source };
+        const first = await attempt(bench, destination, job).exported;
+        const difference = new KeyDifference([...Array(bucketCount).keys()]);
+        const found = await readSourceKeys(source, request, signal, (key) =>
+          difference.add(key, 1),
+        );
+        const reading = { destination, readRows: job.readRows, folder, signal };
+        await readDeliveredKeys(reading, first.result, found.columns, (key) => {
+          difference.add(key, -1);
+          return undefined;
+        });
+        expect(difference.read()).toEqual({ lost: [], doubled: [], shared: [], foreign: [] });
+
+        const second = jobAfter(job, first, { purpose: 'supplement' });
+        const added = await attempt(bench, destination, second).exported;
+        expect(added.result).toMatchObject({ rows: 0, madeFiles: 0 });
+
+        const again = jobAfter(second, added, {
+          purpose: 'whole',
+          encoding: encodingOf({ ...config, compression: 'zstd' }),
+        });
+        // Without the digest of what is delivered, the keys decide.
+        const current = again.current && { ...again.current, deliveredDigest: null };
+        const remade = await attempt(bench, destination, { ...again, current }).exported;
+        expect(remade.result.rows + remade.result.rejectedRows).toBe(rows);
+      } finally {
+        await folder.remove();
+        await close();
+      }
+    });
+  });
 });

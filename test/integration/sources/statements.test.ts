@@ -1,11 +1,25 @@
 /** What one interval costs the source's server: statements, counted by pg_stat_statements. */
 
 import pg from 'pg';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createPostgresSource } from '../../../src/rows/sources/index.ts';
 import type { Source, SourceRequest } from '../../../src/rows/sources/source.ts';
 import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
 import { createEvents, eventsRequest, insertEvents, readAll } from '../../support/source-tables.ts';
+import { until } from '../../support/until.ts';
+import { readConfig } from '../../../src/foundation/config/config.ts';
+import { eventsModel } from '../../../src/foundation/domain/events-model.ts';
+import { createLogger } from '../../../src/foundation/telemetry/logger.ts';
+import { createMetrics } from '../../../src/foundation/telemetry/metrics.ts';
+import { joinSources } from '../../../src/main/models.ts';
+import { watchSources } from '../../../src/main/watch-sources.ts';
+import { createEmptyDatabase, type TestDatabase } from '../../support/database.ts';
+import {
+  createExportOfThePast,
+  decide,
+  openRunSide,
+  type RunSide,
+} from '../../support/run-side.ts';
 
 const never = new AbortController().signal;
 const day = '2024-03-01T00:00:00Z';
@@ -84,4 +98,123 @@ test.each([
   );
   expect(total, list).toBeLessThanOrEqual(most);
   expect(total, list).toBeGreaterThan(0);
+});
+
+/** Settling at a server on which no other transaction writes. */
+describe('a quiet server', () => {
+  let server: OwnPostgres;
+  let reader: pg.Client;
+  let writer: pg.Client;
+
+  beforeAll(async () => {
+    server = await startOwnPostgres({ fsync: 'off', autovacuum: 'off' });
+    [reader, writer] = [new pg.Client(server.url), new pg.Client(server.url)];
+    await Promise.all([reader.connect(), writer.connect()]);
+  });
+  afterAll(async () => {
+    await Promise.all([reader?.end(), writer?.end()]);
+    await server?.stop();
+  });
+
+  test('a transaction that was prepared before an interval is not what an open one without writes became', async () => {
+    await writer.query('CREATE TABLE events (id int)');
+    // From here on, no transaction with a later id completes.
+    await writer.query(`BEGIN; INSERT INTO events VALUES (1); PREPARE TRANSACTION 'earlier'`);
+    await reader.query('BEGIN; SELECT FROM events');
+    const { rows } = await writer.query<{ end: number }>(
+      'SELECT ceil(extract(epoch FROM clock_timestamp()) * 1000)::float8 + 1 AS end',
+    );
+    const end = rows[0]?.end ?? 0;
+    let looks = 0;
+    const source = createPostgresSource({
+      connectionString: server.url,
+      applicationName: 'quiet settling',
+      settlePollMs: 20,
+      settleTimeoutMs: 5_000,
+      onSettleLook: () => {
+        looks += 1;
+      },
+    });
+    const settling = source.settle({ start: end, end }, never);
+    await until(() => looks > 3, { message: 'it waits for the reader' });
+    await reader.query('COMMIT');
+    expect(await settling).toMatchObject({ settled: true, pending: [] });
+    await writer.query(`COMMIT PREPARED 'earlier'`);
+  });
+});
+
+describe('a source that is looked at', () => {
+  let side: RunSide;
+  let source: TestDatabase;
+  beforeAll(async () => {
+    side = await openRunSide();
+    source = await createEmptyDatabase();
+  });
+  afterAll(async () => {
+    await source.drop();
+    await side.stop();
+  });
+
+  /** Sessions that were ever opened at the source. */
+  async function countSessions(): Promise<number> {
+    const name = new URL(source.url).pathname.slice(1);
+    const [row] = await side.db.query<{ sessions: number }>(
+      'select sessions from pg_stat_database where datname = $1',
+      [name],
+    );
+    return Number(row?.sessions);
+  }
+
+  test('a source is looked at once for all of its models, and again only while runs need it', async () => {
+    const models = ['events', ...Array.from({ length: 10 }, (_, n) => `model_${n}`)].map(
+      (name) => ({
+        model: { ...eventsModel, name },
+        sourceUrl: null,
+        primaryUrl: null,
+      }),
+    );
+    const { url } = source;
+    let looks = 0;
+    // Each round begins with a look at our own database.
+    const db: RunSide['db'] = {
+      ...side.db,
+      query: (text, values) => {
+        if (text.startsWith('select distinct model')) looks += 1;
+        return side.db.query(text, values);
+      },
+    };
+    const metrics = createMetrics();
+    const watch = watchSources(
+      {
+        ...{ db, models, metrics, logger: createLogger('silent', { role: 'test' }) },
+        sourceOf: joinSources(readConfig({}), models, url),
+      },
+      50,
+    );
+    const untilRounds = (more: number) => {
+      const wanted = looks + more;
+      return until(() => looks >= wanted);
+    };
+    try {
+      await untilRounds(2);
+      expect(await countSessions()).toBe(1);
+      const offsets = await metrics.source.clockOffsetSeconds.get();
+      expect(offsets.values).toHaveLength(models.length);
+      await untilRounds(5);
+      expect(await countSessions()).toBe(1);
+      await createExportOfThePast(side);
+      await decide(side.context);
+      await until(async () => (await countSessions()) > 2);
+      await side.db.query(
+        `update runs set status = 'Cancelled', finished_at = now() - interval '1 hour'`,
+      );
+      await untilRounds(2);
+      const before = await countSessions();
+      await untilRounds(5);
+      expect(await countSessions()).toBe(before);
+      expect(watch.fault()).toBe(null);
+    } finally {
+      await watch.close();
+    }
+  });
 });

@@ -1,9 +1,13 @@
-import { randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it, onTestFinished, test } from 'vitest';
 import { storeMark } from '../../../src/foundation/domain/store-mark.ts';
-import { type Database, openQueuePool } from '../../../src/state/store/database/database.ts';
+import {
+  type Database,
+  openDatabase,
+  openQueuePool,
+} from '../../../src/state/store/database/database.ts';
 import { plannedOnce, prepared } from '../../../src/state/store/database/prepared.ts';
 import { findRunNeeds, takeRuns } from '../../../src/state/store/runs/outbox.ts';
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts';
@@ -158,3 +162,47 @@ async function startPooler(target: URL): Promise<{ url: string; close: () => voi
   url.host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
   return { url: url.href, close: () => server.close() };
 }
+
+/** A database, and a role in it that may have so many connections. @returns what opens a pool as that role */
+async function limitTo(most: number) {
+  const database = await createTestDatabase();
+  const role = `few_${randomBytes(6).toString('hex')}`;
+  await database.admin.query(`create role ${role} login password 'x' connection limit ${most}`);
+  onTestFinished(async () => {
+    await database.admin.query(`drop role ${role}`);
+    await database.drop();
+  });
+  const url = new URL(database.url);
+  [url.username, url.password] = [role, 'x'];
+  const options = { connectionString: url.href, applicationName: 'test', onError: () => {} };
+  return (maxConnections: number) => openDatabase({ ...options, maxConnections });
+}
+
+test('with fewer connections than its pools want, all statements and transactions of two processes come through', async () => {
+  const open = await limitTo(3);
+  const processes = [open(20), open(20)];
+  const work = processes.flatMap((db) =>
+    Array.from({ length: 20 }, (_, index) =>
+      index % 2 === 0
+        ? db.query('select pg_sleep(0.02)')
+        : db.transaction((tx) => tx.query('select pg_sleep(0.02)')),
+    ),
+  );
+  const ends = await Promise.allSettled(work);
+  await Promise.all(processes.map((db) => db.close()));
+  const reasons = ends.flatMap((end) => (end.status === 'rejected' ? [String(end.reason)] : []));
+  expect(reasons).toEqual([]);
+});
+
+test('a connection that is kept is there when the server has no other', async () => {
+  const open = await limitTo(1);
+  const kept = open(1);
+  await kept.query('select 1');
+  const others = open(20);
+  const waiting = others.query('select 1');
+  waiting.catch(() => {});
+  expect(await kept.query('select 1 as one')).toEqual([{ one: 1 }]);
+  await kept.close();
+  await waiting;
+  await others.close();
+});
