@@ -30,8 +30,8 @@ export const atNight = [
   'test/e2e/{erase-and-offboard,erase-organization,iceberg-table,notifications-page,operators-page}.test.ts',
   'test/e2e/{own-models,own-plugins,operate-page,page-in-trouble,quickstart,run-statements,statements-page,transformations-page}.test.ts',
   'test/e2e/{verify-answers,verify-moved,worker-memory}.test.ts',
-  'test/integration/{api-types,client-package,count-reporter,embedded-postgres}.test.ts',
-  'test/integration/{api/generated-client,store/growth}.test.ts',
+  'test/integration/{client-package,count-reporter,embedded-postgres}.test.ts',
+  'test/integration/store/growth.test.ts',
   'test/integration/{cli/doctor-first-day,reader/duckdb,sources/silent-server}.test.ts',
   'test/unit/sandbox/{community-plugins,determinism}.test.ts',
   'test/conformance/{parquet-readers,source-maintenance}.test.ts',
@@ -64,7 +64,7 @@ const withDatabase = [
  */
 const withProcesses = [
   'test/e2e/**/*.test.ts',
-  'test/integration/{cli,embedded-postgres,generated-docs,postgres-standby,traces}.test.ts',
+  'test/integration/{embedded-postgres,generated-docs,postgres-standby,traces}.test.ts',
   'test/integration/cli/!(docs).test.ts',
   'test/integration/{queue,worker}/*.test.ts',
   'test/security/{links,metrics-port,slow-readers,source-role,unread-answers}.test.ts',

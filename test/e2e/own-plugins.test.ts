@@ -19,8 +19,6 @@ import {
   formats,
   insertPurchases,
   installPlugin,
-  namedIn,
-  readLines,
   readRejected,
   readRows,
   readSource,
@@ -158,55 +156,6 @@ describe("an export through an organization's own plugins", () => {
     expect(failed, 'errors of one kind are one line').toHaveLength(1);
     expect(failed[0]).not.toContain('example.com');
   }, 60_000);
-
-  // By day `transformations.test.ts` has the same of a chain of built-in steps.
-  test('keeps to the source it began with if its worker is killed and the source is changed', async ({
-    skip,
-  }) => {
-    skip(!isNightly, 'at night');
-    // Enough for several files.
-    await insertPurchases(installation, Math.max(rows, 8_000));
-    const { shortener } = await addChain();
-    const exportId = await createS3Export(installation, {
-      transformations: true,
-      dsl_query: query,
-      config: { file_format: 'JSONLines', max_file_size_mb: 1 },
-    });
-    await installation.stopWorkers();
-    const victim = await installation.startWorker({ FAILPOINTS: 'before_complete=kill@1' });
-    await backfill(installation, exportId);
-    await victim.waitForExit(60_000);
-    const path = `/api/organizations/${installation.tenant.organizationId}/plugins/${shortener}`;
-    const changed = await installation.client.patch(path, { source: shorten('v2') });
-    expect(changed.status, changed.text).toBe(200);
-    await installation.startWorker();
-    const [run] = await untilEnded(installation, exportId, { timeoutMs: 200_000 });
-    const first = await expectedRows('v1');
-    expect(run, run?.latestError ?? '').toMatchObject({
-      status: 'Completed',
-      rows: first.kept.length,
-    });
-    expect(await readLinesOf(exportId)).toEqual(first.kept);
-    expect(await expectInvariants(installation)).toMatchObject({ intervals: 1, unproven: [] });
-
-    await backfill(installation, exportId, hour, { reprocess: 'all' });
-    await untilEnded(installation, exportId, { count: 2, timeoutMs: 200_000 });
-    expect(await readLinesOf(exportId)).toEqual((await expectedRows('v2')).kept);
-    expect(await expectInvariants(installation)).toMatchObject({ intervals: 1, unproven: [] });
-  }, 600_000);
-
-  /** The rows of all current files, in the order of the source. */
-  async function readLinesOf(exportId: string): Promise<ExportedRow[]> {
-    const { rows: receipts } = await installation.pool.query<{ files: { key: string }[] }>(
-      'select files from receipts where export_id = $1',
-      [exportId],
-    );
-    const written: ExportedRow[] = [];
-    for (const { key } of receipts[0]?.files ?? []) {
-      written.push(...readLines(await installation.s3.body(bucket, key)));
-    }
-    return written.map((row) => ({ ...row, properties: namedIn(row.properties, names) }));
-  }
 
   test('written without them is a breach, and not provable once a source is gone', async () => {
     await insertPurchases(installation, 300);

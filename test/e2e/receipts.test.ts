@@ -16,6 +16,7 @@ import {
   untilEnded,
 } from '../support/exported-events.ts';
 import { bucket, type Installation, startInstallation } from '../support/installation.ts';
+import { atNight } from '../support/nightly.ts';
 import { projectRoot, startBundled } from '../support/processes.ts';
 import { checkers, runChecker } from '../support/run-checker.ts';
 import { until } from '../support/until.ts';
@@ -146,63 +147,43 @@ test('rows that are rejected, a move and an erasure are in statements that the c
   await expectRight(installation, 'after');
 });
 
-test('an export without manifests has its deliveries in the statement', async () => {
-  const id = await deliver({ config: { manifest: false } });
-  const { bookings } = await makeStatement(installation, id);
-  expect(bookings).toMatchObject([
-    { kind: 'delivered', after: { rows: 100, files: 1, manifest: null } },
-  ]);
-  for (const answer of await checkAll(await copyBucket(id))) expect(answer).toMatch(/^0: Right/);
-});
-
-test('a destination that keeps nothing has its statements in the API', async () => {
-  const { client } = installation;
-  const body = { name: 'Nothing', interval: 'hour', end_at: '2024-12-31T00:00:00Z' };
-  const destination = { type: 'NoOp', config: {} };
-  const path = `${projectPath(installation)}/batch_exports/`;
-  const { id } = (await client.post(path, { ...body, destination })).body;
-  await backfill(installation, id);
-  await untilEnded(installation, id);
-  expect(await makeStatement(installation, id)).toMatchObject({
-    place: { name: 'noop://', prefix: '' },
-    bookings: [{ kind: 'delivered', after: { rows: 100, place: 'noop://', manifest: null } }],
-  });
-});
-
-test('while the signing key is lost, runs wait, and are delivered with the next key', async () => {
-  const { pool, client } = installation;
-  const id = await deliver();
-  await makeStatement(installation, id);
-  const former = JSON.parse((await client.get('/api/signing_keys/')).text).keys.at(-1);
-  await installation.stopWorkers();
-  await pool.query(`update signing_keys set private_key = '\\x00' where private_key is not null`);
-  await installation.startWorker();
-  await backfill(installation, id, quiet);
-  await until(async () => {
-    const run = (await readRuns(installation, id)).at(-1);
-    return run?.latestError?.includes('rotate-signing --lost') && run.attempt > 1;
-  });
-  const refused = await client.post(`${statementsOf(id)}/`);
-  expect(refused.status).toBe(503);
-  expect(refused.body.detail).toContain('rotate-signing --lost');
-  const rotate = startBundled('clients/cli/sluice.js', ['keys', 'rotate-signing', '--lost'], {
-    env: installation.env,
-  });
-  expect(await rotate.waitForExit(), rotate.output()).toMatchObject({ code: 0 });
-  const runs = await untilEnded(installation, id, { count: 2 });
-  expect(runs.map(({ status, rows }) => [status, rows])).toEqual([
-    ['Completed', 100],
-    ['Completed', 50],
-  ]);
-  await makeStatement(installation, id);
-  const copy = await copyBucket(id);
-  for (const answer of await checkAll(copy)) expect(answer).toMatch(/^0: Right/);
-  // Who trusts the former key must compare the new one, and gives it from then on.
-  const next = JSON.parse((await client.get('/api/signing_keys/')).text).keys.at(-1);
-  for (const answer of await checkAll(copy, '--key', next.public_key)) {
-    expect(answer).toMatch(/^0: Right/);
-  }
-  for (const answer of await checkAll(copy, '--key', former.public_key)) {
-    expect(answer).toMatch(/^1: WRONG: .* is signed by /);
-  }
-});
+atNight(
+  'while the signing key is lost, runs wait, and are delivered with the next key',
+  async () => {
+    const { pool, client } = installation;
+    const id = await deliver();
+    await makeStatement(installation, id);
+    const former = JSON.parse((await client.get('/api/signing_keys/')).text).keys.at(-1);
+    await installation.stopWorkers();
+    await pool.query(`update signing_keys set private_key = '\\x00' where private_key is not null`);
+    await installation.startWorker();
+    await backfill(installation, id, quiet);
+    await until(async () => {
+      const run = (await readRuns(installation, id)).at(-1);
+      return run?.latestError?.includes('rotate-signing --lost') && run.attempt > 1;
+    });
+    const refused = await client.post(`${statementsOf(id)}/`);
+    expect(refused.status).toBe(503);
+    expect(refused.body.detail).toContain('rotate-signing --lost');
+    const rotate = startBundled('clients/cli/sluice.js', ['keys', 'rotate-signing', '--lost'], {
+      env: installation.env,
+    });
+    expect(await rotate.waitForExit(), rotate.output()).toMatchObject({ code: 0 });
+    const runs = await untilEnded(installation, id, { count: 2 });
+    expect(runs.map(({ status, rows }) => [status, rows])).toEqual([
+      ['Completed', 100],
+      ['Completed', 50],
+    ]);
+    await makeStatement(installation, id);
+    const copy = await copyBucket(id);
+    for (const answer of await checkAll(copy)) expect(answer).toMatch(/^0: Right/);
+    // Who trusts the former key must compare the new one, and gives it from then on.
+    const next = JSON.parse((await client.get('/api/signing_keys/')).text).keys.at(-1);
+    for (const answer of await checkAll(copy, '--key', next.public_key)) {
+      expect(answer).toMatch(/^0: Right/);
+    }
+    for (const answer of await checkAll(copy, '--key', former.public_key)) {
+      expect(answer).toMatch(/^1: WRONG: .* is signed by /);
+    }
+  },
+);

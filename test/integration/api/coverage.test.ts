@@ -7,7 +7,6 @@ import { exportBody } from '../../support/batch-export-bodies.ts';
 import { allowBriefReceipts } from '../../support/brief-receipts.ts';
 import { cliEnv, runCli } from '../../support/cli.ts';
 import { insertElements } from '../../support/page-rows.ts';
-import { createKey } from '../../support/tenants.ts';
 
 const hourMs = 3_600_000;
 
@@ -283,16 +282,6 @@ describe('accepting intervals as they are', () => {
     expect(body).toMatchObject({ accepted: 2, missing: { count: 1, since: at(3) } });
   });
 
-  test('again changes nothing, and leaves no second activity', async () => {
-    const { path, at } = await createWith(['Failed']);
-    const body = { from: at(0), to: at(1) };
-    await api.client.post(`${path}/coverage/accept`, body);
-    const again = await api.client.post(`${path}/coverage/accept`, body);
-    expect([again.status, again.body.accepted]).toEqual([200, 0]);
-    const { body: activity } = await api.client.get(`${path}/activity`);
-    expect(activity.results.filter(({ action }) => action === 'accepted')).toHaveLength(1);
-  });
-
   test('of an interval before the mark leaves the mark', async () => {
     const { path, at, id } = await createWith(['Failed', 'done']);
     await api.db.query(`delete from ticks where export_id = $1 and data_interval_start = $2`, [
@@ -335,16 +324,6 @@ describe('accepting intervals as they are', () => {
     const answer = await api.client.post(`${path}/coverage/accept`, body);
     expect([answer.status, answer.body.attr]).toEqual([400, attr]);
     expect(answer.body.detail).toMatch(detail);
-  });
-
-  test('needs a key that may write', async () => {
-    const { path, at } = await createWith(['Failed']);
-    const { organizationId } = api.tenant;
-    const { key } = await createKey(api.db, { organizationId, scopes: ['batch_export:read'] });
-    const reader = api.client.withKey(key);
-    expect((await reader.get(`${path}/coverage`)).status).toBe(200);
-    const answer = await reader.post(`${path}/coverage/accept`, { from: at(0), to: at(1) });
-    expect(answer.status).toBe(403);
   });
 });
 

@@ -149,13 +149,6 @@ test('a CSV without a header is a setting of CSV alone', async () => {
   expect([back.status, back.body.destination.config.csv_header]).toEqual([200, true]);
 });
 
-test('an unknown type of destination is refused with the types that there are', async () => {
-  const body = exportBody({ destination: { type: 'S4', config: {} } });
-  const created = await api.client.post(`${exportsPath()}/`, body);
-  expect([created.status, created.body.attr]).toEqual([400, 'destination__type']);
-  expect(created.body.detail).toMatch(/^Must be one of (\w+, )*S3(, \w+)*\.$/);
-});
-
 test('refuses arrays as PostgreSQL prints them for other formats, and with transformations', async () => {
   const attr = 'destination__config__csv_arrays';
   const { id } = await create({ file_format: 'CSV', csv_arrays: 'postgres' });

@@ -5,7 +5,7 @@ import type { ApiClient } from '../../support/api-client.ts';
 import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
 import { senderTo } from '../../support/notified.ts';
 import { type Received, type Receiver, startReceiver } from '../../support/receiver.ts';
-import { createKey, createTenant } from '../../support/tenants.ts';
+import { createTenant } from '../../support/tenants.ts';
 
 let receiver: Receiver;
 let api: ApiUnderTest;
@@ -217,16 +217,6 @@ describe('a test', () => {
       expect([url, status, body.attr]).toEqual([url, 400, 'url']);
       expect(body.detail).toContain('ALLOWED_PRIVATE_ENDPOINTS');
     }
-  });
-
-  test('needs a key that may write', async () => {
-    const { id } = await create();
-    const { organizationId } = api.tenant;
-    const { key } = await createKey(api.db, { organizationId, scopes: ['batch_export:read'] });
-    const reader = api.client.withKey(key);
-    expect((await reader.get(`${targets}/${id}/deliveries`)).status).toBe(200);
-    expect((await reader.post(`${targets}/${id}/test`)).status).toBe(403);
-    expect((await reader.post(`${targets}/${id}/rotate_secret`)).status).toBe(403);
   });
 });
 

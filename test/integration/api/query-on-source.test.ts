@@ -299,36 +299,6 @@ describe('a new export', () => {
     expect([renamed.status, renamed.body.attr]).toEqual([400, attr]);
   });
 
-  test('that is only tried has its DECIMAL columns refused in the same words', async () => {
-    const path = `${api.project}/batch_exports`;
-    const dsl_query = 'SELECT id, total AS sum FROM orders';
-    const { body: saved } = await create({
-      dsl_query,
-      destination: s3({ file_format: 'Parquet' }),
-    });
-    for (const entry of ['total decimal(18,4)', 'id decimal(18,4)', 'sum', 'sum decimal(99,1)']) {
-      const config = { file_format: 'Parquet', decimal_columns: [entry] };
-      const refused = (await create({ dsl_query, destination: s3(config) })).body;
-      expect(refused.attr).toBe('destination__config__decimal_columns');
-      for (const one of [`${path}/test`, `${path}/preview`]) {
-        const whole = exportBody({ model: 'orders', dsl_query, destination: s3(config) });
-        const { status, body } = await client.post(one, whole);
-        expect([one, status, body.detail]).toEqual([one, 400, refused.detail]);
-        expect(body.attr).toBe(refused.attr);
-      }
-      const change = { destination: { config } };
-      for (const { status, body } of [
-        await client.post(`${path}/${saved.id}/test`, change),
-        await client.post(`${path}/preview`, { ...change, id: saved.id }),
-      ]) {
-        expect([status, body.detail]).toEqual([400, refused.detail]);
-      }
-    }
-    const right = { destination: { type: 'NoOp', config: { file_format: 'Parquet' } }, dsl_query };
-    const tried = await client.post(`${path}/test`, { ...right, model: 'orders' });
-    expect([tried.status, tried.body.passed], tried.text).toEqual([200, true]);
-  });
-
   test('is described once for equal requests', async () => {
     const dsl_query = 'SELECT id, word AS once FROM orders';
     described.length = 0;

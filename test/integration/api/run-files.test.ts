@@ -15,7 +15,6 @@ import {
 import { testApiOptions } from '../../support/test-api-options.ts';
 import { toTimestamp } from '../../../src/foundation/domain/time.ts';
 import { readNow } from '../../../src/state/store/intervals/ticks.ts';
-import { createKey } from '../../support/tenants.ts';
 
 let api: ApiUnderTest;
 let exports: string;
@@ -294,17 +293,5 @@ describe('a run that is asked for now', () => {
     expect((await runNow()).reason).toContain('of an overlapping range is running');
     const { body } = await api.client.get(`${path}/coverage`);
     expect(JSON.stringify(body.ranges)).toContain('superseded');
-  });
-
-  test('needs batch_export:write, and an operator is refused', async () => {
-    await create({ start_at: ago(3) });
-    const { organizationId } = api.tenant;
-    for (const wanted of [
-      { organizationId, scopes: ['batch_export:read'] },
-      { organizationId: null },
-    ]) {
-      const { key } = await createKey(api.db, wanted);
-      expect((await api.client.withKey(key).post(`${path}/run_now`)).status).toBe(403);
-    }
   });
 });

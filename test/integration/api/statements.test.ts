@@ -175,13 +175,3 @@ test('documents are files, as they are signed or as a page', async () => {
   const erasure = path.replace('/statements', `/erasures/${randomUUID()}/`);
   expect((await api.client.get(erasure)).status).toBe(404);
 });
-
-test('an eleventh statement within an hour waits', async () => {
-  const path = await createExport();
-  for (let made = 0; made < 10; made += 1) {
-    expect((await api.client.post(`${path}/`)).status).toBe(201);
-  }
-  const refused = await api.client.post(`${path}/`);
-  expect([refused.status, refused.body.code]).toEqual([429, 'throttled']);
-  expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(3_000);
-});

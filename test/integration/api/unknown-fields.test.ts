@@ -151,24 +151,6 @@ describe('a misspelled field', () => {
     expect(body.detail).toBe(`This field is unknown. ${remedy}`);
   });
 
-  test('of a change is refused, and nothing changes', async () => {
-    const targets = `${api.project}/notification_targets`;
-    const { body: made } = await api.client.post(targets, { url: 'https://example.com/' });
-    const change = { enabled: false, event: ['export.late'] };
-    const { status, body } = await api.client.patch(`${targets}/${made.id}`, change);
-    expect([status, body.attr]).toEqual([400, 'event']);
-    const { body: after } = await api.client.get(`${targets}/${made.id}`);
-    expect(after.enabled).toBe(true);
-  });
-
-  test('comes with the other problems of the body', async () => {
-    const { body } = await api.client.post(`${api.project}/notification_targets`, {
-      kind: 'pigeon',
-      evnts: [],
-    });
-    expect(body.errors.map(({ attr }) => attr).toSorted()).toEqual(['evnts', 'kind']);
-  });
-
   test('of a free object is not looked at: rows have any columns', async () => {
     const rows = [{ event: 'paid', anything: { nested: true } }];
     const configs = [{ plugin: 2, config: { events: 'spam' } }];

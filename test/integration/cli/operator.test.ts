@@ -141,3 +141,20 @@ test('status --all --check counts causes that the screen does not have', async (
   expect(checked.out).not.toContain('internal.unexpected');
   expect([checked.code, checked.err]).toEqual([1, 'Something needs the operator.\n']);
 });
+
+test('the first key needs no other, and the family that is gone names the one that stays', async () => {
+  const args = ['keys', 'create', '--operator', '--scopes', '*', '--name', 'first', '--json'];
+  const made = await runCli(args, { env: { DATABASE_URL: api.databaseUrl } });
+  expect(made.code, made.output).toBe(0);
+  const env = { ...operatorEnv, SLUICE_KEY: JSON.parse(made.out).key };
+  const listed = await runCli(['keys', 'list', '--operator', '--json'], { env });
+  expect(JSON.parse(listed.out)).toContainEqual(expect.objectContaining({ name: 'first' }));
+  const none = '00000000-0000-4000-8000-000000000000';
+  const both = await operator('keys', 'list', '--operator', '--organization', none);
+  expect([both.code, both.output]).toEqual([2, expect.stringContaining('either --organization')]);
+  const gone = await operator('admin', 'organizations', 'create', '--name', 'Acme');
+  expect([gone.code, gone.output]).toEqual([2, expect.stringContaining('Leave out "admin"')]);
+  const late = ['--name', 'late', '--expires-at', '2024-01-01', '--scopes', '*'];
+  const ended = await operator('keys', 'create', '--operator', ...late);
+  expect([ended.code, ended.output]).toEqual([1, expect.stringContaining('is in the past')]);
+});

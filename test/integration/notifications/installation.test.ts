@@ -7,7 +7,7 @@ import { createLogger } from '../../../src/foundation/telemetry/logger.ts';
 import { createMetrics } from '../../../src/foundation/telemetry/metrics.ts';
 import { watchWorkers } from '../../../src/main/watch-workers.ts';
 import { heal } from '../../../src/service/use-cases/healing/heal.ts';
-import { checkCompleteness, checkLateness } from '../../../src/state/store/exports/lateness.ts';
+import { checkCompleteness } from '../../../src/state/store/exports/lateness.ts';
 import { installationId } from '../../../src/state/store/tenants/tenants.ts';
 import { endAlarm, raiseAlarm } from '../../../src/state/store/notifications/group-events.ts';
 import { reportWorker } from '../../../src/state/store/runs/workers.ts';
@@ -134,14 +134,6 @@ test('no alarm is raised that a worker has ended meanwhile', async () => {
   await side.db.query('delete from workers');
 });
 
-test('a target of an organization hears of no other one', async () => {
-  await createWebhook(side, sender, receiver);
-  const other = await createTenant(side.db);
-  const { runIds } = await exportWithRuns(side, 1, other.projectIds[0]);
-  await failAttempt(side, side.context, runIds[0] ?? '', new SluiceError('query.invalid'));
-  expect(await types()).toEqual([]);
-});
-
 test('an export that failed and then works has an event for its holes, after an hour and once', async () => {
   await createWebhook(side, sender, receiver, {
     events: ['export.incomplete', 'export.complete'],
@@ -162,28 +154,6 @@ test('an export that failed and then works has an event for its holes, after an 
   await side.db.query('delete from holes where export_id = $1', [id]);
   await checkCompleteness(side.db);
   expect(await types()).toEqual(['export.incomplete', 'export.complete']);
-});
-
-test('the data of an export without a deadline is late after two intervals and six minutes', async () => {
-  const late = async (id: string) =>
-    (
-      await side.db.query('select from batch_exports where id = $1 and late_since is not null', [
-        id,
-      ])
-    ).length > 0;
-  const { id } = await createExportOfThePast(side, {});
-  const age = (minutes: number) =>
-    side.db.query(
-      `update batch_exports set created_at = now() - $2 * interval '1 minute' where id = $1`,
-      [id, minutes],
-    );
-  // An hourly one: two hours and six minutes.
-  await age(120);
-  await checkLateness(side.db);
-  expect(await late(id)).toBe(false);
-  await age(130);
-  await checkLateness(side.db);
-  expect(await late(id)).toBe(true);
 });
 
 test('if no worker is alive, the API process logs it, and sends the event and what else waits', async () => {

@@ -242,23 +242,6 @@ describe('statements of an export', () => {
     expect(await readdir(join(folder(), 'statements'))).toEqual(['1.json', '2.json']);
   });
 
-  it('go to a new place with all that were before', async () => {
-    const id = await exportOfHours(1);
-    await make(id);
-    await sweep();
-    const { bytes } = await readStatement(1);
-    await side().db.query(
-      `update batch_exports set destination_config = destination_config || '{"prefix": "new"}' where id = $1`,
-      [id],
-    );
-    await make(id);
-    await sweep();
-    const at = join(root(), 'acme/new/_sluice');
-    expect((await readStatement(1, at)).bytes).toEqual(bytes);
-    expect((await readStatement(2, at)).statement.previous).toMatchObject({ number: 1 });
-    expect(await readdir(join(folder(), 'statements'))).toEqual(['1.json']);
-  });
-
   it('name no folder of values as the place of an export without manifests', async () => {
     const id = await exportOfHours(1, receipts.usual({ partition_by: ['event'], manifest: false }));
     const start = Date.UTC(2024, 2, 1);
@@ -324,20 +307,6 @@ describe('statements of an export', () => {
     for (const checker of checkers) {
       expect(await runChecker(checker, join(root(), 'acme/events'))).toMatch(/^0: Right/);
     }
-  });
-
-  it('begin a chain if another object is at a number', async () => {
-    const id = await exportOfHours(1);
-    await make(id);
-    await sweep();
-    await writeFile(join(folder(), 'statements/2.json'), 'mine');
-    await make(id);
-    await sweep();
-    await sweep();
-    expect((await readStatement(3)).statement).toMatchObject({
-      previous: { number: 2, sha256: sha256(Buffer.from('mine')) },
-      begins: 'replaced',
-    });
   });
 
   it('do not go among those of another export', async () => {
