@@ -3,42 +3,39 @@ import path from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { Client } from 'pg';
 import type { Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { createTimeFormat } from '../../src/clients/console/times.ts';
 import { systemClock } from '../../src/foundation/domain/clock.ts';
 import { toTimestamp } from '../../src/foundation/domain/time.ts';
 import {
   pageCredentials as credentials,
   hasBrowser,
-  type PageUnderTest,
   pageBucket,
   startPage,
   timezoneId,
 } from '../support/page-under-test.ts';
 import { signInTo } from '../support/page-checks.ts';
 import { projectRoot } from '../support/processes.ts';
+import { useStage } from '../support/use-stage.ts';
 
 const hour = 3_600_000;
 const rowsAnHour = 40;
 const hours = 3;
 
 describe.skipIf(!hasBrowser)('the page, in a browser, over the whole service', () => {
-  let site: PageUnderTest;
   let page: Page;
   let key: string;
   /** Of the page, in order. */
   const asked: string[] = [];
   const firstHour = Math.floor(systemClock.now() / hour) * hour - hours * hour;
 
+  const site = useStage(startPage);
   beforeAll(async () => {
-    site = await startPage();
     ({ page } = site);
     page.on('request', (request) => asked.push(new URL(request.url()).pathname));
     key = await site.issueKey('batch_export:write');
     await site.insertEvents(firstHour, hours, rowsAnHour);
   });
-
-  afterAll(() => site?.close());
 
   test('is found from the root, and asks for a key', async () => {
     await page.goto(site.address);

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import type { FailpointName } from '../../src/foundation/failpoints/failpoint.ts';
 import {
   backfill,
@@ -9,21 +9,18 @@ import {
   untilEnded,
 } from '../support/exported-events.ts';
 import { hourRuns } from '../support/hour-runs.ts';
-import { bucket, type Installation, startInstallation } from '../support/installation.ts';
+import { bucket, startInstallation } from '../support/installation.ts';
 import { atNight, casesOf } from '../support/nightly.ts';
 import { startBundled } from '../support/processes.ts';
 import { createKey } from '../support/tenants.ts';
 import { until } from '../support/until.ts';
+import { useStage } from '../support/use-stage.ts';
 
 /** A deletion waits for all transactions of the server that began before, also those of other test files. */
 const patientMs = 150_000;
-
-let installation: Installation;
-beforeAll(async () => {
-  // The job of a small run ends when the run begins.
-  installation = await startInstallation({ workers: 1, env: { WORKER_SMALL_RUNS: '0' } });
-});
-afterAll(() => installation?.close());
+const installation = useStage(() =>
+  startInstallation({ workers: 1, env: { WORKER_SMALL_RUNS: '0' } }),
+);
 
 const sluice = (...args: string[]) => sluiceWith({}, ...args);
 async function sluiceWith(more: Readonly<Record<string, string>>, ...args: string[]) {

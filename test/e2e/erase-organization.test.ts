@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import {
   backfill,
   createS3Export,
@@ -6,14 +6,11 @@ import {
   insertEvents,
   untilEnded,
 } from '../support/exported-events.ts';
-import { type Installation, startInstallation } from '../support/installation.ts';
+import { startInstallation } from '../support/installation.ts';
 import { startBundled } from '../support/processes.ts';
+import { useStage } from '../support/use-stage.ts';
 
-let installation: Installation;
-beforeAll(async () => {
-  installation = await startInstallation({ workers: 1 });
-});
-afterAll(() => installation?.close());
+const installation = useStage(() => startInstallation({ workers: 1 }));
 
 async function sluice(...args: string[]) {
   const command = startBundled('clients/cli/sluice.js', args, { env: installation.env });

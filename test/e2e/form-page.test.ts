@@ -1,19 +1,14 @@
 import { readdirSync, statSync } from 'node:fs';
 import path from 'node:path';
 import type { Locator, Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { type ApiClient, createApiClient } from '../support/api-client.ts';
 import { allowBriefReceipts } from '../support/brief-receipts.ts';
 import { expectToBeAccessible } from '../support/page-checks.ts';
-import {
-  hasBrowser,
-  type PageUnderTest,
-  pageBucket,
-  pageCredentials,
-  startPage,
-} from '../support/page-under-test.ts';
+import { hasBrowser, pageBucket, pageCredentials, startPage } from '../support/page-under-test.ts';
 import { projectRoot } from '../support/processes.ts';
 import { fillShop, shopModelNames } from '../support/stranger-shop.ts';
+import { useStage } from '../support/use-stage.ts';
 
 const exportsPath = '/api/projects/@current/batch_exports';
 
@@ -30,13 +25,12 @@ test('the page has at most 180 kB, compressed', () => {
 });
 
 describe.skipIf(!hasBrowser)('the form of an export', () => {
-  let site: PageUnderTest;
   let page: Page;
   let client: ApiClient;
   let saved: string;
 
+  const site = useStage(() => startPage('main/api.js'));
   beforeAll(async () => {
-    site = await startPage('main/api.js');
     await allowBriefReceipts(site);
     ({ page } = site);
     client = createApiClient(site.address, await site.issueKey('batch_export:write'));
@@ -48,7 +42,6 @@ describe.skipIf(!hasBrowser)('the form of an export', () => {
     await page.getByRole('link', { name: 'New export' }).first().click();
     await field('Name').waitFor();
   });
-  afterAll(() => site?.close());
 
   const button = (name: string) => page.getByRole('button', { name, exact: true });
   const field = (name: string) => page.getByLabel(name, { exact: true });

@@ -12,20 +12,19 @@ import {
   untilEnded,
 } from '../support/exported-events.ts';
 import { readByIcebird, snapshotsOf } from '../support/icebird.ts';
-import { bucket, type Installation, region, startInstallation } from '../support/installation.ts';
+import { bucket, region, startInstallation } from '../support/installation.ts';
 import { findBreaches } from '../support/invariants.ts';
 import { until } from '../support/until.ts';
+import { useStage } from '../support/use-stage.ts';
 
 /** Of the table. */
 const folder = 'lake/events';
 const hours = { start: '2024-03-01T00:00:00Z', end: '2024-03-01T06:00:00Z' };
 const second = { start: '2024-03-01T01:00:00Z', end: '2024-03-01T02:00:00Z' };
 const rows = 600;
-
-let installation: Installation;
 let bucketAsReaders: Destination;
+const installation = useStage(() => startInstallation({ workers: 0 }));
 beforeAll(async () => {
-  installation = await startInstallation({ workers: 0 });
   bucketAsReaders = openBucket();
 });
 afterEach(async () => {
@@ -34,7 +33,6 @@ afterEach(async () => {
 });
 afterAll(async () => {
   await bucketAsReaders?.close();
-  await installation?.close();
 });
 
 test('an Iceberg table has each row once, through dying workers, a re-run and the end of its snapshots', async () => {

@@ -1,25 +1,24 @@
 import type { Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { type ApiClient, createApiClient } from '../support/api-client.ts';
 import { expectToBeAccessible, signInTo } from '../support/page-checks.ts';
-import { hasBrowser, type PageUnderTest, startPage } from '../support/page-under-test.ts';
+import { hasBrowser, startPage } from '../support/page-under-test.ts';
+import { useStage } from '../support/use-stage.ts';
 
 const targets = '/api/projects/@current/notification_targets';
 
 describe.skipIf(!hasBrowser)('the page of notifications, over the whole service', () => {
-  let site: PageUnderTest;
   let page: Page;
   let client: ApiClient;
 
+  const site = useStage(startPage);
   beforeAll(async () => {
-    site = await startPage();
     ({ page } = site);
     const key = await site.issueKey('batch_export:write');
     client = createApiClient(site.address, key);
     await page.goto(site.address);
     await signInTo(page, key);
   });
-  afterAll(() => site?.close());
 
   const button = (name: string | RegExp) => page.getByRole('button', { name, exact: true });
 
@@ -120,16 +119,5 @@ describe.skipIf(!hasBrowser)('the page of notifications, over the whole service'
     await dialog.getByRole('button', { name: 'Delete the target' }).click();
     await expect.poll(() => page.getByRole('heading', { name: 'Head office' }).count()).toBe(0);
     expect(site.faults).toEqual([]);
-  });
-
-  test('offers a key that only reads neither test nor repetition', async () => {
-    await button('Sign out').click();
-    await signInTo(page, await site.issueKey('batch_export:read'));
-    await page.goto(`${site.address}/#/notifications`);
-    await page.getByRole('heading', { name: 'On-call' }).waitFor();
-    await button(/^Show deliveries of /).click();
-    await page.getByRole('region', { name: 'Deliveries' }).waitFor();
-    expect(await button('Send a test to On-call').count()).toBe(0);
-    expect(await button('Send again: test').count()).toBe(0);
   });
 });

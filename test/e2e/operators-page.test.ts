@@ -1,5 +1,5 @@
 import type { Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { type ApiClient, createApiClient } from '../support/api-client.ts';
 import {
   failFirstTicks,
@@ -9,23 +9,19 @@ import {
   planBackfill,
 } from '../support/page-rows.ts';
 import { expectToBeAccessible, signInTo } from '../support/page-checks.ts';
-import { hasBrowser, type PageUnderTest, startPage } from '../support/page-under-test.ts';
-import { testCauses } from './operators-page/causes.ts';
-import { testCustomers } from './operators-page/customers.ts';
-import { testHealing } from './operators-page/healing.ts';
-import { testKeysAndChanges } from './operators-page/keys-and-changes.ts';
+import { hasBrowser, startPage } from '../support/page-under-test.ts';
+import { useStage } from '../support/use-stage.ts';
 
 const exportsPath = '/api/projects/@current/batch_exports';
 
 /** Without a worker, so that everything stays as the tests make it. */
 describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () => {
-  let site: PageUnderTest;
   let page: Page;
   let client: ApiClient;
   let id: string;
 
+  const site = useStage(() => startPage('main/api.js'));
   beforeAll(async () => {
-    site = await startPage('main/api.js');
     ({ page } = site);
     client = createApiClient(site.address, await site.issueKey('batch_export:write'));
     const destination = { type: 'NoOp', config: {} };
@@ -34,7 +30,6 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
     await page.goto(site.address);
     await signIn(await site.issueKey('batch_export:write'));
   });
-  afterAll(() => site?.close());
 
   const button = (name: string) => page.getByRole('button', { name, exact: true });
   const open = async (path: string) => {
@@ -200,17 +195,6 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
     await expectToBeAccessible(page);
   });
 
-  test('offers nothing of this to a key that may only read', async () => {
-    await button('Sign out').click();
-    await signIn(await site.issueKey('batch_export:read'));
-    await open('/runs');
-    const blocker = page.getByRole('region', { name: 'What holds the export back' });
-    await blocker.getByText('the run was cancelled').waitFor();
-    expect(await blocker.getByRole('button').count()).toBe(0);
-    await open('/coverage');
-    await page.getByText('Select cells to count their states').waitFor();
-  });
-
   test('says of a backfill that it has nothing to do', async () => {
     await button('Sign out').click();
     await signIn(await site.issueKey('batch_export:write'));
@@ -274,9 +258,4 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
     await page.getByRole('heading', { name: 'No exports yet' }).waitFor();
     expect(new URL(page.url()).hash).toBe('#/2/');
   });
-
-  describe('with an export that heals', () => testHealing(() => site));
-  describe('with keys that end', () => testKeysAndChanges(() => ({ site, id })));
-  describe('over all customers', () => testCauses(() => site));
-  describe('of the customers', () => testCustomers(() => site));
 });

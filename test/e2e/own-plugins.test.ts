@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test } from 'vitest';
 import { untilWritersEnded } from '../support/database.ts';
 import {
   backfill,
@@ -9,7 +9,7 @@ import {
   retireExports,
   untilEnded,
 } from '../support/exported-events.ts';
-import { bucket, type Installation, startInstallation } from '../support/installation.ts';
+import { bucket, startInstallation } from '../support/installation.ts';
 import { expectInvariants, findBreaches } from '../support/invariants.ts';
 import { casesOf, isNightly } from '../support/nightly.ts';
 import {
@@ -23,12 +23,11 @@ import {
   readRows,
   readSource,
 } from '../support/transforms/purchases.ts';
+import { useStage } from '../support/use-stage.ts';
 
-let installation: Installation;
-beforeAll(async () => {
-  installation = await startInstallation({ workers: 1, env: { WORKER_MEMORY_MB: '1024' } });
-});
-afterAll(() => installation?.close());
+const installation = useStage(() =>
+  startInstallation({ workers: 1, env: { WORKER_MEMORY_MB: '1024' } }),
+);
 afterEach(async () => {
   await retireExports(installation);
   await clearChain(installation);

@@ -1,21 +1,21 @@
 import type { Page, Route } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { type ApiClient, createApiClient } from '../support/api-client.ts';
 import { failFirstTicks, insertElements } from '../support/page-rows.ts';
 import { expectToBeAccessible, signInTo } from '../support/page-checks.ts';
-import { hasBrowser, type PageUnderTest, startPage } from '../support/page-under-test.ts';
+import { hasBrowser, startPage } from '../support/page-under-test.ts';
+import { useStage } from '../support/use-stage.ts';
 
 const exportsPath = '/api/projects/@current/batch_exports';
 
 /** Without a worker, so that everything stays as the tests make it. */
 describe.skipIf(!hasBrowser)('the page, if something is wrong between it and the service', () => {
-  let site: PageUnderTest;
   let page: Page;
   let client: ApiClient;
   let id: string;
 
+  const site = useStage(() => startPage('main/api.js'));
   beforeAll(async () => {
-    site = await startPage('main/api.js');
     ({ page } = site);
     const key = await site.issueKey('batch_export:write,plugin:write');
     client = createApiClient(site.address, key);
@@ -26,7 +26,6 @@ describe.skipIf(!hasBrowser)('the page, if something is wrong between it and the
     await page.goto(site.address);
     await signInTo(page, key);
   });
-  afterAll(() => site?.close());
 
   const button = (name: string | RegExp) => page.getByRole('button', { name });
   const show = async (path: string) => {
@@ -157,15 +156,6 @@ describe.skipIf(!hasBrowser)('the page, if something is wrong between it and the
     await page.getByText('Changing is unpaused.').waitFor();
     await button('Run now: Changing').first().click();
     await page.getByText('1 interval is exported.').waitFor();
-  });
-
-  test('asks for the key again if it ends, with the focus on its field', async () => {
-    await show(`exports/${id}/runs`);
-    await site.query('update api_keys set revoked_at = now()');
-    await page.getByText('The API key is no longer accepted.').waitFor();
-    await expect.poll(() => page.evaluate('document.activeElement.id')).toBe('key');
-    await signInTo(page, await site.issueKey('batch_export:write'));
-    await page.getByRole('heading', { name: 'Orders', level: 1 }).waitFor();
   });
 
   test('an operator skips to the content, and gets the focus there on another part of the page', async () => {

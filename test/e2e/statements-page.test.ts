@@ -1,29 +1,23 @@
 import type { Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/foundation/domain/clock.ts';
 import { toTimestamp } from '../../src/foundation/domain/time.ts';
 import { createApiClient } from '../support/api-client.ts';
 import { expectToBeAccessible, signInTo } from '../support/page-checks.ts';
-import {
-  hasBrowser,
-  type PageUnderTest,
-  pageBucket,
-  pageCredentials,
-  startPage,
-} from '../support/page-under-test.ts';
+import { hasBrowser, pageBucket, pageCredentials, startPage } from '../support/page-under-test.ts';
 import { until } from '../support/until.ts';
+import { useStage } from '../support/use-stage.ts';
 
 const exportsPath = '/api/projects/@current/batch_exports';
 const hour = 3_600_000;
 
 describe.skipIf(!hasBrowser)('the statements of an export, on the page', () => {
-  let site: PageUnderTest;
   let page: Page;
   let key: string;
   let id: string;
 
+  const site = useStage(startPage);
   beforeAll(async () => {
-    site = await startPage();
     ({ page } = site);
     key = await site.issueKey('batch_export:write');
     const start = Math.floor(systemClock.now() / hour) * hour - 2 * hour;
@@ -45,7 +39,6 @@ describe.skipIf(!hasBrowser)('the statements of an export, on the page', () => {
     await page.goto(`${site.address}/console/#/1/exports/${id}/statements`);
     await signInTo(page, key);
   });
-  afterAll(() => site?.close());
 
   const button = (name: string | RegExp) => page.getByRole('button', { name });
   const verdict = () => page.getByRole('status', { name: 'Result of the check' });

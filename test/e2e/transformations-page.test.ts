@@ -1,17 +1,12 @@
 import type { Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/foundation/domain/clock.ts';
 import { toTimestamp } from '../../src/foundation/domain/time.ts';
 import { type ApiClient, createApiClient } from '../support/api-client.ts';
 import { expectToBeAccessible, signInTo } from '../support/page-checks.ts';
-import {
-  hasBrowser,
-  type PageUnderTest,
-  pageBucket,
-  pageCredentials,
-  startPage,
-} from '../support/page-under-test.ts';
+import { hasBrowser, pageBucket, pageCredentials, startPage } from '../support/page-under-test.ts';
 import { until } from '../support/until.ts';
+import { useStage } from '../support/use-stage.ts';
 
 const hour = 3_600_000;
 const rows = 40;
@@ -20,13 +15,12 @@ const chainPath = '/api/projects/@current/pipeline_transformation_configs';
 const exportsPath = '/api/projects/@current/batch_exports';
 
 describe.skipIf(!hasBrowser)('the page of transformations, over the whole service', () => {
-  let site: PageUnderTest;
   let page: Page;
   let client: ApiClient;
   const runHour = Math.floor(systemClock.now() / hour) * hour - hour;
 
+  const site = useStage(startPage);
   beforeAll(async () => {
-    site = await startPage();
     ({ page } = site);
     const key = await site.issueKey('batch_export:write,plugin:write');
     client = createApiClient(site.address, key);
@@ -34,7 +28,6 @@ describe.skipIf(!hasBrowser)('the page of transformations, over the whole servic
     await page.goto(site.address);
     await signInTo(page, key);
   });
-  afterAll(() => site?.close());
 
   const place = (name: string) =>
     page.getByRole('navigation', { name: 'Parts of the project' }).getByRole('link', { name });
@@ -248,48 +241,6 @@ describe.skipIf(!hasBrowser)('the page of transformations, over the whole servic
     await page.getByText('Hash users is deleted.').waitFor();
     expect(await storedOrder()).toEqual(['Drop the plan']);
     await page.getByText(/^Deleted step \d+$/).waitFor();
-  });
-
-  test('a key that may only read sees everything, and no button that the API would refuse', async () => {
-    await button('Sign out').click();
-    await signInTo(page, await site.issueKey('batch_export:read,plugin:read'));
-    await place('Exports').click();
-    const offered = /new|pause|delete|edit|retry\b|again|backfill|move|able|save|test|lab/i;
-    const main = page.getByRole('main');
-    const expectNothingOffered = async () => {
-      // The scopes are known once the link to the chain is there.
-      await place('Transformations').waitFor();
-      const texts = [
-        ...(await main.getByRole('button').allTextContents()),
-        ...(await main.locator('a.button').allTextContents()),
-      ];
-      expect(texts.filter((text) => offered.test(text))).toEqual([]);
-    };
-    // The page of transformations, which the click leaves, has links to this export as well.
-    await page.getByRole('heading', { name: 'Exports', exact: true }).waitFor();
-    await page.getByRole('link', { name: 'Events to acme', exact: true }).click();
-    await page.getByRole('cell', { name: 'Completed' }).waitFor();
-    await expectNothingOffered();
-    await page.getByRole('link', { name: 'Backfills' }).click();
-    await page.getByText('1 of 1 run').waitFor();
-    await expectNothingOffered();
-    await page.getByRole('link', { name: 'Settings' }).click();
-    await page.getByRole('heading', { name: 'Schedule' }).waitFor();
-    await expectNothingOffered();
-    await place('Exports').click();
-    await page.getByRole('heading', { name: 'Exports', exact: true }).waitFor();
-    await expectNothingOffered();
-    await place('Transformations').click();
-    await page.getByRole('table', { name: /last runs/ }).waitFor();
-    expect(await shownOrder()).toEqual(['Drop the plan']);
-    await expectNothingOffered();
-    await page.getByRole('link', { name: 'Drop the plan' }).click();
-    expect(await page.getByLabel('Properties', { exact: true }).isDisabled()).toBe(true);
-    await expectNothingOffered();
-    for (const form of ['#/new', '#/transformations/new']) {
-      await page.evaluate(`location.hash = '${form}'`);
-      await page.getByText('This needs an API key with the scope').waitFor();
-    }
   });
 
   test('violates no rule of its content policy, and throws nothing', () => {

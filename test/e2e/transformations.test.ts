@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test } from 'vitest';
 import { untilWritersEnded } from '../support/database.ts';
 import {
   backfill,
@@ -9,7 +9,7 @@ import {
   retireExports,
   untilEnded,
 } from '../support/exported-events.ts';
-import { bucket, type Installation, startInstallation } from '../support/installation.ts';
+import { bucket, startInstallation } from '../support/installation.ts';
 import { expectInvariants, findBreaches } from '../support/invariants.ts';
 import { atNight, isNightly } from '../support/nightly.ts';
 import {
@@ -25,14 +25,10 @@ import {
   type SourceRow,
 } from '../support/transforms/purchases.ts';
 import { until } from '../support/until.ts';
+import { useStage } from '../support/use-stage.ts';
 
 const salt = 'a salt that stays';
-
-let installation: Installation;
-beforeAll(async () => {
-  installation = await startInstallation({ workers: 1 });
-});
-afterAll(() => installation?.close());
+const installation = useStage(() => startInstallation({ workers: 1 }));
 afterEach(async () => {
   await retireExports(installation);
   await clearChain(installation);

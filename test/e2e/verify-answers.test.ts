@@ -10,30 +10,31 @@ import {
   type S3ExportChanges,
   untilEnded,
 } from '../support/exported-events.ts';
-import { bucket, type Installation, startInstallation } from '../support/installation.ts';
+import { bucket, startInstallation } from '../support/installation.ts';
 import { atNight } from '../support/nightly.ts';
 import { packedList } from '../support/packed-list.ts';
 import { until } from '../support/until.ts';
 import { openVerifySide, type VerifySide } from '../support/verify-side.ts';
+import { useStage } from '../support/use-stage.ts';
 
 /** What `sluice verify` says about sources, buckets and runs that change, one export after the other. */
 
 const other = 'elsewhere';
 const nextHour = { start: hour.end, end: '2024-03-01T02:00:00Z' };
-let installation: Installation;
 let side: VerifySide;
-beforeAll(async () => {
-  installation = await startInstallation({
+const installation = useStage(() =>
+  startInstallation({
     workers: 1,
     checksNamedKeys: false,
     s3: { buckets: [bucket, other] },
     env: { ALLOWED_PRIVATE_ENDPOINTS: '127.0.0.1,localhost' },
-  });
+  }),
+);
+beforeAll(async () => {
   side = openVerifySide(installation);
 });
 afterAll(async () => {
   side?.close();
-  await installation?.close();
 });
 afterEach(() => side.clean());
 

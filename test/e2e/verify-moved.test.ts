@@ -3,24 +3,25 @@ import { readConfig } from '../../src/foundation/config/config.ts';
 import { withConnectors } from '../../src/main/verify.ts';
 import { verifyExports } from '../../src/service/verify/verify-exports.ts';
 import { backfill, insertEvents, projectPath, untilEnded } from '../support/exported-events.ts';
-import { bucket, type Installation, startInstallation } from '../support/installation.ts';
+import { bucket, startInstallation } from '../support/installation.ts';
 import { openTestPool } from '../support/run-side.ts';
 import { until } from '../support/until.ts';
 import { openVerifySide, type VerifySide } from '../support/verify-side.ts';
+import { useStage } from '../support/use-stage.ts';
 
-let installation: Installation;
 let side: VerifySide;
-beforeAll(async () => {
-  installation = await startInstallation({
+const installation = useStage(() =>
+  startInstallation({
     workers: 1,
     env: { ALLOWED_PRIVATE_ENDPOINTS: '127.0.0.1,localhost' },
-  });
+  }),
+);
+beforeAll(async () => {
   side = openVerifySide(installation);
 });
 afterEach(() => side.clean());
 afterAll(async () => {
   side?.close();
-  await installation?.close();
 });
 
 test('files that an export writes by another address of its bucket while it is verified are no strays', async () => {

@@ -6,9 +6,9 @@ import { readConfig } from '../../src/foundation/config/config.ts';
 import type { Model } from '../../src/foundation/domain/model.ts';
 import { checkModels } from '../../src/clients/cli/check-models.ts';
 import { checkModel } from '../../src/rows/sources/index.ts';
-import { createEmptyDatabase, type TestDatabase } from '../support/database.ts';
+import { createEmptyDatabase } from '../support/database.ts';
+import { useStage } from '../support/use-stage.ts';
 
-let database: TestDatabase;
 /** As a role that reads, and sees all sessions. */
 let readerUrl: string;
 
@@ -29,8 +29,8 @@ const good: Model = {
   columns: [column('id', 'bigint'), column('at', 'timestamp with time zone')],
 };
 
+const database = useStage(createEmptyDatabase);
 beforeAll(async () => {
-  database = await createEmptyDatabase();
   await database.pool.query(`
     create domain amount as numeric(10, 2);
     create table things (
@@ -56,7 +56,6 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await database.admin.query('drop role check_model_blind, check_model_reader');
-  await database.drop();
 });
 
 const check = (changes: Partial<Model>, url = readerUrl) =>

@@ -1,8 +1,8 @@
-import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
+import { afterEach, beforeAll, expect, it } from 'vitest';
 import type { Model } from '../../src/foundation/domain/model.ts';
 import { createPostgresSource, planModels } from '../../src/rows/sources/index.ts';
 import type { EarlierExport, Source, SourceRequest } from '../../src/rows/sources/source.ts';
-import { createEmptyDatabase, type TestDatabase, untilWritersEnded } from '../support/database.ts';
+import { createEmptyDatabase, untilWritersEnded } from '../support/database.ts';
 import {
   endSessions,
   insertEvent,
@@ -12,8 +12,8 @@ import {
 } from '../support/source-sessions.ts';
 import { columnBytes, createEvents, eventsRequest, readAll } from '../support/source-tables.ts';
 import { mayHaveLateRows } from '../support/late-rows.ts';
+import { useStage } from '../support/use-stage.ts';
 
-let database: TestDatabase;
 const signal = new AbortController().signal;
 
 const modelOf = (name: string): Model => ({
@@ -26,8 +26,8 @@ const modelOf = (name: string): Model => ({
   columns: [{ name: 'id', expression: null, sourceType: 'integer', json: false }],
 });
 
+const database = useStage(createEmptyDatabase);
 beforeAll(async () => {
-  database = await createEmptyDatabase();
   await database.pool.query(`
     create table parts (id int, team int, at timestamptz) partition by range (at);
     create table parts_1 partition of parts default;
@@ -39,8 +39,6 @@ afterEach(async () => {
   await endSessions();
   await database.pool.query('truncate events');
 });
-
-afterAll(() => database.drop());
 
 /** Exports the interval. @returns what a later look-back compares with */
 async function see(source: Source, request: SourceRequest): Promise<EarlierExport> {

@@ -1,7 +1,7 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { createPostgresSource, planModels } from '../../src/rows/sources/index.ts';
 import type { SourceRequest } from '../../src/rows/sources/source.ts';
-import { createEmptyDatabase, type TestDatabase } from '../support/database.ts';
+import { createEmptyDatabase } from '../support/database.ts';
 import {
   columnBytes,
   createEvents,
@@ -9,20 +9,17 @@ import {
   insertEvents,
   readAll,
 } from '../support/source-tables.ts';
+import { useStage } from '../support/use-stage.ts';
 
 const day = '2024-03-01T00:00:00Z';
 const hour = eventsRequest(1, day, '2024-03-01T01:00:00Z');
-
-let database: TestDatabase;
 const never = new AbortController().signal;
 
+const database = useStage(createEmptyDatabase);
 beforeAll(async () => {
-  database = await createEmptyDatabase();
   await database.pool.query(createEvents);
   await insertEvents(database.pool, { team: 1, start: day, count: 20, everyMs: 500 });
 });
-
-afterAll(() => database?.drop());
 
 const sourceOf = () => createPostgresSource({ connectionString: database.url });
 

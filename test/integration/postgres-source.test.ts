@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { eventsModel } from '../../src/foundation/domain/events-model.ts';
 import type { Column, RowBlock } from '../../src/foundation/domain/row-block.ts';
 import type { PostgresSourceOptions } from '../../src/rows/sources/index.ts';
 import { createPostgresSource } from '../../src/rows/sources/index.ts';
 import type { PlanSelect, RequestPlan } from '../../src/rows/sources/postgres/plan.ts';
 import type { SourceRequest } from '../../src/rows/sources/source.ts';
-import { createEmptyDatabase, type TestDatabase, testServer } from '../support/database.ts';
+import { createEmptyDatabase } from '../support/database.ts';
 import {
   columnBytes,
   createEvents,
@@ -16,20 +16,19 @@ import {
 } from '../support/source-tables.ts';
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
 import { until } from '../support/until.ts';
+import { useStage } from '../support/use-stage.ts';
 
 const day = '2024-03-01T00:00:00Z';
 const hour = eventsRequest(1, day, '2024-03-01T01:00:00Z');
 /** About 40 MB, far more than all the buffers between server and reader. */
 const wide = eventsRequest(3, day, '2024-03-01T01:00:00Z');
-
-let database: TestDatabase;
 const never = new AbortController().signal;
 
 const sourceOf = (options: Partial<PostgresSourceOptions> = {}) =>
   createPostgresSource({ connectionString: database.url, ...options });
 
+const database = useStage(createEmptyDatabase);
 beforeAll(async () => {
-  database = await createEmptyDatabase();
   await database.pool.query(createEvents);
   await insertEvents(database.pool, { team: 1, start: day, count: 7300, everyMs: 500 });
   await insertEvents(database.pool, { team: 2, start: day, count: 300, everyMs: 0 });
@@ -42,8 +41,6 @@ beforeAll(async () => {
   });
   await database.pool.query('VACUUM ANALYZE events');
 });
-
-afterAll(() => database?.drop());
 
 /** The rows of a request, and what was reported about them. */
 async function read(request: SourceRequest, options: Partial<PostgresSourceOptions> = {}) {
@@ -324,35 +321,6 @@ describe('a failure', () => {
     const snapshot = await sourceOf({ ...options, plan: failing(sql) }).open(hour, never);
     await expect(readAll(snapshot, never)).rejects.toMatchObject({ code });
     await snapshot.close();
-  });
-
-  it('of a missing relation is reported before anything is read', async () => {
-    const empty = await createEmptyDatabase();
-    const source = createPostgresSource({ connectionString: empty.url });
-    await expect(source.open(hour, never)).rejects.toMatchObject({
-      code: 'source.relation_missing',
-    });
-    await empty.drop();
-  });
-
-  it('of a database without a known encoding is reported before anything is read', async () => {
-    const ascii = await createEmptyDatabase(testServer(), "ENCODING 'SQL_ASCII' LOCALE 'C'");
-    const source = createPostgresSource({ connectionString: ascii.url });
-    await expect(source.open(hour, never)).rejects.toMatchObject({ code: 'source.unsupported' });
-    await ascii.drop();
-  });
-
-  it('of a role without the right to read is permission_denied', async () => {
-    const role = `reader_${Date.parse(day)}`;
-    await database.admin.query(`CREATE ROLE ${role} LOGIN PASSWORD 'reader'`);
-    const url = new URL(database.url);
-    url.username = role;
-    url.password = 'reader';
-    const source = createPostgresSource({ connectionString: url.href });
-    await expect(source.open(hour, never)).rejects.toMatchObject({
-      code: 'source.permission_denied',
-    });
-    await database.admin.query(`DROP ROLE ${role}`);
   });
 
   it('of a lost connection is unavailable, at every place', async () => {

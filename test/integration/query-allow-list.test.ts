@@ -14,12 +14,12 @@ import { copySql, countSql, describeSql, explainSql } from '../../src/rows/query
 import type { Selection } from '../../src/rows/query/selection.ts';
 import { printTimeText } from '../../src/rows/query/time-text.ts';
 import { createTestDatabase } from '../support/database.ts';
+import { useStage } from '../support/use-stage.ts';
 
-let database: Awaited<ReturnType<typeof createTestDatabase>>;
 let client: pg.Client;
 
+const database = useStage(createTestDatabase);
 beforeAll(async () => {
-  database = await createTestDatabase();
   client = new pg.Client({
     connectionString: database.url,
     options: '-c search_path=pg_catalog -c TimeZone=UTC',
@@ -40,7 +40,6 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await client?.end();
-  await database?.drop();
 });
 
 interface Routine {

@@ -1,12 +1,6 @@
-import { afterAll, beforeAll } from 'vitest';
 import { openRunSide, type RunSide } from './run-side.ts';
+import { useStage } from './use-stage.ts';
 
-/** A run side that all tests of a file share. It has its properties once the tests begin. */
-export function useRunSide(...changes: Parameters<typeof openRunSide>): RunSide {
-  const side = {} as RunSide;
-  beforeAll(async () => {
-    Object.assign(side, await openRunSide(...changes));
-  });
-  afterAll(() => side.stop?.());
-  return side;
-}
+/** A run side that all tests of a file share. */
+export const useRunSide = (...changes: Parameters<typeof openRunSide>): RunSide =>
+  useStage(() => openRunSide(...changes));

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import {
   createS3Export,
   insertEvents,
@@ -8,18 +8,19 @@ import {
   untilEnded,
 } from '../../support/exported-events.ts';
 import { hourRuns } from '../../support/hour-runs.ts';
-import { bucket, type Installation, startInstallation } from '../../support/installation.ts';
+import { bucket, startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
 import { until } from '../../support/until.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 /** Sequences of kills, freezes and edits that once left a row twice in a bucket, or an incomplete manifest. */
 
 const rows = 50;
 const stem = '20240301T000000Z-20240301T010000Z';
-
-let installation: Installation;
+const installation = useStage(() =>
+  startInstallation({ workers: 0, s3: { buckets: [bucket, 'other'] } }),
+);
 beforeAll(async () => {
-  installation = await startInstallation({ workers: 0, s3: { buckets: [bucket, 'other'] } });
   await insertEvents(installation.pool, { team: team(), rows });
 });
 afterEach(async () => {
@@ -27,7 +28,6 @@ afterEach(async () => {
   await installation.stopWorkers();
   await retireExports(installation);
 });
-afterAll(() => installation?.close());
 
 const team = () => installation.tenant.projectIds[0];
 

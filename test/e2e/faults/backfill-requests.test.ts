@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import type { ApiAnswer } from '../../support/api-client.ts';
 import { askOfExport, exportActions, otherBucket } from '../../support/export-requests.ts';
 import {
@@ -8,10 +8,11 @@ import {
   projectPath,
   retireExports,
 } from '../../support/exported-events.ts';
-import { bucket, type Installation, startInstallation } from '../../support/installation.ts';
+import { bucket, startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
 import { casesOf } from '../../support/nightly.ts';
 import { until } from '../../support/until.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 const actions = ['cancel', 'let finish', ...exportActions] as const;
 type Action = (typeof actions)[number];
@@ -40,18 +41,17 @@ const movedTo: Record<State, readonly string[]> = {
   running: [bucket, otherBucket, otherBucket],
   ended: [bucket, bucket, bucket],
 };
-
-let installation: Installation;
-beforeAll(async () => {
-  installation = await startInstallation({
+const installation = useStage(() =>
+  startInstallation({
     workers: 0,
     s3: { buckets: [bucket, otherBucket] },
     env: { WORKER_CONCURRENCY: '10', WORKER_MEMORY_MB: '4096' },
-  });
+  }),
+);
+beforeAll(async () => {
   const team = installation.tenant.projectIds[0];
   await insertEvents(installation.pool, { team, rows: 90, ...range });
 });
-afterAll(() => installation?.close());
 
 describe.each(casesOf<State>(['running'], ['queued', 'ended']))(
   'a backfill that is %s',

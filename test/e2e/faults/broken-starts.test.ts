@@ -3,16 +3,16 @@ import { createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts';
+import { createTestDatabase } from '../../support/database.ts';
 import { projectRoot, startBundled, startProcess, startSluice } from '../../support/processes.ts';
+import { useStage } from '../../support/use-stage.ts';
 
-let database: TestDatabase;
 let folder: string;
 let busy: Server;
 let busyPort: string;
 
+const database = useStage(createTestDatabase);
 beforeAll(async () => {
-  database = await createTestDatabase();
   folder = await mkdtemp(path.join(tmpdir(), 'sluice-broken-start-'));
   await writeFile(path.join(folder, 'file'), '');
   await mkdir(path.join(folder, 'kept'));
@@ -25,7 +25,6 @@ beforeAll(async () => {
 afterAll(async () => {
   busy?.close();
   await rm(folder, { recursive: true, force: true });
-  await database?.drop();
 });
 
 const goodKey = `test:${Buffer.alloc(32, 7).toString('base64')}`;

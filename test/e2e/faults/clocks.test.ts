@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { toTimestamp } from '../../../src/foundation/domain/time.ts';
 import { insertRuns } from '../../../src/state/store/runs/runs.ts';
 import { readNow } from '../../../src/state/store/intervals/ticks.ts';
@@ -18,6 +18,7 @@ import { expectInvariants } from '../../support/invariants.ts';
 import { casesOf } from '../../support/nightly.ts';
 import { createExportOfThePast, hourMs } from '../../support/run-side.ts';
 import { until } from '../../support/until.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 const shiftedClock = fileURLToPath(new URL('../../support/shifted-clock.mjs', import.meta.url));
 const shifted = (shiftMs: number) => ({
@@ -29,18 +30,18 @@ const rows = 50;
 const queues = casesOf(testedQueues().slice(0, 1), testedQueues().slice(1));
 
 describe.each(queues)('on the queue in %s', (queue) => {
-  let installation: Installation;
-  beforeAll(async () => {
-    installation = await startInstallation({
+  const installation = useStage(() =>
+    startInstallation({
       queue,
       workers: 0,
       // A busy machine may hold up a heartbeat for longer than a lease of two seconds allows.
       env: { LEASE_SECONDS: '4', UPLOAD_STALL_SECONDS: '30' },
-    });
+    }),
+  );
+  beforeAll(async () => {
     const team = installation.tenant.projectIds[0];
     await insertEvents(installation.pool, { team, rows });
   });
-  afterAll(() => installation?.close());
 
   const shifts = [
     ['an hour ahead', hourMs],

@@ -1,6 +1,6 @@
 import { fork } from 'node:child_process';
 import { Client } from 'pg';
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { afterEach, beforeAll, expect, test } from 'vitest';
 import { noteUploads } from '../../../src/state/store/files/upload-places.ts';
 import { cancelRuns, insertRuns } from '../../../src/state/store/runs/runs.ts';
 import {
@@ -13,19 +13,18 @@ import {
   untilEnded,
 } from '../../support/exported-events.ts';
 import { startHostileStore } from '../../support/hostile-store.ts';
-import { bucket, type Installation, startInstallation } from '../../support/installation.ts';
+import { bucket, startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
 import { isAlive } from '../../support/is-alive.ts';
 import { casesOf, isNightly } from '../../support/nightly.ts';
 import { projectRoot, startSluice, type TestProcess } from '../../support/processes.ts';
 import { claim, expireLease } from '../../support/run-side.ts';
 import { until } from '../../support/until.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 const { rows } = threeParts;
-
-let installation: Installation;
+const installation = useStage(() => startInstallation({ workers: 0 }));
 beforeAll(async () => {
-  installation = await startInstallation({ workers: 0 });
   await insertLoudAndQuiet(installation);
 });
 afterEach(async () => {
@@ -33,7 +32,6 @@ afterEach(async () => {
   await expectInvariants(installation);
   await retireExports(installation);
 });
-afterAll(() => installation?.close());
 
 /** A transaction that may still add rows to every interval of the past: each run waits for it. */
 async function holdSettling(): Promise<() => Promise<void>> {

@@ -1,5 +1,4 @@
-import { gunzipSync } from 'node:zlib';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { FailpointName } from '../../../src/foundation/failpoints/failpoint.ts';
 import { acceptCurrentEra } from '../../../src/service/use-cases/installation/accept-era.ts';
 import {
@@ -10,19 +9,18 @@ import {
   untilEnded,
 } from '../../support/exported-events.ts';
 import { hourRuns } from '../../support/hour-runs.ts';
-import { bucket, type Installation, startInstallation } from '../../support/installation.ts';
+import { bucket, startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
 import { casesOf } from '../../support/nightly.ts';
 import { until } from '../../support/until.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 /** Whatever freezes, dies or comes late: a key that a current manifest names is never written or deleted. */
 
 const rows = 50;
 const stem = '20240301T000000Z-20240301T010000Z';
-
-let installation: Installation;
+const installation = useStage(() => startInstallation({ workers: 0 }));
 beforeAll(async () => {
-  installation = await startInstallation({ workers: 0 });
   await insertEvents(installation.pool, { team: team(), rows });
 });
 afterEach(async () => {
@@ -30,7 +28,6 @@ afterEach(async () => {
   await installation.stopWorkers();
   await retireExports(installation);
 });
-afterAll(() => installation?.close());
 
 const team = () => installation.tenant.projectIds[0];
 const { runAgain, change, keysOf, breakAt, wake } = hourRuns(() => installation);
@@ -180,33 +177,6 @@ describe('a re-run that ends for good', () => {
 });
 
 describe('a re-run with the same rows', () => {
-  test('changes nothing, and brings back a file that was deleted', async () => {
-    const exportId = await createS3Export(installation, {
-      name: 'same',
-      config: { compression: 'gzip' },
-    });
-    await installation.startWorker();
-    await runAgain(exportId, 0);
-    const before = await readManifest(exportId);
-    const writes = (await installation.s3.requests()).filter(({ operation }) =>
-      /^(Put|Complete|Delete)/.test(operation ?? ''),
-    ).length;
-    expect(await runAgain(exportId, 1)).toMatchObject({ status: 'Completed', rows });
-    expect(await readManifest(exportId)).toEqual(before);
-    const after = (await installation.s3.requests()).filter(({ operation }) =>
-      /^(Put|Complete|Delete)/.test(operation ?? ''),
-    ).length;
-    expect(after).toBe(writes);
-    expect(await expectInvariants(installation)).toMatchObject({ rows });
-
-    await installation.s3.remove(bucket, before.files[0].key);
-    expect(await runAgain(exportId, 2)).toMatchObject({ status: 'Completed', rows });
-    const restored = await readManifest(exportId);
-    expect(restored.generation).toBeGreaterThan(before.generation);
-    const text = gunzipSync(await installation.s3.body(bucket, restored.files[0].key)).toString();
-    expect(text.trim().split('\n')).toHaveLength(rows);
-  });
-
   test('commits all the same beside a sleeper, whose manifest would come later', async () => {
     const exportId = await createS3Export(installation, { name: 'beside' });
     const first = await installation.startWorker();

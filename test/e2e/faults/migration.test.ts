@@ -16,6 +16,7 @@ import { type Installation, startInstallation } from '../../support/installation
 import { expectInvariants } from '../../support/invariants.ts';
 import { projectRoot, startBundled, startProcess } from '../../support/processes.ts';
 import { until } from '../../support/until.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 const next = '9999_next_release';
 
@@ -135,15 +136,13 @@ function keepAsking(installation: Installation, exportId: string) {
 }
 
 describe('a process', () => {
-  let database: Awaited<ReturnType<typeof createTestDatabase>>;
   let pool: Pool;
+  const database = useStage(createTestDatabase);
   beforeAll(async () => {
-    database = await createTestDatabase();
     pool = new Pool({ connectionString: database.url, max: 1 });
   });
   afterAll(async () => {
     await pool.end();
-    await database.drop();
   });
 
   const env = () => ({

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts';
+import { createTestDatabase } from '../../support/database.ts';
 import {
   backfill,
   createS3Export,
@@ -14,6 +14,7 @@ import { type Receiver, startReceiver } from '../../support/receiver.ts';
 import { createKey } from '../../support/tenants.ts';
 import { startTcpProxy, type TcpProxy } from '../../support/tcp-proxy.ts';
 import { until } from '../../support/until.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 /** Stores, sources and workers that are dead: what they are asked, and what an operator reads of it, is counted. */
 
@@ -22,15 +23,13 @@ const hourOf = (n: number) => ({
   start: `2024-03-01T${String(n).padStart(2, '0')}:00:00Z`,
   end: `2024-03-01T${String(n + 1).padStart(2, '0')}:00:00Z`,
 });
-
-let database: TestDatabase;
 let proxy: TcpProxy;
 let receiver: Receiver;
 let installation: Installation;
 let exportIds: readonly string[];
 
+const database = useStage(createTestDatabase);
 beforeAll(async () => {
-  database = await createTestDatabase();
   await ensureEventsTable(database.url);
   const source = new URL(database.url);
   proxy = await startTcpProxy({ target: { port: Number(source.port) } });
@@ -66,7 +65,6 @@ afterAll(async () => {
   await installation?.close();
   await receiver?.close();
   await proxy?.close();
-  await database?.drop();
 });
 
 const count = async (rows: string): Promise<number> => {

@@ -1,10 +1,6 @@
 import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import {
-  createEmptyDatabase,
-  createTestDatabase,
-  type TestDatabase,
-} from '../../support/database.ts';
+import { createEmptyDatabase, createTestDatabase } from '../../support/database.ts';
 import {
   backfill,
   countParts,
@@ -21,15 +17,15 @@ import { startBundled } from '../../support/processes.ts';
 import { ownRedisAvailable } from '../../support/redis.ts';
 import { openTestPool } from '../../support/run-side.ts';
 import { until } from '../../support/until.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 const rows = 600;
 const encryptionKey = `test:${Buffer.alloc(32, 7).toString('base64')}`;
 
 describe.skipIf(!hasPgbouncer)('PgBouncer in transaction mode, before our own database', () => {
-  let database: TestDatabase;
   let pooler: Pooler;
+  const database = useStage(createTestDatabase);
   beforeAll(async () => {
-    database = await createTestDatabase();
     // What the sessions of our own settings must not depend on.
     await database.pool.query(
       `do $$ begin execute format('alter database %I set timezone to ''Asia/Kolkata''', current_database());
@@ -39,7 +35,6 @@ describe.skipIf(!hasPgbouncer)('PgBouncer in transaction mode, before our own da
   });
   afterAll(async () => {
     await pooler?.stop();
-    await database?.drop();
   });
 
   describe.skipIf(!ownRedisAvailable())('with queues in Redis', () => {

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { insertRuns } from '../../../src/state/store/runs/runs.ts';
 import type { ApiAnswer } from '../../support/api-client.ts';
 import { askOfExport, exportActions, otherBucket } from '../../support/export-requests.ts';
@@ -21,6 +21,7 @@ import { expectInvariants } from '../../support/invariants.ts';
 import { casesOf } from '../../support/nightly.ts';
 import type { TestProcess } from '../../support/processes.ts';
 import { until } from '../../support/until.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 /** What a user may ask for while a run is in any state. */
 const actions = ['cancel', ...exportActions, 'prefix'] as const;
@@ -100,9 +101,8 @@ for (const queue of casesOf(testedQueues().slice(0, 1), testedQueues().slice(1))
       : ['Starting', 'at its first part'];
 
   describe(`on the queue in ${queue}`, () => {
-    let installation: Installation;
-    beforeAll(async () => {
-      installation = await startInstallation({
+    const installation = useStage(() =>
+      startInstallation({
         queue,
         workers: 0,
         s3: { buckets: [bucket, otherBucket] },
@@ -116,13 +116,14 @@ for (const queue of casesOf(testedQueues().slice(0, 1), testedQueues().slice(1))
           BACKFILL_CONCURRENCY: '9',
           MAX_RUNS_PER_TENANT: '20',
         },
-      });
+      }),
+    );
+    beforeAll(async () => {
       const team = installation.tenant.projectIds[0];
       for (const day of [small, medium, large]) {
         await insertEvents(installation.pool, { team, rowBytes, ...day });
       }
     });
-    afterAll(() => installation?.close());
 
     describe.each(tested)('a run in the state %s', (state) => {
       const seen = new Map<Action, { id: string; answer: ApiAnswer; soon: RunRow | undefined }>();

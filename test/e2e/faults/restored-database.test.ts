@@ -1,19 +1,19 @@
 import { Client } from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Database } from '../../../src/state/store/database/database.ts';
-import { createTestDatabase, type TestDatabase, testServer } from '../../support/database.ts';
+import { createTestDatabase, testServer } from '../../support/database.ts';
 import { startBundled } from '../../support/processes.ts';
 import { createExportOfThePast, hourMs, listRuns, openTestPool } from '../../support/run-side.ts';
 import { createTenant } from '../../support/tenants.ts';
 import { until } from '../../support/until.ts';
+import { useStage } from '../../support/use-stage.ts';
 
-let original: TestDatabase;
 let copyName: string;
 let copyUrl: string;
 const encryptionKey = `test:${Buffer.alloc(32, 7).toString('base64')}`;
 
+const original = useStage(createTestDatabase);
 beforeAll(async () => {
-  original = await createTestDatabase();
   copyName = `${new URL(original.url).pathname.slice(1)}_copy`;
   const url = new URL(original.url);
   url.pathname = `/${copyName}`;
@@ -21,7 +21,6 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await asAdmin(`drop database if exists ${copyName} with (force)`);
-  await original.drop();
 });
 
 async function asAdmin(statement: string): Promise<void> {

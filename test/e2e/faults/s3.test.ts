@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import {
   backfill,
   createS3Export,
@@ -7,11 +7,12 @@ import {
   retireExports,
   untilEnded,
 } from '../../support/exported-events.ts';
-import { bucket, type Installation, startInstallation } from '../../support/installation.ts';
+import { bucket, startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
 import { isNightly } from '../../support/nightly.ts';
 import type { Fault } from '../../support/s3-server/faults.ts';
 import { until } from '../../support/until.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 /** Three parts of 5 MiB, the last one shorter. */
 const rows = 3_000;
@@ -19,20 +20,19 @@ const quiet = { start: '2024-03-02T00:00:00Z', end: '2024-03-02T12:00:00Z' };
 /** What is wrong at a place is known to all exports there. */
 const ownBuckets = ['expired', 'denied-key', 'denied-access'];
 const forever = Number.POSITIVE_INFINITY;
-
-let installation: Installation;
-beforeAll(async () => {
-  installation = await startInstallation({
+const installation = useStage(() =>
+  startInstallation({
     workers: 2,
     env: { UPLOAD_STALL_SECONDS: '1' },
     s3: { buckets: [bucket, ...ownBuckets] },
-  });
+  }),
+);
+beforeAll(async () => {
   const team = installation.tenant.projectIds[0];
   await insertEvents(installation.pool, { team, rows, rowBytes: 4_000 });
   await insertEvents(installation.pool, { team, rows: 60, ...quiet });
 });
 afterEach(() => installation?.s3.faults.clear());
-afterAll(() => installation?.close());
 
 /** The fault that hits the requests of one export; the others continue meanwhile. */
 type Faults = readonly (Omit<Fault, 'match'> & { readonly match?: Fault['match'] })[];

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts';
+import { createTestDatabase } from '../../support/database.ts';
 import { isAlive } from '../../support/is-alive.ts';
 import { casesOf, isNightly } from '../../support/nightly.ts';
 import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
@@ -17,16 +17,15 @@ import {
 } from '../../support/processes.ts';
 import { startTcpProxy, type TcpProxy } from '../../support/tcp-proxy.ts';
 import { until } from '../../support/until.ts';
+import { useStage } from '../../support/use-stage.ts';
 
-let database: TestDatabase;
 let proxy: TcpProxy;
+const database = useStage(createTestDatabase);
 beforeAll(async () => {
-  database = await createTestDatabase();
   proxy = await startTcpProxy({ target: { port: Number(new URL(database.url).port) } });
 });
 afterAll(async () => {
   await proxy?.close();
-  await database?.drop();
 });
 
 /** The database, by way of the proxy. */

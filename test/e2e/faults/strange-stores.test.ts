@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import {
   backfill,
   createS3Export,
@@ -10,24 +10,25 @@ import {
   retireExports,
   untilEnded,
 } from '../../support/exported-events.ts';
-import { bucket, type Installation, startInstallation } from '../../support/installation.ts';
+import { bucket, startInstallation } from '../../support/installation.ts';
 import { expectInvariants } from '../../support/invariants.ts';
 import { casesOf } from '../../support/nightly.ts';
 import type { FaultEffect } from '../../support/s3-server/faults.ts';
 import { until } from '../../support/until.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 const rows = 40;
 /** A part of 5 MiB and a short one. */
 const large = { start: '2024-03-02T00:00:00Z', end: '2024-03-02T01:00:00Z', rows: 1_600 };
 const forever = Number.POSITIVE_INFINITY;
-
-let installation: Installation;
-beforeAll(async () => {
-  installation = await startInstallation({
+const installation = useStage(() =>
+  startInstallation({
     workers: 1,
     // Until re-runs write keys of their own.
     env: { UPLOAD_STALL_SECONDS: '1', RETRY_MAX_ATTEMPTS: '4' },
-  });
+  }),
+);
+beforeAll(async () => {
   const team = installation.tenant.projectIds[0];
   await insertEvents(installation.pool, { team, rows });
   await insertEvents(installation.pool, { team, rowBytes: 4_000, ...large });
@@ -36,7 +37,6 @@ afterEach(async () => {
   await installation?.s3.faults.clear();
   await installation?.s3.setQuirks({});
 });
-afterAll(() => installation?.close());
 
 async function logOf(run: RunRow | undefined): Promise<string> {
   const { rows: entries } = await installation.pool.query<{ line: string }>(

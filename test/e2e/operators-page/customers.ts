@@ -64,14 +64,4 @@ export function testCustomers(open: () => PageUnderTest): void {
     expect((await client.get('/api/me')).status).toBe(401);
     await expectToBeAccessible(page);
   });
-
-  test('shows a key that only reads no button', async () => {
-    await button(/^Sign out$/).click();
-    await signInTo(page, await site.issueOperatorKey('operator:read'));
-    await button('Projects and keys of Umbrella').click();
-    await page.getByText('hive-1').waitFor();
-    expect(await button(/^(New|Rename|Disable|Enable|Revoke)/).count()).toBe(0);
-    await expectToBeAccessible(page);
-    expect(site.faults).toEqual([]);
-  });
 }

@@ -1,18 +1,17 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { mintApiKey } from '../../../src/foundation/security/api-keys.ts';
 import { isOperatorScope, scopes } from '../../../src/foundation/security/scopes.ts';
 import type { ApiClient } from '../../support/api-client.ts';
-import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { type ApiDocument, fillPath, type Operation, readDocument } from '../../support/openapi.ts';
 import { createKey, createTenant, type Tenant } from '../../support/tenants.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 /** Open to all: probes show nothing about a tenant. */
 const open = ['GET /livez', 'GET /readyz', 'GET /api/signing_keys'];
 /** For each valid key: they answer only with what the key itself has. */
 const anyKey = ['GET /api/me', 'GET /api/capabilities'];
-
-let api: ApiUnderTest;
 let document: ApiDocument;
 let foreign: Tenant;
 /** Needs a key. */
@@ -22,8 +21,8 @@ let scoped: readonly Operation[];
 /** Needs the key of an operator. */
 let operators: readonly Operation[];
 
+const api = useStage(startApiUnderTest);
 beforeAll(async () => {
-  api = await startApiUnderTest();
   document = await readDocument(api.client);
   foreign = await createTenant(api.db);
   const without = (given: readonly Operation[], names: readonly string[]) =>
@@ -33,7 +32,6 @@ beforeAll(async () => {
   operators = all.filter(({ scope }) => isOperatorScope(scope ?? ''));
   scoped = all.filter((operation) => !operators.includes(operation));
 });
-afterAll(() => api.stop());
 
 /** The path, with ids that name nothing. */
 function pathOf(operation: Operation, tenant: Tenant = api.tenant): string {

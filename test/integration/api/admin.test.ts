@@ -1,27 +1,26 @@
 /** What an operator does over HTTP: organizations, projects, keys. */
 
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { disabled as disabledReasons } from '../../../src/foundation/domain/batch-export.ts';
 import type { ApiClient } from '../../support/api-client.ts';
-import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { atNight } from '../../support/nightly.ts';
 import { storeExport } from '../../support/store-export.ts';
 import { exportOfThePast } from '../../support/run-side.ts';
 import { createKey } from '../../support/tenants.ts';
 import { readExportHealth } from '../../../src/state/store/exports/export-health.ts';
+import { useStage } from '../../support/use-stage.ts';
 
-let api: ApiUnderTest;
 let operator: ApiClient;
 let reader: ApiClient;
 
+const api = useStage(startApiUnderTest);
 beforeAll(async () => {
-  api = await startApiUnderTest();
   const all = await createKey(api.db, { organizationId: null });
   const read = await createKey(api.db, { organizationId: null, scopes: ['operator:read'] });
   operator = api.client.withKey(all.key);
   reader = api.client.withKey(read.key);
 });
-afterAll(() => api?.stop());
 
 describe("an operator's key", () => {
   test('creates an organization, its project and its key, which works', async () => {

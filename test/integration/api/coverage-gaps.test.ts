@@ -1,7 +1,7 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { toTimestamp } from '../../../src/foundation/domain/time.ts';
 import { readNow } from '../../../src/state/store/intervals/ticks.ts';
-import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { allowBriefReceipts } from '../../support/brief-receipts.ts';
 import { isNightly } from '../../support/nightly.ts';
@@ -11,20 +11,18 @@ import { runCli } from '../../support/cli.ts';
 import { exportOfThePast } from '../../support/run-side.ts';
 import { storeExport } from '../../support/store-export.ts';
 import { createKey } from '../../support/tenants.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 const hourMs = 3_600_000;
-
-let api: ApiUnderTest;
 /** The last complete hour ends here. */
 let now: number;
 let id: string;
 
+const api = useStage(startApiUnderTest);
 beforeAll(async () => {
-  api = await startApiUnderTest();
   await allowBriefReceipts(api.db);
   now = Math.floor((await readNow(api.db)) / hourMs) * hourMs;
 });
-afterAll(() => api.stop());
 beforeEach(async () => {
   id = (await api.client.post(`${api.project}/batch_exports`, exportBody())).body.id;
   await createdAgo(40);

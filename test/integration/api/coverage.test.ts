@@ -1,27 +1,25 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { toTimestamp } from '../../../src/foundation/domain/time.ts';
 import { takeLookBacks } from '../../../src/state/store/intervals/look-backs.ts';
 import { readNow } from '../../../src/state/store/intervals/ticks.ts';
-import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { allowBriefReceipts } from '../../support/brief-receipts.ts';
 import { cliEnv, runCli } from '../../support/cli.ts';
 import { insertElements } from '../../support/page-rows.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 const hourMs = 3_600_000;
-
-let api: ApiUnderTest;
 let exports: string;
 /** The last complete hour ends here. */
 let now: number;
 
+const api = useStage(startApiUnderTest);
 beforeAll(async () => {
-  api = await startApiUnderTest();
   await allowBriefReceipts(api.db);
   exports = `${api.project}/batch_exports`;
   now = Math.floor((await readNow(api.db)) / hourMs) * hourMs;
 });
-afterAll(() => api.stop());
 
 /** `done`, `unsettled`, `late_rows`, or a status of a run without a receipt. */
 type Ended = 'done' | 'unsettled' | 'late_rows' | 'Failed' | 'Cancelled' | 'paused';

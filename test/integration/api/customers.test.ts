@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { readConfig } from '../../../src/foundation/config/config.ts';
 import { findTenantsOf } from '../../../src/main/api-process.ts';
 import { loadModels } from '../../../src/main/models.ts';
@@ -14,21 +14,20 @@ import { exportBody } from '../../support/batch-export-bodies.ts';
 import { allowBriefReceipts } from '../../support/brief-receipts.ts';
 import { shopModelsAt } from '../../support/stranger-shop.ts';
 import { createKey, createTenant } from '../../support/tenants.ts';
+import { useStage } from '../../support/use-stage.ts';
 
-let api: ApiUnderTest;
 let operator: ApiClient;
 let organization: string;
 let shop: Awaited<ReturnType<ApiUnderTest['shop']['open']>>;
 
+const api = useStage(startApiUnderTest);
 beforeAll(async () => {
-  api = await startApiUnderTest();
   shop = await api.shop.open();
   await ensureEventsTable(api.databaseUrl);
   await allowBriefReceipts(api.db);
   operator = api.client.withKey((await createKey(api.db, { organizationId: null })).key);
   organization = `/api/admin/organizations/${api.tenant.organizationId}`;
 });
-afterAll(() => api.stop());
 
 describe('names', () => {
   test('change, in the list and in the record of changes', async () => {

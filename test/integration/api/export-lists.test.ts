@@ -1,25 +1,24 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { exportHealths } from '../../../src/foundation/domain/batch-export.ts';
 import { acceptIntervals } from '../../../src/state/store/intervals/coverage.ts';
 import { checkLateness } from '../../../src/state/store/exports/lateness.ts';
-import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { cliEnv, runCli } from '../../support/cli.ts';
 import { filledCounts, filledName, fillProject } from '../../support/many-exports.ts';
 import { createKey } from '../../support/tenants.ts';
+import { useStage } from '../../support/use-stage.ts';
 
-let api: ApiUnderTest;
 let exports: string;
 let organization: string;
 
+const api = useStage(startApiUnderTest);
 beforeAll(async () => {
-  api = await startApiUnderTest();
   exports = `${api.project}/batch_exports`;
   organization = `/api/organizations/${api.tenant.organizationId}`;
   await api.db.query(fillProject, [api.tenant.projectIds[0]]);
   await api.db.query('vacuum analyze batch_exports');
 });
-afterAll(() => api?.stop());
 
 async function list(query: string, base = exports) {
   const { status, body } = await api.client.get(`${base}?${query}`);

@@ -1,13 +1,9 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { expect, test } from 'vitest';
+import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
+import { useStage } from '../../support/use-stage.ts';
 
-let api: ApiUnderTest;
-
-beforeAll(async () => {
-  api = await startApiUnderTest();
-});
-afterAll(() => api.stop());
+const api = useStage(startApiUnderTest);
 
 const exportsPath = () => `${api.project}/batch_exports`;
 

@@ -1,25 +1,20 @@
 import { connect } from 'node:net';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import type { ApiClient } from '../../support/api-client.ts';
-import {
-  type ApiUnderTest,
-  startApiBeside,
-  startApiUnderTest,
-} from '../../support/api-under-test.ts';
+import { startApiBeside, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { until } from '../../support/until.ts';
 import { createKey } from '../../support/tenants.ts';
+import { useStage } from '../../support/use-stage.ts';
 
-let api: ApiUnderTest;
 let client: ApiClient;
 let exports: string;
 
+const api = useStage(startApiUnderTest);
 beforeAll(async () => {
-  api = await startApiUnderTest();
   client = api.client;
   exports = `${api.project}/batch_exports`;
 });
-afterAll(() => api.stop());
 
 test('a trailing slash is optional, without a redirect', async () => {
   const { body } = await client.post(`${exports}/`, exportBody());

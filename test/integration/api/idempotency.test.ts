@@ -1,19 +1,18 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { buildApi } from '../../../src/service/api/build-api.ts';
-import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { createKey } from '../../support/tenants.ts';
 import { testApiOptions } from '../../support/test-api-options.ts';
 import { until } from '../../support/until.ts';
+import { useStage } from '../../support/use-stage.ts';
 
-let api: ApiUnderTest;
 let exports: string;
 
+const api = useStage(startApiUnderTest);
 beforeAll(async () => {
-  api = await startApiUnderTest();
   exports = `${api.project}/batch_exports`;
 });
-afterAll(() => api.stop());
 
 const create = (key: string, body: object = exportBody(), client = api.client) =>
   client.post(exports, body, { headers: { 'idempotency-key': key } });

@@ -1,22 +1,17 @@
 import { readFile } from 'node:fs/promises';
 import { createConfig, lintFromString } from '@redocly/openapi-core';
 import { Type } from 'typebox';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import {
-  type ApiUnderTest,
-  startApiBeside,
-  startApiUnderTest,
-} from '../../support/api-under-test.ts';
+import { beforeAll, expect, test } from 'vitest';
+import { startApiBeside, startApiUnderTest } from '../../support/api-under-test.ts';
 import { type ApiDocument, readDocument } from '../../support/openapi.ts';
+import { useStage } from '../../support/use-stage.ts';
 
-let api: ApiUnderTest;
 let document: ApiDocument;
 
+const api = useStage(startApiUnderTest);
 beforeAll(async () => {
-  api = await startApiUnderTest();
   document = await readDocument(api.client);
 });
-afterAll(() => api.stop());
 
 /** Every operation of seed.md: method, and path below /api with its parameters unnamed. */
 const seed = [

@@ -1,20 +1,19 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import type { ApiClient } from '../../support/api-client.ts';
-import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { createTenant } from '../../support/tenants.ts';
+import { useStage } from '../../support/use-stage.ts';
 
-let api: ApiUnderTest;
 let client: ApiClient;
 let configs: string;
 let plugins: string;
 
+const api = useStage(startApiUnderTest);
 beforeAll(async () => {
-  api = await startApiUnderTest();
   client = api.client;
   configs = `${api.project}/pipeline_transformation_configs`;
   plugins = `/api/organizations/${api.tenant.organizationId}/plugins`;
 });
-afterAll(() => api.stop());
 
 async function create(body: object) {
   const answer = await client.post(`${configs}/`, body);

@@ -1,21 +1,20 @@
 import { readFileSync } from 'node:fs';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
-import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
 import { readDocument } from '../../support/openapi.ts';
+import { useStage } from '../../support/use-stage.ts';
 
-let api: ApiUnderTest;
 let environment: string;
 let exports: string;
 
+const api = useStage(startApiUnderTest);
 beforeAll(async () => {
-  api = await startApiUnderTest();
   environment = api.project.replace('/projects/', '/environments/');
   exports = `${environment}/batch_exports`;
   await ensureEventsTable(api.databaseUrl);
 });
-afterAll(() => api.stop());
 
 const noOp = { type: 'NoOp', config: {} };
 const nowhere = 'http://127.0.0.1:1/';

@@ -8,9 +8,10 @@ import { ConnectionLimit } from '../../../src/rows/sources/index.ts';
 import { buildApi } from '../../../src/service/api/build-api.ts';
 import type { DescribeQuery } from '../../../src/service/api/options.ts';
 import { type ApiClient, createApiClient } from '../../support/api-client.ts';
-import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
 import { testApiOptions } from '../../support/test-api-options.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 const columnsOf = (types: Readonly<Record<string, string>>) =>
   Object.entries(types).map(([name, sourceType]) => ({
@@ -45,15 +46,13 @@ const models: readonly Model[] = [
   { ...orders, name: 'local', intervalColumn: 'seen' },
   { ...orders, name: 'missing', relation: { schema: 'public', name: 'nowhere' } },
 ];
-
-let api: ApiUnderTest;
 let client: ApiClient;
 let stop: () => Promise<void>;
 /** The requests that reached the source. */
 const described: string[] = [];
 
+const api = useStage(startApiUnderTest);
 beforeAll(async () => {
-  api = await startApiUnderTest();
   await api.db.query(`create type mood as enum ('calm', 'cross')`);
   await api.db.query(
     `create table orders (id int primary key, team_id int not null, owner uuid, kind mood, word text,
@@ -67,7 +66,6 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await stop?.();
-  await api?.stop();
 });
 
 /** An API over the test's database whose models are read from another one. */

@@ -1,24 +1,23 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { readConfig } from '../../../src/foundation/config/config.ts';
 import { loadModels } from '../../../src/main/models.ts';
 import { previewsOf } from '../../../src/main/preview-rows.ts';
 import { ConnectionLimit, ensureEventsTable } from '../../../src/rows/sources/index.ts';
 import { buildApi } from '../../../src/service/api/build-api.ts';
-import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
 import { createEmptyDatabase, testServer } from '../../support/database.ts';
 import { testApiOptions } from '../../support/test-api-options.ts';
 import { testSecrets } from '../../support/test-secrets.ts';
+import { useStage } from '../../support/use-stage.ts';
 
-let api: ApiUnderTest;
 let exports: string;
 
+const api = useStage(startApiUnderTest);
 beforeAll(async () => {
-  api = await startApiUnderTest();
   exports = `${api.project}/batch_exports`;
   await ensureEventsTable(api.databaseUrl);
 });
-afterAll(() => api.stop());
 
 /** `count` events of a project, a second apart, the last one so long ago. */
 async function insertEvents(teamId: number, event: string, count: number, agoMinutes = 1) {

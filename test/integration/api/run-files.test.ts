@@ -1,5 +1,5 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { allowBriefReceipts } from '../../support/brief-receipts.ts';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
@@ -15,16 +15,15 @@ import {
 import { testApiOptions } from '../../support/test-api-options.ts';
 import { toTimestamp } from '../../../src/foundation/domain/time.ts';
 import { readNow } from '../../../src/state/store/intervals/ticks.ts';
+import { useStage } from '../../support/use-stage.ts';
 
-let api: ApiUnderTest;
 let exports: string;
 
+const api = useStage(startApiUnderTest);
 beforeAll(async () => {
-  api = await startApiUnderTest();
   await allowBriefReceipts(api.db);
   exports = `${api.project}/batch_exports`;
 });
-afterAll(() => api.stop());
 
 const file = (key: string, rows: number, generation = 2) => ({
   key: `events/${key}`,

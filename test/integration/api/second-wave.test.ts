@@ -1,13 +1,14 @@
 import fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
 import { createAjv } from '../../../src/service/api/validation/validator.ts';
 import type { ApiAnswer, ApiClient } from '../../support/api-client.ts';
-import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
 import { isNightly } from '../../support/nightly.ts';
 import { type JsonSchema, readDocument } from '../../support/openapi.ts';
 import { issueKey } from '../../../src/service/use-cases/tenants/issue-key.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 /** Bodies with many faults of all kinds, made from the schema: what is named is corrected, and nothing else may be wrong then. */
 
@@ -82,12 +83,10 @@ const configFaults: Readonly<Record<string, readonly unknown[]>> = {
   table_format: ['iceberg', 'icebrg'],
   colour: ['red'],
 };
-
-let api: ApiUnderTest;
 let faults: readonly (readonly [field: string, value: unknown])[];
 
+const api = useStage(startApiUnderTest);
 beforeAll(async () => {
-  api = await startApiUnderTest();
   await ensureEventsTable(api.databaseUrl);
   const { operations, raw } = await readDocument(api.client);
   const schemas = (raw as unknown as { components: { schemas: Record<string, JsonSchema> } })
@@ -97,7 +96,6 @@ beforeAll(async () => {
   faults = [...faultsOf(body, ruleFaults), ...faultsOf(config, configFaults, 'config.')];
   expect(faults.length).toBeGreaterThan(200);
 });
-afterAll(() => api?.stop());
 
 function faultsOf({ properties = {} }: JsonSchema, rules: typeof ruleFaults, prefix = '') {
   const ofSchema = Object.entries(properties)

@@ -1,18 +1,18 @@
 import { get } from 'node:http';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { countExportHealths } from '../../../src/state/store/exports/export-lists.ts';
 import { checkLateness } from '../../../src/state/store/exports/lateness.ts';
-import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { fillProject } from '../../support/many-exports.ts';
 import { createKey } from '../../support/tenants.ts';
+import { useStage } from '../../support/use-stage.ts';
 
-let api: ApiUnderTest;
 let exports: string;
 const listed = 50;
 
+const api = useStage(startApiUnderTest);
 beforeAll(async () => {
-  api = await startApiUnderTest();
   exports = `${api.project}/batch_exports`;
   for (let n = 0; n < listed; n += 1) {
     const made = await api.client.post(exports, exportBody({ name: `Orders of customer ${n}` }));
@@ -26,7 +26,6 @@ beforeAll(async () => {
          lateral (select date_trunc('hour', now()) - n * interval '1 hour' as at) t, lateral (select at + random() * interval '1 hour' as ended) d`,
   );
 });
-afterAll(() => api?.stop());
 
 /** Bytes of an answer on the wire. A client of a lower level: `fetch` unpacks. */
 function onTheWire(path: string, coding: string) {

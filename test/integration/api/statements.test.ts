@@ -1,10 +1,9 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { canonicalBytes } from '../../../src/foundation/domain/canonical-json.ts';
-import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
-
-let api: ApiUnderTest;
+import { useStage } from '../../support/use-stage.ts';
 
 interface Definition {
   readonly query: string;
@@ -14,10 +13,7 @@ interface Definition {
   } | null;
 }
 
-beforeAll(async () => {
-  api = await startApiUnderTest();
-});
-afterAll(() => api.stop());
+const api = useStage(startApiUnderTest);
 
 const createExport = async (more = {}) => {
   const body = { ...exportBody(), ...more };

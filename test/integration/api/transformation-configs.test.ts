@@ -1,9 +1,9 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import type { ApiClient } from '../../support/api-client.ts';
-import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { createTenant } from '../../support/tenants.ts';
+import { useStage } from '../../support/use-stage.ts';
 
-let api: ApiUnderTest;
 let client: ApiClient;
 let configs: string;
 
@@ -11,12 +11,11 @@ const instant = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/;
 const filter = { plugin: 2, order: 1, config: { events: '$pageleave' } };
 const hash = { plugin: 3, order: 2, config: { properties: 'email', salt: 'canary-salt' } };
 
+const api = useStage(startApiUnderTest);
 beforeAll(async () => {
-  api = await startApiUnderTest();
   client = api.client;
   configs = `${api.project}/pipeline_transformation_configs`;
 });
-afterAll(() => api.stop());
 
 async function create(body: object) {
   const answer = await client.post(`${configs}/`, body);

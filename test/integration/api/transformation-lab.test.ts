@@ -1,18 +1,18 @@
 import { readFileSync } from 'node:fs';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Scope } from '../../../src/foundation/security/scopes.ts';
 import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
 import type { ApiClient } from '../../support/api-client.ts';
-import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { createKey, createTenant } from '../../support/tenants.ts';
 import { until } from '../../support/until.ts';
+import { useStage } from '../../support/use-stage.ts';
 
-let api: ApiUnderTest;
 let lab: string;
 
+const api = useStage(startApiUnderTest);
 beforeAll(async () => {
-  api = await startApiUnderTest();
   lab = `${api.project}/batch_exports/preview`;
   await ensureEventsTable(api.databaseUrl);
   await api.db.query(
@@ -22,7 +22,6 @@ beforeAll(async () => {
     [api.tenant.projectIds[0]],
   );
 });
-afterAll(() => api.stop());
 
 const dropEmail = { plugin: 1, config: { properties: 'email' } };
 const dropSpam = { plugin: 2, config: { events: 'spam' } };

@@ -1,13 +1,9 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { describe, expect, test } from 'vitest';
+import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { createKey } from '../../support/tenants.ts';
+import { useStage } from '../../support/use-stage.ts';
 
-let api: ApiUnderTest;
-
-beforeAll(async () => {
-  api = await startApiUnderTest();
-});
-afterAll(() => api?.stop());
+const api = useStage(startApiUnderTest);
 
 interface Operation {
   readonly operationId: string;

@@ -1,20 +1,16 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
-import {
-  type ApiUnderTest,
-  startApiBeside,
-  startApiUnderTest,
-} from '../../support/api-under-test.ts';
+import { startApiBeside, startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
 import { allowBriefReceipts } from '../../support/brief-receipts.ts';
 import { checkQueryOf } from '../../../src/main/api-process.ts';
 import { shopModels } from '../../support/stranger-shop.ts';
+import { useStage } from '../../support/use-stage.ts';
 
-let api: ApiUnderTest;
 let exports: string;
 
+const api = useStage(startApiUnderTest);
 beforeAll(async () => {
-  api = await startApiUnderTest();
   await allowBriefReceipts(api.db);
   exports = `${api.project}/batch_exports`;
   await ensureEventsTable(api.databaseUrl);
@@ -24,7 +20,6 @@ beforeAll(async () => {
     [api.tenant.projectIds[0]],
   );
 });
-afterAll(() => api.stop());
 
 const dsl_query = 'select event from events';
 

@@ -1,30 +1,24 @@
 import { execFile } from 'node:child_process';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { createServer as createHttpServer } from 'node:http';
 import { type AddressInfo, createServer } from 'node:net';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { SMTPServer } from 'smtp-server';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
-import type { SluiceError } from '../../../src/foundation/domain/errors.ts';
-import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
 import { runCli } from '../../support/cli.ts';
 import { startConnectProxy } from '../../support/connect-proxy.ts';
 import { createEmptyDatabase } from '../../support/database.ts';
 import { projectRoot, startSluice } from '../../support/processes.ts';
-import { caseRequest, openSourceCase, plainColumn } from '../../support/source-cases.ts';
 import { ownRedisAvailable, startOwnRedis } from '../../support/redis.ts';
 import { documentedAcl, startRedisWithAcl } from '../../support/redis-acl.ts';
 import { startS3Server } from '../../support/s3-server/server.ts';
 import { createKey } from '../../support/tenants.ts';
+import { useStage } from '../../support/use-stage.ts';
 
-let api: ApiUnderTest;
-beforeAll(async () => {
-  api = await startApiUnderTest();
-});
-afterAll(() => api.stop());
+const api = useStage(startApiUnderTest);
 
 interface Check {
   readonly check: string;
@@ -340,54 +334,4 @@ test('the API at SLUICE_URL, from a machine without a database', async () => {
       detail: expect.stringMatching(/^No database: set DATABASE_URL/),
     },
   ]);
-});
-
-test('a fault of a source has the words of models check and of a run, and hides no other model', async () => {
-  const database = await createEmptyDatabase();
-  const shop = await openSourceCase({ url: database.adminUrl, stop: () => database.drop() });
-  const folder = await mkdtemp(path.join(tmpdir(), 'sluice-models-'));
-  onTestFinished(async () => {
-    await rm(folder, { recursive: true });
-    await shop.close();
-    await database.drop();
-  });
-  await shop.run(`alter table shop.base enable row level security;
-    create policy few on shop.base using (id < 9)`);
-  const model = (name: string, source: string) => ({
-    name,
-    source,
-    relation: 'shop.base',
-    tenant_column: 'team',
-    interval_column: 'at',
-    key_columns: ['id'],
-    columns: [{ name: 'id', type: 'bigint' }],
-  });
-  const file = path.join(folder, 'models.yaml');
-  const models = [model('away', 'AWAY_URL'), model('guarded', 'SHOP_URL')];
-  await writeFile(file, JSON.stringify({ models }));
-  // The file names variables of the process.
-  vi.stubEnv('SHOP_URL', shop.url);
-  vi.stubEnv('AWAY_URL', 'postgres://reader:s3cret@127.0.0.1:1/shop');
-  onTestFinished(() => void vi.unstubAllEnvs());
-  const env = { DATABASE_URL: api.databaseUrl, MODELS_FILE: file };
-  const examined = await doctor(env);
-  const checked = await runCli(['models', 'check'], { env });
-  const run: SluiceError = await shop
-    .source({ columns: [plainColumn('id', 'bigint')] })
-    .open(caseRequest(), new AbortController().signal)
-    .then(
-      () => Promise.reject(new Error('it opened')),
-      (error) => error,
-    );
-  expect(run.detail).toContain('the policy few may leave out rows');
-  const unreachable = 'AWAY_URL: no server answers at its address (ECONNREFUSED)';
-  for (const [name, words] of [
-    ['guarded', run.detail ?? ''],
-    ['away', unreachable],
-  ]) {
-    expect(examined.of(`model ${name}`)?.detail).toContain(words);
-    expect(`${checked.out}${checked.err}`).toContain(words);
-  }
-  expect(checked.code).toBe(1);
-  expect(JSON.stringify([examined.checks, checked.out, checked.err])).not.toContain('s3cret');
 });

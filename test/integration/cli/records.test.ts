@@ -1,20 +1,19 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
-import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { type CliOptions, cliEnv, runCli } from '../../support/cli.ts';
 import { createKey } from '../../support/tenants.ts';
 import { until } from '../../support/until.ts';
+import { useStage } from '../../support/use-stage.ts';
 
-let api: ApiUnderTest;
 let env: Record<string, string>;
 
+const api = useStage(startApiUnderTest);
 beforeAll(async () => {
-  api = await startApiUnderTest();
   await ensureEventsTable(api.databaseUrl);
   env = cliEnv(api);
 });
-afterAll(() => api.stop());
 
 const sluice = (args: readonly string[], changes: Partial<CliOptions> = {}) =>
   runCli(args, { env, ...changes });

@@ -2,25 +2,23 @@ import { execFile, spawnSync } from 'node:child_process';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { beforeAll, expect, test } from 'vitest';
+import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { cliEnv, runCli } from '../../support/cli.ts';
 import { projectRoot } from '../../support/processes.ts';
 import { createKey } from '../../support/tenants.ts';
 import { until } from '../../support/until.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 const run = promisify(execFile);
 const program = path.join(projectRoot, 'dist/clients/cli/sluice.js');
-
-let api: ApiUnderTest;
 let env: Record<string, string>;
 
+const api = useStage(startApiUnderTest);
 beforeAll(async () => {
-  api = await startApiUnderTest();
   env = cliEnv(api);
 });
-afterAll(() => api.stop());
 
 test('logs -f prints each entry once, also one that becomes visible after a newer one', async () => {
   const { body } = await api.client.post(`${api.project}/batch_exports`, exportBody());

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { NotificationSender } from '../../../src/foundation/domain/notification.ts';
 import { claimDeliveries } from '../../../src/state/store/notifications/notification-deliveries.ts';
 import {
@@ -17,21 +17,20 @@ import {
   skipWaits,
 } from '../../support/notified.ts';
 import { type Receiver, startReceiver } from '../../support/receiver.ts';
-import { openRunSide, type RunSide } from '../../support/run-side.ts';
+import { openRunSide } from '../../support/run-side.ts';
 import { createTenant } from '../../support/tenants.ts';
 import { until } from '../../support/until.ts';
+import { useStage } from '../../support/use-stage.ts';
 
-let side: RunSide;
 let receiver: Receiver;
 let sender: NotificationSender;
 let couriers: Couriers;
 let exportId: string;
 
+const side = useStage(openRunSide);
 beforeAll(async () => {
-  side = await openRunSide();
   exportId = (await exportWithRuns(side, 1)).id;
 });
-afterAll(() => side?.stop());
 beforeEach(async () => {
   receiver = await startReceiver();
   sender = senderTo([receiver]);

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { SMTPServer } from 'smtp-server';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { readConfig } from '../../../src/foundation/config/config.ts';
 import type { NotificationSender } from '../../../src/foundation/domain/notification.ts';
 import { findMailFault, openNotifications } from '../../../src/main/notifications.ts';
@@ -22,16 +22,15 @@ import {
 } from '../../support/notified.ts';
 import { startReceiver } from '../../support/receiver.ts';
 import { tlsFiles } from '../../support/tls-certificates.ts';
-import { openRunSide, type RunSide } from '../../support/run-side.ts';
+import { openRunSide } from '../../support/run-side.ts';
 import { until } from '../../support/until.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 interface Mail {
   readonly from: string;
   readonly to: readonly string[];
   readonly source: string;
 }
-
-let side: RunSide;
 let exportId: string;
 let server: SMTPServer;
 let port: number;
@@ -39,11 +38,10 @@ let mails: Mail[];
 let refused: Set<string>;
 let couriers: Couriers;
 
+const side = useStage(openRunSide);
 beforeAll(async () => {
-  side = await openRunSide();
   exportId = (await exportWithRuns(side, 1)).id;
 });
-afterAll(() => side?.stop());
 beforeEach(async () => {
   mails = [];
   refused = new Set();

@@ -14,32 +14,23 @@ import {
   senderTo,
 } from '../../support/notified.ts';
 import { type Receiver, startReceiver } from '../../support/receiver.ts';
-import {
-  claim,
-  complete,
-  failAttempt,
-  listRuns,
-  openRunSide,
-  type RunSide,
-} from '../../support/run-side.ts';
+import { claim, complete, failAttempt, listRuns, openRunSide } from '../../support/run-side.ts';
 import { advanceBackfill } from '../../support/run-verbs.ts';
 import { createTenant } from '../../support/tenants.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 const denied = new SluiceError('destination.access_denied');
 const away = new SluiceError('destination.unavailable');
-
-let side: RunSide;
 let receiver: Receiver;
 let sender: NotificationSender;
 
+const side = useStage(() => openRunSide({ secondOpinionMs: 0 }));
 beforeAll(async () => {
-  side = await openRunSide({ secondOpinionMs: 0 });
   receiver = await startReceiver();
   sender = senderTo([receiver]);
 });
 afterAll(async () => {
   await receiver?.close();
-  await side?.stop();
 });
 beforeEach(async () => {
   await createWebhook(side, sender, receiver);

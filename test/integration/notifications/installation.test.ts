@@ -26,23 +26,21 @@ import {
   createExportOfThePast,
   failAttempt,
   openRunSide,
-  type RunSide,
 } from '../../support/run-side.ts';
 import { createTenant } from '../../support/tenants.ts';
 import { until } from '../../support/until.ts';
+import { useStage } from '../../support/use-stage.ts';
 
-let side: RunSide;
 let receiver: Receiver;
 let sender: NotificationSender;
 
+const side = useStage(() => openRunSide({ secondOpinionMs: 0 }));
 beforeAll(async () => {
-  side = await openRunSide({ secondOpinionMs: 0 });
   receiver = await startReceiver();
   sender = senderTo([receiver], { env: { PUBLIC_URL: 'https://sluice.example.com' } });
 });
 afterAll(async () => {
   await receiver?.close();
-  await side?.stop();
 });
 afterEach(async () => {
   await side.db.query('update batch_exports set deleted_at = now()');

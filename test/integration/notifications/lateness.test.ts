@@ -18,28 +18,25 @@ import {
   type ExportWanted,
   listRuns,
   openRunSide,
-  type RunSide,
 } from '../../support/run-side.ts';
 import { disabledCodes } from '../../../src/foundation/domain/batch-export.ts';
 import { createApiClient } from '../../support/api-client.ts';
-import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { storeExport } from '../../support/store-export.ts';
 import { createKey } from '../../support/tenants.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 const minuteMs = 60_000;
-
-let side: RunSide;
 let receiver: Receiver;
 let sender: NotificationSender;
 
+const side = useStage(openRunSide);
 beforeAll(async () => {
-  side = await openRunSide();
   receiver = await startReceiver();
   sender = senderTo([receiver]);
 });
 afterAll(async () => {
   await receiver?.close();
-  await side?.stop();
 });
 beforeEach(async () => {
   await createWebhook(side, sender, receiver);
@@ -159,11 +156,7 @@ describe('an export without a deadline', () => {
 });
 
 describe('disabled tenants', () => {
-  let api: ApiUnderTest;
-  beforeAll(async () => {
-    api = await startApiUnderTest();
-  });
-  afterAll(() => api?.stop());
+  const api = useStage(startApiUnderTest);
 
   test('an operator who disables a tenant alerts no target, and a pause by Sluice does', async () => {
     const { key } = await createKey(api.db, { organizationId: null });

@@ -1,33 +1,19 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { watchService } from '../../../src/main/service-metrics.ts';
 import { checkLateness } from '../../../src/state/store/exports/lateness.ts';
 import { addWorkerSeconds } from '../../../src/state/store/runs/worker-seconds.ts';
 import { createMetrics } from '../../../src/foundation/telemetry/metrics.ts';
 import { applyRetention } from '../../../src/service/use-cases/installation/apply-retention.ts';
 import { WorkClock } from '../../../src/service/admission/admission.ts';
-import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { createWebhook, exportWithRuns, senderTo } from '../../support/notified.ts';
 import { startReceiver } from '../../support/receiver.ts';
-import {
-  claim,
-  complete,
-  createExportOfThePast,
-  openRunSide,
-  type RunSide,
-} from '../../support/run-side.ts';
+import { claim, complete, createExportOfThePast, openRunSide } from '../../support/run-side.ts';
 import { createKey, createTenant } from '../../support/tenants.ts';
+import { useStage } from '../../support/use-stage.ts';
 
-let side: RunSide;
-let api: ApiUnderTest;
-
-beforeAll(async () => {
-  side = await openRunSide();
-  api = await startApiUnderTest();
-});
-afterAll(async () => {
-  await api?.stop();
-  await side?.stop();
-});
+const side = useStage(openRunSide);
+const api = useStage(startApiUnderTest);
 
 async function read(isUp = true, verifies = false): Promise<ReadonlyMap<string, number>> {
   const metrics = createMetrics();

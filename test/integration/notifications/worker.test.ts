@@ -9,24 +9,18 @@ import { checkLateness } from '../../../src/state/store/exports/lateness.ts';
 import { createWebhook, senderTo } from '../../support/notified.ts';
 import { queueBackends, type TestQueueBackend } from '../../support/queue-backends.ts';
 import { type Receiver, startReceiver } from '../../support/receiver.ts';
-import {
-  createExportOfThePast,
-  hourMs,
-  openRunSide,
-  type RunSide,
-} from '../../support/run-side.ts';
+import { createExportOfThePast, hourMs, openRunSide } from '../../support/run-side.ts';
 import { until } from '../../support/until.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 const key = `test:${randomBytes(32).toString('base64')}`;
-
-let side: RunSide;
 let backend: TestQueueBackend;
 let receiver: Receiver;
 let foundation: Foundation;
 let worker: Part | undefined;
 
+const side = useStage(openRunSide);
 beforeAll(async () => {
-  side = await openRunSide();
   const [postgres] = queueBackends;
   if (!postgres) throw new Error('no queue');
   backend = await postgres.open(side.url);
@@ -47,7 +41,6 @@ afterAll(async () => {
   await foundation?.close();
   await receiver?.close();
   await backend?.stop();
-  await side?.stop();
 });
 
 it('a worker that comes back finds what is late, says so, and says that it is on time again', async () => {

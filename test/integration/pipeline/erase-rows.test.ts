@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { Destination } from '../../../src/rows/destinations/destination.ts';
 import { manifestKey } from '../../../src/foundation/domain/object-keys.ts';
 import { csv } from '../../../src/rows/encoders/csv/definition.ts';
@@ -27,17 +27,16 @@ import {
 import { casesOf } from '../../support/nightly.ts';
 import { bucket } from '../../support/s3-destination.ts';
 import { unpack } from '../../support/unpack.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 const rows = 60;
 const person = 'person "x",\r\n😀 = 50%';
 const erased = { column: 'distinct_id', value: person };
-
-let bench: IntervalBench;
 let opened: OpenedDestination;
 let destination: Destination;
 
+const bench = useStage(() => openIntervalBench(rows));
 beforeAll(async () => {
-  bench = await openIntervalBench(rows);
   await bench.database.pool.query(
     `update events set distinct_id = $1 where properties ->> 'n' in ('0', '1', '40')`,
     [person],
@@ -47,7 +46,6 @@ beforeAll(async () => {
     `update events set created_at = 'infinity' where properties ->> 'n' in ('40', '41')`,
   );
 });
-afterAll(() => bench?.drop());
 beforeEach(async () => {
   opened = await openedBy.S3();
   ({ destination } = opened);

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import { readThrough } from '../../../src/service/admission/read-through.ts';
 import type { IntervalSource } from '../../../src/rows/pipeline/interval-job.ts';
@@ -8,7 +8,6 @@ import {
   countLines,
   encodingOf,
   firstJob,
-  type IntervalBench,
   jobAfter,
   manifestPath,
   type OpenedDestination,
@@ -19,15 +18,12 @@ import {
   readManifest,
   team,
 } from '../../support/interval-bench.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 const rows = 40;
-let bench: IntervalBench;
 let opened: OpenedDestination;
 
-beforeAll(async () => {
-  bench = await openIntervalBench(rows);
-});
-afterAll(() => bench?.drop());
+const bench = useStage(() => openIntervalBench(rows));
 
 describe.each(['File', 'S3'] as const)('exporting an interval to %s', (type) => {
   beforeEach(async () => {

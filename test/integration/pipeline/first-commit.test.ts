@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { allTraits } from '../../../src/rows/destinations/destination.ts';
 import type { IntervalJob } from '../../../src/rows/pipeline/interval-job.ts';
 import { codeOf, readAll } from '../../conformance/destination-suite.ts';
@@ -6,22 +6,18 @@ import {
   attempt,
   countLines,
   firstJob,
-  type IntervalBench,
   manifestPath,
   openIntervalBench,
   readableKeys,
   readManifest,
 } from '../../support/interval-bench.ts';
 import { type OpenedStore, openStore } from '../../support/s3-destination.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 const rows = 40;
-let bench: IntervalBench;
 let store: OpenedStore;
 
-beforeAll(async () => {
-  bench = await openIntervalBench(rows);
-});
-afterAll(() => bench?.drop());
+const bench = useStage(() => openIntervalBench(rows));
 beforeEach(async () => {
   store = await openStore();
 });

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { armFailpoints, type FailpointName } from '../../../src/foundation/failpoints/failpoint.ts';
 import type { IntervalJob } from '../../../src/rows/pipeline/interval-job.ts';
 import { codeOf, readAll } from '../../conformance/destination-suite.ts';
@@ -9,7 +9,6 @@ import {
   attempt,
   encodingOf,
   firstJob,
-  type IntervalBench,
   jobAfter,
   manifestPath,
   openIntervalBench,
@@ -18,17 +17,14 @@ import {
   tableBelow,
 } from '../../support/interval-bench.ts';
 import { bucket, credentials, type OpenedStore, openStore } from '../../support/s3-destination.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 const rows = 40;
 const table = tableBelow(bucket, firstJob().exportId);
 const config = { file_format: 'Parquet', compression: 'snappy' };
-let bench: IntervalBench;
 let store: OpenedStore;
 
-beforeAll(async () => {
-  bench = await openIntervalBench(rows);
-});
-afterAll(() => bench?.drop());
+const bench = useStage(() => openIntervalBench(rows));
 beforeEach(async () => {
   store = await openStore();
   await store.destination.probe(new AbortController().signal);

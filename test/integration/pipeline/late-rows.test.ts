@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
+import { afterEach, expect, it } from 'vitest';
 import type { IntervalJob, RunPorts } from '../../../src/rows/pipeline/interval-job.ts';
 import type { ExportedInterval } from '../../../src/rows/pipeline/export-interval.ts';
 import { createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
@@ -8,22 +8,18 @@ import {
   deliveredKeys,
   encodingOf,
   firstJob,
-  type IntervalBench,
   jobAfter,
   openIntervalBench,
   readableKeys,
 } from '../../support/interval-bench.ts';
 import { type OpenedStore, openStore } from '../../support/s3-destination.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 /** Late rows of sources that change in stranger ways than those of `supplement.test.ts`. */
 
 const rows = 20;
-let bench: IntervalBench;
 let store: OpenedStore;
-beforeAll(async () => {
-  bench = await openIntervalBench(0);
-});
-afterAll(() => bench?.drop());
+const bench = useStage(() => openIntervalBench(0));
 afterEach(async () => {
   await store?.close();
   await bench.database.pool.query('truncate events');

@@ -1,11 +1,9 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { DuckDBInstance } from '@duckdb/node-api';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { armFailpoints } from '../../../src/foundation/failpoints/failpoint.ts';
 import type { Destination } from '../../../src/rows/destinations/destination.ts';
-import { fileDefinition } from '../../../src/rows/destinations/file/definition.ts';
 import type { ExportedInterval } from '../../../src/rows/pipeline/export-interval.ts';
 import type { IntervalJob, PinnedChain } from '../../../src/rows/pipeline/interval-job.ts';
 import { removeLeftovers } from '../../../src/rows/pipeline/leftovers.ts';
@@ -13,7 +11,7 @@ import { usualPartitionLimits } from '../../../src/rows/pipeline/partitioned-row
 import { renderInterval } from '../../../src/rows/pipeline/render-interval.ts';
 import { findTransform } from '../../../src/rows/transforms/index.ts';
 import { compileStep } from '../../../src/rows/transforms/step.ts';
-import { contextWith, owner, readAll } from '../../conformance/destination-suite.ts';
+import { readAll } from '../../conformance/destination-suite.ts';
 import {
   attempt,
   deliveredKeys,
@@ -201,41 +199,6 @@ describe.each(casesOf(['Parquet'] as const, ['CSV', 'JSONLines'] as const))(
       expect((await readableKeys(destination)).filter((key) => key.includes('event='))).toEqual(
         expect.arrayContaining(named),
       );
-    });
-
-    it('are read by DuckDB with hive_partitioning, and counts are those of the table', async () => {
-      const root = await mkdtemp(join(tmpdir(), 'sluice-hive-'));
-      const connection = await (await DuckDBInstance.create()).connect();
-      try {
-        const context = contextWith({ fileDestinationRoot: root });
-        const files = fileDefinition.open({ directory: 'acme' }, context, owner);
-        const flat = encodingOf({ ...settings[format], compression: null });
-        await attempt(bench, files, job({ encoding: flat })).exported;
-        const [end, read] = {
-          JSONLines: ['jsonl', 'read_json'],
-          CSV: ['csv', 'read_csv'],
-          Parquet: ['parquet', 'read_parquet'],
-        }[format] as [string, string];
-        const from = `${read}('${root}/acme/p/**/*.${end}', hive_partitioning = true)`;
-        const all = await connection.runAndReadAll(
-          `select day::text as day, count(*)::int as n, count(distinct uuid)::int as keys from ${from} group by 1 order by 1`,
-        );
-        const wanted = await bench.database.pool.query(
-          `select to_char("timestamp" at time zone 'UTC', 'YYYY-MM-DD') as day, count(*)::int as n, count(*)::int as keys
-           from events group by 1 order by 1`,
-        );
-        expect(all.getRowObjects()).toEqual(wanted.rows);
-        const one = await connection.runAndReadAll(
-          `select count(*)::int as n from ${from} where event = 'größe 😀' or event = 'a/b'`,
-        );
-        const count = await bench.database.pool.query(
-          `select count(*)::int as n from events where event in ('größe 😀', 'a/b')`,
-        );
-        expect(one.getRowObjects()).toEqual(count.rows);
-      } finally {
-        connection.closeSync();
-        await rm(root, { recursive: true });
-      }
     });
   },
 );

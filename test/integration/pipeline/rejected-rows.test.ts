@@ -15,7 +15,6 @@ import {
   attempt,
   encodingOf,
   firstJob,
-  type IntervalBench,
   openedBy,
   type OpenedDestination,
   openIntervalBench,
@@ -30,12 +29,12 @@ import { compileStep } from '../../../src/rows/transforms/step.ts';
 import { changingModel, tenant, withConnection } from '../../support/changing-table.ts';
 import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
 import { SequenceReader, SequenceSide } from '../../support/sequence-side.ts';
+import { useStage } from '../../support/use-stage.ts';
 
-let bench: IntervalBench;
 let opened: OpenedDestination;
 
+const bench = useStage(() => openIntervalBench(40));
 beforeAll(async () => {
-  bench = await openIntervalBench(40);
   await bench.database.pool.query(
     `update events set created_at = case event when 'event 1' then 'infinity'::timestamptz else '-infinity' end
       where event in ('event 1', 'event 2')`,
@@ -44,7 +43,6 @@ beforeAll(async () => {
     `update events set properties = '{"n": "NaN"}' where properties ->> 'n' = '3'`,
   );
 });
-afterAll(() => bench?.drop());
 beforeEach(async () => {
   opened = await openedBy.File();
 });

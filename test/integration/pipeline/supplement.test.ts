@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it } from 'vitest';
 import type { Destination } from '../../../src/rows/destinations/destination.ts';
 import { eventsModel } from '../../../src/foundation/domain/events-model.ts';
 import type { IntervalJob, PinnedChain } from '../../../src/rows/pipeline/interval-job.ts';
@@ -18,20 +18,15 @@ import {
   readManifest,
   readableKeys,
   tableBelow,
-  type IntervalBench,
 } from '../../support/interval-bench.ts';
 import { casesOf } from '../../support/nightly.ts';
 import { openStore } from '../../support/s3-destination.ts';
 import type { S3Quirks } from '../../support/s3-server/quirks.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 const rows = 50;
 const signal = new AbortController().signal;
-
-let bench: IntervalBench;
-beforeAll(async () => {
-  bench = await openIntervalBench(0);
-});
-afterAll(() => bench?.drop());
+const bench = useStage(() => openIntervalBench(0));
 
 const closing: (() => Promise<void>)[] = [];
 afterEach(async () => {

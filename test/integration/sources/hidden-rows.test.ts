@@ -4,18 +4,17 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Model } from '../../../src/foundation/domain/model.ts';
 import { checkModel, createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
 import type { Source } from '../../../src/rows/sources/source.ts';
-import { createEmptyDatabase, type TestDatabase } from '../../support/database.ts';
+import { createEmptyDatabase } from '../../support/database.ts';
 import { mayHaveLateRows } from '../../support/late-rows.ts';
 import { endSessions, openSession } from '../../support/source-sessions.ts';
 import { eventsRequest } from '../../support/source-tables.ts';
 import { until } from '../../support/until.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 const never = new AbortController().signal;
 const applicationName = 'beside a policy';
 const role = `hidden_rows_${process.pid}`;
 const hidden = { code: 'source.unsupported', detail: expect.stringMatching(/row-level security/) };
-
-let database: TestDatabase;
 let url: string;
 let source: Source;
 const owner = `${role}_owner`;
@@ -39,8 +38,8 @@ const request = {
   model: 'orders',
 };
 
+const database = useStage(createEmptyDatabase);
 beforeAll(async () => {
-  database = await createEmptyDatabase();
   await database.admin.query(`create role ${role} login password 'reader'; create role ${owner}`);
   await database.admin.query(
     `create table ${table} (id int primary key, team int not null, at timestamptz not null);
@@ -67,7 +66,6 @@ afterAll(async () => {
   await database?.admin.query(
     `drop owned by ${role}, ${owner} cascade; drop role ${role}, ${owner}`,
   );
-  await database?.drop();
 });
 
 async function countRows(of = request.model): Promise<number | null> {

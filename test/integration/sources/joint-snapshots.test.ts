@@ -5,10 +5,11 @@ import { eventsModel } from '../../../src/foundation/domain/events-model.ts';
 import type { Model } from '../../../src/foundation/domain/model.ts';
 import { createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
 import type { Source, SourceRequest, SourceSnapshot } from '../../../src/rows/sources/source.ts';
-import { createEmptyDatabase, type TestDatabase } from '../../support/database.ts';
+import { createEmptyDatabase } from '../../support/database.ts';
 import { endSessions, openSession } from '../../support/source-sessions.ts';
 import { createEvents, eventsRequest, insertEvents, readAll } from '../../support/source-tables.ts';
 import { until } from '../../support/until.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 const never = new AbortController().signal;
 const applicationName = 'joint snapshots';
@@ -29,13 +30,11 @@ const otherModel = (name: string): Model => ({
     { name: 'tags', expression: null, sourceType: 'text[]', json: false },
   ],
 });
-
-let database: TestDatabase;
 let address: string;
 let source: Source;
 
+const database = useStage(createEmptyDatabase);
 beforeAll(async () => {
-  database = await createEmptyDatabase();
   const { admin: pool } = database;
   await pool.query(createEvents);
   // Empty, one row, some that share their times, as many as fit, and one more.
@@ -75,7 +74,6 @@ beforeEach(() => {
 afterEach(endSessions);
 afterAll(async () => {
   await database?.admin.query(`drop owned by ${role}; drop role ${role}`);
-  await database?.drop();
 });
 
 const eventsOf = (n: number, more: Partial<SourceRequest> = {}, team = 1) =>

@@ -1,25 +1,21 @@
 /** Tables that are rewritten or replaced at the moment at which their rows are looked for. */
 
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { afterEach, expect, test } from 'vitest';
 import type { Model } from '../../../src/foundation/domain/model.ts';
 import { createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
-import { createEmptyDatabase, type TestDatabase } from '../../support/database.ts';
+import { createEmptyDatabase } from '../../support/database.ts';
 import { endSessions, openSession } from '../../support/source-sessions.ts';
 import { eventsRequest, readAll } from '../../support/source-tables.ts';
 import { until } from '../../support/until.ts';
 import { mayHaveLateRows } from '../../support/late-rows.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 const never = new AbortController().signal;
 const applicationName = 'beside a change';
 const rows = 3;
 
-let database: TestDatabase;
-
-beforeAll(async () => {
-  database = await createEmptyDatabase();
-});
+const database = useStage(createEmptyDatabase);
 afterEach(endSessions);
-afterAll(() => database?.drop());
 
 const modelOf = (name: string): Model => ({
   name,

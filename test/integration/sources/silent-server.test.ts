@@ -1,25 +1,23 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { createPostgresSource } from '../../../src/rows/sources/index.ts';
 import { manyRows, type Source } from '../../../src/rows/sources/source.ts';
-import { createEmptyDatabase, type TestDatabase } from '../../support/database.ts';
+import { createEmptyDatabase } from '../../support/database.ts';
 import { createEvents, eventsRequest, insertEvents, readAll } from '../../support/source-tables.ts';
 import { until } from '../../support/until.ts';
 import { startTcpProxy, type TcpProxy } from '../../support/tcp-proxy.ts';
 import { mayHaveLateRows } from '../../support/late-rows.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 const never = new AbortController().signal;
 const request = eventsRequest(1, '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z');
 
-let database: TestDatabase;
-
+const database = useStage(createEmptyDatabase);
 beforeAll(async () => {
-  database = await createEmptyDatabase();
   await database.pool.query(createEvents);
   const given = { team: 1, start: '2024-03-01T00:00:00Z', count: manyRows + 500, everyMs: 100 };
   await insertEvents(database.pool, given);
   await database.pool.query('VACUUM ANALYZE events');
 });
-afterAll(() => database?.drop());
 
 /** A source behind a proxy that can fall silent, without a reset: the client gets no notice. */
 async function silenceable(

@@ -20,6 +20,7 @@ import {
   openRunSide,
   type RunSide,
 } from '../../support/run-side.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 const never = new AbortController().signal;
 const day = '2024-03-01T00:00:00Z';
@@ -144,15 +145,13 @@ describe('a quiet server', () => {
 });
 
 describe('a source that is looked at', () => {
-  let side: RunSide;
   let source: TestDatabase;
+  const side = useStage(openRunSide);
   beforeAll(async () => {
-    side = await openRunSide();
     source = await createEmptyDatabase();
   });
   afterAll(async () => {
     await source.drop();
-    await side.stop();
   });
 
   /** Sessions that were ever opened at the source. */

@@ -1,6 +1,6 @@
 /** Projects are known to the source by their tenant keys, of any type. */
 
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import type { Model } from '../../../src/foundation/domain/model.ts';
 import { tenantIdentityOf } from '../../../src/foundation/domain/tenant-key.ts';
 import { checkModel, createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
@@ -12,9 +12,9 @@ import {
   decide,
   firstRun,
   openRunSide,
-  type RunSide,
 } from '../../support/run-side.ts';
 import { readAll } from '../../support/source-tables.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 const never = new AbortController().signal;
 const customers = {
@@ -35,10 +35,8 @@ const modelOf = (name: string): Model => ({
 const types = Object.keys(customers) as (keyof typeof customers)[];
 const models = types.map((type) => modelOf(`rows_${type}`));
 
-let side: RunSide;
-
+const side = useStage(openRunSide);
 beforeAll(async () => {
-  side = await openRunSide();
   for (const type of types) {
     await side.db.query(
       `create table rows_${type} (id bigint primary key, customer ${type} not null, at timestamptz not null)`,
@@ -51,7 +49,6 @@ beforeAll(async () => {
     }
   }
 });
-afterAll(() => side?.stop());
 
 test.each(types)('a project whose tenant key is %s reads its own rows only', async (type) => {
   const source = createPostgresSource({

@@ -1,6 +1,6 @@
 /** Requests of all rows of a tenant, of a table without a time of arrival. */
 
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import pg from 'pg';
 import type { Model } from '../../../src/foundation/domain/model.ts';
 import { createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
@@ -10,9 +10,10 @@ import {
   type SourceRequest,
   type SourceSnapshot,
 } from '../../../src/rows/sources/source.ts';
-import { createEmptyDatabase, type TestDatabase, testServer } from '../../support/database.ts';
+import { createEmptyDatabase, testServer } from '../../support/database.ts';
 import { createEvents, eventsRequest, insertEvents } from '../../support/source-tables.ts';
 import { until } from '../../support/until.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 const never = new AbortController().signal;
 const hourMs = 3_600_000;
@@ -29,12 +30,10 @@ const people: Model = {
     { name: 'name', expression: null, sourceType: 'text', json: false },
   ],
 };
-
-let database: TestDatabase;
 let source: Source;
 
+const database = useStage(createEmptyDatabase);
 beforeAll(async () => {
-  database = await createEmptyDatabase();
   await database.pool.query(
     'create table people (team int, id bigint, name text, primary key (team, id))',
   );
@@ -45,7 +44,6 @@ beforeEach(async () => {
   await database.pool.query(`truncate people; insert into people select 1, n, 'p' || n from generate_series(1, 5) n;
     insert into people values (2, 9, 'of another')`);
 });
-afterAll(() => database?.drop());
 
 const request = (endMs: number, more: Partial<SourceRequest> = {}): SourceRequest => ({
   ...{ model: 'people', tenantKey: '1', dslQuery: null, includeEvents: null, excludeEvents: null },

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it, test } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it, test } from 'vitest';
 import { findExportDetails } from '../../../src/state/store/exports/export-lists.ts';
 import { lockExport } from '../../../src/state/store/exports/exports.ts';
 import { changeExport } from '../../../src/service/use-cases/exports/activity.ts';
@@ -11,7 +11,6 @@ import {
   hourMs,
   listRuns,
   openRunSide,
-  type RunSide,
 } from '../../support/run-side.ts';
 import { useRunSide } from '../../support/use-run-side.ts';
 import {
@@ -22,6 +21,7 @@ import {
 import { insertProject } from '../../../src/state/store/tenants/tenants.ts';
 import { storeExport } from '../../support/store-export.ts';
 import { until } from '../../support/until.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 const side = useRunSide();
 const actor = () => ({ organizationId: side.tenant.organizationId, keyId: null });
@@ -123,19 +123,17 @@ test('the latest runs of a page come with the oldest unsettled interval of each 
 });
 
 describe('the limit of a project', () => {
-  let side: RunSide;
   let teamId: number;
   /** Creations that are farther from the limit do not wait. */
   let distance: number;
 
+  const side = useStage(openRunSide);
   beforeAll(async () => {
-    side = await openRunSide();
     const [row] = await side.db.query<{ distance: number }>(
       `select 3 * current_setting('max_connections')::int as distance`,
     );
     distance = row?.distance ?? 0;
   });
-  afterAll(() => side.stop());
 
   beforeEach(async () => {
     const { organizationId } = side.tenant;

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import type { Timestamp } from '../../../src/foundation/domain/time.ts';
 import { dispatchRuns } from '../../../src/service/admission/dispatch-runs.ts';
 import { applyRetention } from '../../../src/service/use-cases/installation/apply-retention.ts';
@@ -36,8 +36,9 @@ import { cancelRuns, listRuns } from '../../../src/state/store/runs/runs.ts';
 import { completedRun } from '../../support/completed-run.ts';
 import { fillHistory } from '../../support/history.ts';
 import { isNightly } from '../../support/nightly.ts';
-import { claim, complete, hourMs, openRunSide, type RunSide } from '../../support/run-side.ts';
+import { claim, complete, hourMs, openRunSide } from '../../support/run-side.ts';
 import { type PlanMode, type WatchedPlan, watchPlans } from '../../support/watched-plans.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 /** The tables that grow with history. Scans of all others cost what is alive now. */
 const historic = new Set(['runs', 'log_entries', 'receipts', 'ticks', 'activity']);
@@ -52,15 +53,12 @@ const size = isNightly
       logsPerRun: 10,
     }
   : { teams: 200, exports: 1_000, runsPerExport: 40, longExportRuns: 20_000, logsPerRun: 5 };
-
-let side: RunSide;
 let long: string;
 
+const side = useStage(() => openRunSide({ maxJitterSeconds: 0 }));
 beforeAll(async () => {
-  side = await openRunSide({ maxJitterSeconds: 0 });
   long = await fillHistory(side.admin, size);
 }, 1_800_000);
-afterAll(() => side?.stop());
 
 const runList = {
   statuses: null,

@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
-import { afterAll, beforeAll, expect, it, onTestFinished, test } from 'vitest';
+import { afterAll, expect, it, onTestFinished, test } from 'vitest';
 import { storeMark } from '../../../src/foundation/domain/store-mark.ts';
 import {
   type Database,
@@ -10,19 +10,16 @@ import {
 } from '../../../src/state/store/database/database.ts';
 import { plannedOnce, prepared } from '../../../src/state/store/database/prepared.ts';
 import { findRunNeeds, takeRuns } from '../../../src/state/store/runs/outbox.ts';
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts';
+import { createTestDatabase } from '../../support/database.ts';
 import { openTestPool } from '../../support/run-side.ts';
 import { until } from '../../support/until.ts';
+import { useStage } from '../../support/use-stage.ts';
 
-let database: TestDatabase;
 const opened: Database[] = [];
 
-beforeAll(async () => {
-  database = await createTestDatabase();
-});
+const database = useStage(createTestDatabase);
 afterAll(async () => {
   for (const db of opened) await db.close();
-  await database.drop();
 });
 
 /** By default a pool that sends all its statements to one session. */

@@ -1,5 +1,5 @@
 import { randomBytes, randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createSecretBox } from '../../../src/foundation/security/secret-box.ts';
 import { registerEncryptionKeys } from '../../../src/state/store/tenants/sealed-secrets.ts';
 import { rotateEncryption } from '../../../src/service/use-cases/installation/rotate-encryption.ts';
@@ -9,13 +9,8 @@ import { eraseIntervals, openErased } from '../../../src/service/use-cases/runs/
 import { createTransformationConfig } from '../../../src/service/use-cases/transformations/create-config.ts';
 import { senderTo } from '../../support/notified.ts';
 import { startSluice } from '../../support/processes.ts';
-import {
-  claim,
-  createExportOfThePast,
-  hourMs,
-  openRunSide,
-  type RunSide,
-} from '../../support/run-side.ts';
+import { claim, createExportOfThePast, hourMs, openRunSide } from '../../support/run-side.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 const old = { id: 'old', key: randomBytes(32) };
 const next = { id: 'next', key: randomBytes(32) };
@@ -27,12 +22,10 @@ interface BytesColumn {
   readonly column: string;
   readonly comment: string | null;
 }
-
-let side: RunSide;
 let columns: readonly BytesColumn[];
 
+const side = useStage(openRunSide);
 beforeAll(async () => {
-  side = await openRunSide();
   columns = await side.db.query<BytesColumn>(
     `select c.relname as table, a.attname as column, col_description(c.oid, a.attnum) as comment
        from pg_attribute a join pg_class c on c.oid = a.attrelid
@@ -42,7 +35,6 @@ beforeAll(async () => {
   );
   await fillTables();
 });
-afterAll(() => side?.stop());
 beforeEach(sealWithOldKey);
 
 const sealedColumns = () => columns.filter(({ comment }) => comment?.startsWith('sealed: '));

@@ -18,23 +18,22 @@ import {
   senderTo,
 } from '../../support/notified.ts';
 import { type Receiver, startReceiver } from '../../support/receiver.ts';
-import { createExportOfThePast, openRunSide, type RunSide } from '../../support/run-side.ts';
+import { createExportOfThePast, openRunSide } from '../../support/run-side.ts';
+import { useStage } from '../../support/use-stage.ts';
 
-let side: RunSide;
 let receiver: Receiver;
 /** The time of day of the database, and one that is seven hours earlier. */
 let now: string;
 let earlier: string;
 let id: string;
 
+const side = useStage(openRunSide);
 beforeAll(async () => {
-  side = await openRunSide();
   receiver = await startReceiver();
   await createWebhook(side, senderTo([receiver]), receiver);
 });
 afterAll(async () => {
   await receiver?.close();
-  await side?.stop();
 });
 beforeEach(async () => {
   await forgetNotifications(side.db);

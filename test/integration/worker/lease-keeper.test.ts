@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import { createMetrics } from '../../../src/foundation/telemetry/metrics.ts';
 import type { RunStep } from '../../../src/foundation/domain/run-step.ts';
@@ -16,24 +16,19 @@ import {
   firstRun,
   openRunSide,
   openTestPool,
-  type RunSide,
 } from '../../support/run-side.ts';
 import { claimRun } from '../../support/run-verbs.ts';
 import { startTcpProxy } from '../../support/tcp-proxy.ts';
 import { until } from '../../support/until.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 const leaseMs = 1_200;
-
-let side: RunSide;
 const keepers: LeaseKeeper[] = [];
 
-beforeAll(async () => {
-  side = await openRunSide();
-});
+const side = useStage(openRunSide);
 afterEach(() => {
   for (const keeper of keepers.splice(0)) keeper.close();
 });
-afterAll(() => side.stop());
 
 function openKeeper(db = side.db): LeaseKeeper {
   const keeper = new LeaseKeeper({ db, leaseMs, onError: () => {} });

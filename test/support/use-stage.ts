@@ -1,0 +1,16 @@
+import { afterAll, beforeAll } from 'vitest';
+
+/** What a test opens, and ends by one of these. */
+interface Ends {
+  stop?(): Promise<unknown>;
+  close?(): Promise<unknown>;
+  drop?(): Promise<unknown>;
+}
+
+/** A stage that the tests of a file or of a group share. It has its properties once they begin. */
+export function useStage<Stage extends Ends>(open: () => Promise<Stage>): Stage {
+  const stage = {} as Stage;
+  beforeAll(async () => void Object.assign(stage, await open()));
+  afterAll(() => stage.stop?.() ?? stage.close?.() ?? stage.drop?.());
+  return stage;
+}
