@@ -15,24 +15,23 @@ import {
   type S3ExportChanges,
   untilEnded,
 } from '../support/exported-events.ts';
-import { bucket, type Installation, startInstallation } from '../support/installation.ts';
+import { bucket, startInstallation } from '../support/installation.ts';
 import { atNight } from '../support/nightly.ts';
 import { projectRoot, startBundled } from '../support/processes.ts';
 import { checkers, runChecker } from '../support/run-checker.ts';
 import { until } from '../support/until.ts';
+import { useStage } from '../support/use-stage.ts';
 
-let installation: Installation;
 let folder: string;
 
+const installation = useStage(() => startInstallation({ workers: 1 }));
 beforeAll(async () => {
-  installation = await startInstallation({ workers: 1 });
   folder = await mkdtemp(path.join(tmpdir(), 'sluice-receipts-'));
   const team = installation.tenant.projectIds[0];
   await insertEvents(installation.pool, { team, rows: 100, ...hour });
   await insertEvents(installation.pool, { team, rows: 50, ...quiet });
 });
 afterAll(async () => {
-  await installation?.close();
   await rm(folder, { recursive: true, force: true });
 });
 

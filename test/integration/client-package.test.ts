@@ -8,21 +8,20 @@ import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { readFileSync, rmSync, statSync } from 'node:fs';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { type ApiUnderTest, startApiUnderTest } from '../support/api-under-test.ts';
+import { startApiUnderTest } from '../support/api-under-test.ts';
 import { readDocument } from '../support/openapi.ts';
 import { projectRoot } from '../support/processes.ts';
 import { onOrders, readReadmeCalls } from '../support/readme-calls.ts';
+import { useStage } from '../support/use-stage.ts';
 
 const run = promisify(execFile);
 const source = path.join(projectRoot, 'client');
-
-let api: ApiUnderTest;
 let folder: string;
 let packed: readonly string[];
+const api = useStage(startApiUnderTest);
 
 /** Packs the package as a release would, and installs it as a user would. */
 beforeAll(async () => {
-  api = await startApiUnderTest();
   await api.shop.open();
   folder = await mkdtemp(path.join(tmpdir(), 'sluice-client-package-'));
   const { stdout } = await run('npm', ['pack', '--json', '--pack-destination', folder], {
@@ -57,7 +56,6 @@ beforeAll(async () => {
   );
 });
 afterAll(async () => {
-  await api.stop();
   await rm(folder, { recursive: true, force: true });
 });
 

@@ -11,25 +11,20 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { CliDeps } from '../../../src/clients/cli/deps.ts';
 import { createProgram } from '../../../src/clients/cli/program.ts';
 import { type CliResult, runCli } from '../../support/cli.ts';
-import {
-  bucket,
-  type Installation,
-  region,
-  startInstallation,
-} from '../../support/installation.ts';
+import { bucket, region, startInstallation } from '../../support/installation.ts';
 import { exportOfThePast } from '../../support/run-side.ts';
 import { storeExport } from '../../support/store-export.ts';
 import { createKey } from '../../support/tenants.ts';
+import { useStage } from '../../support/use-stage.ts';
 
-let installation: Installation;
 let folder: string;
 /** Of the project's owner, of an operator, and of the machine of the service. */
 let env: Record<'owner' | 'operator' | 'here', Record<string, string>>;
 /** What a row has left for the rows below it, by name. */
 const made = new Map<string, string>();
 
+const installation = useStage(() => startInstallation({ workers: 0 }));
 beforeAll(async () => {
-  installation = await startInstallation({ workers: 0 });
   const { db, client, tenant, s3, secrets } = installation;
   folder = await mkdtemp(path.join(tmpdir(), 'sluice-verbs-'));
   const operator = await createKey(db, { organizationId: null });
@@ -92,7 +87,6 @@ beforeAll(async () => {
   await writeFile(path.join(folder, 'none.yaml'), 'exports: []\n');
 });
 afterAll(async () => {
-  await installation?.close();
   await rm(folder, { recursive: true, force: true });
 });
 

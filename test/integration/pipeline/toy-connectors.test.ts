@@ -14,13 +14,9 @@ import { encoders, jsonLines } from '../../../src/rows/encoders/index.ts';
 import { joinConnectors, joinRegistry, readRowsBy } from '../../../src/main/connectors.ts';
 import { decodeManifest } from '../../../src/rows/pipeline/manifest.ts';
 import { contextWith, owner, readAll } from '../../conformance/destination-suite.ts';
-import {
-  attempt,
-  firstJob,
-  type IntervalBench,
-  openIntervalBench,
-} from '../../support/interval-bench.ts';
+import { attempt, firstJob, openIntervalBench } from '../../support/interval-bench.ts';
 import { testSecrets } from '../../support/test-secrets.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 const mebibyte = 1024 ** 2;
 const rows = 12;
@@ -71,15 +67,12 @@ const toyDestination = defineDestination({
 });
 
 const registry = joinRegistry([...encoders, toyEncoder], [...ownDefinitions, toyDestination]);
-
-let bench: IntervalBench;
 let root: string;
+const bench = useStage(() => openIntervalBench(rows));
 beforeAll(async () => {
   root = await mkdtemp(join(tmpdir(), 'sluice-toy-'));
-  bench = await openIntervalBench(rows);
 });
 afterAll(async () => {
-  await bench?.drop();
   await rm(root, { recursive: true, force: true });
 });
 
