@@ -185,31 +185,6 @@ describe('settling', () => {
     await message;
   });
 
-  it('waits for what such a message prepares before it ends', async () => {
-    const session = await openSession();
-    const name = `of a message ${database.url.slice(-12)}`;
-    const message = session.query(
-      `BEGIN; SELECT pg_sleep(0.6); COMMIT; BEGIN; SELECT pg_sleep(0.3);
-       INSERT INTO events (uuid, team_id, event) VALUES (gen_random_uuid(), 1, 'prepared');
-       PREPARE TRANSACTION '${name}'`,
-    );
-    await until(async () => (await alive(session)) === 1, { message: 'it is at work' });
-    const end = await now();
-    const source = sourceOf(3_000);
-    const found = await source.settle(hourTo(end), never);
-    await message;
-    expect(found).toMatchObject({
-      settled: false,
-      pending: [expect.stringMatching(/^prepared:\d+$/), expect.stringMatching(/^at:/)],
-    });
-    expect(await eventsBefore(end)).toEqual([]);
-    await database.pool.query(`COMMIT PREPARED '${name}'`);
-    expect(await source.recheck(hourTo(end), found.pending, never)).toMatchObject({
-      settled: true,
-    });
-    expect(await eventsBefore(end)).toEqual(['prepared']);
-  });
-
   it('waits until the clock of the source has passed the end', async () => {
     const end = (await now()) + 700;
     const settled = await sourceOf(30_000).settle(hourTo(end), never);

@@ -103,21 +103,6 @@ describe.each(strangers)('a store that %s', (_, quirks, differs) => {
     for (const marker of keys) expect(marker).toMatch(/^\.sluice-test-run\./);
   });
 
-  it('is detected while one request in five fails or loses its answer', async () => {
-    store = await openStore(
-      { quirks, seed: 3 },
-      { requestRetry: { maxAttempts: 10, baseMs: 1, capMs: 5 } },
-    );
-    const { faults } = store.server;
-    faults.add({ match: {}, probability: 0.15, effect: { status: 503, code: 'SlowDown' } });
-    faults.add({ match: {}, probability: 0.15, effect: { loseResponse: true } });
-    faults.add({
-      match: { operation: 'PutObject', nth: 2 },
-      effect: { status: 409, code: 'ConditionalRequestConflict' },
-    });
-    expect(await store.destination.probe(later())).toEqual(traits);
-  });
-
   it.each(['known', 'not known'])(
     'takes each next manifest, if its traits are %s',
     async (known) => {

@@ -116,6 +116,8 @@ const allSteps = ['begin', 'cursor', 'commit', 'interval', 'file', 'row', 'remov
 /** By day snapshots and changes have two of them: how a mode is read decides nothing about the transaction. */
 const stepsOf = (mode: Stages) =>
   isNightly || mode === stages ? allSteps : ['commit', 'committed'];
+/** By day a stage has the steps that were not reached twice before it, and always the commit. */
+const isEnough = (step: string, times = 0) => !isNightly && step !== 'commit' && times > 1;
 
 export interface Example {
   /** `postgres.mjs` or `duckdb.mjs`. */
@@ -154,7 +156,7 @@ export async function expectEachRowOnce(
   await run();
   expect(await rows()).toEqual(all());
   const steps = stepsOf(own);
-  const reached = new Set<string>();
+  const reached = new Map<string, number>();
   for (const [stage, happen] of Object.entries(own)) {
     happen(history, intervals);
     const before = await rows();
@@ -164,8 +166,9 @@ export async function expectEachRowOnce(
     history.state();
     let isLoaded = false;
     for (const step of steps) {
+      if (isEnough(step, reached.get(step))) continue;
       const end = await run('--stop-at', step);
-      if (end === 'SIGKILL') reached.add(step);
+      if (end === 'SIGKILL') reached.set(step, (reached.get(step) ?? 0) + 1);
       isLoaded ||= end === 'done' || step === 'committed';
       expect([stage, step, await rows()]).toEqual([stage, step, isLoaded ? all() : before]);
     }
@@ -174,7 +177,7 @@ export async function expectEachRowOnce(
   }
   const isReached = (step: string) =>
     step !== 'removed' || own !== changes.stages || name === 'postgres.mjs';
-  expect([...reached].sort()).toEqual(steps.filter(isReached).sort());
+  expect([...reached.keys()].sort()).toEqual(steps.filter(isReached).sort());
 }
 
 async function writeBucket(folder: string, { objects }: DeliveryHistory): Promise<void> {

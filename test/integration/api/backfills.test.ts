@@ -375,11 +375,4 @@ describe('list and cancel', () => {
       expect(again.status).toBe(400);
     }
   });
-
-  test('a backfill of another export is 404', async () => {
-    const { body } = await client.post(`${await create()}/backfill`, march);
-    const other = `${await create()}/backfills/${body.backfill_id}`;
-    expect((await client.get(other)).status).toBe(404);
-    expect((await client.post(`${other}/cancel`)).status).toBe(404);
-  });
 });
