@@ -165,17 +165,6 @@ describe('a deleted organization', () => {
     await finishFor(tenant);
     expect(await decide(side.context)).toBe(0);
   });
-
-  it('needs its name, and answers a second request with the first', async () => {
-    const tenant = await fillTenant(side, 'its own');
-    const { organizationId } = tenant;
-    const wrong = { organizationId, teamId: null, confirmName: 'Other' };
-    await expect(offboardTenant(side.db, wrong, null)).rejects.toThrow('not the name');
-    const first = await offboard(organizationId);
-    expect((await offboard(organizationId)).id).toBe(first.id);
-    await finishFor(tenant);
-    await expect(offboard(organizationId)).rejects.toThrow('There is no organization');
-  });
 });
 
 describe('runs in progress', () => {

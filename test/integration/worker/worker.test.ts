@@ -9,7 +9,6 @@ import { type Foundation, openFoundation } from '../../../src/main/foundation.ts
 import type { Part } from '../../../src/main/run-process.ts';
 import { startWorker } from '../../../src/main/worker-process.ts';
 import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
-import { startBackfill } from '../../../src/service/use-cases/backfills/start-backfill.ts';
 import { cancelRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import { findRun } from '../../../src/state/store/runs/runs.ts';
 import { findSilence } from '../../../src/state/store/runs/workers.ts';
@@ -163,26 +162,6 @@ for (const lane of queueBackends) {
       expect(logs).toHaveLength(1);
     });
 
-    itOnce('completes a backfill', async () => {
-      await openWorker();
-      const batchExport = await createExportOfThePast(side, { createdMsAgo: 0 });
-      const endAt = batchExport.schedule.openIntervalStart;
-      const outcome = await startBackfill(side.context, batchExport, {
-        startAt: endAt - 9 * hourMs,
-        endAt,
-        order: 'oldest_first',
-        reprocess: 'all',
-        concurrency: 2,
-      });
-      expect(outcome).toMatchObject({ totalRuns: 9 });
-      await until(async () => {
-        const rows = await side.db.query(`select 1 from backfills where status = 'Completed'`);
-        return rows.length === 1;
-      });
-      const runs = await listRuns(side.db, batchExport.id);
-      expect(runs.map((run) => run.status)).toEqual(Array.from({ length: 9 }, () => 'Completed'));
-    });
-
     itOnce('stops a run that is cancelled under it, and takes the next', async () => {
       const unlock = await lockSource();
       await openWorker({ ...atOnce, WORKER_CONCURRENCY: '1' });
@@ -196,19 +175,6 @@ for (const lane of queueBackends) {
       await unlock();
       await untilRun(next.id, { status: 'Completed' });
       expect(await firstRun(side.db, id)).toMatchObject({ status: 'Cancelled' });
-    });
-
-    itOnce('hands a run back when it closes, and another worker finishes it', async () => {
-      const unlock = await lockSource();
-      await openWorker(atOnce);
-      const { id } = await createExportOfThePast(side);
-      await untilRun(id, { status: 'Running', attempt: 1 });
-      // The source is still locked: closing does not wait for the run.
-      await workers[0]?.close();
-      expect(await firstRun(side.db, id)).toMatchObject({ waits: true, crashes: 0, faults: 0 });
-      await openWorker(atOnce);
-      await unlock();
-      await untilRun(id, { status: 'Completed', crashes: 0, faults: 0 });
     });
 
     itOnce(
