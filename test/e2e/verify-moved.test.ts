@@ -1,10 +1,6 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { readConfig } from '../../src/foundation/config/config.ts';
-import { withConnectors } from '../../src/main/verify.ts';
-import { verifyExports } from '../../src/service/verify/verify-exports.ts';
-import { backfill, insertEvents, projectPath, untilEnded } from '../support/exported-events.ts';
+import { backfill, projectPath, untilEnded } from '../support/exported-events.ts';
 import { bucket, startInstallation } from '../support/installation.ts';
-import { openTestPool } from '../support/run-side.ts';
 import { until } from '../support/until.ts';
 import { openVerifySide, type VerifySide } from '../support/verify-side.ts';
 import { useStage } from '../support/use-stage.ts';
@@ -22,44 +18,6 @@ beforeAll(async () => {
 afterEach(() => side.clean());
 afterAll(async () => {
   side?.close();
-});
-
-test('files that an export writes by another address of its bucket while it is verified are no strays', async () => {
-  const id = await side.exportHour({ config: { prefix: 'address', manifest: false } });
-  const { client, pool, s3, tenant, env } = installation;
-  const { DATABASE_URL = '' } = env;
-  const db = openTestPool(DATABASE_URL, 4);
-  /** @param meanwhile after the verification has read the places of all exports */
-  const verify = (meanwhile: () => Promise<void>) =>
-    withConnectors(readConfig(env), db, DATABASE_URL, (joined) =>
-      verifyExports({
-        ...joined,
-        batchExport: id,
-        async open(...opened) {
-          await meanwhile();
-          return joined.open(...opened);
-        },
-      }),
-    );
-  const moved = await verify(async () => {
-    const config = { endpoint_url: `http://localhost:${new URL(s3.endpoint).port}` };
-    const path = `${projectPath(installation)}/batch_exports/${id}/`;
-    expect((await client.patch(path, { destination: { config } })).status).toBe(200);
-    await insertEvents(pool, { team: tenant.projectIds[0], rows: 5 });
-    await backfill(installation, id);
-    await untilEnded(installation, id, { count: 2 });
-  });
-  expect(moved.results[0]).toMatchObject({ failure: null, findings: [] });
-  expect(moved.leftOut.join()).toContain('destination was changed during the verification');
-
-  const stray = 'address/20240301T000000Z-20240301T010000Z.v9.jsonl';
-  await side.put(stray);
-  const { findings } = await verify(async () => {}).finally(() => db.close());
-  // Both addresses show it, until they are known to be one place.
-  expect(new Set(findings.map(({ detail }) => detail))).toEqual(
-    new Set([`${stray} is in no current manifest`]),
-  );
-  await s3.remove(bucket, stray);
 });
 
 test('a former prefix that refuses removals is named with what is left there, and so is a dead marker', async () => {

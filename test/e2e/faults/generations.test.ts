@@ -1,10 +1,8 @@
 import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { FailpointName } from '../../../src/foundation/failpoints/failpoint.ts';
-import { acceptCurrentEra } from '../../../src/service/use-cases/installation/accept-era.ts';
 import {
   createS3Export,
   insertEvents,
-  readRuns,
   retireExports,
   untilEnded,
 } from '../../support/exported-events.ts';
@@ -311,42 +309,4 @@ describe('a bucket that denies DeleteObject', () => {
     expect(await expectInvariants(installation)).toMatchObject({ rows });
     expect((await keysOf(exportId)).sort()).toEqual([`${stem}.v2.jsonl`, `${stem}_manifest.json`]);
   });
-});
-
-test('a database that lacks a commit of its bucket holds the export until an operator accepts that, and goes on above it', async () => {
-  const { pool } = installation;
-  const exportId = await createS3Export(installation, { name: 'restored' });
-  await installation.startWorker();
-  await runAgain(exportId, 0);
-  await pool.query('create table saved_receipt as select * from receipts where export_id = $1', [
-    exportId,
-  ]);
-  await pool.query(`update events set event = event || ';' where team_id = $1`, [team()]);
-  await runAgain(exportId, 1);
-  expect(await readManifest(exportId)).toMatchObject({ generation: 2 });
-  // As a backup has it that was made after the first run.
-  await installation.stopWorkers();
-  await pool.query('delete from receipts where export_id = $1', [exportId]);
-  await pool.query('delete from leftover_files where export_id = $1', [exportId]);
-  await pool.query('insert into receipts select * from saved_receipt');
-  await pool.query('drop table saved_receipt');
-  await pool.query('delete from runs where export_id = $1 and generation = 1', [exportId]);
-  await pool.query(`update events set event = event || ':' where team_id = $1`, [team()]);
-  await installation.startWorker();
-  const ahead = await readManifest(exportId);
-  expect(await runAgain(exportId, 1)).toMatchObject({ errorCode: 'run.unknown_history' });
-  expect(await readManifest(exportId)).toEqual(ahead);
-  const { rows: held } = await pool.query(
-    'select paused, paused_reason from batch_exports where id = $1',
-    [exportId],
-  );
-  expect(held[0]).toMatchObject({
-    paused: true,
-    paused_reason: expect.stringMatching(/eras accept/),
-  });
-  await acceptCurrentEra(installation.db);
-  expect(await runAgain(exportId, 2)).toMatchObject({ status: 'Completed', rows });
-  expect(await readManifest(exportId)).toMatchObject({ generation: 3 });
-  expect(await readRuns(installation, exportId)).toHaveLength(3);
-  expect(await expectInvariants(installation)).toMatchObject({ rows });
 });
