@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import { readThrough } from '../../../src/service/admission/read-through.ts';
 import type { IntervalSource } from '../../../src/rows/pipeline/interval-job.ts';
-import { codeOf, readAll, uploadsUnder } from '../../conformance/destination-suite.ts';
+import { codeOf, uploadsUnder } from '../../conformance/destination-suite.ts';
 import {
   attempt,
   countLines,
@@ -108,18 +108,6 @@ describe.each(['File', 'S3'] as const)('exporting an interval to %s', (type) => 
     },
   );
 
-  it('leaves the manifest of another export alone', async () => {
-    const { destination } = opened;
-    await attempt(bench, destination, firstJob()).exported;
-    const before = await readAll(destination, manifestPath);
-    // The first attempt at a store that was probed may not look: test/integration/pipeline/first-commit.test.ts.
-    const other = firstJob({ exportId: '00000000-0000-4000-8000-000000000002', attempt: 2 });
-    const refused = attempt(bench, destination, other);
-    expect(await codeOf(refused.exported)).toBe('destination.key_taken');
-    expect(refused.asked).toEqual([]);
-    expect(await readAll(destination, manifestPath)).toEqual(before);
-  });
-
   it('leaves nothing behind if it is stopped before it reads', async () => {
     const { destination } = opened;
     const stop = new AbortController();
@@ -147,15 +135,6 @@ describe.each(['File', 'S3'] as const)('exporting an interval to %s', (type) => 
     });
     expect(await codeOf(failed.exported)).toBe(code);
     expect(await readableKeys(destination)).toEqual([]);
-    expect(await uploadsUnder(destination, 'p/')).toEqual([]);
-  });
-
-  it('aborts its uploads if the files are unchanged', async () => {
-    const { destination } = opened;
-    const job = firstJob();
-    const first = await attempt(bench, destination, job).exported;
-    const again = attempt(bench, destination, jobAfter(job, first));
-    expect((await again.exported).result.files).toEqual(first.result.files);
     expect(await uploadsUnder(destination, 'p/')).toEqual([]);
   });
 });
