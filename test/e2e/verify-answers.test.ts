@@ -33,9 +33,7 @@ const installation = useStage(() =>
 beforeAll(async () => {
   side = openVerifySide(installation);
 });
-afterAll(async () => {
-  side?.close();
-});
+afterAll(() => side?.close());
 afterEach(() => side.clean());
 
 const verify = (...asked: Parameters<VerifySide['verify']>) => side.verify(...asked);
