@@ -15,8 +15,6 @@ const allowed: Readonly<Record<string, string>> = {
   'support/redis.ts': 'the time limit of a socket',
   'integration/s3-links.test.ts': 'the moment at which a link ends',
   'integration/api/file-links.test.ts': 'the moment at which a link ends',
-  'unit/support/tcp-proxy.test.ts': 'a delay that was asked for is a minimum',
-  'unit/support/s3-faults.test.ts': 'a delay that was asked for is a minimum',
   'integration/queue/queue.test.ts': 'a rate: how often, in the time that passed',
   'integration/api/admin.test.ts': 'how fast thousands of exports are listed, beside a list of ten',
   'integration/queue/redis-rights.test.ts': 'a rate: how often, in the time that passed',

@@ -17,7 +17,7 @@ import { Fleet } from './storm/fleet.ts';
 import { backfillAll, operate } from './storm/operator.ts';
 import { endOutliving, outliveRuns } from './storm/outlive.ts';
 import { comeHome, decideLateRows, moveBuckets } from './storm/places.ts';
-import { randomOf } from './storm/random.ts';
+import { randomOf } from '../support/random.ts';
 import { leakOne, pruneRows, writeRows } from './storm/rows.ts';
 import { verifyBeside } from './storm/verify.ts';
 import { databaseWeather, redisWeather, storeWeather } from './storm/weather.ts';

@@ -1,6 +1,4 @@
-import { Readable } from 'node:stream';
 import {
-  ChecksumAlgorithm,
   GetObjectCommand,
   HeadObjectCommand,
   ListObjectsV2Command,
@@ -132,13 +130,6 @@ export const signatureRules: Rules = {
     expect(await isThere(subject, 'swapped')).toBe(false);
   },
 
-  'an UNSIGNED-PAYLOAD body is taken': async (subject) => {
-    const payloadHash = 'UNSIGNED-PAYLOAD';
-    const answer = await subject.raw({ method: 'PUT', key: 'unsigned', body: 'x', payloadHash });
-    expect(answer.status).toBe(200);
-    expect(await textOf(subject, 'unsigned')).toBe('x');
-  },
-
   'a payload hash that is none is refused with InvalidArgument': async (subject) => {
     const answer = await subject.raw({ method: 'PUT', key: 'x', body: 'x', payloadHash: 'SOME' });
     expect([answer.status, answer.code]).toEqual([400, 'InvalidArgument']);
@@ -148,15 +139,6 @@ export const signatureRules: Rules = {
     await put(subject, 'presigned é');
     const response = await fetch(await presign(subject, 'presigned é'));
     expect([response.status, await response.text()]).toEqual([200, 'here']);
-  },
-
-  'a presigned PUT takes its body': async (subject) => {
-    const command = new PutObjectCommand({ Bucket: subject.bucket, Key: 'put by url' });
-    const s3 = subject.client({ withoutChecksums: true });
-    const url = await getSignedUrl(s3, command, { expiresIn: 60 });
-    const response = await fetch(url, { method: 'PUT', body: 'by url' });
-    expect(response.status).toBe(200);
-    expect(await textOf(subject, 'put by url')).toBe('by url');
   },
 
   'a presigned URL for another object is refused with SignatureDoesNotMatch': async (subject) => {
@@ -171,70 +153,6 @@ export const signatureRules: Rules = {
     const anHourAgo = new Date(performance.timeOrigin - 3_600_000);
     const response = await fetch(await presign(subject, 'late', 60, anHourAgo));
     expect([response.status, await codeOf(response)]).toEqual([403, 'AccessDenied']);
-  },
-
-  'a body in signed chunks is taken': async (subject) => {
-    const body = Buffer.alloc(70_000, 'chunk');
-    const sizes = [65_536, 4_464];
-    const answer = await subject.raw({
-      method: 'PUT',
-      key: 'in chunks',
-      body,
-      signedChunks: { sizes },
-    });
-    expect(answer.status).toBe(200);
-    expect(await textOf(subject, 'in chunks')).toBe(body.toString());
-  },
-
-  'a wrong chunk signature is refused and nothing stored': async (subject) => {
-    const body = Buffer.alloc(20_000, 'chunk');
-    const sizes = [10_000, 10_000];
-    for (const bad of [0, 1, 2]) {
-      const spoil = (signature: string, index: number): string =>
-        index === bad ? signature.replace(/^./, (char) => (char === '0' ? '1' : '0')) : signature;
-      const answer = await subject.raw({
-        method: 'PUT',
-        key: 'bad chunk',
-        body,
-        signedChunks: { sizes, spoil },
-      });
-      expect([answer.status, answer.code]).toEqual([403, 'SignatureDoesNotMatch']);
-    }
-    expect(await isThere(subject, 'bad chunk')).toBe(false);
-  },
-
-  'a stream of the official client is taken with each trailing checksum': async (subject) => {
-    const pieces = [Buffer.alloc(70_000, 'a'), Buffer.alloc(30_001, 'b')];
-    const algorithms = ['CRC32', 'CRC32C', 'CRC64NVME', 'SHA1', 'SHA256'] as const;
-    expect(Object.keys(ChecksumAlgorithm)).toEqual(expect.arrayContaining([...algorithms]));
-    for (const algorithm of algorithms) {
-      await subject.s3.send(
-        new PutObjectCommand({
-          Bucket: subject.bucket,
-          Key: `trailing ${algorithm}`,
-          Body: Readable.from(pieces),
-          ContentLength: 100_001,
-          ChecksumAlgorithm: algorithm,
-        }),
-      );
-      expect(await textOf(subject, `trailing ${algorithm}`)).toBe(Buffer.concat(pieces).toString());
-    }
-  },
-
-  'a wrong trailing checksum is refused with BadDigest and nothing stored': async (subject) => {
-    const answer = await subject.raw({
-      method: 'PUT',
-      key: 'bad trailer',
-      payloadHash: 'STREAMING-UNSIGNED-PAYLOAD-TRAILER',
-      headers: {
-        'content-encoding': 'aws-chunked',
-        'x-amz-decoded-content-length': '5',
-        'x-amz-trailer': 'x-amz-checksum-crc32',
-      },
-      body: '5\r\nhello\r\n0\r\nx-amz-checksum-crc32:AAAAAA==\r\n\r\n',
-    });
-    expect([answer.status, answer.code]).toEqual([400, 'BadDigest']);
-    expect(await isThere(subject, 'bad trailer')).toBe(false);
   },
 
   'a wrong x-amz-checksum header is refused with BadDigest and nothing stored': async (subject) => {

@@ -15,17 +15,15 @@ export interface Subject {
   client(options: ClientOptions): S3Client;
 }
 
-export interface ClientOptions {
+interface ClientOptions {
   credentials?: S3Credentials;
   region?: string;
-  /** Sends checksums only if S3 demands them. */
-  withoutChecksums?: boolean;
 }
 
 /** What a server must do, by its name. */
 export type Rules = Record<string, (subject: Subject) => Promise<void>>;
 
-export interface RunningTarget {
+interface RunningTarget {
   endpoint: string;
   region: string;
   bucket: string;
@@ -41,7 +39,6 @@ export function openSubject(target: RunningTarget): Subject {
       credentials: options.credentials ?? target.credentials,
       forcePathStyle: true,
       maxAttempts: 1,
-      ...(options.withoutChecksums ? { requestChecksumCalculation: 'WHEN_REQUIRED' } : {}),
     });
   return {
     ...target,

@@ -1,8 +1,7 @@
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { startS3Server } from '../support/s3-server/server.ts';
-import { conditionRules } from './s3-protocol-conditions.ts';
 import { multipartRules } from './s3-protocol-multipart.ts';
-import { objectRules } from './s3-protocol-objects.ts';
+import { conditionRules, objectRules } from './s3-protocol-objects.ts';
 import { signatureRules } from './s3-protocol-signatures.ts';
 import { openSubject, type Subject } from './s3-protocol-subject.ts';
 

@@ -1,5 +1,5 @@
 import { runCli } from '../../support/cli.ts';
-import { randomOf } from './random.ts';
+import { randomOf } from '../../support/random.ts';
 import { act, type World } from './world.ts';
 
 /** People whose rows are to be erased; `insertPeople` has made them. */

@@ -5,7 +5,7 @@ import {
   failpointNames,
 } from '../../../src/foundation/failpoints/failpoint.ts';
 import type { TestProcess } from '../../support/processes.ts';
-import { type Random, randomOf } from './random.ts';
+import { type Random, randomOf } from '../../support/random.ts';
 import type { World } from './world.ts';
 
 const shiftedClock = fileURLToPath(new URL('../../support/shifted-clock.mjs', import.meta.url));

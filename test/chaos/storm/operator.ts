@@ -1,6 +1,6 @@
 import { backfill, projectPath } from '../../support/exported-events.ts';
 import type { Installation } from '../../support/installation.ts';
-import { randomOf } from './random.ts';
+import { randomOf } from '../../support/random.ts';
 import { act, past, persistently, type StormExport, type World } from './world.ts';
 
 const formats = [

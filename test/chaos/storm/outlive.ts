@@ -1,6 +1,6 @@
 import type { Client } from 'pg';
 import { until } from '../../support/until.ts';
-import { randomOf } from './random.ts';
+import { randomOf } from '../../support/random.ts';
 import { commitPrepared, inSession, insertHeldMoves, insertLive } from './rows.ts';
 import { act, persistently, type World } from './world.ts';
 

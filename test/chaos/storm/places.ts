@@ -2,7 +2,7 @@ import { projectPath } from '../../support/exported-events.ts';
 import { bucket } from '../../support/installation.ts';
 import { until } from '../../support/until.ts';
 import { retrySetAsideWork, untilIdle } from './calm.ts';
-import { randomOf } from './random.ts';
+import { randomOf } from '../../support/random.ts';
 import { act, elsewhere, persistently, type StormExport, type World } from './world.ts';
 
 /** The places of an export that moves: its bucket, the same by another address, and another bucket. */

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { canaryOf } from '../../support/canaries.ts';
-import { type Random, randomOf } from './random.ts';
+import { type Random, randomOf } from '../../support/random.ts';
 import { act, insertMoves, persistently, settleTimeoutSeconds, type World } from './world.ts';
 
 /** Held transactions at a time. */

@@ -1,6 +1,6 @@
 import type { VerifyReport } from '../../../src/service/verify/verify-exports.ts';
 import { runCli } from '../../support/cli.ts';
-import { randomOf } from './random.ts';
+import { randomOf } from '../../support/random.ts';
 import { act, type World } from './world.ts';
 
 /**

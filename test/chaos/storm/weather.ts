@@ -4,7 +4,7 @@ import type { Fault, FaultEffect } from '../../support/s3-server/faults.ts';
 import type { OperationName } from '../../support/s3-server/operations.ts';
 import type { S3Quirks } from '../../support/s3-server/quirks.ts';
 import type { Fleet } from './fleet.ts';
-import { type Random, randomOf } from './random.ts';
+import { type Random, randomOf } from '../../support/random.ts';
 import { act, persistently, type World } from './world.ts';
 
 /** How long after their client gave up requests may still take effect. */

@@ -16,15 +16,6 @@ const kept = [
 
 const maxMetadataBytes = 2048;
 
-/** Content-Encoding without the transport's own aws-chunked. */
-function contentEncoding(value: string): string | undefined {
-  const rest = value
-    .split(',')
-    .map((piece) => piece.trim())
-    .filter((piece) => piece !== '' && piece !== 'aws-chunked');
-  return rest.length > 0 ? rest.join(',') : undefined;
-}
-
 function readEncryption({ request, region, kmsKeys }: Context): Encryption {
   const algorithm = request.headers['x-amz-server-side-encryption'];
   const kmsKeyId = request.headers['x-amz-server-side-encryption-aws-kms-key-id'];
@@ -58,10 +49,7 @@ export function readAttributes(context: Context): ObjectAttributes {
     if (name.startsWith('x-amz-meta-')) {
       metadataBytes += name.length - 'x-amz-meta-'.length + Buffer.byteLength(value);
       headers[name] = value;
-    } else if (kept.includes(name)) {
-      const wanted = name === 'content-encoding' ? contentEncoding(value) : value;
-      if (wanted !== undefined) headers[name] = wanted;
-    }
+    } else if (kept.includes(name)) headers[name] = value;
   }
   if (metadataBytes > maxMetadataBytes) {
     throw new S3Error('MetadataTooLarge', {

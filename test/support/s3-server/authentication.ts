@@ -2,9 +2,7 @@ import { S3Error } from './errors.ts';
 import { parameter, type S3Request } from './request.ts';
 import {
   type CanonicalParts,
-  type ChunkSigner,
   canonicalRequest,
-  createChunkSigner,
   parseAmzDate,
   type Scope,
   sameSignature,
@@ -27,8 +25,6 @@ export interface S3Credentials {
 export interface Authenticated {
   /** `x-amz-content-sha256`, or UNSIGNED-PAYLOAD for a presigned URL without it. */
   payloadHash: string;
-  /** For the signed aws-chunked modes. */
-  chunkSigner: ChunkSigner;
 }
 
 interface Claim {
@@ -231,10 +227,7 @@ export function authenticate(
     });
   }
   checkToken(claim, owner);
-  return {
-    payloadHash: claim.payloadHash,
-    chunkSigner: createChunkSigner(key, claim.amzDate, claim.scope, claim.signature),
-  };
+  return { payloadHash: claim.payloadHash };
 }
 
 /** For tests that must sign by themselves, rightly or wrongly. */
@@ -243,13 +236,9 @@ export function authorizationHeader(
   scope: Scope,
   amzDate: string,
   parts: CanonicalParts,
-): { authorization: string; signature: string; key: Buffer } {
+): string {
   const key = signingKey(credentials.secretAccessKey, scope);
   const signature = sign(key, stringToSign(amzDate, scope, canonicalRequest(parts)));
   const credential = `${credentials.accessKeyId}/${scopeText(scope)}`;
-  return {
-    authorization: `AWS4-HMAC-SHA256 Credential=${credential}, SignedHeaders=${parts.signedHeaders.join(';')}, Signature=${signature}`,
-    signature,
-    key,
-  };
+  return `AWS4-HMAC-SHA256 Credential=${credential}, SignedHeaders=${parts.signedHeaders.join(';')}, Signature=${signature}`;
 }

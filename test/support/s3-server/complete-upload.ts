@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { encryptionHeaders, etagOf } from './attributes.ts';
-import { type ChecksumName, checksumNames, createHasher, digestOf } from './checksums.ts';
+import { type ChecksumName, checksumNames, digestOf } from './checksums.ts';
 import { beginConditionalWrite } from './conditions.ts';
 import {
   type Context,
@@ -52,8 +51,8 @@ function keepKnownParts({ quirks }: Context, listed: ListedPart[]): ListedPart[]
 }
 
 function checkPartChecksums(upload: StoredUpload, listed: ListedPart, part: StoredPart): boolean {
-  const { checksumName, checksumType } = upload;
-  if (checksumName && checksumType === 'COMPOSITE' && !listed.checksums.has(checksumName)) {
+  const { checksumName } = upload;
+  if (checksumName && !listed.checksums.has(checksumName)) {
     throw new S3Error('InvalidRequest', {
       message: `The upload was created using a ${checksumName} checksum. The complete request must include the checksum for each part. It was missing for part ${listed.partNumber} in the request.`,
     });
@@ -102,23 +101,13 @@ function pickParts(context: Context, upload: StoredUpload, listed: ListedPart[])
   return parts;
 }
 
-async function wholeChecksum(
-  upload: StoredUpload,
+function wholeChecksum(
+  { checksumName: name }: StoredUpload,
   parts: readonly StoredPart[],
-): Promise<StoredObject['checksum']> {
-  const { checksumName: name, checksumType: type } = upload;
+): StoredObject['checksum'] {
   if (!name) return undefined;
-  if (type === 'COMPOSITE') {
-    const digests = parts.map((part) => Buffer.from(part.checksum?.value ?? '', 'base64'));
-    return { name, type, value: `${digestOf(name, digests)}-${parts.length}` };
-  }
-  const hasher = createHasher(name);
-  for (const part of parts) {
-    for (const chunk of part.chunks) hasher.update(chunk);
-    // Some of the algorithms are slow here: other requests must get their turn.
-    await nextTurn();
-  }
-  return { name, type, value: hasher.digest() };
+  const digests = parts.map((part) => Buffer.from(part.checksum?.value ?? '', 'base64'));
+  return { name, type: 'COMPOSITE', value: `${digestOf(name, digests)}-${parts.length}` };
 }
 
 /** What the request says about the whole: x-amz-checksum-* and x-amz-mp-object-size. */
@@ -199,16 +188,12 @@ export const completeMultipartUpload: Handler = async (context) => {
     etag: etagOf(md5.digest(), upload.encryption, `-${parts.length}`),
     bytes: parts.reduce((sum, part) => sum + part.bytes, 0),
     chunks: parts.flatMap((part) => part.chunks),
-    checksum: await wholeChecksum(upload, parts),
+    checksum: wholeChecksum(upload, parts),
     parts: parts.length,
     uploadId: upload.uploadId,
     modifiedAt: context.now(),
   };
   checkWhole(context, object);
-  // From here on in one turn: another complete or abort may have won while the checksum was made.
-  const overtaken = repeatedAnswer(context, bucket, manifest);
-  if (overtaken) return overtaken;
-  requireUpload(context, bucket, key, otherwise);
   checkCondition();
   bucket.objects.set(key, object);
   context.recorder.wrote(bucket, object, 'complete');

@@ -10,8 +10,6 @@ export interface S3Limits {
   minPartBytes: number;
   /** Highest part number; S3's own rule is 10,000. */
   maxParts: number;
-  /** Largest part or single PUT; S3's own rule is 5 GiB. */
-  maxPutBytes: number;
 }
 
 /** What a handler may use. */

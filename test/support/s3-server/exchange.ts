@@ -9,7 +9,7 @@ import { errorDocument, messageOf, S3Error } from './errors.ts';
 import type { FaultEffect, ForeignAnswer } from './faults.ts';
 import { handlers } from './handlers.ts';
 import type { OperationName } from './operations.ts';
-import { disguise, obeyPolicy, refusePathStyle } from './quirks.ts';
+import { disguise, obeyPolicy } from './quirks.ts';
 import { parseRequest, type S3Request } from './request.ts';
 import type { ServerState } from './server.ts';
 
@@ -284,7 +284,6 @@ export async function serveRequest(
   const request = parseRequest(message, {
     id: state.nextRequestId(),
     receivedAt: state.now(),
-    hostSuffixes: state.hostSuffixes,
   });
   // By the clock that judges signatures.
   response.setHeader('date', httpTime(state.now()));
@@ -316,7 +315,6 @@ export async function serveRequest(
     try {
       if (!request)
         throw new S3Error('InvalidRequest', { message: "Couldn't parse the specified URI." });
-      refusePathStyle(request, state.quirks);
       answer = await work(wire, request, state);
     } catch (error) {
       if (gone.signal.aborted || error instanceof ConnectionLost) throw error;

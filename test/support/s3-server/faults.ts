@@ -1,3 +1,4 @@
+import { randomOf } from '../random.ts';
 import type { OperationName } from './operations.ts';
 import type { S3Request } from './request.ts';
 
@@ -66,17 +67,6 @@ export interface FaultPlan {
   clear(): void;
 }
 
-/** mulberry32: small, seeded, good enough to spread failures. */
-function createRandom(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
 class Rule implements ActiveFault {
   readonly fault: Fault;
   readonly #random: () => number;
@@ -117,7 +107,7 @@ class Rule implements ActiveFault {
 export function createFaultPlan(
   seed: number,
 ): FaultPlan & { effectOn(request: S3Request): FaultEffect | null } {
-  const random = createRandom(seed);
+  const random = randomOf(seed, 'store').next;
   const rules = new Set<Rule>();
   return {
     add(fault) {

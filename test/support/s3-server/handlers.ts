@@ -1,10 +1,9 @@
-import { headBucket } from './buckets.ts';
 import { completeMultipartUpload } from './complete-upload.ts';
 import type { Handler } from './context.ts';
 import { S3Error } from './errors.ts';
 import { listMultipartUploads, listObjects } from './listing.ts';
 import { abortMultipartUpload, createMultipartUpload, listParts, uploadPart } from './multipart.ts';
-import { deleteObject, deleteObjects, getObject, putObject } from './objects.ts';
+import { deleteObject, deleteObjects, getObject, putObject, headBucket } from './objects.ts';
 import type { OperationName } from './operations.ts';
 
 export const handlers: Record<OperationName, Handler> = {

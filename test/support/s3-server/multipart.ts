@@ -1,5 +1,5 @@
 import { encryptionHeaders, etagOf, readAttributes } from './attributes.ts';
-import { type ChecksumName, isChecksumName, isLinear } from './checksums.ts';
+import { type ChecksumName, isChecksumName } from './checksums.ts';
 import { type Context, type Handler, isoTime, requireBucket, requireKey } from './context.ts';
 import { S3Error, type S3ErrorCode } from './errors.ts';
 import { wholeNumber } from './objects.ts';
@@ -46,28 +46,12 @@ function takeLatePart(
   recorder.wrote(bucket, object, 'complete');
 }
 
-function readChecksumPlan({ request, quirks }: Context): {
-  checksumName: ChecksumName | undefined;
-  checksumType: 'FULL_OBJECT' | 'COMPOSITE';
-} {
-  if (quirks.checksums) return { checksumName: undefined, checksumType: 'COMPOSITE' };
+/** Of the parts: that of the whole is composite. */
+function readChecksumName({ request, quirks }: Context): ChecksumName | undefined {
   const name = request.headers['x-amz-checksum-algorithm']?.toLowerCase();
-  const type = request.headers['x-amz-checksum-type']?.toUpperCase();
-  if (name === undefined) return { checksumName: undefined, checksumType: 'COMPOSITE' };
-  if (!isChecksumName(name)) {
-    throw new S3Error('InvalidRequest', {
-      message:
-        'Checksum algorithm provided is unsupported. Please try again with any of the valid types: [CRC32, CRC32C, CRC64NVME, SHA1, SHA256]',
-    });
-  }
-  const checksumType = type ?? (name === 'crc64nvme' ? 'FULL_OBJECT' : 'COMPOSITE');
-  const possible = checksumType === 'FULL_OBJECT' ? isLinear(name) : name !== 'crc64nvme';
-  if (!possible || (checksumType !== 'FULL_OBJECT' && checksumType !== 'COMPOSITE')) {
-    throw new S3Error('InvalidRequest', {
-      message: `The ${checksumType} checksum type cannot be used with the ${name} checksum algorithm.`,
-    });
-  }
-  return { checksumName: name, checksumType };
+  if (quirks.checksums || name === undefined) return undefined;
+  if (isChecksumName(name)) return name;
+  throw new S3Error('InvalidRequest', { message: 'Checksum algorithm provided is unsupported.' });
 }
 
 export const createMultipartUpload: Handler = (context) => {
@@ -75,7 +59,7 @@ export const createMultipartUpload: Handler = (context) => {
   const key = requireKey(context);
   const upload: StoredUpload = {
     ...readAttributes(context),
-    ...readChecksumPlan(context),
+    checksumName: readChecksumName(context),
     uploadId: newUploadId(),
     key,
     initiatedAt: context.now(),
@@ -87,7 +71,7 @@ export const createMultipartUpload: Handler = (context) => {
     headers: {
       ...encryptionHeaders(upload.encryption),
       'x-amz-checksum-algorithm': upload.checksumName?.toUpperCase(),
-      'x-amz-checksum-type': upload.checksumName && upload.checksumType,
+      'x-amz-checksum-type': upload.checksumName && 'COMPOSITE',
     },
     body: resultDocument('InitiateMultipartUploadResult', [
       element('Bucket', bucket.name),
@@ -124,7 +108,6 @@ export const uploadPart: Handler = async (context) => {
   }
   // The upload may have been completed or aborted while the bytes came in.
   const upload = requireUpload(context, bucket, key);
-  if (body.bytes > context.limits.maxPutBytes) throw new S3Error('EntityTooLarge');
   const { checksumName } = upload;
   if (checksumName && body.checksum?.name !== checksumName) {
     throw new S3Error('InvalidRequest', {
@@ -182,7 +165,7 @@ export const listParts: Handler = (context) => {
       ...(upload.checksumName
         ? [
             element('ChecksumAlgorithm', upload.checksumName.toUpperCase()),
-            element('ChecksumType', upload.checksumType),
+            element('ChecksumType', 'COMPOSITE'),
           ]
         : []),
       ...page.map((part) =>

@@ -9,14 +9,13 @@ import type { StoredObject } from './storage.ts';
 import { childText, element, parseXml, resultDocument } from './xml.ts';
 
 export const putObject: Handler = async (context) => {
-  const { request, limits } = context;
+  const { request } = context;
   const bucket = requireBucket(context);
   const key = requireKey(context);
   requireChecksum(request, context.quirks);
   const attributes = readAttributes(context);
   const checkCondition = beginConditionalWrite(request, bucket, key, context.quirks);
   const body = await context.readBody();
-  if (body.bytes > limits.maxPutBytes) throw new S3Error('EntityTooLarge');
   checkCondition();
   const object: StoredObject = {
     ...attributes,
@@ -126,7 +125,6 @@ export const deleteObjects: Handler = async (context) => {
   const bucket = requireBucket(context);
   const hasDigest =
     headers['content-md5'] !== undefined ||
-    headers['x-amz-trailer'] !== undefined ||
     checksumNames.some((name) => headers[`x-amz-checksum-${name}`] !== undefined);
   if (!hasDigest) {
     throw new S3Error('InvalidRequest', {
@@ -172,3 +170,8 @@ export function wholeNumber(
   }
   return Math.min(value, maximum);
 }
+
+export const headBucket: Handler = (context) => {
+  const bucket = requireBucket(context);
+  return { status: 200, headers: { 'x-amz-bucket-region': bucket.region } };
+};

@@ -28,8 +28,6 @@ export interface S3Quirks {
   requires?: Readonly<Record<string, string>>;
   /** And each part: at AWS both are s3:PutObject. */
   requiresOfParts?: true;
-  /** Requests whose bucket is in the path are refused: Alibaba Cloud OSS. */
-  pathStyle?: 'refuse';
   /** Conditions of CompleteMultipartUpload alone. */
   completeConditions?: 'ignore' | 'refuse';
   /** A missing object is answered 404 without a body. */
@@ -69,12 +67,6 @@ const entities: Record<string, string> = { amp: '&', lt: '<', gt: '>', quot: '"'
 
 function unescaped(text: string): string {
   return text.replace(/&(\w+);/g, (whole, name: string) => entities[name] ?? whole);
-}
-
-/** @throws S3Error if the bucket is in the path, and the store takes it in the host only */
-export function refusePathStyle({ path, bucket }: S3Request, { pathStyle }: S3Quirks): void {
-  if (!pathStyle || !bucket || !`${path}/`.startsWith(`/${bucket}/`)) return;
-  throw new S3Error('SecondLevelDomainForbidden');
 }
 
 /** @throws S3Error if a policy of the bucket denies the request */

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
 import { systemClock } from '../../../src/foundation/domain/clock.ts';
 import { authorizationHeader, type S3Credentials } from './authentication.ts';
-import { createChunkSigner, sha256Hex } from './signature.ts';
+import { sha256Hex } from './signature.ts';
 
 /** A request written by hand: for what a good client never sends. */
 export interface RawRequest {
@@ -25,8 +25,6 @@ export interface RawRequest {
   skewMs?: number;
   /** Changes the request after it was signed. */
   tamper?: (target: string) => string;
-  /** Splits the body into signed chunks and may spoil a signature; sets what the mode needs. */
-  signedChunks?: { sizes: number[]; spoil?: (signature: string, chunk: number) => string };
 }
 
 export interface RawAnswer {
@@ -38,7 +36,7 @@ export interface RawAnswer {
 }
 
 /** `20130524T000000Z` */
-export function amzDateOf(ms: number): string {
+function amzDateOf(ms: number): string {
   return new Date(ms).toISOString().replace(/[-:]|\.\d+/g, '');
 }
 
@@ -58,29 +56,22 @@ function targetOf(path: string, query: [string, string][]): string {
   return text === '' ? encodePath(path) : `${encodePath(path)}?${text}`;
 }
 
-const chunkedMode = 'STREAMING-AWS4-HMAC-SHA256-PAYLOAD';
-
 /** Signs (or, on purpose, mis-signs) and sends one request over a connection of its own. */
 export async function sendRaw(raw: RawRequest): Promise<RawAnswer> {
   const endpoint = new URL(raw.endpoint);
   const path = endpoint.pathname.replace(/\/$/, '') + raw.path;
   const query = raw.query ?? [];
-  const data = Buffer.from(raw.body ?? '');
+  const body = Buffer.from(raw.body ?? '');
   const amzDate = amzDateOf(systemClock.now() + (raw.skewMs ?? 0));
   const scope = { date: amzDate.slice(0, 8), region: raw.region ?? 'us-east-1', service: 's3' };
-  const chunked = raw.signedChunks;
   const headers: Record<string, string> = {
     host: endpoint.host,
     'x-amz-date': amzDate,
-    'x-amz-content-sha256': raw.payloadHash ?? (chunked ? chunkedMode : sha256Hex(data)),
-    ...(chunked
-      ? { 'content-encoding': 'aws-chunked', 'x-amz-decoded-content-length': `${data.length}` }
-      : {}),
+    'x-amz-content-sha256': raw.payloadHash ?? sha256Hex(body),
     ...raw.headers,
   };
-  let body: Buffer = data;
   if (raw.credentials) {
-    const signed = authorizationHeader(raw.credentials, scope, amzDate, {
+    headers.authorization = authorizationHeader(raw.credentials, scope, amzDate, {
       method: raw.method,
       path,
       query,
@@ -88,11 +79,6 @@ export async function sendRaw(raw: RawRequest): Promise<RawAnswer> {
       signedHeaders: Object.keys(headers).sort(),
       payloadHash: headers['x-amz-content-sha256'] ?? '',
     });
-    headers.authorization = signed.authorization;
-    if (chunked) {
-      const signer = createChunkSigner(signed.key, amzDate, scope, signed.signature);
-      body = frameChunks(data, chunked, (hash) => signer.nextChunk(hash));
-    }
   }
   const target = targetOf(path, query);
   const request = httpRequest({
@@ -116,21 +102,4 @@ export async function sendRaw(raw: RawRequest): Promise<RawAnswer> {
   for await (const chunk of response) text += chunk;
   const code = /<Code>([^<]*)<\/Code>/.exec(text)?.[1];
   return { status: response.statusCode, headers: response.headers, text, code };
-}
-
-function frameChunks(
-  data: Buffer,
-  { sizes, spoil = (signature) => signature }: NonNullable<RawRequest['signedChunks']>,
-  next: (hash: string) => string,
-): Buffer {
-  const pieces: Buffer[] = [];
-  let at = 0;
-  [...sizes, 0].forEach((size, index) => {
-    const piece = data.subarray(at, at + size);
-    at += size;
-    const signature = spoil(next(sha256Hex(piece)), index);
-    pieces.push(Buffer.from(`${size.toString(16)};chunk-signature=${signature}\r\n`), piece);
-    pieces.push(Buffer.from('\r\n'));
-  });
-  return Buffer.concat(pieces);
 }

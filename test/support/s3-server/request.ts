@@ -54,17 +54,15 @@ function collectHeaders(raw: readonly string[]): Record<string, string> {
   return headers;
 }
 
-/** The bucket that a virtual-host style `Host` names, if it ends in one of the suffixes. */
-function bucketOfHost(host: string, suffixes: readonly string[]): string | undefined {
-  const name = host.replace(/:\d+$/, '');
-  const suffix = suffixes.find((candidate) => name.endsWith(`.${candidate}`));
-  return suffix === undefined ? undefined : name.slice(0, -suffix.length - 1);
+/** The bucket that a virtual-host style `Host` names. */
+function bucketOfHost(host: string): string | undefined {
+  return /^(.+?)(\.s3)?\.localhost(:\d+)?$/.exec(host)?.[1];
 }
 
 /** Parses a request; null if its target cannot be decoded. */
 export function parseRequest(
   message: IncomingMessage,
-  { id, receivedAt, hostSuffixes }: { id: string; receivedAt: number; hostSuffixes: string[] },
+  { id, receivedAt }: { id: string; receivedAt: number },
 ): S3Request | null {
   const target = message.url ?? '/';
   const mark = target.indexOf('?');
@@ -72,7 +70,7 @@ export function parseRequest(
   const query = parseQuery(mark < 0 ? '' : target.slice(mark + 1));
   if (path === null || query === null) return null;
   const headers = collectHeaders(message.rawHeaders);
-  let bucket = bucketOfHost(headers.host ?? '', hostSuffixes);
+  let bucket = bucketOfHost(headers.host ?? '');
   let key: string | undefined = path.slice(1);
   if (bucket === undefined) {
     const slash = key.indexOf('/');

@@ -28,12 +28,8 @@ export interface S3ServerOptions {
   minPartBytes?: number;
   /** Default 10,000, as S3. */
   maxParts?: number;
-  /** Default 5 GiB, as S3. */
-  maxPutBytes?: number;
   /** KMS keys that exist; default: any. */
   kmsKeys?: readonly string[];
-  /** `<bucket>.<suffix>` is virtual-host style. Default `localhost` and `s3.localhost`. */
-  hostSuffixes?: readonly string[];
   /** Seed of the faults' chances; default 1. */
   seed?: number;
   clock?: Clock;
@@ -63,8 +59,6 @@ export interface S3Server {
   namedKeyViolations(): readonly string[];
   /** From now on it differs from S3 in these ways. */
   setQuirks(quirks: S3Quirks): void;
-  /** From now on it accepts only these. */
-  setCredentials(credentials: readonly S3Credentials[]): void;
   /** Cuts every connection and ends. */
   close(): Promise<void>;
 }
@@ -76,7 +70,6 @@ export interface ServerState {
   credentials: readonly S3Credentials[];
   limits: S3Limits;
   kmsKeys: readonly string[] | undefined;
-  hostSuffixes: string[];
   buckets: Map<string, Bucket>;
   quirks: S3Quirks;
   recorder: Recorder;
@@ -102,10 +95,8 @@ function createState(options: S3ServerOptions, requests: RequestLogEntry[]): Ser
     limits: {
       minPartBytes: options.minPartBytes ?? 5 * 1024 ** 2,
       maxParts: options.maxParts ?? 10_000,
-      maxPutBytes: options.maxPutBytes ?? 5 * 1024 ** 3,
     },
     kmsKeys: options.kmsKeys,
-    hostSuffixes: [...(options.hostSuffixes ?? ['s3.localhost', 'localhost'])],
     buckets: new Map(buckets.map((bucket) => [bucket.name, bucket])),
     quirks: options.quirks ?? {},
     recorder: createRecorder(() => clock.now()),
@@ -159,9 +150,6 @@ export async function startS3Server(options: S3ServerOptions): Promise<S3Server>
     namedKeyViolations: () => state.recorder.violations,
     setQuirks(quirks) {
       state.quirks = quirks;
-    },
-    setCredentials(credentials) {
-      state.credentials = credentials;
     },
     async close() {
       const closed = once(server, 'close');

@@ -5,8 +5,6 @@ import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 export const sha256Hex = (data: string | Buffer): string =>
   createHash('sha256').update(data).digest('hex');
 
-export const emptySha256 = sha256Hex('');
-
 const hmac = (key: string | Buffer, data: string): Buffer =>
   createHmac('sha256', key).update(data).digest();
 
@@ -74,30 +72,6 @@ export function sameSignature(expected: string, given: string): boolean {
   const a = Buffer.from(expected);
   const b = Buffer.from(given);
   return a.length === b.length && timingSafeEqual(a, b);
-}
-
-/** Signs the chunks and the trailer of an aws-chunked body, each chained to the one before. */
-export interface ChunkSigner {
-  nextChunk(sha256OfData: string): string;
-  trailer(sha256OfLines: string): string;
-}
-
-export function createChunkSigner(
-  key: Buffer,
-  amzDate: string,
-  scope: Scope,
-  seed: string,
-): ChunkSigner {
-  let previous = seed;
-  const chain = (kind: string, hashes: string[]): string => {
-    const text = [`AWS4-HMAC-SHA256-${kind}`, amzDate, scopeText(scope), previous, ...hashes];
-    previous = sign(key, text.join('\n'));
-    return previous;
-  };
-  return {
-    nextChunk: (hash) => chain('PAYLOAD', [emptySha256, hash]),
-    trailer: (hash) => chain('TRAILER', [hash]),
-  };
 }
 
 /** `20130524T000000Z` to milliseconds since the epoch; null if it is not of that form. */

@@ -45,11 +45,10 @@ export interface StoredUpload extends ObjectAttributes {
   key: string;
   initiatedAt: number;
   checksumName: ChecksumName | undefined;
-  checksumType: 'FULL_OBJECT' | 'COMPOSITE';
   parts: Map<number, StoredPart>;
 }
 
-export interface CompletedUpload {
+interface CompletedUpload {
   key: string;
   /** The list of parts it was completed with: the same list again is answered the same. */
   manifest: string;

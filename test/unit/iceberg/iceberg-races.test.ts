@@ -7,7 +7,7 @@ import {
 } from '../../../src/extensions/iceberg/commit-interval.ts';
 import { readTable } from '../../../src/extensions/iceberg/iceberg-table.ts';
 import type { TableObjects } from '../../../src/extensions/iceberg/table-objects.ts';
-import { randomOf } from '../../chaos/storm/random.ts';
+import { randomOf } from '../../support/random.ts';
 import { codeOf } from '../../conformance/destination-suite.ts';
 import {
   commitTo,

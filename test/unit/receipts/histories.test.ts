@@ -8,24 +8,20 @@ import {
   withReceipt,
 } from '../../support/delivery-history.ts';
 import { atNight, isNightly } from '../../support/nightly.ts';
+import { randomOf } from '../../support/random.ts';
 
-/** Numbers below `end` from a seed: mulberry32. */
-function randomOf(seed: number) {
-  let state = seed;
-  return (end: number) => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return Math.floor((((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32) * end);
-  };
+/** Numbers below `end` from a seed. */
+function numbersOf(seed: number) {
+  const { next } = randomOf(seed, 'history');
+  return (end: number) => Math.floor(next() * end);
 }
-type Random = ReturnType<typeof randomOf>;
+type Random = ReturnType<typeof numbersOf>;
 
 const formats: readonly Format[] = ['jsonl', 'jsonl.gz', 'csv', 'csv.gz'];
 const pick = <T>(random: Random, items: readonly T[]): T | undefined => items[random(items.length)];
 
 function randomHistory(seed: number): DeliveryHistory {
-  const random = randomOf(seed);
+  const random = numbersOf(seed);
   const format = pick(random, formats) ?? 'jsonl';
   const history = new DeliveryHistory({
     seed,
@@ -149,7 +145,7 @@ function faultOf({ objects }: DeliveryHistory, random: Random): Map<string, Buff
 
 test('both agree on random histories, with faults and without', async () => {
   const jobs = Array.from({ length: isNightly ? 1_200 : 200 }, (_, seed): Job => {
-    const random = randomOf(seed * 7_919);
+    const random = numbersOf(seed * 7_919);
     const history = randomHistory(seed);
     return {
       base: history.objects,
