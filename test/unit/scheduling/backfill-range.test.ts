@@ -4,7 +4,6 @@ import type { CadenceHistory } from '../../../src/foundation/domain/schedule.ts'
 import {
   countIntervals,
   intervalsIn,
-  pageOfIntervals,
   widenRange,
 } from '../../../src/service/scheduling/backfill-range.ts';
 
@@ -31,23 +30,6 @@ function widened(cadences: CadenceHistory, start: string, end: string, now: stri
 }
 
 describe('widenRange', () => {
-  test('moves both bounds outwards', () => {
-    expect(
-      widened(
-        always(daily('America/New_York')),
-        '2024-03-09T12:00Z',
-        '2024-03-10T12:00Z',
-        '2024-04-01',
-      ),
-    ).toEqual(['2024-03-09T05:00:00Z/2024-03-11T04:00:00Z']);
-  });
-
-  test('leaves bounds that are boundaries', () => {
-    expect(
-      widened(always(utc('hour')), '2024-03-09T12:00Z', '2024-03-09T14:00Z', '2024-04-01'),
-    ).toEqual(['2024-03-09T12:00:00Z/2024-03-09T14:00:00Z']);
-  });
-
   test('never passes the last complete interval', () => {
     expect(
       widened(always(utc('hour')), '2024-03-09T12:10Z', '2024-03-09T15:20Z', '2024-03-09T15:30Z'),
@@ -58,12 +40,6 @@ describe('widenRange', () => {
     expect(
       widened(always(utc('hour')), '2024-03-09T15:10Z', '2024-03-09T15:20Z', '2024-03-09T15:30Z'),
     ).toEqual([]);
-  });
-
-  test('widens to the bounds that were valid at the time', () => {
-    expect(widened(changed, '2024-05-01T09:30Z', '2024-05-01T12:00Z', '2024-06-01')).toEqual([
-      '2024-05-01T09:00:00Z/2024-05-02T00:00:00Z',
-    ]);
   });
 });
 
@@ -83,22 +59,6 @@ describe('intervalsIn', () => {
     );
   });
 
-  test('goes backwards for newest_first', () => {
-    expect(showIntervals([...intervalsIn(on(changed), whole, 'newest_first')])).toEqual(
-      overTheChanges.toReversed(),
-    );
-  });
-
-  test('takes only intervals that lie whole in the range', () => {
-    const cut = range('2024-05-01T10:00:00.001Z', '2024-05-03T23:59Z');
-    for (const order of ['oldest_first', 'newest_first'] as const) {
-      expect(showIntervals([...intervalsIn(on(changed), cut, order)])).toEqual([overTheChanges[2]]);
-    }
-    expect([
-      ...intervalsIn(on(changed), range('2024-05-02T01:00Z', '2024-05-02T02:00Z'), 'newest_first'),
-    ]).toEqual([]);
-  });
-
   test('does not make what is not asked for', () => {
     const years = range('1970-01-01T00:00Z', '2100-01-01T00:00Z');
     const [first] = intervalsIn(on(always(utc('every 1 minutes'))), years, 'newest_first');
@@ -108,58 +68,11 @@ describe('intervalsIn', () => {
   });
 });
 
-describe('pageOfIntervals', () => {
-  const day = range('2024-05-01T00:00Z', '2024-05-01T05:00Z');
-
-  test('continues after the given interval, in both orders', () => {
-    const hourly = always(utc('hour'));
-    expect(
-      showIntervals(
-        pageOfIntervals(on(hourly), day, {
-          order: 'oldest_first',
-          after: at('2024-05-01T01:00Z'),
-          limit: 2,
-        }),
-      ),
-    ).toEqual([
-      '2024-05-01T02:00:00Z/2024-05-01T03:00:00Z',
-      '2024-05-01T03:00:00Z/2024-05-01T04:00:00Z',
-    ]);
-    expect(
-      showIntervals(
-        pageOfIntervals(on(hourly), day, {
-          order: 'newest_first',
-          after: at('2024-05-01T03:00Z'),
-          limit: 9,
-        }),
-      ),
-    ).toEqual([
-      '2024-05-01T02:00:00Z/2024-05-01T03:00:00Z',
-      '2024-05-01T01:00:00Z/2024-05-01T02:00:00Z',
-      '2024-05-01T00:00:00Z/2024-05-01T01:00:00Z',
-    ]);
-  });
-
-  test('is empty after the last one and for no limit', () => {
-    const hourly = always(utc('hour'));
-    const after = at('2024-05-01T04:00Z');
-    expect(pageOfIntervals(on(hourly), day, { order: 'oldest_first', after, limit: 5 })).toEqual(
-      [],
-    );
-    expect(pageOfIntervals(on(hourly), day, { order: 'oldest_first', limit: 0 })).toEqual([]);
-  });
-});
-
 describe('countIntervals', () => {
   test('counts the minutes of eight thousand years by arithmetic: no loop would end', () => {
     const years = range('2000-01-01T00:00Z', '9999-01-01T00:00Z');
     const days = (years.end - years.start) / 86_400_000;
     expect(countIntervals(on(always(utc('every 1 minutes'))), years)).toBe(days * 1440);
-  });
-
-  test('counts over changes of cadence', () => {
-    expect(countIntervals(on(changed), range('2024-05-01T09:00Z', '2024-05-04T01:00Z'))).toBe(5);
-    expect(countIntervals(on(changed), range('2024-05-01T09:30Z', '2024-05-04T00:30Z'))).toBe(3);
   });
 
   test('is 0 if no whole interval is in the range', () => {

@@ -24,10 +24,6 @@ describe('UTC cadences', () => {
     ['hour', '2024-02-29T14:00Z', '2024-02-29T14:00:00Z', '2024-02-29T15:00:00Z'],
     ['every 1 minutes', '2024-02-29T23:59:30Z', '2024-02-29T23:59:00Z', '2024-03-01T00:00:00Z'],
     ['every 5 minutes', '2024-01-01T00:04:59Z', '2024-01-01T00:00:00Z', '2024-01-01T00:05:00Z'],
-    ['every 10 minutes', '2024-01-01T00:19Z', '2024-01-01T00:10:00Z', '2024-01-01T00:20:00Z'],
-    ['every 15 minutes', '2024-01-01T00:50Z', '2024-01-01T00:45:00Z', '2024-01-01T01:00:00Z'],
-    ['every 20 minutes', '2024-01-01T00:50Z', '2024-01-01T00:40:00Z', '2024-01-01T01:00:00Z'],
-    ['every 30 minutes', '2024-01-01T00:29Z', '2024-01-01T00:00:00Z', '2024-01-01T00:30:00Z'],
     ['hour', '1969-12-31T23:30Z', '1969-12-31T23:00:00Z', '1970-01-01T00:00:00Z'],
   ] as const)('%s at %s is between %s and %s', (interval, instant, before, after) => {
     expect(show(boundaryAtOrBefore(utc(interval), at(instant)))).toBe(before);
@@ -67,58 +63,10 @@ describe('local days and weeks', () => {
       ['2024-11-02T05:00:00Z', '2024-11-03T05:00:00Z', '2024-11-04T06:00:00Z'],
     ],
     [
-      'London goes forward at 01:00 UTC, into a gap at 01:00',
-      daily('Europe/London', 1),
-      '2024-03-30T12:00Z',
-      ['2024-03-30T01:00:00Z', '2024-03-31T01:00:00Z', '2024-04-01T00:00:00Z'],
-    ],
-    [
       'midnight in São Paulo is in a gap',
       daily('America/Sao_Paulo'),
       '2018-11-03T12:00Z',
       ['2018-11-03T03:00:00Z', '2018-11-04T03:00:00Z', '2018-11-05T02:00:00Z'],
-    ],
-    [
-      'the hour before midnight in São Paulo comes twice',
-      daily('America/Sao_Paulo', 23),
-      '2018-02-17T12:00Z',
-      ['2018-02-17T01:00:00Z', '2018-02-18T01:00:00Z', '2018-02-19T02:00:00Z'],
-    ],
-    [
-      'midnight in Beirut is in a gap',
-      daily('Asia/Beirut'),
-      '2024-03-30T12:00Z',
-      ['2024-03-29T22:00:00Z', '2024-03-30T22:00:00Z', '2024-03-31T21:00:00Z'],
-    ],
-    [
-      'midnight in Havana comes twice, the first counts',
-      daily('America/Havana'),
-      '2024-11-02T12:00Z',
-      ['2024-11-02T04:00:00Z', '2024-11-03T04:00:00Z', '2024-11-04T05:00:00Z'],
-    ],
-    [
-      'midnight in Havana is in a gap',
-      daily('America/Havana'),
-      '2024-03-09T12:00Z',
-      ['2024-03-09T05:00:00Z', '2024-03-10T05:00:00Z', '2024-03-11T04:00:00Z'],
-    ],
-    [
-      'Lord Howe moves by half an hour',
-      daily('Australia/Lord_Howe', 2),
-      '2024-10-05T00:00Z',
-      ['2024-10-04T15:30:00Z', '2024-10-05T15:30:00Z', '2024-10-06T15:00:00Z'],
-    ],
-    [
-      'Casablanca takes its summer hour off in Ramadan: 02:00 comes twice, the first counts',
-      daily('Africa/Casablanca', 2),
-      '2024-03-09T12:00Z',
-      ['2024-03-09T01:00:00Z', '2024-03-10T01:00:00Z', '2024-03-11T02:00:00Z'],
-    ],
-    [
-      'the hour at which Casablanca goes back comes once, after the second pass',
-      daily('Africa/Casablanca', 3),
-      '2024-03-09T12:00Z',
-      ['2024-03-09T02:00:00Z', '2024-03-10T03:00:00Z', '2024-03-11T03:00:00Z'],
     ],
     [
       'Apia left out 30 December 2011: two midnights are one boundary',
@@ -127,28 +75,10 @@ describe('local days and weeks', () => {
       ['2011-12-29T10:00:00Z', '2011-12-30T10:00:00Z', '2011-12-31T10:00:00Z'],
     ],
     [
-      'the bound of the day Apia left out moves to the first instant after it',
-      daily('Pacific/Apia', 5),
-      '2011-12-29T16:00Z',
-      ['2011-12-29T15:00:00Z', '2011-12-30T10:00:00Z', '2011-12-30T15:00:00Z'],
-    ],
-    [
       'a week that ends on the day Apia left out ends at the first instant after it',
       weekly('Pacific/Apia', 5, 8),
       '2011-12-29T16:00Z',
       ['2011-12-23T18:00:00Z', '2011-12-30T10:00:00Z', '2012-01-05T18:00:00Z'],
-    ],
-    [
-      'Kathmandu is 5:45 ahead',
-      daily('Asia/Kathmandu', 6),
-      '2024-02-28T12:00Z',
-      ['2024-02-28T00:15:00Z', '2024-02-29T00:15:00Z', '2024-03-01T00:15:00Z'],
-    ],
-    [
-      'Monrovia was 44 minutes and 30 seconds behind until 1972',
-      daily('Africa/Monrovia'),
-      '1972-01-06T12:00Z',
-      ['1972-01-06T00:44:30Z', '1972-01-07T00:44:30Z', '1972-01-08T00:00:00Z'],
     ],
     [
       'a leap day is a day',
