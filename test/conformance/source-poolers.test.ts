@@ -6,7 +6,7 @@ import { hasPgbouncer, type Pooler, startPgbouncer } from '../support/pgbouncer.
 import { caseRequest, useSourceCase } from '../support/source-cases.ts';
 import { readAll } from '../support/source-tables.ts';
 import { until } from '../support/until.ts';
-import { casesOf } from '../support/nightly.ts';
+import { atNight, casesOf } from '../support/nightly.ts';
 
 const never = new AbortController().signal;
 
@@ -159,7 +159,7 @@ describe.skipIf(!hasPgbouncer).each(casesOf(['transaction'] as const, ['session'
       });
     });
 
-    test.skipIf(mode === 'session')('what it says says who must act', async () => {
+    (mode === 'session' ? test.skip : atNight)('what it says says who must act', async () => {
       const openAt = async (
         more: Readonly<Record<string, string | number>>,
         change: (url: URL) => void = () => {},

@@ -66,39 +66,80 @@ test('both refuse a signed statement that has other bytes than its value', async
 });
 
 /** The last interval ends at another instant, and the period with it. */
-function instant(made: Any, text: string): void {
-  made.bookings[1].end = text;
-  made.period.end = text;
+const until = (text: string) => ({ 'bookings.1.end': text, 'period.end': text });
+
+/** The same with values: the statement is canonical, and its signature is right. A path gets its value; undefined: it goes. */
+const byMember: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
+  'a number as text': { 'balance.opening.rows': '3' },
+  'a count as text': { 'bookings.0.after.rows': '3' },
+  'true as a number': { number: true },
+  'an instant without a fraction': until('2026-11-30T02:00:00Z'),
+  'an instant with an offset': until('2026-11-30T02:00:00.000000+00:00'),
+  'digits of another script': until('２026-11-30T02:00:00.000000Z'),
+  'an overlap': { 'bookings.1.start': '2026-11-30T00:59:59.999999Z' },
+  'no before': { 'bookings.0.before': null },
+  'a negative count': { 'bookings.0.after.files': -1 },
+  'an unknown kind': { 'bookings.0.kind': 'constructor' },
+  'a kind that is a list': { 'bookings.1.kind': ['delivered'] },
+  'an unknown state': { 'bookings.1.after.state': 'gone' },
+  'a balance that overflows': {
+    'bookings.1.after.bytes': Number.MAX_SAFE_INTEGER,
+    'balance.closing.bytes': Number.MAX_SAFE_INTEGER,
+  },
+  'another export': { batch_export_id: 'another' },
+  'another number': { number: 3 },
+  'another type': { type: 'sluice.statement.v2' },
+  'another statement before': { 'previous.sha256': '0'.repeat(64) },
+  'a chain that begins without the statement before': { begins: 'restored', previous: null },
+  'a place outside': {
+    'place.prefix': '..',
+    'bookings.1.after.place': 's3://bucket/..',
+    'bookings.1.after.manifest.key': '../events/x',
+  },
+  'a key outside': { 'bookings.1.after.manifest.key': 'events/../../x' },
+  'rows of an accepted interval': {
+    'bookings.1.kind': 'accepted',
+    'bookings.1.after': { state: 'accepted', rows: 1, bytes: 0, files: 0 },
+    'bookings.1.note': { by: 'x', reason: 'y' },
+  },
+  'a supplement of an interval that was never delivered': { 'bookings.1.kind': 'supplement' },
+  'no chain that begins': { begins: 'restored' },
+  'a missing member': { period: undefined },
+  'a member of another type': { 'bookings.1.after': [] },
+  'a booking that is null': { 'bookings.0': null },
+  'a manifest that is no object': { 'bookings.1.after.manifest': 'x' },
+  'a manifest without a digest': { 'bookings.1.after.manifest': { key: 'x' } },
+  'an empty interval with rows': { 'bookings.1.kind': 'empty', 'bookings.1.after.state': 'empty' },
+  'a manifest elsewhere without a digest': {
+    'bookings.1.after.place': 's3://elsewhere',
+    'bookings.1.after.manifest': { key: 'x' },
+  },
+  'a place that is a number': { 'place.prefix': 1 },
+  'a part of the balance that is missing': { 'balance.erased': undefined },
+};
+
+function setMembers(made: Any, members: Readonly<Record<string, unknown>>): void {
+  for (const [path, value] of Object.entries(members)) {
+    const names = path.split('.');
+    const last = names.pop() ?? '';
+    const owner = names.reduce((at, name) => at[name], made);
+    if (value === undefined) delete owner[last];
+    else owner[last] = value;
+  }
 }
 
-/** The same with values: the statement is canonical, and its signature is right. */
 const byValue: Readonly<Record<string, (made: Any) => void>> = {
-  'a number as text': (made) => {
-    made.balance.opening.rows = '3';
-  },
-  'a count as text': (made) => {
-    made.bookings[0].after.rows = '3';
-  },
-  'true as a number': (made) => {
-    made.number = true;
-  },
-  'an instant without a fraction': (made) => {
-    instant(made, '2026-11-30T02:00:00Z');
-  },
-  'an instant with an offset': (made) => {
-    instant(made, '2026-11-30T02:00:00.000000+00:00');
-  },
-  'digits of another script': (made) => {
-    instant(made, '２026-11-30T02:00:00.000000Z');
-  },
+  ...Object.fromEntries(
+    Object.entries(byMember).map(([name, members]) => [
+      name,
+      (made: Any) => setMembers(made, members),
+    ]),
+  ),
   'an instant with a line feed': (made) => {
-    instant(made, `${made.period.end}\n`);
+    setMembers(made, until(`${made.period.end}\n`));
   },
   'a gap of a microsecond': (made) => {
     made.bookings[1].start = made.bookings[1].start.replace('00.000000', '00.000001');
-  },
-  'an overlap': (made) => {
-    made.bookings[1].start = '2026-11-30T00:59:59.999999Z';
   },
   'an interval after the period': (made) => {
     made.period.end = made.period.start;
@@ -113,25 +154,10 @@ const byValue: Readonly<Record<string, (made: Any) => void>> = {
   'another before': (made) => {
     made.bookings[0].before.bytes += 1;
   },
-  'no before': (made) => {
-    made.bookings[0].before = null;
-  },
   'rows that vanish': (made) => {
     made.bookings[0].after.rows = 1;
     made.bookings[0].kind = 'remade';
     made.bookings[0].note = null;
-  },
-  'a negative count': (made) => {
-    made.bookings[0].after.files = -1;
-  },
-  'an unknown kind': (made) => {
-    made.bookings[0].kind = 'constructor';
-  },
-  'a kind that is a list': (made) => {
-    made.bookings[1].kind = ['delivered'];
-  },
-  'an unknown state': (made) => {
-    made.bookings[1].after.state = 'gone';
   },
   'a digest in upper case': (made) => {
     made.bookings[1].after.manifest.sha256 = made.bookings[1].after.manifest.sha256.toUpperCase();
@@ -142,77 +168,9 @@ const byValue: Readonly<Record<string, (made: Any) => void>> = {
   'another balance': (made) => {
     made.balance.closing.bytes += 1;
   },
-  'a balance that overflows': (made) => {
-    made.bookings[1].after.bytes = Number.MAX_SAFE_INTEGER;
-    made.balance.closing.bytes = Number.MAX_SAFE_INTEGER;
-  },
   'an opening out of nothing': (made) => {
     made.balance.opening.rows += 1;
     made.balance.closing.rows += 1;
-  },
-  'another export': (made) => {
-    made.batch_export_id = 'another';
-  },
-  'another number': (made) => {
-    made.number = 3;
-  },
-  'another type': (made) => {
-    made.type = 'sluice.statement.v2';
-  },
-  'another statement before': (made) => {
-    made.previous.sha256 = '0'.repeat(64);
-  },
-  'a chain that begins without the statement before': (made) => {
-    made.begins = 'restored';
-    made.previous = null;
-  },
-  'a place outside': (made) => {
-    made.place.prefix = '..';
-    made.bookings[1].after.place = 's3://bucket/..';
-    made.bookings[1].after.manifest.key = '../events/x';
-  },
-  'a key outside': (made) => {
-    made.bookings[1].after.manifest.key = 'events/../../x';
-  },
-  'rows of an accepted interval': (made) => {
-    made.bookings[1].kind = 'accepted';
-    made.bookings[1].after = { state: 'accepted', rows: 1, bytes: 0, files: 0 };
-    made.bookings[1].note = { by: 'x', reason: 'y' };
-  },
-  'a supplement of an interval that was never delivered': (made) => {
-    made.bookings[1].kind = 'supplement';
-  },
-  'no chain that begins': (made) => {
-    made.begins = 'restored';
-  },
-  'a missing member': (made) => {
-    delete made.period;
-  },
-  'a member of another type': (made) => {
-    made.bookings[1].after = [];
-  },
-  'a booking that is null': (made) => {
-    made.bookings[0] = null;
-  },
-  'a manifest that is no object': (made) => {
-    made.bookings[1].after.manifest = 'x';
-  },
-  'a manifest without a digest': (made) => {
-    made.bookings[1].after.manifest = { key: 'x' };
-  },
-  'an empty interval with rows': (made) => {
-    made.bookings[1].kind = 'empty';
-    made.bookings[1].after.state = 'empty';
-  },
-  'a manifest elsewhere without a digest': (made) => {
-    made.bookings[1].after.place = 's3://elsewhere';
-    made.bookings[1].after.manifest = { key: 'x' };
-  },
-  'a place that is a number': (made) => {
-    made.place.prefix = 1;
-  },
-  'a part of the balance that is missing': (made) => {
-    delete made.balance.erased;
   },
 };
 

@@ -101,10 +101,11 @@ describe('the hooks', () => {
   });
 });
 
-describe('what a plugin does not change keeps its text', () => {
+test('what a plugin does not change keeps its text', async () => {
   const text =
     '{"id": 9007199254740993, "price": 1.10, "big": 1e400, "properties": {"n": 12345678901234567890, "list": [1.0, 2.0, {"deep": 3.00}], "word": "\\u00e9"}}';
-  test.each([
+  /** What is done to one row each, and the text after it. */
+  const changes = [
     ['nothing', '', text],
     ['a new member', 'event.properties.x = 1;', text.replace('"\\u00e9"}', '"\\u00e9", "x": 1}')],
     [
@@ -147,17 +148,19 @@ describe('what a plugin does not change keeps its text', () => {
       'event.properties.list = { a: 1 };',
       text.replace('[1.0, 2.0, {"deep": 3.00}]', '{"a":1}'),
     ],
-  ])('with %s', async (_, change, after) => {
-    const source = `export function processEvent(event) { ${change} return event; }`;
-    const given = rowOf(text);
-    const [result] = await withPlugin(source, (sandbox) =>
-      applyRows(sandbox, [{ key: '1', row: given }]),
-    );
-    if (change === '') expect(result).toBe(given);
-    expect(result && 'text' in result ? result.text.replaceAll(' ', '') : result).toBe(
-      after.replaceAll(' ', ''),
-    );
-  });
+  ] as const;
+  const functions = changes.map(([, change]) => `(event) => { ${change} return event; }`);
+  const source = `const changes = [${functions}];
+    export const processEvent = (event) => changes[event.at](event);`;
+  const withPlace = (json: string, at: number) => `{"at": ${at}, ${json.slice(1)}`;
+  const given = changes.map((_, at) => ({ key: String(at), row: rowOf(withPlace(text, at)) }));
+  const results = await withPlugin(source, (sandbox) => applyRows(sandbox, given));
+  expect(results[0]).toBe(given[0]?.row);
+  const textOf = (result: (typeof results)[number]) =>
+    result && 'text' in result ? result.text.replaceAll(' ', '') : result;
+  expect(results.map((result, at) => [changes[at]?.[0], textOf(result)])).toEqual(
+    changes.map(([what, , after], at) => [what, withPlace(after, at).replaceAll(' ', '')]),
+  );
 });
 
 test.each([
@@ -261,6 +264,10 @@ describe('a plugin is refused at its installation', () => {
     const problems = await inspectPlugin(source);
     expect(problems[0]).toMatchObject({ code: 'invalid_input', attr: 'source' });
     expect(problems[0]?.detail).toContain(detail);
-    await expect(applyPlugin(source, someEvent)).rejects.toMatchObject({ fault: 'invalid' });
+  });
+
+  test('and runs nowhere', async () => {
+    const running = applyPlugin(`${good}with (Math) {}`, someEvent);
+    await expect(running).rejects.toMatchObject({ fault: 'invalid' });
   });
 });
