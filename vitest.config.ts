@@ -23,8 +23,9 @@ const pure = [
  * - `console-page` and `form-page` have the page, and `test/unit/console` its rules.
  * - `store/{statement-plans,burst-plans}.test.ts` have the plans of statements.
  * - `.ci/run` starts a quickstart, which starts the embedded server. `pages.test.ts` has calls of the documentation.
+ * - `integration/postgres-standby.test.ts` has standbys.
  * - `reader/postgres.test.ts` has the reader with kills, `e2e/verify.test.ts` the proof, and `e2e/faults/source.test.ts` sources that fail.
- * - `test/security/{sandbox,slow-readers}` have hostile plugins and readers, `test/unit/sandbox` what plugins may do, and `pipeline/iceberg-table.test.ts` what tables hold. A clean checkout builds without the types of the API.
+ * - `test/security/{sandbox,slow-readers}` and the attack have hostile plugins and readers, `test/unit/sandbox` what plugins may do, and `pipeline/iceberg-table.test.ts` what tables hold. A clean checkout builds without the types of the API.
  */
 export const atNight = [
   'test/e2e/{erase-and-offboard,erase-organization,iceberg-table,notifications-page,operators-page}.test.ts',
@@ -34,8 +35,8 @@ export const atNight = [
   'test/integration/store/growth.test.ts',
   'test/integration/{cli/doctor-first-day,reader/duckdb,sources/silent-server}.test.ts',
   'test/unit/sandbox/{community-plugins,determinism}.test.ts',
-  'test/conformance/{parquet-readers,source-maintenance}.test.ts',
-  'test/security/{answer-weights,hostile-plugins,hostile-store-runs,sandbox/limits,unread-answers}.test.ts',
+  'test/conformance/{parquet-readers,source-maintenance,source-standby}.test.ts',
+  'test/security/{answer-weights,hostile-store-runs,sandbox/limits,unread-answers}.test.ts',
   'test/sim/healing.test.ts',
   'test/e2e/faults/{attack,backfill-requests,broken-starts,clocks,crashes,embedded-start}.test.ts',
   'test/e2e/faults/{generations,migration,outages,own-settings,pooler,postgres,promoted-copy,redis}.test.ts',
@@ -51,7 +52,7 @@ const withDatabase = [
   'test/integration/{notifications,pipeline,sources}/*.test.ts',
   'test/integration/{check-model,file-destination,late-rows,query-allow-list}.test.ts',
   'test/integration/postgres-{settle,source-columns}.test.ts',
-  'test/conformance/!(parquet-readers|parquet-polars).test.ts',
+  'test/conformance/!(parquet-readers).test.ts',
   'test/integration/s3-{answers,put-file,refusals,shared-probes,strangers,uploads,write-only}.test.ts',
   'test/integration/{durable-s3,postgres-source}.test.ts',
   'test/security/{csv-formulas,deployment,destination-test,file-folders,hostile-{answers,manifests,names,sweeps}}.test.ts',

@@ -10,7 +10,7 @@ import {
   readMetadata,
   readWithHyparquet,
 } from '../support/parquet-readers.ts';
-import { columns, extremes, nulls, plainTexts, rows } from '../support/parquet-rows.ts';
+import { columns, extremes, plainTexts, rows } from '../support/parquet-rows.ts';
 import { columnsOf, rowBlock, rowBlocks, type TestRow } from '../support/row-blocks.ts';
 
 const small: ParquetSizes = {
@@ -78,61 +78,9 @@ describe('a Parquet file', () => {
     expect(await duckDb.types(micros)).toEqual(['at TIME', 'several TIME[]']);
   });
 
-  it('gives the types that readers expect', async () => {
-    const file = await encodeParquet(columns, null, [rowBlock(columns, rows.slice(0, 3))]);
-    expect(await duckDb.types(file)).toEqual([
-      'flag BOOLEAN',
-      'small SMALLINT',
-      'whole INTEGER',
-      'large BIGINT',
-      'single FLOAT',
-      'double DOUBLE',
-      'name VARCHAR',
-      'id VARCHAR',
-      'raw_json VARCHAR',
-      'properties VARCHAR',
-      'other VARCHAR',
-      'day DATE',
-      'local_time TIMESTAMP',
-      'time TIMESTAMP WITH TIME ZONE',
-      'blob BLOB',
-    ]);
-  });
-
   it('holds the extremes of every type', async () => {
     const file = await encodeParquet(columns, 'snappy', [rowBlock(columns, extremes)]);
     await expectReadBack(file, extremes);
-  });
-
-  it('is valid without rows', async () => {
-    const file = await encodeParquet(columns, 'zstd', []);
-    await expectReadBack(file, []);
-    expect(await duckDb.types(file)).toHaveLength(columns.length);
-  });
-
-  it('holds columns of nulls alone, over several pages', async () => {
-    const empty = Array.from({ length: 200 }, () => nulls);
-    const file = await encodeParquet(columns, 'snappy', [rowBlock(columns, empty)], small);
-    await expectReadBack(file, empty);
-  });
-
-  it('holds values of 5 MB between small ones', async () => {
-    const huge = 'äbc🙂'.repeat(500_000);
-    const of = columnsOf({ text: 'text', json: 'jsonb', bytes: 'bytea' });
-    const table: TestRow[] = [
-      ['small', '1', Buffer.from('a')],
-      [huge, `"${huge}"`, Buffer.from(huge)],
-      ['small', null, Buffer.from('b')],
-      [`${huge}!`, '{}', null],
-    ];
-    const file = await encodeParquet(of, 'zstd', rowBlocks(of, table, 3));
-    // As text, since comparing megabytes in buffers takes the runner a minute.
-    const asText = (read: readonly TestRow[]) =>
-      read.map((row) =>
-        row.map((value) => (Buffer.isBuffer(value) ? value.toString('hex') : value)),
-      );
-    expect(asText(await duckDb.query(file))).toEqual(asText(table));
-    expect(asText(await readWithHyparquet(file, of))).toEqual(asText(table));
   });
 
   it('holds one column alone and a thousand columns', async () => {

@@ -332,16 +332,6 @@ describe('a source', () => {
         await expect(shop.preview(model)).rejects.toMatchObject({ detail: said });
       },
     );
-
-    test('of a view without data, or of a limit of the role, says so', async () => {
-      await shop.create(
-        `create materialized view shop.empty as select * from shop.base with no data`,
-      );
-      expect(await failing(relation('empty'))).toMatchObject({
-        code: 'source.unsupported',
-        detail: expect.stringContaining('has not been populated'),
-      });
-    });
   });
 
   describe('a database in another encoding', () => {

@@ -1,7 +1,5 @@
 /** What is done to a database beside a run: what cannot write is not waited for, all else has its name in the run. */
 
-import { type ChildProcess, spawn } from 'node:child_process';
-import path from 'node:path';
 import { Client } from 'pg';
 import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { findReaders } from '../../src/rows/sources/postgres/blockers.ts';
@@ -14,16 +12,14 @@ import {
   useSourceCase,
 } from '../support/source-cases.ts';
 import { readAll } from '../support/source-tables.ts';
-import { chooseClients } from '../support/stock-postgres.ts';
+import { choosePrograms } from '../support/stock-postgres.ts';
 import { until } from '../support/until.ts';
 
 const never = new AbortController().signal;
-const bin = chooseClients();
 
 describe('maintenance of a source', () => {
   const { server, shop } = useSourceCase();
   let clients: Client[] = [];
-  const children: ChildProcess[] = [];
 
   beforeAll(async () => {
     await shop.create(`create table shop.large (id int primary key, v text);
@@ -36,7 +32,6 @@ describe('maintenance of a source', () => {
   });
 
   afterEach(async () => {
-    for (const child of children.splice(0)) child.kill('SIGKILL');
     await shop.run(
       `select pg_terminate_backend(pid, 10000) from pg_stat_activity where application_name = 'upkeep'`,
     );
@@ -318,44 +313,9 @@ describe('maintenance of a source', () => {
     ]);
     await shop.run(`delete from shop.base where id = 1000; update shop.pace set seconds = 0`);
   });
-
-  test.skipIf(bin === null)(
-    'a dump is waited for by name, unless its role can write nothing',
-    async () => {
-      const dumper = `${shop.reader}_dumper`;
-      await shop.run(
-        `create role ${dumper} login password 'reader'; grant pg_read_all_data to ${dumper}`,
-      );
-      /** A pg_dump whose reader has stopped reading. */
-      const dump = async (user: string, password: string) => {
-        const url = new URL(server.url);
-        url.username = user;
-        url.password = password;
-        const child = spawn(path.join(bin ?? '', 'pg_dump'), [url.href], {
-          stdio: ['ignore', 'pipe', 'inherit'],
-        });
-        children.push(child);
-        await until(async () => (await isActive(`application_name = 'pg_dump'`)) === 1);
-        return child;
-      };
-      const { username, password } = new URL(server.url);
-      const own = await dump(username, password);
-      expect(await settle(1_500)).toMatchObject({
-        settled: false,
-        blockers: [expect.stringMatching(/application pg_dump, .* nothing written so far\)$/)],
-      });
-      own.kill('SIGKILL');
-      await until(async () => (await isActive(`application_name = 'pg_dump'`)) === 0);
-      await dump(dumper, 'reader');
-      expect(await settle(20_000)).toMatchObject({ settled: true, blockers: [] });
-      for (const child of children.splice(0)) child.kill('SIGKILL');
-      await until(async () => (await isActive(`application_name = 'pg_dump'`)) === 0);
-      await shop.run(`drop owned by ${dumper}; drop role ${dumper}`);
-    },
-  );
 });
 
-describe.skipIf(bin === null)('autovacuum to prevent wraparound', () => {
+describe.skipIf(choosePrograms() === null)('autovacuum to prevent wraparound', () => {
   // It takes 100,000 transactions.
   atNight('is not waited for', async () => {
     const server = await startSourceServer({

@@ -1,7 +1,7 @@
 /** Rows, columns and sessions of a real PostgreSQL. */
 
 import { Client } from 'pg';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Model } from '../../src/foundation/domain/model.ts';
 import type { Source } from '../../src/rows/sources/source.ts';
 import { caseRequest, plainColumn, useSourceCase } from '../support/source-cases.ts';
@@ -284,35 +284,6 @@ describe('any source', () => {
       });
       await snapshot.close();
     });
-
-    test('shows for how long it has read', async () => {
-      const source = shop.source({}, { applicationName: 'sluice-export' });
-      expect((await source.inspect(never)).oldestSnapshotSeconds).toBe(0);
-      const snapshot = await source.open(caseRequest(), never);
-      expect((await source.inspect(never)).oldestSnapshotSeconds).toBeGreaterThan(0);
-      await snapshot.close();
-    });
-  });
-
-  test('a VACUUM is not waited for', async () => {
-    const vacuum = new Client({ connectionString: server.url });
-    await vacuum.connect();
-    onTestFinished(() => vacuum.end());
-    const [{ pid }] = (await vacuum.query('select pg_backend_pid() as pid')).rows;
-    // The server may sweep other tables by itself.
-    const sweeps = 'select from pg_stat_progress_vacuum where pid = $1';
-    const isSweeping = async () => (await admin.query(sweeps, [pid])).rowCount === 1;
-    await vacuum.query(`set vacuum_cost_delay = '100ms'; set vacuum_cost_limit = 1`);
-    await shop.create(`create table shop.swept as select g as id, repeat('x', 500) as v from generate_series(1, 5000) g;
-      delete from shop.swept where id % 2 = 0`);
-    const sweeping = vacuum.query('vacuum shop.swept');
-    sweeping.catch(() => {});
-    await until(isSweeping);
-    const source = shop.source({}, { settleTimeoutMs: 60_000 });
-    expect((await source.settle(caseRequest().interval, never)).settled).toBe(true);
-    expect(await isSweeping()).toBe(true);
-    await admin.query('select pg_cancel_backend($1)', [pid]);
-    await sweeping.catch(() => {});
   });
 
   test('a dump by a role that can write nothing is not waited for, and what is waited for is named', async () => {

@@ -149,37 +149,6 @@ test('a key that may only read gets none of them, and makes no connection', asyn
   expect((await client.get(`${path}/preview`)).status).toBe(200);
 });
 
-test('a forbidden, a closed and an unknown address of an unsaved export read the same', async () => {
-  // The request itself is refused if the address is private; here only the connection is.
-  const forbidding = { ...destinationContextOf(readConfig({})), refusalOf: () => null };
-  const closed = await startApiUnderTest({ destinationContext: forbidding });
-  try {
-    const steps = async (endpoint: string) => {
-      const destination = s3({ endpoint_url: endpoint });
-      const { status, body } = await closed.client.post(
-        `${closed.project}/batch_exports/test`,
-        exportBody({ destination }),
-      );
-      expect(status).toBe(200);
-      return body.steps;
-    };
-    calls.length = 0;
-    const first = await steps(store);
-    expect(first).toEqual([
-      expect.objectContaining({
-        step: 'address',
-        error: expect.stringContaining('The endpoint cannot be reached'),
-      }),
-    ]);
-    for (const endpoint of ['http://127.0.0.1:1', 'http://[::1]:5432', 'http://none.invalid']) {
-      expect(await steps(endpoint)).toEqual(first);
-    }
-    expect(calls).toEqual([]);
-  } finally {
-    await closed.stop();
-  }
-});
-
 test('tests of saved and unsaved exports share two slots, and four of them may wait', async () => {
   const path = await create();
   const body = exportBody({ destination: s3({ endpoint_url: store }) });

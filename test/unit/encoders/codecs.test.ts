@@ -3,10 +3,7 @@ import { promisify } from 'node:util';
 import { constants, crc32, deflateRaw } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { ParallelBlocks } from '../../../src/rows/encoders/codecs/parallel-blocks.ts';
-import {
-  streamCodecOf,
-  streamCompressions,
-} from '../../../src/rows/encoders/codecs/stream-compressions.ts';
+import { streamCodecOf } from '../../../src/rows/encoders/codecs/stream-compressions.ts';
 import type { Compression } from '../../../src/rows/encoders/encoder.ts';
 import { unpack } from '../../support/unpack.ts';
 
@@ -23,24 +20,6 @@ async function compress(compression: Compression, chunks: readonly Buffer[]): Pr
 const chunks = Array.from({ length: 7 }, (_, index) =>
   Buffer.from(randomBytes(100_000 * index).toString('hex')),
 );
-
-describe.each([null, ...Object.keys(streamCompressions)])('the codec of %s', (compression) => {
-  it('gives the bytes back in order, also if a chunk is larger than a block', async () => {
-    const packed = await compress(compression, chunks);
-    expect((await unpack(compression, packed)).equals(Buffer.concat(chunks))).toBe(true);
-  });
-
-  it('makes equal bytes of equal chunks', async () => {
-    const first = await compress(compression, chunks);
-    expect((await compress(compression, chunks)).equals(first)).toBe(true);
-  });
-
-  it('makes a valid file of nothing', async () => {
-    const packed = await compress(compression, []);
-    expect(packed.length > 0).toBe(compression !== null);
-    expect(await unpack(compression, packed)).toHaveLength(0);
-  });
-});
 
 describe('the codec of gzip', () => {
   it('writes one member, without a time, that ends with checksum and size', async () => {
