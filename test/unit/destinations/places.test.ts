@@ -1,4 +1,5 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, test } from 'vitest';
+import { fileDefinition } from '../../../src/rows/destinations/file/definition.ts';
 import { s3Definition } from '../../../src/rows/destinations/s3/definition.ts';
 import { contextWith } from '../../conformance/destination-suite.ts';
 
@@ -103,4 +104,22 @@ describe('a config of S3', () => {
     expect(validate(temporary)).toMatch(/^aws_access_key_id: .*role_arn/);
     expect(validate({ ...temporary, endpoint_url: elsewhere })).toBe('');
   });
+});
+
+const enclose = (directory: unknown) => fileDefinition.enclose?.({ directory }, 7)?.directory;
+
+test.each([
+  ['a', '7/a'],
+  ['8/a', '7/8/a'],
+  ['77/a', '7/77/a'],
+  ['07/a', '7/07/a'],
+  ['7', '7'],
+  ['7/a', '7/a'],
+  ['../8', '7/../8'],
+  ['/8', '7//8'],
+  // The check of the config refuses these.
+  ['', ''],
+  [8, 8],
+])('directory %j of project 7 becomes %j', (directory, enclosed) => {
+  expect(enclose(directory)).toBe(enclosed);
 });

@@ -1,4 +1,6 @@
-import { describe, expect, it } from 'vitest';
+import { Readable } from 'node:stream';
+import { describe, expect, it, test } from 'vitest';
+import { type BodyErrors, collectBody } from '../../../src/rows/destinations/s3/collect-body.ts';
 import {
   AnsweredError,
   findErrorCode,
@@ -91,18 +93,6 @@ describe('an answer in XML', () => {
     expect(await readXml(printed)).toEqual(found);
   });
 
-  it.each([
-    ['elements', `<A>${'<b/>'.repeat(100_000)}</A>`],
-    ['levels', `${'<a>'.repeat(1_000)}${'</a>'.repeat(1_000)}`],
-    ['attributes', `<A ${Array.from({ length: 5_000 }, (_, n) => `a${n}="1"`).join(' ')}/>`],
-    ['letters of a text', `<A>${'x'.repeat(100_000)}</A>`],
-    ['escapes', `<A>${'<b>&amp;&amp;&amp;&amp;</b>'.repeat(10_000)}</A>`],
-    ['letters of a name', `<${'a'.repeat(200_000)}/>`],
-    ['entities', `<!DOCTYPE A [<!ENTITY a "${'a'.repeat(60_000)}">]><A>${'&a;'.repeat(1_000)}</A>`],
-  ])('with too many %s is refused', async (_, xml) => {
-    expect(await readXml(xml)).toBeNull();
-  });
-
   it('leaves the process to others while it is read', async () => {
     const page = `<A>${'<Contents><Key>a&amp;b</Key><Size>1</Size></Contents>'.repeat(8_000)}${' '.repeat(5_000)}</A>`;
     const loop = countLoopTurns();
@@ -156,4 +146,42 @@ describe('an answer that says nothing', () => {
     });
     expect(toDestinationError(broken).code).toBe('destination.unavailable');
   });
+});
+
+const errors: BodyErrors = {
+  tooLong: () => new Error('too long'),
+  cutOff: (cause, bytes) => new Error(`${bytes} bytes, then ${(cause as Error).message}`),
+};
+const streamOf = (...chunks: readonly string[]) => Readable.from(chunks.map((c) => Buffer.from(c)));
+
+test.each([
+  ['', []],
+  ['abc', ['a', 'b', 'c']],
+  ['x'.repeat(9_001), ['x'.repeat(5_000), 'x', 'x'.repeat(4_000)]],
+])('a body is the sum of its pieces', async (whole, chunks) => {
+  expect((await collectBody(streamOf(...chunks), 10_000, errors)).toString()).toBe(whole);
+});
+
+test('a body that comes byte by byte is joined in few buffers', async () => {
+  const body = Readable.from(Array.from({ length: 50_000 }, () => Buffer.from('x')));
+  const joined = await collectBody(body, 50_000, errors);
+  expect(joined.toString()).toBe('x'.repeat(50_000));
+  expect(joined.buffer.byteLength).toBeLessThanOrEqual(2 * 50_000);
+});
+
+test('a body may have exactly the limit, and its stream ends if it has more', async () => {
+  expect(await collectBody(streamOf('ab', 'c'), 3, errors)).toHaveLength(3);
+  const body = streamOf('ab', 'cd');
+  await expect(collectBody(body, 3, errors)).rejects.toThrow('too long');
+  expect(body.destroyed).toBe(true);
+});
+
+test('a body that breaks off says after how many bytes', async () => {
+  const body = Readable.from(
+    (async function* () {
+      yield Buffer.from('abc');
+      throw new Error('a reset');
+    })(),
+  );
+  await expect(collectBody(body, 10, errors)).rejects.toThrow('3 bytes, then a reset');
 });

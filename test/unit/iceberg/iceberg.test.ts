@@ -90,33 +90,6 @@ describe('a commit to an Iceberg table', () => {
     expect(await pathsNow()).toEqual([pathOf(0, 3)]);
   });
 
-  it('lets both of two writers in that have read the same version', async () => {
-    await commitInterval(commit(), filesOf(0));
-    let other: Promise<void> | null = null;
-    const confirm = async () => {
-      other ??= commitInterval(commit(), filesOf(1));
-      await other;
-    };
-    await commitInterval(commit({ confirm }), filesOf(2));
-    expect(await pathsNow()).toEqual([pathOf(0), pathOf(1), pathOf(2)]);
-  });
-
-  it('refuses a worker that was frozen before its put, though its version number is free again', async () => {
-    await commitInterval(commit(), filesOf(0));
-    let frozen = 0;
-    const confirm = async () => {
-      frozen += 1;
-      if (frozen > 1) throw new Error('the lease is lost');
-      // Meanwhile the interval gets a later generation, and the version that is about to be put goes.
-      for (let n = 0; n < 30; n += 1) await commitInterval(commit(), filesOf(1, 2 + n));
-      expect(objects.kept.has('p/metadata/v2.metadata.json')).toBe(false);
-    };
-    await expect(commitInterval(commit({ confirm }), filesOf(1, 1))).rejects.toThrow();
-    expect(frozen).toBe(1);
-    expect(versionText()).toBe('31');
-    expect(await pathsNow()).toEqual([pathOf(0), pathOf(1, 31)]);
-  });
-
   it('raises the version for an interval without rows, so that a frozen commit before it fails', async () => {
     await commitInterval(commit(), filesOf(0));
     let frozen = 0;

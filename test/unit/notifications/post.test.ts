@@ -4,6 +4,7 @@ import { Agent as HttpsAgent } from 'node:https';
 import { type AddressInfo, createServer } from 'node:net';
 import { expect, test } from 'vitest';
 import { answerOf, post } from '../../../src/service/notifications/post.ts';
+import { signatureHeaders } from '../../../src/service/notifications/sender.ts';
 
 test('informational answers without end are cut off after ten, long before the time limit', async () => {
   let sent = 0;
@@ -27,4 +28,27 @@ test('informational answers without end are cut off after ten, long before the t
   } finally {
     server.close();
   }
+});
+
+// The example of the Standard Webhooks libraries.
+const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
+const signed = {
+  id: 'msg_p5jXN8AQM9LWM0D4loKWxJek',
+  timestamp: 1_614_265_330,
+  body: '{"test": 2432232314}',
+};
+
+test('signs as Standard Webhooks does', () => {
+  expect(signatureHeaders(signed, [secret])).toEqual({
+    'webhook-id': signed.id,
+    'webhook-timestamp': '1614265330',
+    'webhook-signature': 'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=',
+  });
+});
+
+test('signs by each secret', () => {
+  const other = 'whsec_bm90IGEgcmVhbCBzZWNyZXQ=';
+  const signatureOf = (...secrets: string[]) =>
+    signatureHeaders(signed, secrets)['webhook-signature'];
+  expect(signatureOf(secret, other)).toBe(`${signatureOf(secret)} ${signatureOf(other)}`);
 });

@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
+import { createLogger } from '../../../src/foundation/telemetry/logger.ts';
+import { createMetrics } from '../../../src/foundation/telemetry/metrics.ts';
 import { logAttempt } from '../../../src/service/worker/attempt-report.ts';
 import type { ClaimedRun } from '../../../src/state/store/runs/claims.ts';
-import { createLogger } from '../../../src/foundation/telemetry/logger.ts';
 
 /** A logger, and its lines as objects. */
 function openLog() {
@@ -85,4 +86,14 @@ describe('the line of a finished run', () => {
     );
     expect(lines).toEqual([]);
   });
+});
+
+test('no metric has a label that Prometheus itself gives to each scrape, and would rename', () => {
+  const metrics = createMetrics().registry.getMetricsAsArray();
+  const labels = metrics.flatMap((metric) =>
+    'labelNames' in metric ? (metric.labelNames as readonly string[]) : [],
+  );
+  expect(labels).toEqual(expect.arrayContaining(['end', 'handler', 'code']));
+  expect(labels).not.toContain('job');
+  expect(labels).not.toContain('instance');
 });
