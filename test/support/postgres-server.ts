@@ -23,8 +23,10 @@ export interface OwnPostgres {
   /**
    * Stops it, as `pg_ctl stop -m` does, and starts it again at the same port: `fast` ends the
    * sessions, `immediate` is a crash with a recovery.
+   *
+   * @param meanwhile is done while it is down
    */
-  restart(mode: 'fast' | 'immediate'): Promise<void>;
+  restart(mode: 'fast' | 'immediate', meanwhile?: () => Promise<unknown>): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -84,10 +86,11 @@ export async function startOwnPostgres(
     ...{ server, port, data },
     url: urlOf(server, name),
     adminUrl: urlOf(server, name, true),
-    async restart(mode) {
+    async restart(mode, meanwhile) {
       const pid = await readPid();
       process.kill(pid, mode === 'fast' ? 'SIGINT' : 'SIGQUIT');
       await until(() => !isAlive(pid), { message: 'the server has stopped' });
+      await meanwhile?.();
       running = await startIn(bin, folder, settings, port);
       if (running.port !== port) throw new Error(`it came back at port ${running.port}`);
     },

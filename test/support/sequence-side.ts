@@ -23,7 +23,7 @@ export type AttemptFate =
 
 /** The service's side of a sequence: what it records, and what it forgets. */
 export class SequenceSide {
-  readonly #source: Source;
+  #source: Source;
   readonly #destination: Destination;
   readonly #changes: Partial<IntervalJob>;
   #tick = 0;
@@ -49,6 +49,11 @@ export class SequenceSide {
 
   get last(): Element | null {
     return this.#last?.element ?? null;
+  }
+
+  /** The source is at another address from now on. */
+  readFrom(source: Source): void {
+    this.#source = source;
   }
 
   /** The export moves: its files are elsewhere from now on. */

@@ -247,6 +247,22 @@ describe('keys that are compared', () => {
     expect(side.last).toMatchObject({ base: null, deletes: 0 });
   });
 
+  it('a row that the format cannot hold is no delete, and is deleted if it was delivered before', async () => {
+    const side = sideOf(comparedModel(1), { encoding: encodingOf({ file_format: 'Parquet' }) });
+    await sql(`update things set price = 'NaN' where id = 3`);
+    await side.attempt('recorded');
+    const deletesAfter = async (...statements: readonly string[]) => {
+      await sql(...statements);
+      await side.attempt('recorded');
+      expect(side.last?.base).toBe(null);
+      return side.last?.deletes;
+    };
+    expect(await deletesAfter(`update things set price = 'NaN' where id = 1`)).toBe(0);
+    // Readers never had row 3.
+    expect(await deletesAfter(remove(1), remove(3))).toBe(1);
+    expect(await deletesAfter()).toBe(0);
+  });
+
   it('keys of each type are deleted as they were delivered', async () => {
     const types = {
       a: 'text',
