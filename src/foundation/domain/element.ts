@@ -41,6 +41,9 @@ export const baseReasons = {
 } as const;
 export type BaseReason = keyof typeof baseReasons;
 
+/** Before the id of a table of tombstones among the tables of a point. */
+export const tombstonesPrefix = 'tombstones ';
+
 /** Types whose values have one text, which PostgreSQL reads back as the same value; beside numeric. */
 const comparable = new Set<Column['type']>([
   ...(['bool', 'int2', 'int4', 'int8', 'text', 'uuid'] as const),
@@ -67,7 +70,7 @@ export interface SequencePoint {
   readonly model: string;
   /**
    * The tables with rows, by their ids: the triggers of each, with the transactions that last changed them. And the names of the
-   * values of enums.
+   * values of enums, and how many tombstones were ever deleted.
    */
   readonly tables: Readonly<Record<string, string>>;
   readonly versionType: VersionType;

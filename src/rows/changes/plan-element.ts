@@ -1,5 +1,10 @@
 import { createHash } from 'node:crypto';
-import type { BaseReason, Element, SequencePoint } from '../../foundation/domain/element.ts';
+import {
+  type BaseReason,
+  type Element,
+  type SequencePoint,
+  tombstonesPrefix,
+} from '../../foundation/domain/element.ts';
 import type { RecipeStep } from '../../foundation/domain/recipe.ts';
 import type { DataInterval } from '../../foundation/domain/time.ts';
 import type { ElementRequest, SequenceReading, SourceRequest } from '../sources/source.ts';
@@ -22,6 +27,8 @@ export interface SequenceState {
   readonly begun: readonly Element[];
   /** new_base of the export. */
   readonly newBase: number;
+  /** Before the first one: the era in which the export was made, and its age in minutes. Missing: this era. */
+  readonly made?: { readonly era: string; readonly minutes: number } | null;
 }
 
 /** The parts of a run that decide its element. */
@@ -101,14 +108,15 @@ function definitionOf({ request, chain }: ElementJob): string {
 }
 
 function findBaseReason(
-  { sequence: { last, begun, newBase }, era }: ElementJob,
+  job: ElementJob,
   reading: SequenceReading,
   definition: string,
 ): BaseReason | null {
+  const { last, begun, newBase } = job.sequence;
   const { point } = reading;
+  if (lostMinutes(job) !== null) return 'era';
   if (last === null || !last.isHere) return 'first';
   const { element } = last;
-  if (last.era !== era) return 'era';
   if (element.newBase !== newBase) return 'requested';
   const isOther = element.definition !== definition || element.point.model !== point.model;
   if (isOther) return 'definition';
@@ -116,10 +124,11 @@ function findBaseReason(
   if (element.next === null) return 'unknown';
   if (reading.isCounterLower(element.next)) return 'counter';
   if (element.point.relation !== point.relation) return 'table';
-  const tables = Object.entries(element.point.tables);
-  const remaining = tables.filter(([id]) => point.tables[id] !== undefined);
-  if (remaining.some(([id, state]) => point.tables[id] !== state)) return 'table';
-  if (remaining.length < tables.length && reading.deletesBy === 'tombstones') return 'parts';
+  const before = Object.entries(element.point.tables);
+  const changed = before.flatMap(([id, state]) => (point.tables[id] === state ? [] : id));
+  if (changed.some((id) => id.startsWith(tombstonesPrefix))) return 'tombstones';
+  if (changed.some((id) => point.tables[id] !== undefined)) return 'table';
+  if (changed.length > 0 && reading.deletesBy === 'tombstones') return 'parts';
   const { tombstoneDays } = reading;
   const ageMs = reading.atMs - element.at;
   if (tombstoneDays !== null && ageMs > tombstoneDays * dayMs) return 'tombstones';
@@ -137,11 +146,17 @@ const minuteMs = 60_000;
 const attemptsPerMinute = 16;
 
 /** The highest number that may have been published. A database that was restored does not know the newest ones. */
-function highestNumber({ sequence: { last, begun }, interval, era }: ElementJob): number {
+function highestNumber(job: ElementJob): number {
+  const { last, begun } = job.sequence;
   const numbers = [last?.element.number ?? -1, ...begun.map(({ number }) => number)];
-  const isLost = last !== null && last.era !== era;
-  const minutes = isLost ? Math.ceil((interval.end - last.interval.end) / minuteMs) : 0;
-  return Math.max(...numbers) + Math.max(0, minutes) * attemptsPerMinute;
+  return Math.max(...numbers) + (lostMinutes(job) ?? 0) * attemptsPerMinute;
+}
+
+/** The minutes of a lost history of our database that may have elements; null: nothing is lost. */
+function lostMinutes({ sequence: { last, made }, interval, era }: ElementJob): number | null {
+  if (last === null) return made && made.era !== era ? made.minutes : null;
+  if (last.era === era) return null;
+  return Math.max(0, Math.ceil((interval.end - last.interval.end) / minuteMs));
 }
 
 /** True if no row was changed between two points without its version. */

@@ -118,12 +118,16 @@ it('brings what was written before the last snapshot and committed after it, als
     await next(side, reader);
     expect(reader.rows.size).toBe(3);
     await late.query(`prepare transaction 'late'`);
-    await sql(insert(4, 'four'));
-    await next(side, reader);
+    const { from } = side.last ?? {};
+    for (const id of [4, 5, 6, 7]) {
+      await sql(insert(id, 'new'));
+      await next(side, reader);
+    }
+    expect(side.last?.from).toBe(from);
     await late.query(`commit prepared 'late'`);
   });
   await next(side, reader);
-  expect([...reader.rows.keys()].toSorted()).toEqual(['1', '3', '4']);
+  expect([...reader.rows.keys()].toSorted()).toEqual(['1', '3', '4', '5', '6', '7']);
   expect(reader.rows.get('1')).toContain('late');
   expect(side.last?.deletes).toBe(1);
 });

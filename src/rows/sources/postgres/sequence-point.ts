@@ -1,5 +1,9 @@
 import { createHash } from 'node:crypto';
-import type { SequencePoint, VersionType } from '../../../foundation/domain/element.ts';
+import {
+  type SequencePoint,
+  tombstonesPrefix,
+  type VersionType,
+} from '../../../foundation/domain/element.ts';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import type { Model, ModelChanges } from '../../../foundation/domain/model.ts';
 import { toTimestamp } from '../../../foundation/domain/time.ts';
@@ -13,29 +17,63 @@ import { oidOf } from './replaced-tables.ts';
 /** Bits of `pg_trigger.tgtype`. */
 const [forEachRow, before, onInsert, onDelete, onUpdate] = [1, 2, 4, 8, 16] as const;
 
+/** A name as we look for it in the code of functions: PostgreSQL folds case, and spaces are between words only. */
+const plain = (name: string): string => name.replaceAll(/["\s]/g, '').toLowerCase();
+const plainSql = (text: string): string =>
+  `pg_catalog.lower(pg_catalog.regexp_replace(${text}, '["[:space:]]', '', 'g'))`;
+
+/** No regular expression here has a backslash: a role can have standard_conforming_strings off. */
+const uncommented = `pg_catalog.regexp_replace(pg_catalog.regexp_replace(p.prosrc, '/[*].*?[*]/', ' ', 'g'), pg_catalog.concat('--[^', pg_catalog.chr(10), ']*'), ' ', 'g')`;
+
 /**
  * SQL of whether the table `c` has a trigger of these kinds that fires for every write, whatever session_replication_role is. Its
  * function or its arguments name what it writes, which another trigger's do not.
+ *
+ * @param more SQL of what else is asked of the trigger `t`, its arguments `args`, its function `p` and the `code` of that
  */
-const hasTriggerSql = (bits: number, writes: string): string =>
-  `EXISTS (SELECT FROM pg_catalog.pg_trigger AS t JOIN pg_catalog.pg_proc AS p ON p.oid = t.tgfoid
+const hasTriggerSql = (bits: number, writes: string, more = 't.tgqual IS NULL'): string =>
+  `EXISTS (SELECT FROM pg_catalog.pg_trigger AS t JOIN pg_catalog.pg_proc AS p ON p.oid = t.tgfoid,
+      LATERAL (SELECT ${plainSql(uncommented)}, ${plainSql(`pg_catalog.encode(t.tgargs, 'escape')`)}) AS x (code, args)
     WHERE t.tgrelid = c.oid AND t.tgconstraint = '0' AND t.tgenabled = 'A' AND t.tgattr = ''
       AND (t.tgtype::pg_catalog.int4 & ${bits}) = ${bits}
-      AND pg_catalog.strpos(pg_catalog.replace(pg_catalog.lower(pg_catalog.concat(p.prosrc, pg_catalog.encode(t.tgargs, 'escape'))), '"', ''),
-                            pg_catalog.lower(${quoteText(writes.replaceAll('"', ''))})) > 0)`;
+      AND pg_catalog.strpos(pg_catalog.concat(code, args), ${quoteText(plain(writes))}) > 0 AND ${more})`;
 
-/** SQL of the policies that hide rows of the relation `id` from this role; empty if none can. */
+/** SQL of whether each row is stamped: in PL/pgSQL the function sets the column, or the whole row. Elsewhere the name is enough. */
+function stampsSql(column: string): string {
+  const name = `new.${plain(column)}`;
+  const begins = [';', 'begin', 'then', 'else', 'loop'];
+  const sets = [`${name}:=`, 'new:=', 'intonew', ...begins.map((begin) => `${begin}${name}=`)];
+  return `t.tgqual IS NULL AND (p.prolang <> (SELECT l.oid FROM pg_catalog.pg_language AS l WHERE l.lanname = 'plpgsql')
+        OR pg_catalog.strpos(args, ${quoteText(plain(column))}) > 0
+        OR EXISTS (SELECT FROM pg_catalog.unnest(ARRAY[${sets.map(quoteText).join(', ')}]) AS s (sets) WHERE pg_catalog.strpos(code, sets) > 0))`;
+}
+
+/** SQL of the policies that hide rows of the relation `id` from this role; empty if none can. Rights of a role come with others. */
 const policiesSql = (id: string): string =>
   `CASE WHEN pg_catalog.row_security_active(${id}) THEN pg_catalog.concat('active ', (
-     SELECT pg_catalog.string_agg(pg_catalog.concat(y.oid, '@', y.xmin), ' ' ORDER BY y.oid)
+     SELECT pg_catalog.string_agg(pg_catalog.concat(y.oid, '@', y.xmin, ${isForMe}), ' ' ORDER BY y.oid)
        FROM pg_catalog.pg_policy AS y WHERE y.polrelid = ${id})) END`;
+
+/** SQL of whether the policy `y` is for this role. */
+const isForMe = `EXISTS (SELECT FROM pg_catalog.unnest(y.polroles) AS r (id) WHERE r.id = '0' OR pg_catalog.pg_has_role(r.id, 'USAGE'))`;
+
+/**
+ * SQL of the name of a policy that shows and hides rows which nobody writes, because it reads another table, or the time, or
+ * calls a function that may. Settings and the role are those of our session.
+ */
+const movingPolicySql = (ids: readonly string[]): string =>
+  `(SELECT pg_catalog.min(y.polname::pg_catalog.text) FROM pg_catalog.pg_policy AS y, LATERAL (SELECT y.polqual::pg_catalog.text) AS x (tree)
+     WHERE y.polrelid IN (${ids.join(', ')}) AND pg_catalog.row_security_active(y.polrelid) AND y.polcmd IN ('r', '*') AND ${isForMe}
+       AND (pg_catalog.regexp_like(tree, '[{](SUBLINK|SQLVALUEFUNCTION :op [0-8] )') OR EXISTS (
+         SELECT FROM pg_catalog.regexp_matches(tree, 'funcid ([0-9]+)', 'g') AS m (ids) JOIN pg_catalog.pg_proc AS p ON p.oid = ids[1]::pg_catalog.oid
+          WHERE p.provolatile = 'v' OR p.provolatile = 's' AND (p.oid >= '16384' OR p.proname IN ('now', 'transaction_timestamp', 'statement_timestamp', 'age')))))`;
 
 /**
  * SQL of the state of a changing table, as JSON. Without the right to see the cluster's identity, the start of the server stands for it.
  *
  * A table is its file, and its triggers and their functions with the transactions that last changed them: TRUNCATE, a rewrite, and
  * a trigger that was off for a while change rows and leave their versions. So do a policy, the expression of a generated column
- * and a new name of an enum's value.
+ * and a new name of an enum's value. Tombstones that somebody deletes are counted by the server's statistics, at latest a minute later.
  */
 export function sequencePointSql(model: Model, changes: ModelChanges): string {
   const { deletes, versionColumn } = changes;
@@ -43,14 +81,17 @@ export function sequencePointSql(model: Model, changes: ModelChanges): string {
   const tombstones = deletes.kind === 'tombstones' ? oidOf(relationOf(deletes)) : null;
   const read = columnsOf(model, changes).map(quoteText).join(', ');
   const keys = [model.tenantColumn, ...model.keyColumns].map(quoteText).join(', ');
+  const stamps = stampsSql(versionColumn);
   const isTracked =
     changes.setBy === 'client'
       ? 'true'
-      : `(${hasTriggerSql(forEachRow | before | onInsert, versionColumn)} AND ${hasTriggerSql(forEachRow | before | onUpdate, versionColumn)})`;
+      : `(${hasTriggerSql(forEachRow | before | onInsert, versionColumn, stamps)} AND ${hasTriggerSql(forEachRow | before | onUpdate, versionColumn, stamps)})`;
   const notesDeletes =
     deletes.kind === 'tombstones'
-      ? hasTriggerSql(forEachRow | onDelete, deletes.relation.name)
+      ? `${hasTriggerSql(forEachRow | onDelete, deletes.relation.name)} AND ${hasTriggerSql(forEachRow | onUpdate, deletes.relation.name, 'true')}`
       : 'true';
+  // Of them the operator says when they are deleted.
+  const isPruned = deletes.kind === 'tombstones' && deletes.days !== null;
   const marker = deletes.kind === 'column' ? quoteText(deletes.column) : 'NULL';
   const typeOf = (column: string) =>
     `(SELECT pg_catalog.format_type(a.atttypid, NULL) FROM pg_catalog.pg_attribute AS a
@@ -59,6 +100,10 @@ export function sequencePointSql(model: Model, changes: ModelChanges): string {
       SELECT ${relation}
       UNION
       SELECT i.inhrelid FROM pg_catalog.pg_inherits AS i JOIN parts ON parts.id = i.inhparent),
+    graves (id) AS (
+      SELECT ${isPruned ? null : tombstones}::pg_catalog.oid
+      UNION
+      SELECT i.inhrelid FROM pg_catalog.pg_inherits AS i JOIN graves ON graves.id = i.inhparent),
     tables AS (
       SELECT c.oid, c.relkind, pg_catalog.concat(c.relfilenode, (
                SELECT pg_catalog.string_agg(pg_catalog.concat(' ', t.oid, '@', t.xmin, '/', p.xmin), '' ORDER BY t.oid)
@@ -80,9 +125,13 @@ export function sequencePointSql(model: Model, changes: ModelChanges): string {
                     FROM pg_catalog.pg_attribute AS a
                    WHERE a.attrelid = ${relation} AND NOT a.attisdropped AND a.attname IN (${read})),
       'policies', ${policiesSql(relation)},
+      'movingPolicy', ${movingPolicySql(tombstones === null ? [relation] : [relation, tombstones])},
       'relation', (SELECT pg_catalog.concat(c.oid, c.relkind) FROM pg_catalog.pg_class AS c WHERE c.oid = ${relation}),
       'tables', (SELECT pg_catalog.json_object_agg(id, state) FROM (
          SELECT tables.oid::pg_catalog.text, state FROM tables
+         UNION ALL
+         SELECT pg_catalog.concat('${tombstonesPrefix}', c.oid), pg_catalog.concat_ws(' ', c.relfilenode, pg_catalog.pg_stat_get_tuples_deleted(c.oid), pg_catalog.pg_stat_get_tuples_updated(c.oid))
+           FROM graves JOIN pg_catalog.pg_class AS c ON c.oid = graves.id
          UNION ALL
          SELECT pg_catalog.concat('enum ', e.oid), e.enumlabel FROM pg_catalog.pg_enum AS e WHERE e.enumtypid IN (
            SELECT COALESCE(NULLIF(y.typelem, '0'), NULLIF(y.typbasetype, '0'), y.oid) FROM pg_catalog.pg_attribute AS a
@@ -119,6 +168,7 @@ interface PointRow {
   readonly relation: string;
   readonly tables: Readonly<Record<string, string>> | null;
   readonly policies: string | null;
+  readonly movingPolicy: string | null;
   readonly tombstones: string | null;
   readonly isUnique: boolean;
   readonly isPlain: boolean | null;
@@ -184,17 +234,22 @@ function checkTable(model: Model, changes: ModelChanges, row: PointRow): Version
       `${name}, or a partition of it, is a foreign or an unlogged table, whose rows can change unseen`,
     );
   }
+  if (row.movingPolicy !== null) {
+    throw invalid(
+      `the policy ${row.movingPolicy} reads another table or the time, so it shows and hides rows of ${name} that nobody writes. Write it with columns and settings alone, or use mode snapshot`,
+    );
+  }
   const { versionType } = row;
   if (versionType !== 'xid8' && versionType !== 'timestamp with time zone') {
     const present = versionType === null ? 'there is none' : `it is ${versionType}`;
     throw invalid(`version_column ${versionColumn} must be xid8 or timestamptz, and ${present}`);
   }
   if (row.isTracked === false) {
-    const detail = `${name}, or a partition of it, has no trigger that sets ${versionColumn} before each insert and update and is ENABLE ALWAYS`;
+    const detail = `${name}, or a partition of it, has no trigger that sets ${versionColumn} before each insert and update, without a condition, and is ENABLE ALWAYS`;
     throw new SluiceError('model.version_without_trigger', detail);
   }
   if (row.notesDeletes === false) {
-    const detail = `${name}, or a partition of it, has no trigger that writes tombstones for each delete and is ENABLE ALWAYS`;
+    const detail = `${name}, or a partition of it, has no triggers that write tombstones for each delete and for each update of a key, and are ENABLE ALWAYS`;
     throw new SluiceError('model.version_without_trigger', detail);
   }
   return versionType;
