@@ -59,7 +59,8 @@ with held as materialized (
                            and r.data_interval_end = w.interval_end), 0)
          from wanted w left join backfills b on b.id = w.backfill_id
         where w.backfill_id in (select id from held) and (w.purpose <> 'whole' or (select e.mode = 'append' from batch_exports e where e.id = w.export_id)
-  or not exists (select from runs t where t.export_id = w.export_id and t.purpose = 'whole' and t.status in ('Starting', 'Running')))
+  or not exists (select from runs t where t.export_id = w.export_id and t.purpose = 'whole' and t.status in ('Starting', 'Running'))
+  and not exists (select from receipts t where t.export_id = w.export_id and t.data_interval_start > w.interval_start and t.element is not null))
           -- Its bounds may be those of other zone data.
           and not exists (
     select from receipts t where t.export_id = w.export_id and t.data_interval_start >= w.interval_start
@@ -101,7 +102,7 @@ with held as materialized (
        select b.id, page.planned_to, page.intervals
          from unnest($8::uuid[], $9::timestamptz[], $10::timestamptz[], $11::int[]) as page (backfill_id, after, planned_to, intervals)
          join backfills b on b.id = page.backfill_id join batch_exports e on e.id = b.export_id
-        where b.status = 'Running' and b.planned_to is not distinct from page.after and set_config('synchronous_commit', 'off', true) is not null for no key update of b skip locked for key share of e skip locked
+        where b.status = 'Running' and b.planned_to is not distinct from page.after and set_config('synchronous_commit', 'off', true) is not null and e.mode = 'append' for no key update of b skip locked for key share of e skip locked
      ), wanted as (
        select * from unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::timestamptz[], $5::uuid[], $6::text[], $7::boolean[])
          as w (export_id, team_id, interval_start, interval_end, backfill_id, purpose, drops_missing)
@@ -115,7 +116,8 @@ with held as materialized (
                            and r.data_interval_end = w.interval_end), 0)
          from wanted w left join backfills b on b.id = w.backfill_id
         where w.backfill_id in (select id from held) and (w.purpose <> 'whole' or (select e.mode = 'append' from batch_exports e where e.id = w.export_id)
-  or not exists (select from runs t where t.export_id = w.export_id and t.purpose = 'whole' and t.status in ('Starting', 'Running')))
+  or not exists (select from runs t where t.export_id = w.export_id and t.purpose = 'whole' and t.status in ('Starting', 'Running'))
+  and not exists (select from receipts t where t.export_id = w.export_id and t.data_interval_start > w.interval_start and t.element is not null))
           -- Its bounds may be those of other zone data.
           and not exists (
     select from receipts t where t.export_id = w.export_id and t.data_interval_start >= w.interval_start

@@ -166,7 +166,8 @@ with recursive healing as (
                  order by t.data_interval_start desc limit 1), true)
               and not exists (select from runs r where r.export_id = h.export_id and r.data_interval_start = h.data_interval_start
       and r.data_interval_end = h.data_interval_end and r.status in ('Starting', 'Running')) and (w.purpose <> 'whole' or (select e.mode = 'append' from batch_exports e where e.id = w.export_id)
-  or not exists (select from runs t where t.export_id = w.export_id and t.purpose = 'whole' and t.status in ('Starting', 'Running')))
+  or not exists (select from runs t where t.export_id = w.export_id and t.purpose = 'whole' and t.status in ('Starting', 'Running'))
+  and not exists (select from receipts t where t.export_id = w.export_id and t.data_interval_start > w.interval_start and t.element is not null))
             order by case when ready.waits and ready.heal_failures % 2 = 1 then h.tries end,
   case when ready.waits and ready.heal_failures % 2 = 1 then h.data_interval_start end desc, h.data_interval_start limit case when ready.waits then (ready.own = 0)::int else greatest(0, $1 - ready.own) end) hole
      ), chosen as (

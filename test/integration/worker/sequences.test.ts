@@ -10,6 +10,8 @@ import { joinConnectors } from '../../../src/main/connectors.ts';
 import { createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
 import { retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import { Attempt } from '../../../src/service/worker/attempt.ts';
+import { insertBackfill } from '../../../src/state/store/exports/backfills.ts';
+import { lockExport } from '../../../src/state/store/exports/exports.ts';
 import { RunStatements } from '../../../src/state/store/runs/run-statements.ts';
 import { findRun, insertRuns } from '../../../src/state/store/runs/runs.ts';
 import { contextWith, owner } from '../../conformance/destination-suite.ts';
@@ -30,6 +32,7 @@ import {
 import { casesOf } from '../../support/nightly.ts';
 import { startTcpProxy } from '../../support/tcp-proxy.ts';
 import { readManifests, SequenceReader } from '../../support/sequence-side.ts';
+import { until } from '../../support/until.ts';
 
 let side: RunSide;
 let root: string;
@@ -247,6 +250,36 @@ it('a run that never ends its commit leaves its number to no other', async () =>
   expect(await numbersOf()).toEqual([0, 1, 2]);
   const follows = (await readManifests(open())).map(({ element }) => element?.follows);
   expect(follows.toSorted()).toEqual([0, 0, null]);
+});
+
+it('elements are made in the order of their intervals, also if Run now meets the schedule', async () => {
+  const { id } = await createSequence();
+  await write(put(1, 'one'));
+  await attempt(await ask(id, 1));
+  // An earlier interval would be a newer element.
+  await expect(ask(id, 0)).rejects.toThrow('the interval has a run');
+  const start = Date.UTC(2024, 2, 1) + 2 * hourMs;
+  const range = { start, end: start + hourMs };
+  const ofExport = { exportId: id, teamId: side.teamId };
+  const backfillId = await insertBackfill(side.db, {
+    ...{ ...ofExport, range, order: 'oldest_first', reprocess: 'failed' },
+    ...{ dropsMissing: false, concurrency: 1, totalRuns: 1 },
+  });
+  const page = {
+    ...{ backfillId, after: null, plannedTo: start, intervals: 1 },
+    runs: [{ ...ofExport, interval: range, backfillId }],
+  };
+  const statements = new RunStatements(side.db, side.context.policy.leaseMs);
+  let planned = Promise.resolve<number | null>(null);
+  await side.db.transaction(async (tx) => {
+    await lockExport(tx, id);
+    planned = statements.planPage(page);
+    const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+    await until(async () => (await side.admin.query(waiting)).rowCount === 1);
+    const interval = { start: range.end, end: range.end + hourMs };
+    expect(await insertRuns(tx, [{ ...ofExport, interval, backfillId: null }])).toHaveLength(1);
+  });
+  expect(await planned).toBe(0);
 });
 
 it('an element is not made again, and a higher new_base makes a base', async () => {

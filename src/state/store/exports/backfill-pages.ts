@@ -1,7 +1,8 @@
 import type { Schedule } from '../../../foundation/domain/schedule.ts';
 import { type Instant, toTimestamp, toTimestampOrNull } from '../../../foundation/domain/time.ts';
 import { type Backfill, backfillColumns } from './backfills.ts';
-import type { Sql } from '../database/database.ts';
+import type { Sql, Transactor } from '../database/database.ts';
+import { awaitTurn } from '../intervals/superseded.ts';
 import { plannedOnce, unflushed } from '../database/prepared.ts';
 import { live } from '../runs/run-moves.ts';
 import { makeRuns, type NewRun, valuesOf } from '../runs/runs.ts';
@@ -65,19 +66,24 @@ const planPages = (locks: string) =>
      select id, (select count(*)::int from made where made.backfill_id = held.id) as made from held`);
 
 const planWaiting = planPages('for no key update of b');
-/** The runs refer to the export. */
-const planFree = planPages('for no key update of b skip locked for key share of e skip locked');
+/** The runs refer to the export. Of another mode it must be locked. */
+const planFree = planPages(
+  `and e.mode = 'append' for no key update of b skip locked for key share of e skip locked`,
+);
 
 /** Makes the runs of a page, as `insertRuns` does. Waits for the backfill's row. @returns how many; null as `planFreePages` */
-export async function planLockedPage(sql: Sql, page: PlannedPage): Promise<number | null> {
-  const [made] = await plan(sql, planWaiting, [page]);
-  return made ?? null;
+export function planLockedPage(db: Transactor, page: PlannedPage): Promise<number | null> {
+  return db.transaction(async (tx) => {
+    for (const { exportId } of page.runs.slice(0, 1)) await awaitTurn(tx, exportId);
+    const [made] = await plan(tx, planWaiting, [page]);
+    return made ?? null;
+  });
 }
 
 /**
  * Makes the runs of pages of several backfills, without waiting for the rows of these or of their exports.
  *
- * @returns how many, in the order of the pages; null if the backfill has ended, was advanced since, or is locked
+ * @returns how many, in the order of the pages; null if the backfill has ended, was advanced since, is locked or is of another mode than append
  */
 export async function planFreePages(
   sql: Sql,
