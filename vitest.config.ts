@@ -40,7 +40,7 @@ export const atNight = [
   'test/sim/healing.test.ts',
   'test/e2e/faults/{attack,backfill-requests,broken-starts,clocks,crashes,embedded-start}.test.ts',
   'test/e2e/faults/{generations,migration,outages,own-settings,pooler,postgres,promoted-copy,redis}.test.ts',
-  'test/e2e/faults/{restored-backup,settling,standby,strange-stores}.test.ts',
+  'test/e2e/faults/{restored-backup,restored-elements,settling,standby,strange-stores}.test.ts',
 ];
 
 /**

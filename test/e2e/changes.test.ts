@@ -4,43 +4,16 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { stringify } from 'yaml';
-import { insertRuns } from '../../src/state/store/runs/runs.ts';
 import { expectRight, makeStatement } from '../support/checked-place.ts';
 import { runCli } from '../support/cli.ts';
-import {
-  createS3Export,
-  projectPath,
-  readRuns,
-  retireExports,
-  untilEnded,
-} from '../support/exported-events.ts';
+import { createCustomers, customers, elementRuns } from '../support/element-runs.ts';
+import { projectPath, readRuns, retireExports, untilEnded } from '../support/exported-events.ts';
 import { bucket, type Installation, startInstallation } from '../support/installation.ts';
 import { findBreaches } from '../support/invariants.ts';
-import { casesOf } from '../support/nightly.ts';
-import { shopModels, shopVariable } from '../support/stranger-shop.ts';
+import { atNight, casesOf } from '../support/nightly.ts';
+import { shopModels } from '../support/stranger-shop.ts';
+import { until } from '../support/until.ts';
 import { openVerifySide, type VerifySide } from '../support/verify-side.ts';
-
-const hourMs = 3_600_000;
-const firstStart = Date.parse('2024-03-01T00:00:00Z');
-
-const customers = {
-  name: 'customers',
-  relation: 'public.customers',
-  source: shopVariable,
-  tenant_column: 'account',
-  key_columns: ['id'],
-  version_column: 'version',
-  deletes: 'tombstones',
-  tombstone_relation: 'public.gone_customers',
-  columns: [
-    { name: 'id', type: 'bigint' },
-    { name: 'name', type: 'text' },
-    { name: 'paid', type: 'numeric(10,2)' },
-    { name: 'seen', type: 'timestamp with time zone' },
-    { name: 'tags', type: 'text[]' },
-    { name: 'more', type: 'jsonb' },
-  ],
-};
 
 let installation: Installation;
 let folder: string;
@@ -56,18 +29,7 @@ beforeAll(async () => {
     checksNamedKeys: false,
   });
   side = openVerifySide(installation);
-  const { shop } = installation;
-  await shop.query(
-    'create table public.customers (account int, id bigint, name text, paid numeric(10,2), seen timestamptz, tags text[], more jsonb, primary key (account, id))',
-  );
-  const printed = await runCli(['models', 'trigger', 'customers', '--json'], {
-    env: installation.env,
-  });
-  for (const { sql } of JSON.parse(printed.out)) {
-    await shop.query(sql.replace('$sluice$ BEGIN ', `$sluice$ ${idle}`));
-  }
-  // As sluice models grants prints it.
-  await shop.query('grant select on public.gone_customers to public');
+  await createCustomers(installation, (sql) => sql.replace('$sluice$ BEGIN ', `$sluice$ ${idle}`));
 }, 240_000);
 afterEach(async () => {
   await retireExports(installation);
@@ -79,84 +41,9 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-const account = () => installation.tenant.projectIds[0];
-
-async function write(id: number, name: string): Promise<void> {
-  await installation.shop.query(
-    `insert into public.customers values ($1, $2, $3) on conflict (account, id) do update set name = excluded.name`,
-    [account(), id, name],
-  );
-}
-
-const remove = (id: number) =>
-  installation.shop.query('delete from public.customers where account = $1 and id = $2', [
-    account(),
-    id,
-  ]);
-
-const createChanges = (changes = {}) =>
-  createS3Export(installation, { model: 'customers', mode: 'changes', ...changes });
-
-/** The schedule asks for an hour. */
-async function ask(exportId: string, index: number): Promise<void> {
-  const interval = {
-    start: firstStart + index * hourMs,
-    end: firstStart + (index + 1) * hourMs,
-  };
-  const [made] = await insertRuns(installation.db, [
-    { exportId, teamId: account(), interval, backfillId: null },
-  ]);
-  expect(made).toBeDefined();
-}
-
-async function take(exportId: string, index: number): Promise<void> {
-  const { length: before } = await readRuns(installation, exportId);
-  await ask(exportId, index);
-  const runs = await untilEnded(installation, exportId, { count: before + 1 });
-  expect(runs.map(({ status }) => status)).toEqual(runs.map(() => 'Completed'));
-}
-
-interface SeenManifest {
-  readonly mode: string;
-  readonly element: {
-    readonly number: number;
-    readonly follows: number | null;
-    readonly base: string | null;
-    readonly deletes: number;
-  };
-  readonly files: readonly { readonly key: string }[];
-}
-
-/** The manifests of an export that a reader finds in the bucket, by their numbers. */
-async function elementsOf(exportId: string): Promise<readonly SeenManifest[]> {
-  const { s3 } = installation;
-  const keys = (await s3.objects(bucket)).map(({ key }) => key);
-  const found = await Promise.all(
-    keys
-      .filter((key) => key.startsWith(`${exportId}/`) && key.endsWith('_manifest.json'))
-      .map(async (key) => JSON.parse(String(await s3.body(bucket, key))) as SeenManifest),
-  );
-  return found.toSorted((a, b) => a.element.number - b.element.number);
-}
-
-/** The rows after all elements, by id. */
-async function replay(exportId: string): Promise<Readonly<Record<number, string>>> {
-  const rows = new Map<number, string>();
-  for (const { element, files } of await elementsOf(exportId)) {
-    if (element.follows === null) rows.clear();
-    for (const { key } of files) {
-      const lines = String(await installation.s3.body(bucket, key))
-        .split('\n')
-        .filter(Boolean);
-      for (const line of lines) {
-        const { id, name, _sluice_op: op } = JSON.parse(line);
-        if (op === 'd') rows.delete(id);
-        else rows.set(id, name);
-      }
-    }
-  }
-  return Object.fromEntries(rows);
-}
+const { account, ask, take, elementsOf, replay, createChanges, write, remove } = elementRuns(
+  () => installation,
+);
 
 test('a base and its changes give the rows of the source, and verify reads them', async () => {
   const { client } = installation;
@@ -182,6 +69,11 @@ test('a base and its changes give the rows of the source, and verify reads them'
   };
   // A delete is a row of its element.
   expect(await bookedRows()).toEqual([2, 3, 0]);
+
+  const screen = await runCli(['status', '--project', String(account())], {
+    env: { SLUICE_URL: client.baseUrl, SLUICE_KEY: installation.tenant.key },
+  });
+  expect(screen.out).toMatch(/: element 2, 0 rows, up to 2024-03-01T03:00:00Z$/m);
 
   const at = `${projectPath(installation)}/batch_exports/${id}`;
   const { body: listed } = await client.get(`${at}/runs/`);
@@ -210,6 +102,59 @@ test('a base and its changes give the rows of the source, and verify reads them'
   expect(await bookedRows()).toEqual([2]);
   await expectRight(installation, id);
 }, 120_000);
+
+atNight.each(['before_open', 'before_complete', 'before_manifest'])(
+  'a worker that is frozen at %s while another makes the element changes nothing when it goes on',
+  async (point) => {
+    await write(1, 'Ada');
+    const id = await createChanges();
+    await take(id, 0);
+    await installation.stopWorkers();
+    await write(2, 'Bob');
+    await remove(1);
+    const frozen = await installation.startWorker({
+      FAILPOINTS: `${point}=stop@1`,
+      LEASE_SECONDS: '300',
+    });
+    await ask(id, 1);
+    await until(() => frozen.output().includes('=stop'), { message: 'it is frozen' });
+    const end = 'update runs set lease_expires_at = now() where lease_holder is not null';
+    await installation.pool.query(end);
+    await write(2, 'Robert');
+    await write(3, 'Cleo');
+    await installation.startWorker();
+    await untilEnded(installation, id, { count: 2 });
+    await remove(3);
+    await take(id, 2);
+    const before = await elementsOf(id);
+    await until(() => {
+      frozen.kill('SIGCONT');
+      return /"end":"(lost|failed)"/.test(frozen.output());
+    });
+    expect(await elementsOf(id)).toEqual(before);
+    expect(await replay(id)).toEqual({ 2: 'Robert' });
+    expect((await findBreaches(installation)).breaches).toEqual([]);
+  },
+  120_000,
+);
+
+atNight(
+  'two workers make the elements of an export one after the other, also if one dies',
+  async () => {
+    const id = await createChanges();
+    const doomed = await installation.startWorker();
+    for (let index = 0; index < 8; index += 1) {
+      const writes = [write(index, 'new'), write(index - 1, 'changed'), remove(index - 3)];
+      await Promise.all([take(id, index), ...writes, index === 5 && doomed.kill('SIGKILL')]);
+    }
+    await take(id, 8);
+    expect(await replay(id)).toEqual({ 5: 'changed', 6: 'changed', 7: 'new' });
+    const numbers = (await elementsOf(id)).map(({ element }) => element.number);
+    expect(numbers).toEqual([...new Set(numbers)]);
+    expect((await findBreaches(installation)).breaches).toEqual([]);
+  },
+  120_000,
+);
 
 test('a query without the key is refused, by which readers apply changes', async () => {
   const { client } = installation;

@@ -1,7 +1,7 @@
 -- runs/claims.ts claimSql, claimFree
 -- is planned once
 -- takes $1 uuid[], $2 text[], $3 double precision, $4 double precision
--- gives runId uuid, holder text, fence bigint, exportId uuid, teamId integer, backfillId uuid, purpose text, erases bytea, dropsMissing boolean, attempt integer, generation integer, crashes integer, faults integer, interval json, heals boolean, heldUpBy text, exportFails boolean, fileGeneration integer, commitIntent jsonb, chain jsonb, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationVersion integer, isDeleted boolean, model text, mode text, newBase integer, lastElement jsonb, begunElements jsonb, dslQuery text, changedForMs double precision, externalId uuid, tenantKey text, storeTraits jsonb, newestEra jsonb, place jsonb, receipt jsonb, mayBeOvertaken boolean, begunManifests text[]
+-- gives runId uuid, holder text, fence bigint, exportId uuid, teamId integer, backfillId uuid, purpose text, erases bytea, dropsMissing boolean, attempt integer, generation integer, crashes integer, faults integer, interval json, heals boolean, heldUpBy text, exportFails boolean, fileGeneration integer, commitIntent jsonb, chain jsonb, destinationType text, destinationConfig jsonb, destinationSecrets bytea, destinationVersion integer, isDeleted boolean, model text, mode text, newBase integer, lastElement jsonb, begunElements jsonb, made jsonb, dslQuery text, changedForMs double precision, externalId uuid, tenantKey text, storeTraits jsonb, newestEra jsonb, place jsonb, receipt jsonb, mayBeOvertaken boolean, begunManifests text[]
 with asked as materialized (
   select * from unnest($1::uuid[], $2::text[]) as a (id, holder) limit (select 2147483647)), locked as materialized (
   select asked.holder, run.*, entry.* from asked, lateral (
@@ -42,7 +42,9 @@ with asked as materialized (
        e.destination_version as "destinationVersion", e.deleted_at is not null as "isDeleted", e.model, e.mode, e.new_base as "newBase", l.element as "lastElement", coalesce(case when e.mode = 'changes' then (select jsonb_agg(r.commit_intent->'element') from runs r
   where r.export_id = e.id and r.purpose = 'whole' and r.commit_intent->'element' <> 'null'
     and r.data_interval_end >= coalesce(to_timestamp((l.element->'interval'->>'end')::float8 / 1000), '-infinity')
-    and (r.commit_intent->'element'->>'number')::int > coalesce((l.element->'element'->>'number')::int, -1)) end, '[]') as "begunElements", e.dsl_query as "dslQuery",
+    and (r.commit_intent->'element'->>'number')::int > coalesce((l.element->'element'->>'number')::int, -1)) end, '[]') as "begunElements",
+       case when e.mode = 'changes' and l.element is null then (select jsonb_build_object('era', m.id, 'minutes', ceil(extract(epoch from now() - e.created_at) / 60))
+  from eras m where m.began_at <= e.created_at or m.number = 1 order by m.number desc limit 1) end as made, e.dsl_query as "dslQuery",
        (extract(epoch from now() - e.last_updated_at) * 1000)::float8 as "changedForMs",
        p.external_id as "externalId", coalesce(p.tenant_key, p.id::text) as "tenantKey", case when e.store_traits_version = e.destination_version
   and e.store_traits_at > now() - $4 * interval '1 day' then e.store_traits end as "storeTraits", (select to_jsonb(n) from (select e.id, e.number, e.needs_acceptance and e.accepted_at is null as held, e.system_identifier as "systemIdentifier", e.timeline, e.database_oid as "databaseOid", e.eras_oid as "erasOid"
@@ -451,7 +453,8 @@ with wanted as (
                            and r.data_interval_end = w.interval_end), 0)
          from wanted w left join backfills b on b.id = w.backfill_id
         where true and (w.purpose <> 'whole' or (select e.mode = 'append' from batch_exports e where e.id = w.export_id)
-  or not exists (select from runs t where t.export_id = w.export_id and t.purpose = 'whole' and t.status in ('Starting', 'Running')))
+  or not exists (select from runs t where t.export_id = w.export_id and t.purpose = 'whole' and t.status in ('Starting', 'Running'))
+  and not exists (select from receipts t where t.export_id = w.export_id and t.data_interval_start > w.interval_start and t.element is not null))
           -- Its bounds may be those of other zone data.
           and not exists (
     select from receipts t where t.export_id = w.export_id and t.data_interval_start >= w.interval_start

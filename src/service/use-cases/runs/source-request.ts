@@ -22,7 +22,7 @@ export function sourceRequestOf(choice: RowChoice, interval: DataInterval): Sour
 /** The known elements of the export of a run; null unless the run makes the next one. */
 export function sequenceOf({ mode, purpose, ...run }: ClaimedRun) {
   if (mode !== 'changes' || purpose !== 'whole') return null;
-  const { lastElement, begunElements: begun, newBase, destinationVersion } = run;
+  const { lastElement, begunElements: begun, newBase, made, destinationVersion } = run;
   const isHere = lastElement?.destinationVersion === destinationVersion;
-  return { last: lastElement && { ...lastElement, isHere }, begun, newBase };
+  return { last: lastElement && { ...lastElement, isHere }, begun, newBase, made };
 }

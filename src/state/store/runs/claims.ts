@@ -57,6 +57,8 @@ export interface ClaimedRun extends Lease, AttemptFacts {
   /** Of mode changes: elements whose commits were begun after that one and are not recorded. */
   readonly begunElements: readonly Element[];
   readonly newBase: number;
+  /** Of mode changes without an element: the era in which the export was made, and its age. */
+  readonly made: { readonly era: string; readonly minutes: number } | null;
   readonly dslQuery: string | null;
   /** The transformation chain that its first claim decided; empty if no step changes the rows. */
   readonly chain: readonly PinnedStep[];
@@ -154,13 +156,18 @@ const begunElements = `select jsonb_agg(r.commit_intent->'element') from runs r
     and r.data_interval_end >= coalesce(to_timestamp((l.element->'interval'->>'end')::float8 / 1000), '-infinity')
     and (r.commit_intent->'element'->>'number')::int > coalesce((l.element->'element'->>'number')::int, -1)`;
 
+/** The era in which the export `e` was made, and its age. */
+const made = `select jsonb_build_object('era', m.id, 'minutes', ceil(extract(epoch from now() - e.created_at) / 60))
+  from eras m where m.began_at <= e.created_at or m.number = 1 order by m.number desc limit 1`;
+
 /** All that an attempt needs of its export and its project. No other commit of the interval can begin under its lease. */
 const facts = `select c.id as "runId", c.lease_holder as holder, c.fence, c.export_id as "exportId", c.team_id as "teamId", c.backfill_id as "backfillId",
        c.purpose, c.erases, c.drops_missing as "dropsMissing", c.attempt, c.generation, c.crashes, c.faults, ${intervalOf('c')} as interval,
        c.heals, ${heldUpBy('c')} as "heldUpBy", e.heal_after is not null as "exportFails",
        c.file_generation as "fileGeneration", c.commit_intent as "commitIntent", c.chain,
        e.destination_type as "destinationType", e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
-       e.destination_version as "destinationVersion", e.deleted_at is not null as "isDeleted", e.model, e.mode, e.new_base as "newBase", l.element as "lastElement", coalesce(case when e.mode = 'changes' then (${begunElements}) end, '[]') as "begunElements", e.dsl_query as "dslQuery",
+       e.destination_version as "destinationVersion", e.deleted_at is not null as "isDeleted", e.model, e.mode, e.new_base as "newBase", l.element as "lastElement", coalesce(case when e.mode = 'changes' then (${begunElements}) end, '[]') as "begunElements",
+       case when e.mode = 'changes' and l.element is null then (${made}) end as made, e.dsl_query as "dslQuery",
        (extract(epoch from now() - e.last_updated_at) * 1000)::float8 as "changedForMs",
        p.external_id as "externalId", ${tenantKeyOf('p')}, ${currentTraits} as "storeTraits", ${eraFacts},
        (select to_jsonb(found) from (select ${receiptColumns} from receipts where export_id = c.export_id
