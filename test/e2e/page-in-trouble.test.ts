@@ -138,6 +138,10 @@ describe.skipIf(!hasBrowser)('the page, if something is wrong between it and the
     await show(`exports/${changing}/coverage`);
     const list = page.getByRole('region', { name: 'List of elements' });
     await list.waitFor();
+    await page
+      .getByText(/in (element 7|base 4)/)
+      .first()
+      .waitFor();
     const rows = (await list.getByRole('row').allTextContents()).slice(1);
     expect(rows).toEqual([
       expect.stringMatching(/1 interval failed$/),

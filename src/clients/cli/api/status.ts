@@ -96,6 +96,12 @@ function summarize(url: string, service: Readiness, all: readonly ExportSummary[
           : [],
       ),
     ),
+    newest: all.flatMap(({ id, name, mode, latest_runs: own }) => {
+      const run = mode === 'append' ? undefined : own.find(({ status }) => status === 'Completed');
+      if (!run) return [];
+      const { data_interval_end: upTo, records_completed: rows, element } = run;
+      return [{ id, export: name, mode, complete_up_to: upTo, rows: rows ?? 0, element }];
+    }),
     attention: all
       .filter(({ health }) => health !== 'fine')
       .toSorted((a, b) => exportHealths.indexOf(a.health) - exportHealths.indexOf(b.health))
@@ -110,7 +116,23 @@ function summarize(url: string, service: Readiness, all: readonly ExportSummary[
   };
 }
 
-function statusLines({ url, service, exports, runs, attention, long_runs }: Status, paint: Paint) {
+/** `orders: element 12, 3 rows, up to 2024-03-01T00:00:00Z` */
+function newestLine({
+  export: name,
+  element,
+  rows,
+  complete_up_to: upTo,
+}: Status['newest'][number]) {
+  const what = element
+    ? `${element.base === null ? 'element' : 'base'} ${element.number}`
+    : 'snapshot';
+  return `  ${shortName(plain(name))}: ${what}, ${plural(rows, 'row')}, up to ${shortTime(upTo)}`;
+}
+
+function statusLines(
+  { url, service, exports, runs, newest, attention, long_runs }: Status,
+  paint: Paint,
+) {
   const counts = exportHealths
     .filter((state) => exports[state] > 0)
     .map((state) => paint(`${exports[state]} ${state}`, healthColours[state]));
@@ -134,6 +156,9 @@ function statusLines({ url, service, exports, runs, attention, long_runs }: Stat
     ...long_runs
       .slice(0, namedExports)
       .map((one) => paint(`  ${shortName(plain(one.export))}: ${plain(one.text)}`, 'yellow')),
+    ...(newest.length > 0
+      ? ['Newest', ...newest.slice(0, namedExports).map((one) => newestLine(one))]
+      : []),
     ...(rows.length > 0
       ? ['', ...tableLines(['STATE', 'EXPORT', 'COMPLETE UP TO', 'REASON'], rows, paint)]
       : [

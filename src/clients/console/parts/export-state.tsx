@@ -2,6 +2,7 @@ import type { ExportSummary } from '../api-types.ts';
 import { describeLag, describeMissing } from '../export-health.ts';
 import { useNow } from '../now.ts';
 import { plural } from '../numbers.ts';
+import { ElementOfRun } from './run-facts.tsx';
 import { TimeText } from './time-text.tsx';
 
 interface Props {
@@ -44,11 +45,13 @@ export function NextRun({ batchExport: { next_run_at: at, paused } }: Props) {
 export function Lag({ batchExport }: Props) {
   const now = useNow();
   const { high_water_mark: mark, unsettled_from: unsettled, missing, health } = batchExport;
+  const newest = batchExport.latest_runs.find(({ element }) => element !== null);
   const lag = describeLag(batchExport, now);
   const upToDate = lag === 'up to date';
   return (
     <span>
       {mark === null ? <NoMark batchExport={batchExport} /> : <TimeText at={mark} />}
+      {newest && <ElementOfRun run={newest} />}
       {lag !== null && (
         <small className={upToDate ? 'good-text' : health === 'fine' ? 'muted' : 'warn-text'}>
           {' '}

@@ -9,6 +9,7 @@ const fields = [
     'team_id',
     'name',
     'model',
+    'mode',
     'interval',
     'timezone',
     'paused',
@@ -20,7 +21,8 @@ const fields = [
 
 const runFields = [
   ...(['id', 'status', 'superseded', 'data_interval_start', 'data_interval_end'] as const),
-  ...(['attempt', 'max_attempts', 'next_attempt_at', 'step'] as const),
+  ...(['attempt', 'max_attempts', 'next_attempt_at', 'step', 'element'] as const),
+  'records_completed',
 ] as const;
 
 /** Settings of destinations that say where the files are. */
