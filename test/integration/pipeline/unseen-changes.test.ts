@@ -95,7 +95,7 @@ it('tombstones that were deleted make a base, unless the model says when they ar
   expect(await named.next('delete from named where id = 2')).toBe(null);
 });
 
-it('a policy that shows rows which nobody writes is refused, and one that reads columns and settings is not', async () => {
+it('a policy that shows rows without a write is refused, and one that reads columns and settings is not', async () => {
   const about = { rowSecurity: 'filtered' as const };
   const { next, reader, refusal } = await open('ruled', { about });
   await sql('create table allowed (id bigint)', 'grant select on allowed to public');

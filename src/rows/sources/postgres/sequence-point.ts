@@ -58,7 +58,7 @@ const policiesSql = (id: string): string =>
 const isForMe = `EXISTS (SELECT FROM pg_catalog.unnest(y.polroles) AS r (id) WHERE r.id = '0' OR pg_catalog.pg_has_role(r.id, 'USAGE'))`;
 
 /**
- * SQL of the name of a policy that shows and hides rows which nobody writes, because it reads another table, or the time, or
+ * SQL of the name of a policy that shows and hides rows without a write, because it reads another table, or the time, or
  * calls a function that may. Settings and the role are those of our session.
  */
 const movingPolicySql = (ids: readonly string[]): string =>
@@ -236,7 +236,7 @@ function checkTable(model: Model, changes: ModelChanges, row: PointRow): Version
   }
   if (row.movingPolicy !== null) {
     throw invalid(
-      `the policy ${row.movingPolicy} reads another table or the time, so it shows and hides rows of ${name} that nobody writes. Write it with columns and settings alone, or use mode snapshot`,
+      `the policy ${row.movingPolicy} reads another table or the time, so it shows and hides rows of ${name} without a write. Write it with columns and settings alone, or use mode snapshot`,
     );
   }
   const { versionType } = row;
