@@ -1,7 +1,6 @@
 import type { Socket } from 'node:net';
 import { setImmediate } from 'node:timers/promises';
 import type { Connection, Submittable } from 'pg';
-import { viewOf } from '../../../foundation/domain/byte-writer.ts';
 import { CopyFormatError, type RowBlockBuilder, type SourceBlock } from './row-blocks.ts';
 
 const COPY_DATA = 0x64;
@@ -216,10 +215,8 @@ export class CopyReader implements Submittable {
    * Splits the chunk into protocol messages: one type byte, int32 length (which includes itself), payload.
    */
   #consume(chunk: Buffer): void {
-    const view = viewOf(chunk);
     let at = 0;
     while (at < chunk.length) {
-      if (this.#headerBytes === 0) at = this.#builder.appendShort(view, at);
       if (this.#payloadLeft === 0 && this.#headerBytes < HEADER_BYTES) {
         while (at < chunk.length && this.#headerBytes < HEADER_BYTES) {
           this.#header[this.#headerBytes] = chunk[at] as number;

@@ -108,53 +108,6 @@ export class KeyDigest {
 
   /** Adds the keys of a block's rows, in the fields of the key's columns. */
   add(bytes: Uint8Array, rowCount: number, fields: readonly KeyFields[]): void {
-    const [only] = fields;
-    if (only && fields.length === 1) this.#addSingle(bytes, rowCount, only);
-    else this.#addJoined(bytes, rowCount, fields);
-    this.#count += rowCount;
-  }
-
-  /** Keys of one field. Those of four and eight bytes, as whole numbers have, need no state. */
-  #addSingle(bytes: Uint8Array, rowCount: number, fields: KeyFields): void {
-    const { offsets, lengths, width, field } = fields;
-    const state = this.#state;
-    let sum1 = 0;
-    let sum2 = 0;
-    let sum3 = 0;
-    let sum4 = 0;
-    for (let index = field, end = rowCount * width; index < end; index += width) {
-      const length = lengths[index] as number;
-      const from = offsets[index] as number;
-      if (length !== 4 && length !== 8) {
-        state[0] = length < 0 ? ofNull : 0;
-        state[1] = 0;
-        state[2] = 0;
-        state[3] = 0;
-        hashInto(state, bytes, from, Math.max(length, 0));
-        sum1 += (state[0] as number) >>> 0;
-        sum2 += (state[1] as number) >>> 0;
-        sum3 += (state[2] as number) >>> 0;
-        sum4 += (state[3] as number) >>> 0;
-        continue;
-      }
-      // This is `hashInto` from zeros: the last two words have no input, so they stay equal.
-      let h1 = Math.imul(rotate(Math.imul(word(bytes, from), c1), 15), c2) ^ length;
-      let h2 = length;
-      if (length === 8) h2 ^= Math.imul(rotate(Math.imul(word(bytes, from + 4), c2), 16), c3);
-      h1 = (h1 + h2 + length + length) | 0;
-      h2 = mix(h2 + h1);
-      const h3 = mix(length + h1);
-      h1 = (mix(h1) + h2 + h3 + h3) | 0;
-      const last = (h3 + h1) >>> 0;
-      sum1 += h1 >>> 0;
-      sum2 += (h2 + h1) >>> 0;
-      sum3 += last;
-      sum4 += last;
-    }
-    this.#carry([sum1, sum2, sum3, sum4]);
-  }
-
-  #addJoined(bytes: Uint8Array, rowCount: number, fields: readonly KeyFields[]): void {
     const state = this.#state;
     let sum1 = 0;
     let sum2 = 0;
@@ -178,6 +131,7 @@ export class KeyDigest {
       sum4 += (state[3] as number) >>> 0;
     }
     this.#carry([sum1, sum2, sum3, sum4]);
+    this.#count += rowCount;
   }
 
   /** Adds all keys of another digest. */

@@ -15,13 +15,6 @@ const GROWTH_BYTES = 65_536;
 /** Memory of the first block at the start: most runs have few rows. */
 const FIRST_BYTES = 32_768;
 
-/** A message of the protocol: its kind, then int32 length without the kind, then its bytes. */
-const COPY_DATA = 0x64;
-const MESSAGE_HEAD_BYTES = 5;
-
-/** Maximum bytes that are few. */
-const SHORT_BYTES = 96;
-
 /** Memory that was given out as a block. */
 interface Lent {
   readonly memory: BlockMemory;
@@ -132,35 +125,6 @@ export class RowBlockBuilder {
       from = to;
     }
     return end;
-  }
-
-  /**
-   * Takes CopyData messages of few bytes that are whole, from `start` of a chunk on. Four bytes at a time: a call of
-   * copy for each takes longer.
-   *
-   * @returns where another message begins: of many bytes, of another kind, cut off, or one that needs room
-   */
-  appendShort(source: DataView, start: number): number {
-    if (this.#skimmer) return start;
-    const { view } = this.#memory;
-    // The last word may have three bytes too many, which are written over.
-    const last = source.byteLength - 3;
-    const full = view.byteLength - 3;
-    let at = start;
-    let to = this.#end;
-    while (at + MESSAGE_HEAD_BYTES <= last && source.getUint8(at) === COPY_DATA) {
-      const length = source.getInt32(at + 1) - 4;
-      const from = at + MESSAGE_HEAD_BYTES;
-      const isShort = length >= 0 && length <= SHORT_BYTES;
-      if (!isShort || from + length > last || to + length > full) break;
-      for (let index = 0; index < length; index += 4) {
-        view.setInt32(to + index, source.getInt32(from + index, true), true);
-      }
-      to += length;
-      at = from + length;
-    }
-    this.#end = to;
-    return at;
   }
 
   /** Takes the blocks that are complete. */
