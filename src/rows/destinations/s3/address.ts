@@ -1,9 +1,10 @@
-import { ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import type { Problem } from '../../../foundation/domain/problem.ts';
-import { expectedOwner, type S3Connection } from './client.ts';
+import type { S3Connection } from './client.ts';
 import type { S3Config } from './config.ts';
 import { StoreError } from './errors.ts';
+import { readList } from './pages.ts';
+import { textIn } from './xml.ts';
 
 /**
  * An address that already contains the bucket: each key then begins with the bucket's name once more, and no other program
@@ -34,14 +35,11 @@ export async function findWrongAddress(
   signal: AbortSignal,
 ): Promise<string | null> {
   const { bucket } = connection;
-  const input = { Bucket: bucket, Prefix: folder, MaxKeys: 1, ...expectedOwner(connection) };
   try {
-    const page = await connection.request(
-      (client, send) => client.sdk.send(new ListObjectsV2Command(input), send),
-      signal,
-    );
-    if (page.Name === undefined || page.Name.includes(bucket)) return null;
-    return `the store lists ${page.Name.slice(0, 63)} instead of ${bucket}. ${remedy}`;
+    const query = { 'list-type': '2', prefix: folder, 'max-keys': '1' };
+    const name = textIn(await readList(connection, query, signal), 'Name');
+    if (name === '' || name.includes(bucket)) return null;
+    return `the store lists ${name.slice(0, 63)} instead of ${bucket}. ${remedy}`;
   } catch (error) {
     const cause = error instanceof SluiceError ? error.cause : undefined;
     // Then the path of a list is that of an object.

@@ -36,8 +36,6 @@ export interface S3Connection {
     readonly storageClass: string | null;
     /** The tags as a query string. */
     readonly tags: string | null;
-    /** The account that owns the bucket. */
-    readonly owner: string | null;
   };
   /**
    * @param call must be safe to repeat
@@ -75,11 +73,6 @@ export function fileHeaders(connection: S3Connection): Headers {
   };
 }
 
-/** For the SDK's requests; `openStoreClient` sends it with ours. */
-export function expectedOwner({ asks: { owner } }: S3Connection) {
-  return owner === null ? {} : { ExpectedBucketOwner: owner };
-}
-
 export function connectS3(
   config: S3Config,
   context: DestinationContext,
@@ -97,17 +90,6 @@ export function connectS3(
     ...(credentials ? { credentials } : {}),
     ...(config.endpoint_url === null ? {} : { endpoint: config.endpoint_url }),
     forcePathStyle: !config.use_virtual_style_addressing,
-    // Our own CRC32 goes with each part; the SDK's default adds trailers that many stores refuse.
-    requestChecksumCalculation: 'WHEN_REQUIRED',
-    responseChecksumValidation: 'WHEN_REQUIRED',
-    // With our own agents the SDK would send the header but not wait for the answer.
-    expectContinueHeader: false,
-    followRegionRedirects: false,
-    useArnRegion: false,
-    disableMultiregionAccessPoints: true,
-    disableS3ExpressSessionAuth: true,
-    useFipsEndpoint: false,
-    useDualstackEndpoint: false,
   } as const;
   const client = openStoreClient({
     bucket: config.bucket_name,
@@ -143,7 +125,6 @@ export function connectS3(
       acl: config.acl,
       storageClass: config.storage_class,
       tags: tagsOf(config),
-      owner: config.expected_bucket_owner,
     },
     request: (call, signal, policy = context.requestRetry) =>
       retryRequest(() => call(client, { abortSignal: signal }), policy, hidden, signal),

@@ -1,17 +1,17 @@
 import type { IncomingMessage } from 'node:http';
-import { ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import { compareKeys } from '../../../foundation/domain/object-keys.ts';
 import type { Instant } from '../../../foundation/domain/time.ts';
 import type { OpenObject, ReadOptions } from '../destination.ts';
 import { callDeadline } from './call-deadline.ts';
-import { expectedOwner, type S3Connection } from './client.ts';
+import type { S3Connection } from './client.ts';
 import { AnsweredError, UnreadAnswer } from './error-answer.ts';
 import { StoreError, toDestinationError } from './errors.ts';
 import { mayPass, notAStore, usualAdvice } from './not-the-store.ts';
-import { keyOf, keysPerPage, nextOf, readPages } from './pages.ts';
+import { keyOf, keysPerPage, nextOf, readList, readPages } from './pages.ts';
 import type { SendOptions } from './request-handler.ts';
 import type { StoreAnswer, StoreRequest } from './store-client.ts';
+import { childrenOf, textIn } from './xml.ts';
 
 /** Concurrent deletions. One request per key: not every store supports DeleteObjects. */
 const deletionsInFlight = 8;
@@ -152,25 +152,17 @@ export function listObjects(
     readonly lastKey: string;
   }
   const readPage = async (marker: Marker | null) => {
-    const page = await connection.request(
-      (client, send) =>
-        client.sdk.send(
-          new ListObjectsV2Command({
-            Bucket: connection.bucket,
-            Prefix: prefix,
-            MaxKeys: keysPerPage,
-            ...expectedOwner(connection),
-            ...(marker === null ? { StartAfter: after } : { ContinuationToken: marker.token }),
-          }),
-          send,
-        ),
-      callDeadline(signal),
-    );
-    const items = (page.Contents ?? []).map(({ Key: key = '', Size: bytes = 0 }) => ({
-      key: keyOf(page, key),
-      bytes,
+    const query = { 'list-type': '2', prefix, 'max-keys': String(keysPerPage) };
+    const from =
+      marker !== null
+        ? { 'continuation-token': marker.token }
+        : after !== undefined && { 'start-after': after };
+    const page = await readList(connection, { ...query, ...from }, callDeadline(signal));
+    const items = childrenOf(page, 'Contents').map((found) => ({
+      key: keyOf(page, textIn(found, 'Key')),
+      bytes: Number(textIn(found, 'Size')) || 0,
     }));
-    const token = nextOf('ListObjectsV2', page, page.NextContinuationToken);
+    const token = nextOf('ListObjectsV2', page, textIn(page, 'NextContinuationToken'));
     const lastKey = items.at(-1)?.key ?? marker?.lastKey ?? '';
     return { items, next: token === null ? null : { token, lastKey } };
   };
@@ -225,20 +217,11 @@ async function isListed(
   key: string,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const page = await connection.request(
-    (client, send) =>
-      client.sdk.send(
-        new ListObjectsV2Command({
-          ...{ Bucket: connection.bucket, Prefix: key, MaxKeys: 1 },
-          ...expectedOwner(connection),
-        }),
-        send,
-      ),
-    signal,
-  );
+  const query = { 'list-type': '2', prefix: key, 'max-keys': '1' };
+  const page = await readList(connection, query, signal);
   // A proxy's page would be read as an empty list. A real list names its prefix.
-  const { Prefix: prefix = '', Contents: [found] = [] } = page;
-  return keyOf(page, prefix) !== key || keyOf(page, found?.Key ?? '') === key;
+  if (keyOf(page, textIn(page, 'Prefix')) !== key) return true;
+  return childrenOf(page, 'Contents').some((found) => keyOf(page, textIn(found, 'Key')) === key);
 }
 
 /** A body can also fail while it is read. */

@@ -1,5 +1,7 @@
 import { createHash } from 'node:crypto';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
+import type { S3Connection } from './client.ts';
+import { readXml, textIn, type XmlElement } from './xml.ts';
 
 /** A page fits into the limit of an answer, however long its keys are (1,024 bytes at S3). */
 export const keysPerPage = 500;
@@ -42,27 +44,43 @@ export async function* readPages<Item, Marker>(
 }
 
 /**
+ * Sends a request for a list, or for a page of it.
+ *
+ * @param key for the parts of an upload
+ */
+export async function readList(
+  connection: S3Connection,
+  query: Readonly<Record<string, string>>,
+  signal: AbortSignal,
+  key = '',
+): Promise<XmlElement> {
+  const { body } = await connection.request(
+    (client, send) => client.send({ method: 'GET', key, query }, send),
+    signal,
+  );
+  // `readAnswer` takes nothing else as a list.
+  return (await readXml(body.toString('utf8'))) ?? { name: '', text: '', children: [] };
+}
+
+/**
  * Where the next page of a list begins.
  *
  * @throws SluiceError `destination.invalid_answer` if the store says that there is more, but not how to ask for it
  */
 export function nextOf<Marker>(
   operation: string,
-  { IsTruncated }: { readonly IsTruncated?: boolean | undefined },
+  page: XmlElement,
   next: Marker | undefined,
 ): Marker | null {
-  if (!IsTruncated) return null;
+  if (textIn(page, 'IsTruncated').trim() !== 'true') return null;
   if (next) return next;
   const detail = `${operation}: the store says that there is more, but not how to ask for it`;
   throw new SluiceError('destination.invalid_answer', detail);
 }
 
 /** A key of a list. Some stores encode keys although they were not asked to, and say so. */
-export function keyOf(
-  { EncodingType }: { readonly EncodingType?: string | undefined },
-  listed: string,
-) {
-  if (EncodingType !== 'url') return listed;
+export function keyOf(page: XmlElement, listed: string): string {
+  if (textIn(page, 'EncodingType') !== 'url') return listed;
   try {
     return decodeURIComponent(listed.replaceAll('+', ' '));
   } catch {

@@ -11,7 +11,7 @@ import { TLSSocket } from 'node:tls';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import type { DestinationContext, OwnedRequest } from '../destination.ts';
 import { checkLength, maxXmlBytes, nameOf, readAnswer } from './answer.ts';
-import { AnsweredError, readErrorAnswer } from './error-answer.ts';
+import { readErrorAnswer } from './error-answer.ts';
 import { notAStore, usualAdvice } from './not-the-store.ts';
 import { queryString } from './query-string.ts';
 import { StalledError, type StallLimits, watchForStall } from './stall-watch.ts';
@@ -43,9 +43,7 @@ const minBytes = 1024;
 const maxInformational = 10;
 
 /**
- * Sends the SDK's requests. The SDK's own handler counts a body as sent once it is queued and cannot
- * detect a trickle; this one sees each write leave. It also limits each answer in bytes and time: any host
- * may be named as a store. It follows no redirects and uses only the given agents, which it leaves open.
+ * Sends the SDK's requests to STS as ours are sent.
  *
  * @param tenant on whose behalf names are resolved
  */
@@ -58,11 +56,6 @@ export function createRequestHandler(limits: Limits, tenant: string) {
     async handle(request: SdkRequest, options: SendOptions = {}) {
       const { body, ...answer } = await sendRequest(request, limits, tenant, options);
       const isError = answer.statusCode < 200 || answer.statusCode >= 300;
-      // The SDK's own errors do not say what was asked.
-      if (isError && Buffer.isBuffer(body) && request.method === 'GET') {
-        const { statusCode, headers } = answer;
-        throw new AnsweredError(statusCode, headers, body.toString('utf8'), nameOf(request));
-      }
       return { response: { ...answer, body: isError ? body : streamOf(body) } };
     },
   };
@@ -86,11 +79,6 @@ export interface SentAnswer {
 export interface SendOptions {
   readonly abortSignal?: AbortSignal;
   /**
-   * For a request that creates something which its answer names. If it is given up, it is not cut off:
-   * a late successful answer is passed to this function.
-   */
-  readonly onLateAnswer?: (body: string) => void;
-  /**
    * Maximum bytes of the body of a successful answer; default: enough for XML. Null: the body is a stream
    * of any length, and the caller must read it or leave it.
    */
@@ -100,6 +88,9 @@ export interface SendOptions {
 }
 
 /**
+ * Sees each write leave, so that it can tell a trickle from a stall. It also limits each answer in bytes and time: any host
+ * may be named as a store. It follows no redirects and uses only the given agents, which it leaves open.
+ *
  * @throws UnreadAnswer if an error's answer has no error document of S3; StalledError; SluiceError
  *   `destination.invalid_answer`; errors of the connection
  */
@@ -109,19 +100,11 @@ export function sendRequest(
   tenant: string,
   options: SendOptions,
 ): Promise<SentAnswer> {
-  const { abortSignal: signal, onLateAnswer, maxBodyBytes = maxXmlBytes, beforeSend } = options;
+  const { abortSignal: signal, maxBodyBytes = maxXmlBytes, beforeSend } = options;
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(abortError(signal));
     const outgoing = open(request, limits, tenant);
-    let givenUp = false;
-    const giveUp = (error: Error): void => {
-      if (givenUp) return;
-      if (onLateAnswer && lateRequests.keep(outgoing)) {
-        givenUp = true;
-        reject(error);
-      } else outgoing.destroy(error);
-    };
-    const onAbort = () => giveUp(abortError(signal));
+    const onAbort = () => outgoing.destroy(abortError(signal));
     signal?.addEventListener('abort', onAbort, { once: true });
     outgoing.once('close', () => signal?.removeEventListener('abort', onAbort));
     // Stays attached: after the response the reader gets the error, and it must not end the process
@@ -146,16 +129,9 @@ export function sendRequest(
         return reject(error);
       }
       if (!isSuccess) {
-        if (givenUp) response.destroy();
-        else readErrorAnswer(response, request, nameOf(request)).then(answer, reject);
+        readErrorAnswer(response, request, nameOf(request)).then(answer, reject);
       } else if (maxBodyBytes === null) answer(response);
-      else {
-        const hear = (body: Buffer) => {
-          if (givenUp) onLateAnswer?.(body.toString('utf8'));
-          else answer(body);
-        };
-        readAnswer(response, request, maxBodyBytes).then(hear, reject);
-      }
+      else readAnswer(response, request, maxBodyBytes).then(answer, reject);
     });
     limitConnect(outgoing, limits.connectTimeoutMs);
     let sentBytes = () => 0;
@@ -164,7 +140,7 @@ export function sendRequest(
     };
     if (beforeSend) sendChecked(outgoing, beforeSend, send);
     else send();
-    watchForStall(outgoing, () => sentBytes(), stallLimits(request, limits), giveUp);
+    watchForStall(outgoing, () => sentBytes(), stallLimits(request, limits));
   });
 }
 
@@ -277,38 +253,6 @@ function abortError(signal: AbortSignal | undefined): Error {
   }
   return Object.assign(new Error('The request was aborted'), { name: 'AbortError' });
 }
-
-/** A store that has not answered by then has most likely lost the request. */
-const patienceMs = 10 * 60_000;
-
-/** Each holds a socket. The limit keeps a silent store from collecting them without end. */
-const maxKept = 64;
-
-/**
- * Requests that were given up but may still be answered: an answer may name an upload. They do not keep
- * the process alive.
- */
-class LateRequests {
-  #kept = 0;
-
-  /** @returns false if the request cannot be answered any more, or too many are kept */
-  keep(request: ClientRequest): boolean {
-    const { socket } = request;
-    if (!socket || socket.connecting || request.destroyed || this.#kept >= maxKept) return false;
-    this.#kept += 1;
-    socket.unref();
-    const timer = setTimeout(() => request.destroy(), patienceMs);
-    timer.unref();
-    request.once('close', () => {
-      clearTimeout(timer);
-      this.#kept -= 1;
-    });
-    return true;
-  }
-}
-
-/** One per process: it limits the sockets of all destinations. */
-const lateRequests = new LateRequests();
 
 /** The parts of a request that say where it went. */
 interface Sent {

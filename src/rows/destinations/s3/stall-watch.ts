@@ -33,13 +33,11 @@ const checksPerTimeout = 4;
  * stalled or slow request with StalledError. A response that waits for our own reader is not stalled.
  *
  * @param sentBytes of the request's body, handed to the system so far
- * @param giveUp ends a request that has no response yet
  */
 export function watchForStall(
   request: ClientRequest,
   sentBytes: () => number,
   limits: StallLimits,
-  giveUp: (error: Error) => void,
 ): void {
   let response: IncomingMessage | undefined;
   request.once('response', (message) => {
@@ -77,8 +75,7 @@ export function watchForStall(
     const end = (error: Error) => {
       stop();
       // If there is a response, its reader must see the error.
-      if (response) response.destroy(error);
-      else giveUp(error);
+      (response ?? request).destroy(error);
     };
     request.once('close', stop);
   });

@@ -20,7 +20,7 @@ interface AccessKeys {
   readonly expiration?: Date;
 }
 
-/** A request for one object, or for an upload of it. */
+/** A request for one object, or for an upload of it. The key of a list is empty. */
 export interface StoreRequest {
   readonly method: 'DELETE' | 'GET' | 'HEAD' | 'POST' | 'PUT';
   readonly key: string;
@@ -41,21 +41,20 @@ export interface StoreAnswer {
 
 /**
  * Sends requests to one bucket. A run sends the few that `send` knows; the SDK's way to build and send them
- * took most of the time of a small run. The SDK serves what is rare: lists.
+ * took most of the time of a small run.
  */
 export interface StoreClient {
   /** @throws the errors that `toDestinationError` knows */
   send(request: StoreRequest, options: SendOptions): Promise<StoreAnswer>;
   /** An address that reads the object for `seconds`, or until the session of the keys ends. Sends nothing to the store. */
   link(key: string, seconds: number, query: Readonly<Record<string, string>>): Promise<FileLink>;
-  readonly sdk: S3Client;
 }
 
 export interface StoreClientOptions {
   readonly bucket: string;
   /** Headers of each request. */
   readonly headers?: Readonly<Record<string, string | undefined>>;
-  /** Settings of the SDK's client, which is made when it is needed. */
+  /** Settings of the SDK's client, which finds credentials. */
   readonly sdk: S3ClientConfig & {
     readonly region: string;
     readonly endpoint?: string;
@@ -76,12 +75,13 @@ export function openStoreClient({
   close(): void;
 } {
   let client: S3Client | null = null;
-  const getSdk = () => {
-    client ??= new S3Client(sdk);
-    return client;
-  };
   let place: Place | null = null;
-  const credentials = keys ?? ((): Promise<AccessKeys> => getSdk().config.credentials());
+  const credentials =
+    keys ??
+    ((): Promise<AccessKeys> => {
+      client ??= new S3Client(sdk);
+      return client.config.credentials();
+    });
   const placeOfBucket = () => {
     place ??= placeOf(bucket, sdk, credentials);
     return place;
@@ -91,9 +91,6 @@ export function openStoreClient({
   /** The same by its newest answer, also if it is small: a link may end within seconds. */
   let newestLeadMs = 0;
   return {
-    get sdk() {
-      return getSdk();
-    },
     async send(request, options) {
       const { url, signer, pathOf } = placeOfBucket();
       const given = Object.entries({ ...always, ...request.headers });

@@ -1,21 +1,19 @@
 import { randomUUID } from 'node:crypto';
-import { ListMultipartUploadsCommand, ListPartsCommand } from '@aws-sdk/client-s3';
 import { type ErrorCode, SluiceError } from '../../../foundation/domain/errors.ts';
 import { compareKeys } from '../../../foundation/domain/object-keys.ts';
 import type { FileOptions, UploadRef } from '../destination.ts';
 import { checkLength } from './answer.ts';
 import { callDeadline } from './call-deadline.ts';
-import { expectedOwner, fileHeaders, type S3Connection } from './client.ts';
+import { fileHeaders, type S3Connection } from './client.ts';
 import { conditionHeaders, type PutCondition } from './conditions.ts';
 import { refusesChecksums, StoreError } from './errors.ts';
 import { notAStore, usualAdvice } from './not-the-store.ts';
 import { hasMark, metadataHeaders } from './object-metadata.ts';
-import { keyOf, keysPerPage, nextOf, readPages } from './pages.ts';
+import { keyOf, keysPerPage, nextOf, readList, readPages } from './pages.ts';
 import type { PartSums } from './part-digest.ts';
 import { encodeHex } from './put-object.ts';
-import type { SendOptions } from './request-handler.ts';
 import { type StoreRequest, textsOf } from './store-client.ts';
-import { escapeXml } from './xml.ts';
+import { childrenOf, escapeXml, textIn } from './xml.ts';
 
 /**
  * The requests of a multipart upload. Our upload id is `<mark>.<the store's id>`. The mark is random and kept in the
@@ -31,8 +29,6 @@ export interface UploadPart {
 }
 
 /**
- * If an answer comes after the request was given up, the upload it names is aborted.
- *
  * @returns the upload, and whether its parts have a CRC32 (only if the store said so: some refuse it, and
  *   some drop parts that have one)
  */
@@ -45,27 +41,23 @@ export async function createUpload(
   readonly checksums: boolean;
 }> {
   const mark = randomUUID();
-  const onLateAnswer = (body: string) => {
-    const id = /<UploadId>([^<]+)<\/UploadId>/.exec(body)?.[1];
-    // If it cannot be aborted now, a look of the sweep finds it.
-    if (id) abortUpload(connection, { key: options.key, uploadId: `.${id}` }).catch(() => {});
-  };
   const create = (checksum: 'CRC32' | undefined) =>
-    connection.request((client, { abortSignal }) => {
-      const send: SendOptions = { ...(abortSignal ? { abortSignal } : {}), onLateAnswer };
-      return client.send(
-        {
-          ...{ method: 'POST', key: options.key, query: { uploads: '' } },
-          headers: {
-            'content-type': options.contentType,
-            ...metadataHeaders(mark, options),
-            'x-amz-checksum-algorithm': checksum,
-            ...fileHeaders(connection),
+    connection.request(
+      (client, send) =>
+        client.send(
+          {
+            ...{ method: 'POST', key: options.key, query: { uploads: '' } },
+            headers: {
+              'content-type': options.contentType,
+              ...metadataHeaders(mark, options),
+              'x-amz-checksum-algorithm': checksum,
+              ...fileHeaders(connection),
+            },
           },
-        },
-        send,
-      );
-    }, signal);
+          send,
+        ),
+      signal,
+    );
   const takesChecksums = connection.traits?.checksums ?? true;
   const created = await create(takesChecksums ? 'CRC32' : undefined).catch((error: unknown) => {
     if (!takesChecksums || !refusesChecksums(error)) throw error;
@@ -152,7 +144,7 @@ export async function abortUpload(
     }
     // A part in flight can outlive the abort (API reference of AbortMultipartUpload).
     const parts = await listPartsOf(connection, upload, deadline).catch(() => null);
-    if (!parts?.Parts?.length) return;
+    if (parts === null || childrenOf(parts, 'Part').length === 0) return;
   }
 }
 
@@ -161,8 +153,8 @@ const maxPages = 1_000;
 
 /** The first parts of an upload. */
 function listPartsOf(connection: S3Connection, upload: UploadRef, signal: AbortSignal) {
-  const command = new ListPartsCommand(uploadTarget(connection, upload));
-  return connection.request((client, send) => client.sdk.send(command, send), signal);
+  const query = { uploadId: splitId(upload)[1], 'x-id': 'ListParts' };
+  return readList(connection, query, signal, upload.key);
 }
 
 /** Says whether the store reports, if asked for the parts, that it knows no such upload. */
@@ -185,38 +177,30 @@ export function listUploads(
   signal?: AbortSignal,
 ): AsyncIterable<UploadRef> {
   interface Marker {
-    readonly KeyMarker?: string;
-    readonly UploadIdMarker?: string;
+    readonly 'key-marker': string;
+    readonly 'upload-id-marker'?: string;
   }
   const deadline = callDeadline(signal);
   const readPage = async (marker: Marker | null) => {
-    const page = await connection.request(
-      (client, send) =>
-        client.sdk.send(
-          new ListMultipartUploadsCommand({
-            Bucket: connection.bucket,
-            Prefix: prefix,
-            MaxUploads: keysPerPage,
-            ...{ ...expectedOwner(connection), ...marker },
-          }),
-          send,
-        ),
-      deadline,
-    );
-    const items = (page.Uploads ?? []).map(({ Key: key = '', UploadId: id = '' }) => ({
-      key: keyOf(page, key),
-      uploadId: `.${id}`,
+    const query = { uploads: '', prefix, 'max-uploads': String(keysPerPage) };
+    const page = await readList(connection, { ...query, ...marker }, deadline);
+    const items = childrenOf(page, 'Upload').map((found) => ({
+      key: keyOf(page, textIn(found, 'Key')),
+      uploadId: `.${textIn(found, 'UploadId')}`,
     }));
-    const next: Marker = {
-      ...(page.NextKeyMarker ? { KeyMarker: keyOf(page, page.NextKeyMarker) } : {}),
-      ...(page.NextUploadIdMarker ? { UploadIdMarker: page.NextUploadIdMarker } : {}),
-    };
-    const hasNext = next.KeyMarker !== undefined;
-    return { items, next: nextOf('ListMultipartUploads', page, hasNext ? next : undefined) };
+    const [key, id] = [textIn(page, 'NextKeyMarker'), textIn(page, 'NextUploadIdMarker')];
+    const next =
+      key === ''
+        ? undefined
+        : {
+            'key-marker': keyOf(page, key),
+            ...(id !== '' && { 'upload-id-marker': id }),
+          };
+    return { items, next: nextOf<Marker>('ListMultipartUploads', page, next) };
   };
   // Upload ids of one key come in the order of their beginning, which is not theirs.
   const isAfter = (next: Marker, before: Marker) =>
-    compareKeys(next.KeyMarker ?? '', before.KeyMarker ?? '') >= 0;
+    compareKeys(next['key-marker'], before['key-marker']) >= 0;
   return readPages('ListMultipartUploads', readPage, isAfter, maxPages);
 }
 
@@ -258,12 +242,6 @@ export function completion(
 }
 
 const xmlns = 'http://s3.amazonaws.com/doc/2006-03-01/';
-
-/** Bucket, key and the store's own id of an upload. */
-function uploadTarget(connection: S3Connection, upload: UploadRef) {
-  const target = { Bucket: connection.bucket, Key: upload.key, UploadId: splitId(upload)[1] };
-  return { ...target, ...expectedOwner(connection) };
-}
 
 function splitId({ uploadId }: UploadRef): readonly [mark: string, id: string] {
   const dot = uploadId.indexOf('.');

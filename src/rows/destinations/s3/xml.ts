@@ -142,3 +142,11 @@ export function textsBelow(root: XmlElement): ReadonlyMap<string, string> {
   add(root, '', 2);
   return texts;
 }
+
+/** The children of one name. */
+export const childrenOf = ({ children }: XmlElement, name: string): readonly XmlElement[] =>
+  children.filter((child) => child.name === name);
+
+/** The text of the first child of that name; '' if there is none. */
+export const textIn = ({ children }: XmlElement, name: string): string =>
+  children.find((child) => child.name === name)?.text ?? '';
