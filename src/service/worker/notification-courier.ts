@@ -10,6 +10,7 @@ import {
 } from '../../state/store/notifications/notification-deliveries.ts';
 import type { Context } from '../use-cases/context.ts';
 import { deliver, deliveryLeaseMs } from '../use-cases/notifications/deliver.ts';
+import { shareNext } from './shared-work.ts';
 
 export interface CourierOptions {
   readonly context: Pick<Context, 'db' | 'secrets'>;
@@ -34,35 +35,16 @@ const goodbyeMs = 5_000;
 export class NotificationCourier {
   readonly #options: CourierOptions;
   readonly #sending = new Map<TargetKind, Set<Promise<void>>>();
-  #collecting: Promise<void> | null = null;
-  #next: Promise<void> | null = null;
+  /** Starts what is due and has a slot; does not wait for its end. Calls during one share the next one. */
+  readonly collect = shareNext(() => this.#collect());
   #isClosed = false;
 
   constructor(options: CourierOptions) {
     this.#options = options;
   }
 
-  /** Starts what is due and has a slot; does not wait for its end. Calls during one share the next one. */
-  collect(): Promise<void> {
-    if (this.#collecting === null) return this.#start();
-    this.#next ??= this.#collecting.then(
-      () => this.#start(),
-      () => this.#start(),
-    );
-    return this.#next;
-  }
-
-  #start(): Promise<void> {
-    this.#next = null;
-    if (this.#isClosed) return Promise.resolve();
-    const started = this.#collect().finally(() => {
-      if (this.#collecting === started) this.#collecting = null;
-    });
-    this.#collecting = started;
-    return started;
-  }
-
   async #collect(): Promise<void> {
+    if (this.#isClosed) return;
     for (const kind of ['webhook', 'email'] as const) {
       const running = this.#running(kind);
       const limit = slots[kind] - running.size;
@@ -99,8 +81,7 @@ export class NotificationCourier {
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    await this.#collecting?.catch(() => {});
-    await this.#next?.catch(() => {});
+    await this.collect().catch(() => {});
     const all = [...this.#sending.values()].flatMap((sending) => [...sending]);
     if (all.length === 0) return;
     await within(goodbyeMs, Promise.allSettled(all), null);

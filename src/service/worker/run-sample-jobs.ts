@@ -39,7 +39,7 @@ export interface SampleOptions {
   readonly memory: MemoryGate;
 }
 
-/** Organizations whose last turns a worker remembers. */
+/** Organizations of a worker's last jobs: they come after the others. */
 const rememberedTurns = 1_000;
 
 /** Jobs at a time in a worker, each of another organization. */
@@ -55,38 +55,31 @@ const lanes = 2;
  */
 export function sampleJobs(options: SampleOptions): () => Promise<void> {
   const { db } = options.context;
-  const served = new Set<string>();
+  let served: readonly string[] = [];
   const inProgress = new Set<string>();
+  let taking: Promise<TakenSample | null> = Promise.resolve(null);
   const next = async () => {
-    const job = await takeSample(db, [...served], [...inProgress]);
+    const job = await takeSample(db, served, [...inProgress]);
     if (!job) return null;
     const { organizationId: id } = job;
-    served.delete(id);
-    served.add(id);
-    const [oldest] = served;
-    if (served.size > rememberedTurns && oldest !== undefined) served.delete(oldest);
+    served = [...served.filter((other) => other !== id), id].slice(-rememberedTurns);
     inProgress.add(id);
     return job;
   };
-  const taking = inTurn(next);
+  /** One after the other: each must see what the one before has taken. */
+  const take = () => {
+    taking = taking.catch(() => null).then(next);
+    return taking;
+  };
   const lane = async () => {
-    for (let job = await taking(); job !== null; job = await taking()) {
-      await runJob(options, job).finally(() => inProgress.delete(job?.organizationId ?? ''));
+    for (let job = await take(); job !== null; job = await take()) {
+      const { organizationId } = job;
+      await runJob(options, job).finally(() => inProgress.delete(organizationId));
     }
   };
   const all = Array.from({ length: lanes }, () => skipWhileBusy(lane));
   return async () => {
     await Promise.all(all.map((one) => one()));
-  };
-}
-
-/** One call after the other. */
-function inTurn<T>(work: () => Promise<T>): () => Promise<T> {
-  let last: Promise<unknown> = Promise.resolve();
-  return () => {
-    const result = last.then(work);
-    last = result.catch(() => {});
-    return result;
   };
 }
 

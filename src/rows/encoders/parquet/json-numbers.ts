@@ -73,10 +73,12 @@ export function decimalNumber(precision: number, scale: number): JsonNumber {
       const special = /^"(-?Infinity|NaN)"$/.exec(bytes.toString('latin1', from, end))?.[1];
       return special === undefined ? `not written as ${name} is` : `${special} has no ${name}`;
     },
-    read: (bytes, from, end) =>
-      precision <= exactDigits
-        ? readScaled(bytes, from, end, scale)
-        : BigInt(scaledDigits(bytes, from, end, scale)),
+    read(bytes, from, end) {
+      const [whole = '', fraction = ''] = bytes.toString('latin1', from, end).split('.');
+      const digits = whole + fraction.slice(0, scale).padEnd(scale, '0');
+      // Never -0: it would be a bound of its own.
+      return precision <= exactDigits ? Number(digits) + 0 : BigInt(digits);
+    },
     write(out, value) {
       if (physical === physicalType.int32) writeInt32(out, value);
       else if (physical === physicalType.int64) writeInt64(out, value);
@@ -87,26 +89,4 @@ export function decimalNumber(precision: number, scale: number): JsonNumber {
 
 function isDigit(byte: number): boolean {
   return byte >= zero && byte < zero + 10;
-}
-
-/** The number without its point, `scale` digits after it; of up to 15 digits. */
-function readScaled(bytes: Buffer, from: number, end: number, scale: number): number {
-  const isNegative = bytes[from] === minus;
-  let at = isNegative ? from + 1 : from;
-  let value = 0;
-  for (; at < end && bytes[at] !== point; at++) value = value * 10 + (bytes[at] as number) - zero;
-  const last = Math.min(end, at + 1 + scale);
-  let missing = scale;
-  for (at++; at < last; at++) {
-    value = value * 10 + (bytes[at] as number) - zero;
-    missing--;
-  }
-  while (missing-- > 0) value *= 10;
-  // Never -0: it would be a bound of its own.
-  return isNegative ? 0 - value : value;
-}
-
-function scaledDigits(bytes: Buffer, from: number, end: number, scale: number): string {
-  const [whole = '', fraction = ''] = bytes.toString('latin1', from, end).split('.');
-  return whole + fraction.slice(0, scale).padEnd(scale, '0');
 }
