@@ -60,7 +60,7 @@ describe('a query', () => {
       { name: 'event', type: 'text', sourceType: 'text' },
       { name: 'n', type: 'text', sourceType: 'text' },
       { name: 'day', type: 'date', sourceType: 'date' },
-      { name: 'price', type: 'as_json', sourceType: 'numeric', sentAs: 'binary' },
+      { name: 'price', type: 'as_json', sourceType: 'numeric' },
     ]);
     const texts = (name: string) => columnBytes(blocks, name).map(String);
     expect(texts('n')).toEqual(['1', '2', '4']);

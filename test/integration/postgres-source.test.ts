@@ -233,7 +233,6 @@ function planOf(column: Column, sql: string): RequestPlan {
       columns: [column],
       explainSql: () => '',
       copySql: () => sql,
-      numerics: [],
       hidden: [],
       projection: null,
       keys: null,

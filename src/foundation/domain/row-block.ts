@@ -9,7 +9,6 @@
  * version byte (1) then UTF-8; date int32 days since 2000-01-01; timestamp and timestamptz int64
  * microseconds since 2000-01-01 (min/max int64 = -infinity/infinity); bytea raw.
  * `as_json`: any other type; the bytes are a JSON value in UTF-8, as `to_json(column)::text` prints it.
- * `numeric`: PostgreSQL's own form of it (domain/numeric-text.ts), only if the rows were asked for so; else it is `as_json`.
  */
 export type ColumnType =
   | 'bool'

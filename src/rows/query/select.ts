@@ -19,9 +19,9 @@ import { isWrittenSince } from './written-since.ts';
 export interface SentColumn extends Pick<Column, 'name' | 'type'> {
   /**
    * Default: as they are, and of type `as_json` as the text of their JSON. `text`: as the text that PostgreSQL
-   * prints for them. `binary`: as they are, whatever their type.
+   * prints for them.
    */
-  readonly sentAs?: 'text' | 'binary';
+  readonly sentAs?: 'text';
   /** The type that it is cast to, as SQL prints it. */
   readonly castTo?: string;
 }
@@ -128,9 +128,9 @@ function rowsSql(
   }
   const targets = outputs.map((output, index) => {
     const { type, sentAs, castTo } = columns[index] ?? {};
-    if (castTo !== undefined) return castTarget(output, castTo);
-    if (sentAs === 'text') return textTarget(output);
-    return type === 'as_json' && sentAs !== 'binary' ? jsonTarget(output) : plainTarget(output);
+    if (sentAs === 'text') return castTarget(output, 'pg_catalog.text');
+    if (type === 'as_json') return jsonTarget(output, castTo);
+    return castTo === undefined ? plainTarget(output) : castTarget(output, castTo);
   });
   targets.push(...keys.map((key) => keyTarget(model, query, key)));
   const isSorted = selection.element?.isUnique !== true;
@@ -228,19 +228,20 @@ export const plainTarget =
   (dialect) =>
     `${printExpression(expression, dialect)} AS ${quoteName(name)}`;
 
-const jsonTarget =
-  ({ name, expression }: Output): Target =>
-  (dialect) => {
-    const json = `pg_catalog.to_json(${printExpression(expression, dialect)})`;
-    return `CAST(${json} AS pg_catalog.text) AS ${quoteName(name)}`;
-  };
+const cast = (value: string, type: string): string => `CAST(${value} AS ${type})`;
 
 const castTarget =
   ({ name, expression }: Output, type: string): Target =>
   (dialect) =>
-    `CAST(${printExpression(expression, dialect)} AS ${type}) AS ${quoteName(name)}`;
+    `${cast(printExpression(expression, dialect), type)} AS ${quoteName(name)}`;
 
-const textTarget = (output: Output): Target => castTarget(output, 'pg_catalog.text');
+const jsonTarget =
+  ({ name, expression }: Output, castTo?: string): Target =>
+  (dialect) => {
+    const value = printExpression(expression, dialect);
+    const json = `pg_catalog.to_json(${castTo === undefined ? value : cast(value, castTo)})`;
+    return `${cast(json, 'pg_catalog.text')} AS ${quoteName(name)}`;
+  };
 
 /** A key column of the model, or its interval column, whether or not the query selects it. */
 export function keyTarget(model: Model, query: ParsedQuery | null, key: SentColumn): Target {

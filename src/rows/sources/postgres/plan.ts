@@ -59,8 +59,6 @@ export interface SelectPlan {
   findRowSql(range: DataInterval, text: string): string | null;
   /** Null unless the request is of `columns`. */
   readonly projection: Projection | null;
-  /** For each of `columns`; none for a request of keys. */
-  readonly numerics: readonly boolean[];
   /** The interval column; null if none selects the rows. */
   readonly moment: Pick<Column, 'name' | 'type' | 'sourceType'> | null;
   /** Columns that `copySql` sends after `columns`. */
@@ -189,7 +187,6 @@ function planOfKeys(read: ReadRequest, { all, width }: SentColumns): Sends {
   const keys = keyColumnsOf(model, query, columns);
   return {
     columns: keys,
-    numerics: [],
     projection,
     hidden: [],
     keys: null,
@@ -202,7 +199,7 @@ function planOfKeys(read: ReadRequest, { all, width }: SentColumns): Sends {
   };
 }
 
-function planOfRows(read: ReadRequest, { all, width, numerics }: SentColumns): Sends {
+function planOfRows(read: ReadRequest, { all, width }: SentColumns): Sends {
   const { model, query, projection } = read;
   const selectionOf = selectionsOf(read);
   const columns = all.slice(0, width);
@@ -217,7 +214,6 @@ function planOfRows(read: ReadRequest, { all, width, numerics }: SentColumns): S
   });
   return {
     columns,
-    numerics,
     projection,
     hidden,
     keys: {

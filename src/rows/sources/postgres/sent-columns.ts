@@ -41,12 +41,7 @@ export interface SentColumns {
   readonly all: readonly (Column & SentColumn)[];
   /** The number of them that are columns of the rows. */
   readonly width: number;
-  /** By column of the rows. */
-  readonly numerics: readonly boolean[];
 }
-
-/** The fixed OID of numeric (`pg_type.dat`). */
-const numericOid = 1700;
 
 export function sentColumns(read: ReadRequest, { given, wider }: Described): SentColumns {
   const { request, model, query } = read;
@@ -65,23 +60,14 @@ export function sentColumns(read: ReadRequest, { given, wider }: Described): Sen
   const sendsText = request.nested === 'text' && sendsRows;
   /** Keys come as they always have: their digests are kept. */
   const isKey = (index: number) => model.keyColumns.includes(nameAt(index) ?? '');
-  const mayChange = (index: number) => index < outputs.length && !isKey(index);
-  const isPrinted = (index: number) =>
-    request.select !== 'keys' && mayChange(index) && described[index]?.typeOid === numericOid;
   const all = described.map((column, index): Column & SentColumn => {
     const { name, typeOid, sourceType } = column;
-    if (sendsText && isNested(column) && mayChange(index)) {
+    if (sendsText && isNested(column) && index < outputs.length && !isKey(index)) {
       return { name, type: 'text', sourceType, sentAs: 'text' };
     }
-    const isNumeric = isPrinted(index);
     const type = columnTypeOf(typeOid);
     const castTo = wider.get(nameAt(index) ?? '')?.sql;
-    if (castTo !== undefined) return { name, type, sourceType, sentAs: 'binary', castTo };
-    return isNumeric ? { name, type, sourceType, sentAs: 'binary' } : { name, type, sourceType };
+    return { name, type, sourceType, ...(castTo !== undefined && { castTo }) };
   });
-  const width = outputs.length;
-  const numerics = all
-    .slice(0, width)
-    .map(({ sentAs }, index) => sentAs === 'binary' && isPrinted(index));
-  return { all, width, numerics };
+  return { all, width: outputs.length };
 }
