@@ -17,7 +17,7 @@ import {
   type WorkerReports,
 } from '../service/worker/run-jobs.ts';
 import { createHandlers } from '../service/worker/handlers.ts';
-import { LeaseKeeper } from '../service/worker/lease-keeper.ts';
+import { LeaseKeeper } from '../service/worker/run-ports.ts';
 import { NotificationCourier } from '../service/worker/notification-courier.ts';
 import type { JobHandlers } from '../state/queue/catalogue.ts';
 import { type Consumer, openConsumer } from '../state/queue/consumer.ts';

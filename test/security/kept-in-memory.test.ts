@@ -53,7 +53,7 @@ const collections: Readonly<Record<string, string>> = {
   'service/admission/memory-gate.ts #held': 'organizations with runs',
   'service/admission/cpu-use.ts #executing': 'runs in progress',
   'service/admission/cpu-use.ts #used': 'organizations with runs lately',
-  'service/worker/lease-keeper.ts #held': 'runs in progress',
+  'service/worker/run-ports.ts #held': 'runs in progress',
   'service/worker/notification-courier.ts #sending': 'two kinds; 64 and 8 deliveries',
   'service/worker/run-jobs.ts #waiting': 'backfills whose runs ended since the last look',
   'service/admission/admission.ts #running': 'WORKER_SMALL_RUNS',
@@ -62,7 +62,7 @@ const collections: Readonly<Record<string, string>> = {
   // In a run, a query or a file.
   'rows/destinations/s3/writer.ts #inFlight': 'parts in flight',
   'rows/encoders/parquet/byte-arrays.ts #spares': 'columns of a file',
-  'rows/pipeline/erased-files.ts #metrics': 'columns of the files of an interval',
+  'rows/pipeline/erase-rows.ts #metrics': 'columns of the files of an interval',
   'rows/pipeline/file-set.ts #parts': 'maxPartitions of an interval',
   'rows/pipeline/key-tally.ts #due': 'the sample of a check',
   'rows/pipeline/partitioned-rows.ts #numbers': 'maxPartitions of an interval',

@@ -26,7 +26,7 @@ import type { StatementSources } from '../use-cases/statements/make-statement.ts
 import type { WorkGuard } from '../use-cases/work-guard.ts';
 import type { AttemptReport } from './attempt-report.ts';
 import { type Admitted, Attempt, type AttemptOptions } from './attempt.ts';
-import type { LeaseKeeper } from './lease-keeper.ts';
+import type { LeaseKeeper } from './run-ports.ts';
 import type { NotificationCourier } from './notification-courier.ts';
 import { retryUntilRecorded } from './own-fault.ts';
 import { type ChildProgram, runAlone } from './run-alone.ts';

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { viewOf } from '../../../src/foundation/domain/byte-writer.ts';
 import { parquet } from '../../../src/rows/encoders/parquet/definition.ts';
-import { Dictionary } from '../../../src/rows/encoders/parquet/dictionary.ts';
+import { Dictionary } from '../../../src/rows/encoders/parquet/byte-array-column.ts';
 import {
   defaultSizes,
   openParquet,

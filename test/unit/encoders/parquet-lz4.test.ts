@@ -2,7 +2,7 @@ import { randomFillSync } from 'node:crypto';
 import fc from 'fast-check';
 import { compressors } from 'hyparquet-compressors';
 import { describe, expect, it } from 'vitest';
-import { compressLz4, maxLz4Bytes } from '../../../src/rows/encoders/parquet/lz4.ts';
+import { compressLz4, maxLz4Bytes } from '../../../src/rows/encoders/parquet/page-compressor.ts';
 
 function expectBack(source: Buffer): void {
   const block = compressLz4(source);

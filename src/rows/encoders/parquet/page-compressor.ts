@@ -2,7 +2,6 @@ import { promisify } from 'node:util';
 import zlib from 'node:zlib';
 import { loadZstd } from '../codecs/zstd.ts';
 import type { Compression } from '../encoder.ts';
-import { compressLz4 } from './lz4.ts';
 import type { PageArena } from './page-arena.ts';
 import type { RawPage } from './page.ts';
 
@@ -110,4 +109,110 @@ async function loadCodec(compression: Compression): Promise<Codec> {
     default:
       throw new TypeError(`Parquet's pages take no compression ${compression}`);
   }
+}
+
+/**
+ * LZ4's block format, which Parquet calls LZ4_RAW. Our own code, because the native packages keep their
+ * output's memory so long that a file takes hundreds of megabytes. Source:
+ * https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md
+ */
+
+const minMatch = 4;
+/** The last match starts at least this far from the end, and the last 5 bytes are literals. */
+const matchStartLimit = 12;
+const lastLiterals = 5;
+const maxDistance = 0xffff;
+const hashBits = 13;
+
+/** The last position of four bytes with a hash, plus one. Shared, since compression is synchronous. */
+const table = new Int32Array(1 << hashBits);
+
+/** Maximum bytes that `length` bytes compress to. */
+export function maxLz4Bytes(length: number): number {
+  return length + Math.ceil(length / 255) + 16;
+}
+
+/** Compresses `source`, at least one byte, as one block. */
+export function compressLz4(source: Buffer): Buffer {
+  const target = Buffer.allocUnsafeSlow(maxLz4Bytes(source.length));
+  const view = new DataView(source.buffer, source.byteOffset, source.length);
+  const matchStartEnd = source.length - matchStartLimit;
+  const matchEnd = source.length - lastLiterals;
+  table.fill(0);
+  let literals = 0;
+  let end = 0;
+  let at = 0;
+  // If nothing matches for long, steps grow: incompressible data is skipped quickly.
+  let misses = 0;
+  while (at <= matchStartEnd) {
+    const word = view.getInt32(at, true);
+    const slot = Math.imul(word, 0x9e3779b1) >>> (32 - hashBits);
+    const seen = (table[slot] as number) - 1;
+    table[slot] = at + 1;
+    if (seen < 0 || at - seen > maxDistance || view.getInt32(seen, true) !== word) {
+      at += 1 + (misses++ >> 6);
+      continue;
+    }
+    misses = 0;
+    const matchLength = extend(source, view, seen + minMatch, at + minMatch, matchEnd) + minMatch;
+    end = putSequence(target, end, source, literals, at, at - seen, matchLength);
+    at += matchLength;
+    literals = at;
+  }
+  return target.subarray(0, putLiterals(target, end, source, literals, source.length, 0));
+}
+
+/** Counts the bytes at `at`, before `limit`, that equal those at `seen`. */
+function extend(source: Buffer, view: DataView, seen: number, at: number, limit: number): number {
+  let length = 0;
+  while (
+    at + length + 4 <= limit &&
+    view.getInt32(at + length, true) === view.getInt32(seen + length, true)
+  ) {
+    length += 4;
+  }
+  while (at + length < limit && source[at + length] === source[seen + length]) length++;
+  return length;
+}
+
+function putSequence(
+  target: Buffer,
+  end: number,
+  source: Buffer,
+  literals: number,
+  literalsEnd: number,
+  distance: number,
+  matchLength: number,
+): number {
+  const extra = matchLength - minMatch;
+  let next = putLiterals(target, end, source, literals, literalsEnd, Math.min(extra, 15));
+  target[next++] = distance;
+  target[next++] = distance >>> 8;
+  return extra < 15 ? next : putLength(target, next, extra - 15);
+}
+
+/** The token, with the match's length in its low half, and the literals [from, to). */
+function putLiterals(
+  target: Buffer,
+  end: number,
+  source: Buffer,
+  from: number,
+  to: number,
+  matchToken: number,
+): number {
+  const length = to - from;
+  target[end] = (Math.min(length, 15) << 4) | matchToken;
+  const next = length < 15 ? end + 1 : putLength(target, end + 1, length - 15);
+  if (length > 64) source.copy(target, next, from, to);
+  else
+    for (let index = 0; index < length; index++) target[next + index] = source[from + index] ?? 0;
+  return next + length;
+}
+
+function putLength(target: Buffer, end: number, length: number): number {
+  let next = end;
+  let rest = length;
+  for (; rest >= 255; rest -= 255) target[next++] = 255;
+  target[next++] = rest;
+  return next;
 }
