@@ -17,10 +17,7 @@ import { checkWall } from './wall.ts';
 import { isWrittenSince } from './written-since.ts';
 
 export interface SentColumn extends Pick<Column, 'name' | 'type'> {
-  /**
-   * Default: as they are, and of type `as_json` as the text of their JSON. `text`: as the text that PostgreSQL
-   * prints for them.
-   */
+  /** Default: as they are, and of type `as_json` as the text of their JSON. `text`: as the text that PostgreSQL prints. */
   readonly sentAs?: 'text';
   /** The type that it is cast to, as SQL prints it. */
   readonly castTo?: string;
