@@ -1254,7 +1254,8 @@ begin
              'export', jsonb_build_object('id', e.id, 'name', e.name),
              'code', e.failing_code, 'since', api_time(coalesce(e.failing_since, e.late_since, e.incomplete_since)),
              'missing_intervals', (select count(*) from (select from missing_intervals h where h.export_id = e.id limit 10000) as counted),
-             'statement', case when e.statement_number > 0 then jsonb_build_object('number', e.statement_number, 'sha256', e.statement_sha256) end)
+             'statement', case when e.statement_number > 0 then jsonb_build_object('number', e.statement_number, 'sha256', e.statement_sha256,
+               'key', (select encode(sha256(decode(k.public_key, 'hex')), 'hex') from signing_keys k order by k.number desc limit 1)) end)
              || event_facts as facts
       from batch_exports e join projects p on p.id = e.team_id join organizations o on o.id = p.organization_id
      where e.id = about and exists (select from wanted)

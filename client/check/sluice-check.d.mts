@@ -3,8 +3,12 @@ export interface Place {
   /** All objects; null if they cannot be listed. */
   readonly names: readonly string[] | null;
   /** Null: there is no such object. */
-  size(path: string): number | null | Promise<number | null>;
-  read(path: string): ReadableStream<Uint8Array> | Promise<ReadableStream<Uint8Array>>;
+  open(path: string): StoredObject | null | Promise<StoredObject | null>;
+}
+
+export interface StoredObject {
+  readonly size: number;
+  readonly body: ReadableStream<Uint8Array>;
 }
 
 export interface CheckOptions {

@@ -2,16 +2,15 @@
 docs/receipts.md describes the bytes, and what is checked.
 
 python3 sluice_check.py PLACE [--since DATE] [--key KEY]... [--head NUMBER:DIGEST] [--deep]
-    [--document FILE] [--timeout SECONDS]
+    [--document FILE]
 
 It needs Python 3.9. It exits with 0: all is right, 1: something is wrong, 2: not checked.
 """
-import argparse, collections, concurrent.futures, hashlib, json, os, re, sys, time, zlib
+import argparse, collections, concurrent.futures, hashlib, json, os, re, sys, zlib
 import urllib.error, urllib.parse, urllib.request
 class Wrong(Exception): """Something is not as it was signed."""
-class NotChecked(Exception): """It cannot be said whether it is right."""
-def must(right, where, fault):
-    if not right: raise Wrong(f"{where} {fault}")
+def must(right, fault):
+    if not right: raise Wrong(fault)
 
 # Ed25519 by RFC 8032. A point is (X, Y, Z, T) with x = X/Z, y = Y/Z and xy = T/Z.
 P, L = 2**255 - 19, 2**252 + 27742317777372353535851937790883648493
@@ -32,369 +31,333 @@ def point_of(data):
     if x % 2 != sign: x = P - x
     return x, y, 1, x * y % P
 BASE = point_of((4 * pow(5, -1, P) % P).to_bytes(32, "little"))
-def is_unsafe(point):
-    """Whether 8 times the point is neutral. Such a key fits signatures that it never made."""
-    for _ in range(3): point = point and add(point, point)
-    return point is None or (point[0] == 0 and point[1] == point[2])
 def is_signed(key, signature, message):
     """Whether sB - kA is R, with the bytes of R compared."""
     point, s = point_of(key), int.from_bytes(signature[32:], "little")
+    if point is None or s >= L: return False
     digest = hashlib.sha512(signature[:32] + key + message).digest()
-    k = int.from_bytes(digest, "little") % L
-    minus = (P - point[0], point[1], 1, P - point[3])
+    k, minus = int.from_bytes(digest, "little") % L, (P - point[0], point[1], 1, P - point[3])
     table, result = (NEUTRAL, BASE, minus, add(BASE, minus)), NEUTRAL
     for bit in range(252, -1, -1):
         result = add(add(result, result), table[(s >> bit & 1) + 2 * (k >> bit & 1)])
     inverse = pow(result[2], -1, P)
     x, y = result[0] * inverse % P, result[1] * inverse % P
-    return s < L and (y | (x & 1) << 255).to_bytes(32, "little") == signature[:32]
+    return (y | (x & 1) << 255).to_bytes(32, "little") == signature[:32]
 
 # JSON. Writing what is read must give the same bytes, so no name is there twice.
-def is_plain(value, level=0):
-    """Whether it has whole numbers below 2^53 only, and at most 64 levels."""
-    inner = value.values() if type(value) is dict else value if type(value) is list else ()
-    whole = type(value) is not float and (type(value) is not int or abs(value) < 2**53)
-    return whole and level <= 64 and all(is_plain(one, level + 1) for one in inner)
 def canonical(value):
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
 def indented(value): return json.dumps(value, indent=2, ensure_ascii=False).encode() + b"\n"
-def parse(data, path, write=canonical):
-    try:
-        value = json.loads(data.decode())
-        if not is_plain(value): raise ValueError("it has a wrong number or depth")
-        if write(value) != data: raise ValueError("it has other bytes")
-        return value
-    except (ValueError, RecursionError) as error:
-        raise Wrong(f"{path} is not JSON as Sluice writes it: {str(error)[:60]}")
-
-def is_text(value): return type(value) is str
-def is_count(value): return type(value) is int and value >= 0
+def whole(text):
+    """The only numbers that both languages write alike."""
+    right = re.fullmatch("-?[0-9]{1,16}", text) and abs(int(text)) < 2**53
+    must(right, "is JSON with a wrong number")
+    return int(text)
 def is_hex(value, digits=64):
-    return is_text(value) and re.fullmatch("[0-9a-f]{%d}" % digits, value) is not None
-def is_instant(value):
-    shape = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z"
-    return is_text(value) and re.fullmatch(shape, value) is not None
-
-# Places. `names`: all paths, or None. size(path): None if it is missing. read(path): its pieces.
-class Folder:
-    def __init__(self, root):
-        self.root, self.sizes = root, {}
-        for folder, folders, names in os.walk(root, onerror=self.fail):
-            links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
-            for name in names + links:
-                file = os.path.join(folder, name)
-                path = os.path.relpath(file, root).replace(os.sep, "/")
-                regular = os.path.isfile(file) and not os.path.islink(file)
-                self.sizes[path] = os.path.getsize(file) if regular else None
-                must(regular, path, "is not a file")
-        self.names = list(self.sizes)
-    def fail(self, error): raise error
-    def size(self, path): return self.sizes.get(path)
-    def read(self, path):
-        with open(os.path.join(self.root, path), "rb") as file:
-            yield from iter(lambda: file.read(2**16), b"")
-class Http:
-    def __init__(self, names, address_of, seconds):
-        self.names, self.address_of, self.seconds = names, address_of, seconds
-    def open(self, path):
-        address = self.address_of(path)
-        if address is None: return None
-        if not re.match("https?://", address): raise NotChecked(f"{path}: the address is not http")
-        request = urllib.request.Request(address, headers={"Accept-Encoding": "identity"})
-        try: return urllib.request.urlopen(request, timeout=self.seconds)
-        except urllib.error.HTTPError as error:
-            if error.code in (403, 404, 410): return None
-            raise NotChecked(f"{path}: the store answered with {error.code}")
-    def size(self, path):
-        answer = self.open(path)
-        if answer is None: return None
-        with answer: length = answer.headers.get("Content-Length")
-        if length is None: raise NotChecked(f"{path}: the store gives no size")
-        return int(length)
-    def read(self, path):
-        began = time.monotonic()
-        with self.open(path) as answer:
-            for piece in iter(lambda: answer.read1(2**16), b""):
-                if time.monotonic() - began > self.seconds: raise NotChecked(f"{path}: too slow")
-                yield piece
-def place_of(text, seconds):
-    if re.match("https?://", text):
-        base, mark, query = text.partition("?")
-        base = base.rstrip("/")
-        return Http(None, lambda path: f"{base}/{urllib.parse.quote(path)}{mark}{query}", seconds)
-    if not os.path.isfile(text): return Folder(text)
-    with open(text, encoding="utf-8") as file: addresses = json.load(file)
-    return Http(list(addresses), addresses.get, seconds)
+    return type(value) is str and re.fullmatch("[0-9a-f]{%d}" % digits, value) is not None
 
 SUMS, FULL = ("rows", "bytes", "files"), ("delivered", "empty")
 NOTHING = dict.fromkeys(SUMS, 0)
-# The kinds of bookings, and what their notes must say.
-STATES = {"delivered": (), "empty": (), "open": (), "not_due": (), "accepted": ("by", "reason")}
-TAKEN = {"removed": ("by", "request"), "erased": ("request",)}
-CHANGES = {"supplement": (), "remade": (), "moved": (), **TAKEN}
+INSTANT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z")
+# The kinds of bookings, and what their notes say.
+KINDS = {"delivered": (), "empty": (), "open": (), "not_due": (), "accepted": ("by", "reason"),
+    "supplement": (), "remade": (), "moved": (), "removed": ("by", "request"),
+    "erased": ("request",)}
 STATEMENTS, LARGEST = "_sluice/statements/", 64 * 2**20
-Key = collections.namedtuple("Key", "id fingerprint public trusted number")
-Interval = collections.namedtuple("Interval", "end after")
+Key = collections.namedtuple("Key", "id fingerprint public trusted")
 
 class Check:
-    def __init__(self, place, since="", keys=(), head=None, deep=False, document=None):
-        self.place, self.since, self.given, self.head, self.deep = place, since, keys, head, deep
-        self.document = document
-        self.lines, self.keys, self.heads, self.newest, self.signer = [], [], [], None, None
-        # What the newest chain says, and what the one before had, and it has not yet.
-        self.intervals, self.owed, self.named, self.newer = {}, set(), {}, []
+    def __init__(self, place, since=None, keys=(), head=None, deep=False, document=None):
+        self.place, self.since, self.given, self.head = place, since or "", keys, head
+        self.deep, self.document = deep, document
+        self.lines, self.keys, self.heads = [], [], []
+        self.newest, self.signer, self.named, self.newer = None, None, set(), []
+        # What the newest chain says of each interval; what an earlier one had, and it has not yet.
+        self.intervals, self.owed = {}, set()
     def run(self):
         self.check_statements()
         self.check_objects()
-        if self.document is not None:
-            self.check_document(parse(self.document.removesuffix(b"\n"), "the document"))
-        self.lines.append(f"Right. The head is {self.heads[-1]}")
+        if self.document:
+            document = self.document.removesuffix(b"\n")
+            self.parse("the document", document, canonical, self.add_document)
+        return f"Right. The head is {self.heads[-1]}"
     def read(self, path, write, use):
-        """Gives `use` the path of an object, the value in it, and its digest."""
-        size = self.place.size(path)
-        must(size is not None, path, "is missing")
-        must(size <= LARGEST, path, "is too large")
-        data = b"".join(self.place.read(path))
-        value = parse(data, path, write)
-        try: return use(path, value, hashlib.sha256(data).hexdigest())
-        except (TypeError, KeyError, AttributeError, ValueError) as error:
-            raise Wrong(f"{path} has a wrong shape: {error!r}")
+        """What `use` makes of the value in an object; None if there is no such object."""
+        found = self.place.open(path)
+        if found is None: return None
+        must(found[0] <= LARGEST, f"{path} is too large")
+        with found[1] as file: data = file.read()
+        return self.parse(path, data, write, use)
+    def parse(self, path, data, write, use):
+        try:
+            value = json.loads(data.decode(), parse_int=whole, parse_float=whole,
+                parse_constant=whole)
+            must(write(value) == data, "is JSON with other bytes")
+            return use(value, hashlib.sha256(data).hexdigest(), path)
+        except Wrong as error: raise Wrong(f"{path} {error}")
+        except (ValueError, RecursionError, TypeError, LookupError, AttributeError) as error:
+            raise Wrong(f"{path} is not JSON of this shape: {error!r:.100}")
 
-    def add_keys(self, path, listed, _):
-        must(listed["type"] == "sluice.keys.v1", path, "has another type")
+    def add_keys(self, listed, *_):
+        must(listed["type"] == "sluice.keys.v1", "has another type")
         for entry in listed["keys"]:
-            signature = entry.pop("signature", None)
-            public = bytes.fromhex(entry["public_key"]) if is_hex(entry["public_key"]) else b""
-            must(public and not is_unsafe(point_of(public)), path, "has an unsafe key")
+            signature = entry.pop("signature")
+            must(is_hex(entry["public_key"]), "has a wrong public key")
+            public = bytes.fromhex(entry["public_key"])
             fingerprint = hashlib.sha256(public).hexdigest()
             given = not self.given or fingerprint in self.given or public.hex() in self.given
-            key = Key(fingerprint[:16], fingerprint, public, given, len(self.keys))
-            signer = key if entry["signed_by"] == key.id else self.keys[-1] if self.keys else None
-            right = signer and self.signs(signer, signature, entry)
-            must(right, path, f"has a wrong signature of the key {key.id}")
+            key = Key(fingerprint[:16], fingerprint, public, given)
+            signer = key if entry["signed_by"] == key.id else self.keys[-1]
+            must(signs(signer, signature, entry), f"has a wrong signature of the key {key.id}")
             self.keys.append(key._replace(trusted=given or signer.trusted))
-        names = {name for key in self.keys for name in (key.fingerprint, key.public.hex())}
-        for one in self.given: must(one in names, path, f"has no key {one}")
-    def signs(self, key, signature, value):
-        if not is_hex(signature, 128): return False
-        return is_signed(key.public, bytes.fromhex(signature), canonical(value))
     def signer_of(self, value):
         """The key that signed a value; None if none did."""
-        receipt = value.get("receipt")
-        if type(receipt) is not dict or receipt.get("algorithm") != "Ed25519": return None
         signed = {name: inner for name, inner in value.items() if name != "receipt"}
-        key = next((key for key in self.keys if key.id == receipt.get("key_id")), None)
-        return key if key and self.signs(key, receipt.get("signature"), signed) else None
-    def trusts(self, value):
-        signer = self.signer_of(value)
-        return signer is not None and signer.trusted
+        receipt = value["receipt"]
+        key = next((key for key in self.keys if key.id == receipt["key_id"]), None)
+        right = key and receipt["algorithm"] == "Ed25519"
+        return key if right and signs(key, receipt["signature"], signed) else None
+    def trusts(self, value): return getattr(self.signer_of(value), "trusted", False)
 
     def check_statements(self):
         def path(): return f"{STATEMENTS}{len(self.heads) + 1}.json"
-        while self.place.size(path()) is not None:
-            if not self.heads: self.read("_sluice/keys.json", canonical, self.add_keys)
-            self.read(path(), canonical, self.add_statement)
+        self.read("_sluice/keys.json", canonical, self.add_keys)
+        while self.read(path(), canonical, self.add_statement): pass
         listed = [name for name in self.place.names or () if name.startswith(STATEMENTS)]
-        must(len(listed) <= len(self.heads), path(), f"is missing, but not {listed and listed[-1]}")
-        if not self.heads: raise NotChecked("there is no statement")
-        last, owed = f"{STATEMENTS}{len(self.heads)}.json", min(self.owed, default=None)
-        must(owed is None, last, f"lacks {owed}, which an earlier chain had delivered")
-        named = f"{STATEMENTS}{(self.head or '').split(':')[0]}.json"
-        must(self.head in (None, *self.heads), named, "is missing, or not the given head")
-        name = self.signer.fingerprint
-        must(self.signer.trusted, last, f"is signed by {name}, which follows from no given key")
-        trust = ("is given, or follows from a given key" if self.given else
+        must(len(listed) <= len(self.heads), f"{path()} is missing, but not {listed[-1:]}")
+        if not self.heads: raise ValueError("there is no statement")
+        head, name = self.head or self.heads[-1], self.signer.fingerprint
+        file = f"{STATEMENTS}{head.split(':')[0]}.json"
+        must(head in self.heads, f"{file} is missing, or not the given head")
+        must(not self.owed, f"no statement has {self.owed}, which an earlier chain had delivered")
+        must(self.signer.trusted, f"the head is signed by {name}, which follows from no given key")
+        trust = ("follows from a given key" if self.given else
             "is from the bucket. Who can write there could have put it there: use --key")
-        self.lines.append(f"Key {name} {trust}.")
         looked = canonical(self.newest["reconciliation"]).decode()
-        self.lines.append(f"Sluice listed the objects: {looked}")
-    def add_statement(self, path, now, digest):
+        self.lines += [f"Key {name} {trust}.", f"Sluice listed the objects: {looked}"]
+    def add_statement(self, now, digest, _):
         last, number, signer = self.newest, len(self.heads) + 1, self.signer_of(now)
-        must(signer, path, "has no right signature")
-        earlier = self.signer and signer.number < self.signer.number
-        must(not earlier, path, "is signed by an earlier key")
-        must(now["type"] == "sluice.statement.v1" and type(now["number"]) is int
-            and now["number"] == number, path, "has another type or number")
+        must(signer, "has no right signature by a key of keys.json")
+        earlier = self.signer and self.keys.index(signer) < self.keys.index(self.signer)
+        must(not earlier, "is signed by an earlier key")
+        must(now["type"] == "sluice.statement.v1", "has another type")
+        must(canonical(now["number"]) == canonical(number), "has another number")
         name = (last or now)["batch_export_id"]
-        must(is_text(name) and now["batch_export_id"] == name, path, "is of another export")
+        must(now["batch_export_id"] == name, "is of another export")
         before = {"number": number - 1, "sha256": self.heads[-1].split(":")[1]} if last else None
         named = canonical(now["previous"]) == canonical(before)
-        must(named, path, "does not name the statement before")
-        opening, self.due, end = NOTHING, now["period"]["start"], now["period"]["end"]
+        must(named, "does not name the statement before")
+        self.due, end = now["period"]["start"], now["period"]["end"]
         if now["begins"] is not None: self.begin_chain(number, now["begins"])
-        else:
-            must(self.due == last["period"]["end"], path, "skips a period")
-            opening = last["balance"]["closing"]
+        else: must(self.due == last["period"]["end"], "skips a period")
+        opening = NOTHING if now["begins"] is not None else last["balance"]["closing"]
         parts = {part: dict(NOTHING) for part in ("delivered", "removed", "erased")}
-        for booking in now["bookings"]: self.book(booking, parts, path)
-        must(self.due == end, path, f"has no interval at {self.due}")
-        closing = {name: opening[name] + parts["delivered"][name] - parts["removed"][name]
-            - parts["erased"][name] for name in SUMS}
-        right = canonical({"opening": opening, **parts, "closing": closing})
-        must(canonical(now["balance"]) == right, path, "has a balance that does not add up")
+        parts["closing"] = dict(opening)
+        for booking in now["bookings"]: self.book(booking, parts)
+        must(self.due == end, f"has no interval at {self.due}")
+        right = canonical(now["balance"]) == canonical({"opening": opening, **parts})
+        must(right, "has a balance that does not add up")
+        prefix = now["place"]["prefix"]
+        self.inside = f"{prefix}/" if prefix else ""
         self.heads.append(f"{number}:{digest}")
         self.newest, self.signer = now, signer
+        return True
     def begin_chain(self, number, reason):
         if number > 1: self.lines.append(f"Statement {number} begins a chain: {reason}")
         for start, (end, after) in self.intervals.items():
             if after["state"] == "delivered": self.owed.add(f"{start} to {end}")
         self.intervals, self.began = {}, self.due
-    def book(self, booking, parts, path):
+    def book(self, booking, parts):
         kind, start, end = booking["kind"], booking["start"], booking["end"]
         before, after, note = booking["before"], booking["after"], booking["note"]
-        held, old, where = self.intervals.get(start), before or NOTHING, f"{path}: {start} to {end}"
-        must(is_instant(start) and is_instant(end) and start < end, where, "has no length")
-        known = held or Interval(end, None)
-        must(known.end == end and canonical(known.after) == canonical(before),
-            where, "is not as it was")
+        at, old, state = f"{start} to {end}", before or NOTHING, after["state"]
+        must(INSTANT.fullmatch(start) and INSTANT.fullmatch(end) and start < end,
+            f"{at} has no length")
+        held = self.intervals.get(start, (end, None))
+        must(held[0] == end and canonical(held[1]) == canonical(before), f"{at} is not as it was")
         # A backfill delivers intervals from before the first period: they do not tile it.
         if before is None and end > self.began:
-            must(start == self.due, where, f"does not begin at {self.due}")
+            must(start == self.due, f"{at} does not begin at {self.due}")
             self.due = end
-        full = after["state"] in FULL
-        change = kind in CHANGES and full and old.get("state") in FULL
-        must(change or (kind in STATES and kind == after["state"]),
-            where, "has a wrong kind, or a wrong state")
-        must(all(is_count(after[name]) for name in SUMS), where, "has a wrong number")
-        zero = {"delivered": (), "empty": ("rows",)}.get(after["state"], SUMS)
-        must(not any(after[name] for name in zero), where, "has rows, bytes or files")
+        full = state in FULL
+        change = kind == state or (full and old.get("state") in FULL)
+        must(change and kind in KINDS, f"{at} has a wrong kind")
+        must(all(name in note for name in KINDS[kind]), f"{at} does not say who asked")
+        zero = {"delivered": (), "empty": ("rows",)}.get(state, SUMS)
+        counts = all(type(after[name]) is int and after[name] >= 0 for name in SUMS)
+        must(counts and not any(after[name] for name in zero), f"{at} has a wrong number")
         must(not full or after["manifest"] is None or is_hex(after["manifest"]["sha256"]),
-            where, "has no digest")
-        must(all(name in note for name in {**STATES, **CHANGES}[kind]),
-            where, "does not say who asked")
-        moved = kind == "moved" and before["place"] != after["place"]
-        must(kind in TAKEN or moved or after["rows"] >= old["rows"], where, "loses rows")
+            f"{at} has no digest")
+        taken, elsewhere = kind in ("removed", "erased"), old.get("place") != after.get("place")
+        falls = taken or (kind == "moved" and elsewhere)
+        must(falls or after["rows"] >= old["rows"], f"{at} loses rows")
         for name in SUMS:
-            if kind in TAKEN: parts[kind][name] += old[name] - after[name]
-            else: parts["delivered"][name] += after[name] - old[name]
-        self.intervals[start] = Interval(end, after)
-        if after["state"] == "delivered": self.owed.discard(f"{start} to {end}")
+            more = after[name] - old[name]
+            parts[kind if taken else "delivered"][name] += -more if taken else more
+            parts["closing"][name] += more
+        self.intervals[start] = (end, after)
+        if state == "delivered": self.owed.discard(at)
 
     def check_objects(self):
-        place, work, elsewhere, last = self.newest["place"], [], 0, ""
-        names = None if self.since else self.place.names
-        self.inside = f"{place['prefix']}/" if place["prefix"] else ""
+        place, jobs, elsewhere, last = self.newest["place"], [], 0, ""
+        names = None if self.since or place.get("table") else self.place.names
         for start, (end, after) in sorted(self.intervals.items()):
-            must(start >= last, start, "is in two intervals: they overlap")
+            must(start >= last, f"{start} is in two intervals: they overlap")
             last = end
             if after["state"] not in FULL or end < self.since: continue
             if after["place"] != place["name"]: elsewhere += 1
             elif after["manifest"] is None: names = None
-            else: work.append((after["manifest"]["key"], start, end, after))
+            else: jobs.append((self.path_of(after["manifest"]["key"]), (start, end, after)))
+        besides = re.compile(r"(_sluice|metadata)/|(.*/)?\.sluice-(test|owner)-[^/]*\Z", re.DOTALL)
+        others = [name for name in names or () if not besides.match(name)]
+        booked = {path for path, _ in jobs}
+        jobs += [(name, None) for name in others
+            if name.endswith("_manifest.json") and name not in booked]
         pool = concurrent.futures.ThreadPoolExecutor(16)
-        try: collections.deque(pool.map(lambda job: self.check_manifest(*job), work))
+        try:
+            for paths in pool.map(lambda job: self.check_manifest(*job), jobs):
+                for path in paths:
+                    must(path not in self.named, f"{path} is named twice")
+                    self.named.add(path)
         finally: pool.shutdown(cancel_futures=True)
-        if names is not None: self.check_strays(names, place.get("table") == "iceberg")
-        else: self.lines.append("Objects that no manifest names were not looked for.")
+        stray = next((name for name in others if name not in self.named), None)
+        must(stray is None, f"{stray} is in no manifest")
+        if names is None: self.lines.append("Objects that no manifest names were not looked for.")
         if elsewhere: self.lines.append(f"{elsewhere} intervals at other places were left out.")
-        if self.newer: self.lines.append(f"{len(self.newer)} manifests are newer than statements.")
+        newer = len(self.newer)
+        if newer: self.lines.append(f"{newer} manifests are newer than the statements.")
     def path_of(self, key):
-        below = key.startswith(self.inside) and not re.search(r"[\0\\]", key)
-        must(below and not {"", ".", ".."} & set(key.split("/")),
-            key, "is not a key below the place")
+        below = key.startswith(self.inside) and not {"", ".", ".."} & set(key.split("/"))
+        must(below, f"{key} is not a key below the place")
         return key[len(self.inside):]
-    def check_manifest(self, key, start=None, end=None, after=None):
-        def use(*found): return self.add_manifest(*found, (start, end), after)
-        for file in self.read(self.path_of(key), indented, use): self.check_file(*file)
-    def add_manifest(self, path, manifest, digest, interval, after):
-        names = (manifest["data_interval_start"], manifest["data_interval_end"])
-        files, rejected = manifest["files"], manifest["rejected_files"]
-        must(manifest["batch_export_id"] == self.newest["batch_export_id"],
-            path, "is of another export")
-        must(after is None or names == interval, path, "is of another interval")
-        def total(listed, name): return sum(file[name] for file in listed)
-        rows, size = total(files, "rows"), total(files, "bytes")
-        must((rows, size, total(rejected, "rows")) == (manifest["total_rows"],
-            manifest["total_bytes"], manifest["rejected_rows"]),
-            path, "has other totals than its files")
-        if after is not None and digest == after["manifest"]["sha256"]:
-            must((manifest["generation"], rows, size, len(files)) == (after["generation"],
-                after["rows"], after["bytes"], after["files"]),
-                path, "has other totals than its booking")
+    def check_manifest(self, path, booked):
+        """Its path, and those of its files."""
+        def use(*found): return self.add_manifest(booked, *found)
+        files = self.read(path, indented, use)
+        must(files is not None, f"{path} is missing")
+        return [path, *(self.check_file(*file) for file in files)]
+    def add_manifest(self, booked, manifest, digest, path):
+        start, end = manifest["data_interval_start"], manifest["data_interval_end"]
+        generation, files = manifest["generation"], manifest["files"]
+        own = manifest["batch_export_id"] == self.newest["batch_export_id"]
+        must(own, "is of another export")
+        must(not booked or booked[:2] == (start, end), "is of another interval")
+        if booked and booked[2]["manifest"]["sha256"] == digest:
+            rows, size = (sum(file[name] for file in files) for name in ("rows", "bytes"))
+            made = {"generation": generation, "rows": rows, "bytes": size, "files": len(files)}
+            right = canonical({**booked[2], **made}) == canonical(booked[2])
+            must(right, "has other totals than its booking")
         else:
-            must(self.trusts(manifest), path, "has no right receipt")
-            known = self.intervals.get(names[0])
-            newer = manifest["generation"] > (known.after.get("generation", -1) if known else -1)
-            must(newer or (after is None and "moved_to" in manifest),
-                path, "is not newer than the statements")
+            stated = self.intervals.get(start, (end, {}))[1].get("generation", -1)
+            must(self.trusts(manifest), "has no right receipt")
+            newer = generation > stated or (not booked and "moved_to" in manifest)
+            must(newer, "is not newer than the statements")
             self.newer.append(path)
-        for name in (path, *(self.path_of(file["key"]) for file in files + rejected)):
-            mark = object()  # Manifests are read by threads: only one of them sets a name.
-            must(self.named.setdefault(name, mark) is mark, name, "is named twice")
         made = (manifest.get("format"), manifest.get("compression"))
-        return [(file, *made) for file in files] + [(file, "JSONLines", None) for file in rejected]
-    def check_file(self, file, kind, compression):
-        path, size = self.path_of(file["key"]), self.place.size(self.path_of(file["key"]))
-        must(size is not None, path, "is missing")
-        must(size == file["bytes"], path, f"has {size} bytes instead of {file['bytes']}")
-        if not self.deep: return
+        rejected = [(self.path_of(file["key"]), file) for file in manifest["rejected_files"]]
+        return [(self.path_of(file["key"]), file, *made) for file in files] + rejected
+    def check_file(self, path, file, kind=None, compression=None):
+        size, body = self.place.open(path) or (None, None)
+        must(body, f"{path} is missing")
+        must(size == file["bytes"], f"{path} has {size} bytes instead of {file['bytes']}")
         digest, tool, lines, quotes = hashlib.sha256(), zlib.decompressobj(31), 0, 0
-        for piece in self.place.read(path): digest.update(piece)
-        must(digest.hexdigest() == file["sha256"],
-            path, "has another SHA-256 than its manifest says")
-        if kind not in ("JSONLines", "CSV") or compression not in (None, "gzip"): return
-        for piece in self.place.read(path):
-            plain = tool.decompress(piece) if compression else piece
-            # A line feed between quotes is a part of a cell.
-            for at, part in enumerate(plain.split(b'"') if kind == "CSV" else (plain,)):
-                quotes += at > 0
-                if quotes % 2 == 0: lines += part.count(b"\n")
-        must(lines == file["rows"] or (kind == "CSV" and lines == file["rows"] + 1),
-            path, f"has {lines} rows instead of {file['rows']}")
-    def check_strays(self, names, table):
-        def stray(name):
-            besides = r"(_sluice|metadata)/|(.*/)?\.sluice-(test|owner)-[^/]*\Z"
-            return name not in self.named and not re.match(besides, name, re.DOTALL)
-        for name in filter(stray, names):
-            if name.endswith("_manifest.json"): self.check_manifest(self.inside + name)
-        strays = list(filter(stray, names))
-        must(table or not strays, strays and strays[0], "is in no manifest")
-        if strays: self.lines.append(f"{len(strays)} objects are in no manifest: a table's own.")
-    def check_document(self, document):
+        with body:
+            for piece in iter(lambda: self.deep and body.read(2**16), b"" if self.deep else False):
+                digest.update(piece)
+        if not self.deep: return path
+        right = digest.hexdigest() == file["sha256"]
+        must(right, f"{path} has another SHA-256 than its manifest says")
+        if kind not in ("JSONLines", "CSV") or compression not in (None, "gzip"): return path
+        with self.place.open(path)[1] as body:
+            for piece in iter(lambda: body.read(2**16), b""):
+                plain = tool.decompress(piece) if compression else piece
+                # A line feed between quotes is a part of a cell.
+                for at, part in enumerate(plain.split(b'"') if kind == "CSV" else (plain,)):
+                    quotes += at > 0
+                    if quotes % 2 == 0: lines += part.count(b"\n")
+        right = lines == file["rows"] or (kind == "CSV" and lines == file["rows"] + 1)
+        must(right, f"{path} has {lines} rows instead of {file['rows']}")
+        return path
+    def add_document(self, document, *_):
         """A certificate or a record is signed, and names statements that are here."""
-        must(self.trusts(document), "the document", "has no right signature")
+        must(self.trusts(document), "has no right signature")
+        parts = document.get("exports") or [{**document, **one} for one in document["intervals"]]
         own = self.newest["batch_export_id"]
-        named = [one["statement"] for one in document.get("exports", ())
+        named = [one["statement"] for one in parts
             if one["batch_export_id"] == own and one["statement"]]
-        if document.get("batch_export_id") == own:
-            named += [one["statement"] for one in document["intervals"]]
         right = all(f"{one['number']}:{one['sha256']}" in self.heads for one in named)
-        must(named and right, "the document", "names other statements, or none")
+        must(named and right, "names other statements, or none")
     def months(self):
         months = {}
         for start, (_, after) in sorted(self.intervals.items()):
             month = months.setdefault(start[:7], collections.Counter())
-            month.update({"intervals": 1, "rows": after["rows"], "bytes": after["bytes"]})
-            month[after["state"]] += 1
+            month.update({"rows": after["rows"], "bytes": after["bytes"]})
+            month.update(["intervals", after["state"]])
         columns = ("intervals", *FULL, "accepted", "open", "rows", "bytes")
         return [" ".join([month, *(f"{name} {counts[name]}" for name in columns)])
             for month, counts in months.items()]
 
+def signs(key, signature, value):
+    right = is_hex(signature, 128)
+    return right and is_signed(key.public, bytes.fromhex(signature), canonical(value))
+def ended(error):
+    code, word = (1, "WRONG") if isinstance(error, Wrong) else (2, "NOT CHECKED")
+    return code, [f"{word}: {str(error)[:500]}"]
 def check(place, **options):
-    job, code = Check(place, **options), 0
-    try: job.run()
-    except Wrong as error: code, _ = 1, job.lines.append(f"WRONG: {str(error)[:500]}")
-    except Exception as error: code, _ = 2, job.lines.append(f"NOT CHECKED: {str(error)[:500]}")
-    lines = job.months() + job.lines
+    """A place has `names` of all objects or None, and open(path): None, or its size and a file."""
+    job = Check(place, **options)
+    try: code, lines = 0, [job.run()]
+    except Exception as error: code, lines = ended(error)
+    lines = job.months() + job.lines + lines
     return code, ["".join(one if one.isprintable() else "?" for one in line) for line in lines]
+
+Place = collections.namedtuple("Place", "names open")
+def over_http(names, address_of):
+    def open_object(path):
+        address = address_of(path)
+        if address is None: return None
+        try: answer = urllib.request.urlopen(address, timeout=300)
+        except urllib.error.HTTPError as error:
+            if error.code in (403, 404, 410): return None
+            raise OSError(f"{path}: the store answered with {error.code}")
+        size = answer.headers["Content-Length"]
+        if size is None: raise OSError(f"{path}: the store gives no size")
+        return int(size), answer
+    return Place(names, open_object)
+def stop(error): raise error
+def place_of(text):
+    if re.match("https?://", text):
+        base, mark, query = text.partition("?")
+        base = base.rstrip("/")
+        return over_http(None, lambda path: f"{base}/{urllib.parse.quote(path)}{mark}{query}")
+    if os.path.isfile(text):
+        with open(text, encoding="utf-8") as file: addresses = json.load(file)
+        return over_http(list(addresses), addresses.get)
+    files = {}
+    for folder, _, names in os.walk(text, onerror=stop):
+        for file in (os.path.join(folder, name) for name in names):
+            if os.path.isfile(file) and not os.path.islink(file):
+                files[os.path.relpath(file, text).replace(os.sep, "/")] = file
+    def open_object(path):
+        file = files.get(path)
+        return file and (os.path.getsize(file), open(file, "rb"))
+    return Place(list(files), open_object)
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("place")
     for name in ("--since", "--head", "--document"): parser.add_argument(name)
-    parser.add_argument("--key", action="append", default=[])
+    parser.add_argument("--key", action="append", default=[], dest="keys")
     parser.add_argument("--deep", action="store_true")
-    parser.add_argument("--timeout", type=int, default=600)
-    given, document = parser.parse_args(), None
-    if given.since and not re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", given.since):
-        parser.error("--since is not like 2026-11-30")
+    given = parser.parse_args()
+    if not re.fullmatch("([0-9]{4}-[0-9]{2}-[0-9]{2})?", given.since or ""):
+        parser.error("--since is no date")
     if given.document:
-        with open(given.document, "rb") as file: document = file.read()
-    return check(place_of(given.place, given.timeout), since=given.since or "", keys=given.key,
-        head=given.head, deep=given.deep, document=document)
+        with open(given.document, "rb") as file: given.document = file.read()
+    options = vars(given)
+    return check(place_of(options.pop("place")), **options)
 if __name__ == "__main__":
     try: code, lines = main()
-    except Wrong as error: code, lines = 1, [f"WRONG: {error}"]
-    except Exception as error: code, lines = 2, [f"NOT CHECKED: {error}"]
+    except Exception as error: code, lines = ended(error)
     sys.stdout.reconfigure(errors="replace")
     print("\n".join(lines))
     sys.exit(code)

@@ -1,7 +1,7 @@
 import { spawn, spawnSync } from 'node:child_process';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
-import { expect } from 'vitest';
+import { expect, vi } from 'vitest';
 import { check, type Place } from '../../client/check/sluice-check.mjs';
 
 export type Bucket = ReadonlyMap<string, Buffer>;
@@ -9,6 +9,8 @@ export interface Answer {
   readonly exit: number;
   readonly lines: readonly string[];
   readonly cpuSeconds: number;
+  /** Signatures that were verified. */
+  readonly signatures: number;
 }
 export interface Job {
   /** The bucket from here on. */
@@ -24,6 +26,7 @@ export interface Job {
 /** Checks a bucket in memory, as the command line checks a folder. */
 export async function checkInJavaScript(jobs: Iterable<Job>): Promise<Answer[]> {
   const answers: Answer[] = [];
+  const verify = vi.spyOn(crypto.subtle, 'verify');
   let base: Bucket = new Map();
   for (const job of jobs) {
     base = job.base ?? base;
@@ -32,26 +35,30 @@ export async function checkInJavaScript(jobs: Iterable<Job>): Promise<Answer[]> 
       objects.delete(key);
       if (bytes) objects.set(key, bytes);
     }
+    verify.mockClear();
     const began = process.cpuUsage();
     const answer = await check(placeOf(below(objects, placeIn(base))), optionsOf(job));
     const { user, system } = process.cpuUsage(began);
-    answers.push({ ...answer, cpuSeconds: (user + system) / 1e6 });
+    const signatures = verify.mock.calls.length;
+    answers.push({ ...answer, cpuSeconds: (user + system) / 1e6, signatures });
   }
   return answers;
 }
 
 const placeOf = (objects: Bucket): Place => ({
   names: [...objects.keys()],
-  size: (path) => objects.get(path)?.length ?? null,
-  // The stream of a Blob takes half as long again.
-  read: (path) =>
-    new ReadableStream({
+  open: (path) => {
+    const bytes = objects.get(path);
+    if (!bytes) return null;
+    // The stream of a Blob takes half as long again.
+    const body = new ReadableStream<Uint8Array>({
       start(controller) {
-        const bytes = objects.get(path);
-        if (bytes && bytes.length > 0) controller.enqueue(bytes);
+        if (bytes.length > 0) controller.enqueue(bytes);
         controller.close();
       },
-    }),
+    });
+    return { size: bytes.length, body };
+  },
 });
 
 /** The place of the export in a bucket, with its slash. */
@@ -78,8 +85,8 @@ export async function checkInPython(jobs: Iterable<Job>): Promise<Answer[]> {
   const answers: Answer[] = [];
   const read = (async () => {
     for await (const line of createInterface({ input: python.stdout })) {
-      const [exit, lines, cpuSeconds] = JSON.parse(line);
-      answers.push({ exit, lines, cpuSeconds });
+      const [exit, lines, cpuSeconds, signatures] = JSON.parse(line);
+      answers.push({ exit, lines, cpuSeconds, signatures });
     }
   })();
   let place = '';

@@ -27,17 +27,18 @@ export async function checkStatements(
   const list = await wholeList((page) => api.get('batch_exports/{id}/statements', { id, ...page }));
   const paths = list.results.map(({ number }) => `_sluice/statements/${number}.json`);
   const names = ['_sluice/keys.json', ...paths];
-  const size = (path: string) => (names.includes(path) ? 0 : null);
-  const read = async (path: string) => {
+  const open = async (path: string) => {
+    if (!names.includes(path)) return null;
     const [, number] = /(\d+)\.json$/.exec(path) ?? [];
     const text = await (number === undefined
       ? api.getText('/api/signing_keys', {})
       : api.getText('batch_exports/{id}/statements/{number}', { id, number: Number(number) }));
-    return new Blob([text]).stream();
+    const bytes = new Blob([text]);
+    return { size: bytes.size, body: bytes.stream() };
   };
   const { check } = await import('../../../client/check/sluice-check.mjs');
   const { exit, lines } = await check(
-    { names, size, read },
+    { names, open },
     {
       // No interval ends after it, so no object is looked for.
       since: '9999-12-31',

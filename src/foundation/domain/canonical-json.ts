@@ -19,11 +19,14 @@ function canonicalText(value: unknown): string {
     // JSON has one zero.
     return text === '-0' ? '0' : text;
   }
-  const members = Object.entries(value).filter(([, member]) => member !== undefined);
-  const other = members.find(([name]) => !ascii.test(name));
-  if (other) throw new TypeError(`the name ${other[0]} is not ASCII`);
-  members.sort(([a], [b]) => (a < b ? -1 : 1));
-  return `{${members.map(([name, member]) => `${JSON.stringify(name)}:${canonicalText(member)}`).join()}}`;
+  let members = '';
+  for (const name of Object.keys(value).sort()) {
+    const member = (value as Readonly<Record<string, unknown>>)[name];
+    if (member === undefined) continue;
+    if (!ascii.test(name)) throw new TypeError(`the name ${name} is not ASCII`);
+    members += `${members && ','}${JSON.stringify(name)}:${canonicalText(member)}`;
+  }
+  return `{${members}}`;
 }
 
 const ascii = /^[\x20-\x7e]*$/;

@@ -21,7 +21,7 @@ import {
   notePutFault,
   type StatementChain,
 } from '../../state/store/intervals/statements.ts';
-import { readPublicKeys } from '../use-cases/installation/signing.ts';
+import { learnKeys, readPublicKeys } from '../use-cases/installation/signing.ts';
 import { placeOfExport } from '../use-cases/statements/make-statement.ts';
 import type { SweepOptions } from './collect-uploads.ts';
 import type { StatementParts } from './run-jobs.ts';
@@ -213,6 +213,8 @@ async function beginAnew(
 ): Promise<void> {
   const { db } = context;
   const { exportId } = place;
+  const beside = await readWhole(place, `${place.folder}keys.json`);
+  if (beside?.bytes) await learnKeys(db, beside.bytes);
   const keys = new Map((await listSigningKeys(db)).map((key) => [key.key_id, key.public_key]));
   const foreign: NewStatement[] = [];
   let [last, isOurs, lastDigest, held] = [number - 1, true, '', 0];

@@ -183,6 +183,13 @@ function hourly(days: number): DeliveryHistory {
   return history;
 }
 
+test('a statement takes one check of a signature, a manifest none', async () => {
+  const [result] = await checkTwice([{ base: hourly(3).objects, deep: true }]);
+  // Three statements and a key.
+  const right = expect.objectContaining({ exit: 0, signatures: 3 + 1 });
+  expect(result?.answers).toEqual([right, right]);
+});
+
 atNight(
   'a year takes less than 10 s, and at most twice as long for each statement as a quarter',
   async () => {

@@ -45,13 +45,9 @@ const byText: Readonly<Record<string, (text: string) => string>> = {
   'a space': (text) => text.replace('"number":1', '"number": 1'),
   'an escape that is not needed': (text) => text.replace('"era":"e-1"', '"era":"\\u0065-1"'),
   'an escape in upper case': (text) => text.replace('\\u0001', '\\U0001'),
-  'a level too many': (text) =>
-    text.replace('"missing":[]', `"missing":${'['.repeat(64)}${']'.repeat(64)}`),
   'half a character': (text) => text.replace('"era":"e-1"', '"era":"\\ud800"'),
   'a deep list': (text) =>
     text.replace('"missing":[]', `"missing":${'['.repeat(200_000)}${']'.repeat(200_000)}`),
-  'a list of 70 levels': (text) =>
-    text.replace('"missing":[]', `"missing":${'['.repeat(70)}${']'.repeat(70)}`),
 };
 
 test('both refuse a signed statement that has other bytes than its value', async () => {
@@ -167,6 +163,9 @@ const byValue: Readonly<Record<string, (made: Any) => void>> = {
   },
   'another balance': (made) => {
     made.balance.closing.bytes += 1;
+  },
+  'the manifest of a later interval': (made) => {
+    made.bookings[0].after.manifest = made.bookings[1].after.manifest;
   },
   'an opening out of nothing': (made) => {
     made.balance.opening.rows += 1;

@@ -7,8 +7,8 @@ import { currentEra } from '../../../state/store/database/eras.ts';
 import { listFormerDestinations } from '../../../state/store/files/former-destinations.ts';
 import { listReplacedFiles } from '../../../state/store/files/leftover-files.ts';
 import {
+  findStatementOf,
   listStatedMonth,
-  listStatementsOf,
   type StatedMonth,
   type StoredStatement,
 } from '../../../state/store/intervals/stated-records.ts';
@@ -49,9 +49,11 @@ export async function makeCertificate(
 ): Promise<SignedDocument> {
   const { db } = context;
   const { id } = batchExport;
-  const intervals = (await listStatementsOf(db, id, request)).flatMap((one) =>
-    erasedIn(one, request),
-  );
+  const intervals: ReturnType<typeof erasedIn> = [];
+  for (let next = await findStatementOf(db, id, request, 0); next !== null; ) {
+    intervals.push(...erasedIn(next, request));
+    next = await findStatementOf(db, id, request, next.number);
+  }
   if (intervals.length === 0) throw notFound();
   const replaced = await listReplacedFiles(db, id, null, mostFiles);
   const former = (await listFormerDestinations(db, id)).map(({ config }) =>

@@ -4,7 +4,7 @@ import type { Sql } from './database.ts';
 /** A key with its private part, sealed. */
 export interface StoredSigningKey {
   readonly keyId: string;
-  /** Null: a later key signs. */
+  /** Null: a later key signs, or it was learned from a bucket. */
   readonly sealed: Buffer | null;
 }
 
@@ -35,7 +35,7 @@ export async function lockSigningKeys(tx: Sql): Promise<void> {
 export async function addSigningKey(
   tx: Sql,
   { key_id, public_key, created_at, signed_by, signature }: PublicKeyEntry,
-  sealed: Buffer,
+  sealed: Buffer | null,
 ): Promise<void> {
   await tx.query('update signing_keys set private_key = null where private_key is not null');
   await tx.query(

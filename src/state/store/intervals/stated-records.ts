@@ -9,19 +9,19 @@ export interface StoredStatement {
   readonly body: Buffer;
 }
 
-/** An erasure has one or two. */
-const mostStatements = 10;
-
-/** Statements with the bookings of a request, the oldest first. @param request a UUID */
-export async function listStatementsOf(
+/** The first statement after `number` with bookings of a request. One at a time: each may have many MiB. @param request a UUID */
+export async function findStatementOf(
   sql: Sql,
   exportId: string,
   request: string,
-): Promise<StoredStatement[]> {
-  return sql.query<StoredStatement>(
-    `select number, sha256, body from statements where export_id = $1 and position($2::bytea in body) > 0 order by number limit $3`,
-    [exportId, Buffer.from(`"request":"${request}"`), mostStatements],
+  number: number,
+): Promise<StoredStatement | null> {
+  const [row] = await sql.query<StoredStatement>(
+    `select number, sha256, body from statements
+      where export_id = $1 and number > $3 and position($2::bytea in body) > 0 order by number limit 1`,
+    [exportId, Buffer.from(`"request":"${request}"`), number],
   );
+  return row ?? null;
 }
 
 /** The intervals of one month, by the newest statement of an export. */
