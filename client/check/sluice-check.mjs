@@ -187,7 +187,7 @@ class Check {
       if (!full.includes(after.state) || end < since) continue;
       if (after.place !== place.name) elsewhere += 1;
       else if (after.manifest === null) isListed = false;
-      else jobs.push([this.pathOf(after.manifest.key), { start, end, after }]);
+      else jobs.push([this.pathOf(after.manifest.key), { interval: [start, end], after }]);
     }
     const besides = /^(_sluice|metadata)\/|(^|\/)\.sluice-(test|owner)-[^/]*$/;
     const others = isListed ? names.filter((name) => !besides.test(name)) : [];
@@ -208,16 +208,15 @@ class Check {
     return key.slice(this.inside.length);
   }
   async checkManifest(path, booked) {
-    const use = (...found) => this.addManifest(booked, ...found);
-    const files = await this.read(path, indented, use);
+    const add = (...found) => this.addManifest(booked, ...found);
+    const files = await this.read(path, indented, add);
     must(files, `${path} is missing`);
     for (const file of files) await this.checkFile(file);
   }
   async addManifest(booked, manifest, digest, path) {
     const { data_interval_start: start, data_interval_end: end, generation, files } = manifest;
     must(manifest.batch_export_id === this.newest.batch_export_id, 'is of another export');
-    const isOfInterval = !booked || (start === booked.start && end === booked.end);
-    must(isOfInterval, 'is of another interval');
+    must(!booked || areSame(booked.interval, [start, end]), 'is of another interval');
     if (booked?.after.manifest.sha256 === digest) {
       const total = (name) => files.reduce((sum, file) => sum + file[name], 0);
       const made = { generation, rows: total('rows'), bytes: total('bytes'), files: files.length };
@@ -321,23 +320,21 @@ async function placeOf(text) {
     const file = join(entry.parentPath ?? entry.path, entry.name);
     sizes.set(relative(text, file).split(sep).join('/'), (await files.stat(file)).size);
   }
-  const bodyOf = (path) => Readable.toWeb(createReadStream(join(text, path)));
-  const sizeAndBody = (path) => ({ size: sizes.get(path), body: bodyOf(path) });
-  const open = (path) => (sizes.has(path) ? sizeAndBody(path) : null);
+  const open = (path) => sizes.has(path) ? { size: sizes.get(path),
+    body: Readable.toWeb(createReadStream(join(text, path))) } : null;
   return { names: [...sizes.keys()], open };
 }
 async function main(args) {
   const { readFile } = await import('node:fs/promises');
   const { parseArgs } = await import('node:util');
-  const text = { type: 'string' };
-  const options = { since: text, key: { ...text, multiple: true }, head: text, document: text,
-    deep: { type: 'boolean' } };
+  const [one, deep] = [{ type: 'string' }, { type: 'boolean' }];
+  const options = { since: one, key: { ...one, multiple: true }, head: one, document: one, deep };
   const { values, positionals } = parseArgs({ args, options, allowPositionals: true });
   const { key: keys, document, ...more } = values;
   if (positionals.length !== 1) throw new Error('give one folder, address or file of addresses');
   if (!/^\d{4}-\d\d-\d\d$/.test(more.since ?? '2026-11-30')) throw new Error('--since is no date');
-  const bytes = document && (await readFile(document));
-  return check(await placeOf(positionals[0]), { keys, document: bytes, ...more });
+  if (document) more.document = await readFile(document);
+  return check(await placeOf(positionals[0]), { keys, ...more });
 }
 const program = globalThis.process?.argv?.[1];
 const { realpathSync, pathToFileURL } = program

@@ -213,8 +213,9 @@ async function beginAnew(
 ): Promise<void> {
   const { db } = context;
   const { exportId } = place;
-  const beside = await readWhole(place, `${place.folder}keys.json`);
-  if (beside?.bytes) await learnKeys(db, beside.bytes);
+  const list = await readWhole(place, `${place.folder}keys.json`);
+  if (list?.bytes)
+    await learnKeys(db, await parseForeignJson(list.bytes, bounds).catch(() => null));
   const keys = new Map((await listSigningKeys(db)).map((key) => [key.key_id, key.public_key]));
   const foreign: NewStatement[] = [];
   let [last, isOurs, lastDigest, held] = [number - 1, true, '', 0];

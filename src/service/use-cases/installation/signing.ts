@@ -1,6 +1,5 @@
 import { canonicalBytes } from '../../../foundation/domain/canonical-json.ts';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
-import { parseForeignJson } from '../../../foundation/domain/foreign-json.ts';
 import type { PublicKeyEntry, Sign } from '../../../foundation/domain/signature.ts';
 import { toTimestamp } from '../../../foundation/domain/time.ts';
 import {
@@ -123,25 +122,20 @@ export async function rotateSigning(
   });
 }
 
-const bounds = { values: 100_000, names: 1_000, depth: 8 } as const;
-
 /**
- * A restored database lacks keys that were made later. A bucket has their public parts. Those that the newest key of ours has
- * signed follow it, so ours signs nothing more, and the private part of the newest is lost.
+ * Adds the keys that a restored database lacks: the newest that it has signed the next one. Then ours signs nothing more, and
+ * the private part of the newest is lost.
  *
- * @param bytes `keys.json` of a bucket. Any writer of it may have put these bytes there
+ * @param list `keys.json` of a bucket. Any writer of it may have made this
  */
-export async function learnKeys(db: Transactor, bytes: Buffer): Promise<void> {
-  const list = (await parseForeignJson(bytes, bounds).catch(() => null)) as {
-    keys?: unknown;
-  } | null;
+export async function learnKeys(db: Transactor, list: unknown): Promise<void> {
+  const { keys } = Object(list) as { readonly keys?: unknown };
   await db.transaction(async (tx) => {
     await lockSigningKeys(tx);
     let last = (await listSigningKeys(tx)).at(-1);
-    for (const entry of Array.isArray(list?.keys) ? (list.keys as PublicKeyEntry[]) : []) {
-      if (last === undefined || entry?.signed_by !== last.key_id || entry.key_id === last.key_id)
-        continue;
-      const { signature, ...facts } = entry;
+    for (const entry of Array.isArray(keys) ? (keys as PublicKeyEntry[]) : []) {
+      const { signature, ...facts } = Object(entry) as PublicKeyEntry;
+      if (!last || facts.signed_by !== last.key_id || facts.key_id === last.key_id) continue;
       if (!isSignedBy(last.public_key, canonicalBytes(facts), String(signature))) continue;
       await addSigningKey(tx, entry, null);
       last = entry;
