@@ -24,11 +24,10 @@ async function digestOf(bytes) {
   return Array.from(digest, (byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 async function isSigned(value, signature, publicKey) {
-  if (!isHex(signature, 128)) return false;
-  const [name, { subtle }] = ['Ed25519', crypto];
-  const key = await subtle.importKey('raw', fromHex(publicKey), name, false, ['verify']);
+  const { subtle } = crypto;
+  const key = await subtle.importKey('raw', fromHex(publicKey), 'Ed25519', false, ['verify']);
   const bytes = new TextEncoder().encode(canonical(value));
-  return subtle.verify(name, key, fromHex(signature), bytes);
+  return isHex(signature, 128) && subtle.verify('Ed25519', key, fromHex(signature), bytes);
 }
 
 const [folder, largestJson] = ['_sluice/statements/', 64 * 1024 ** 2];
@@ -41,9 +40,9 @@ const kinds = { delivered: [], empty: [], open: [], not_due: [], accepted: ['by'
   supplement: [], remade: [], moved: [], removed: ['by', 'request'], erased: ['request'] };
 
 class Check {
-  lines = []; keys = []; heads = []; named = new Set(); newer = 0;
-  /** What the newest chain says of each interval; what an earlier one had, and it has not yet. */
-  intervals = new Map(); owed = new Set();
+  lines = []; keys = []; heads = []; named = new Set(); newer = 0; fewer = 0;
+  /** What the newest chain says of each interval; rows that an earlier one had, and it not yet. */
+  intervals = new Map(); owed = new Map();
   constructor(place, { keys = [], since = '', ...options }) {
     Object.assign(this, { place, given: keys, since, ...options });
   }
@@ -51,8 +50,8 @@ class Check {
     await this.checkStatements();
     await this.checkObjects();
     const { document } = this;
-    const text = (value) => canonical(value) + (document.at(-1) === 0x0a ? '\n' : '');
-    if (document) await this.parse('the document', document, text, this.addDocument);
+    const text = document?.at(-1) === 0x0a ? document.subarray(0, -1) : document;
+    if (document) await this.parse('the document', text, canonical, this.addDocument);
   }
   /** What `use` makes of the value in an object; null if there is no such object. */
   async read(path, write, use) {
@@ -106,7 +105,7 @@ class Check {
     if (heads.length === 0) throw new Error('there is no statement');
     const { newest, signer: { isTrusted, fingerprint }, head = heads.at(-1) } = this;
     must(heads.includes(head), `${folder}${head.split(':')[0]}.json is missing, or not the head`);
-    must(owed.size === 0, `no statement has ${[...owed][0]}, which an earlier chain had delivered`);
+    must(owed.size === 0, `no statement has ${[...owed.keys()][0]}, which an earlier chain had`);
     must(isTrusted, `the head is signed by ${fingerprint}, which follows from no given key`);
     this.lines.push(`Key ${fingerprint} ${given.length > 0 ? 'follows from a given key.'
       : 'is from the bucket. Who can write there could have put it there: use --key.'}`);
@@ -140,7 +139,7 @@ class Check {
   beginChain({ number, begins, period }) {
     if (number > 1) this.lines.push(`Statement ${number} begins a chain: ${begins}`);
     for (const [start, { end, after }] of this.intervals)
-      if (after.state === 'delivered') this.owed.add(`${start} to ${end}`);
+      if (after.state === 'delivered') this.owed.set(`${start} to ${end}`, after.rows);
     this.intervals.clear();
     this.began = period.start;
   }
@@ -172,7 +171,9 @@ class Check {
       parts.closing[sum] += more;
     }
     this.intervals.set(start, { end, after });
-    if (state === 'delivered') this.owed.delete(at);
+    if (state !== 'delivered' || !this.owed.has(at)) return;
+    if (rows < this.owed.get(at)) this.fewer += 1;
+    this.owed.delete(at);
   }
   /** Their starts sort as text. */
   inOrder() { return [...this.intervals].sort(); }
@@ -200,6 +201,7 @@ class Check {
     must(!stray, `${stray} is in no manifest`);
     if (!isListed) this.lines.push('Objects that no manifest names were not looked for.');
     if (elsewhere) this.lines.push(`${elsewhere} intervals at other places were left out.`);
+    if (this.fewer) this.lines.push(`${this.fewer} intervals had more rows in an earlier chain.`);
     if (this.newer) this.lines.push(`${this.newer} manifests are newer than the statements.`);
   }
   pathOf(key) {

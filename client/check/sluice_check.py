@@ -72,8 +72,8 @@ class Check:
         self.deep, self.document = deep, document
         self.lines, self.keys, self.heads = [], [], []
         self.newest, self.signer, self.named, self.newer = None, None, set(), []
-        # What the newest chain says of each interval; what an earlier one had, and it has not yet.
-        self.intervals, self.owed = {}, set()
+        # What the newest chain says of each interval; rows that an earlier one had, and it not yet.
+        self.intervals, self.owed, self.fewer = {}, {}, 0
     def run(self):
         self.check_statements()
         self.check_objects()
@@ -129,7 +129,8 @@ class Check:
         head, name = self.head or self.heads[-1], self.signer.fingerprint
         file = f"{STATEMENTS}{head.split(':')[0]}.json"
         must(head in self.heads, f"{file} is missing, or not the given head")
-        must(not self.owed, f"no statement has {self.owed}, which an earlier chain had delivered")
+        owed = min(self.owed, default=None)
+        must(owed is None, f"no statement has {owed}, which an earlier chain had")
         must(self.signer.trusted, f"the head is signed by {name}, which follows from no given key")
         trust = ("follows from a given key" if self.given else
             "is from the bucket. Who can write there could have put it there: use --key")
@@ -165,7 +166,7 @@ class Check:
     def begin_chain(self, number, reason):
         if number > 1: self.lines.append(f"Statement {number} begins a chain: {reason}")
         for start, (end, after) in self.intervals.items():
-            if after["state"] == "delivered": self.owed.add(f"{start} to {end}")
+            if after["state"] == "delivered": self.owed[f"{start} to {end}"] = after["rows"]
         self.intervals, self.began = {}, self.due
     def book(self, booking, parts):
         kind, start, end = booking["kind"], booking["start"], booking["end"]
@@ -196,7 +197,7 @@ class Check:
             parts[kind if taken else "delivered"][name] += -more if taken else more
             parts["closing"][name] += more
         self.intervals[start] = (end, after)
-        if state == "delivered": self.owed.discard(at)
+        if state == "delivered": self.fewer += after["rows"] < self.owed.pop(at, 0)
 
     def check_objects(self):
         place, jobs, elsewhere, last = self.newest["place"], [], 0, ""
@@ -224,7 +225,8 @@ class Check:
         must(stray is None, f"{stray} is in no manifest")
         if names is None: self.lines.append("Objects that no manifest names were not looked for.")
         if elsewhere: self.lines.append(f"{elsewhere} intervals at other places were left out.")
-        newer = len(self.newer)
+        fewer, newer = self.fewer, len(self.newer)
+        if fewer: self.lines.append(f"{fewer} intervals had more rows in an earlier chain.")
         if newer: self.lines.append(f"{newer} manifests are newer than the statements.")
     def path_of(self, key):
         below = key.startswith(self.inside) and not {"", ".", ".."} & set(key.split("/"))

@@ -476,10 +476,11 @@ select floor(extract(epoch from c.data_interval_start) * 1000)::bigint as start,
       where c.export_id = $1 and c.data_interval_start >= $2 and c.data_interval_start < $3
       order by c.data_interval_start;
 
--- intervals/stated-records.ts listStatementsOf
--- takes $1 uuid, $2 bytea, $3 bigint
+-- intervals/stated-records.ts findStatementOf
+-- takes $1 uuid, $2 bytea, $3 integer
 -- gives number integer, sha256 text, body bytea
-select number, sha256, body from statements where export_id = $1 and position($2::bytea in body) > 0 order by number limit $3;
+select number, sha256, body from statements
+      where export_id = $1 and number > $3 and position($2::bytea in body) > 0 order by number limit 1;
 
 -- intervals/stated-records.ts listStatedMonth
 -- takes $1 integer, $2 timestamp without time zone, $3 bigint

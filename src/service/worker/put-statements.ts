@@ -119,6 +119,9 @@ async function putAll(
   const { db } = options.context;
   const { exportId, name, destination, signal } = place;
   const last = Math.min(chain.number, chain.putNumber + maxPuts);
+  // Credentials that cannot read find nothing to learn.
+  const list = await readWhole(place, `${place.folder}keys.json`).catch(nullIfDenied);
+  if (list?.bytes) await learnKeys(db, await readCanonical(list.bytes));
   for (let number = chain.putNumber + 1; number <= last; number += 1) {
     const body = await findStatement(db, exportId, number);
     if (body !== null) {
@@ -170,10 +173,15 @@ async function putBeside({ context, checkers }: StatementOptions, place: Place):
       await place.destination.commitManifest(key, bytes, there?.etag ?? null, { signal });
     } catch (error) {
       // Credentials that cannot read put the first ones, and do not replace them.
-      if (toSluiceError(error).code !== 'destination.access_denied') throw error;
+      nullIfDenied(error);
       await place.destination.commitManifest(key, bytes, null, { signal }).catch(() => {});
     }
   }
+}
+
+function nullIfDenied(error: unknown): null {
+  if (toSluiceError(error).code !== 'destination.access_denied') throw error;
+  return null;
 }
 
 interface FoundObject {
@@ -213,9 +221,6 @@ async function beginAnew(
 ): Promise<void> {
   const { db } = context;
   const { exportId } = place;
-  const list = await readWhole(place, `${place.folder}keys.json`);
-  if (list?.bytes)
-    await learnKeys(db, await parseForeignJson(list.bytes, bounds).catch(() => null));
   const keys = new Map((await listSigningKeys(db)).map((key) => [key.key_id, key.public_key]));
   const foreign: NewStatement[] = [];
   let [last, isOurs, lastDigest, held] = [number - 1, true, '', 0];
@@ -264,16 +269,22 @@ interface FoundStatement {
 
 const bounds = { values: 1_000_000, names: 1_000, depth: 12 } as const;
 
-/** Null: it is none. Any writer of the bucket may have put these bytes there. */
-async function readStatement(bytes: Buffer): Promise<FoundStatement | null> {
+/** Null: the bytes are not canonical. Any writer of the bucket may have put them there. */
+async function readCanonical(bytes: Buffer): Promise<Record<string, unknown> | null> {
   try {
     const value = (await parseForeignJson(bytes, bounds)) as Record<string, unknown> | null;
-    const isStatement =
-      value?.type === 'sluice.statement.v1' && typeof value.batch_export_id === 'string';
-    return isStatement && bytes.equals(canonicalBytes(value)) ? (value as never) : null;
+    return bytes.equals(canonicalBytes(value)) ? value : null;
   } catch {
     return null;
   }
+}
+
+/** Null: it is none. */
+async function readStatement(bytes: Buffer): Promise<FoundStatement | null> {
+  const value = await readCanonical(bytes);
+  const isStatement =
+    value?.type === 'sluice.statement.v1' && typeof value.batch_export_id === 'string';
+  return isStatement ? (value as never) : null;
 }
 
 function isSignedByUs(

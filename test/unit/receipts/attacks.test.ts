@@ -170,6 +170,20 @@ test('an interval of an earlier chain must be delivered in the new one', async (
   );
 });
 
+test('intervals that had more rows in an earlier chain are counted', async () => {
+  const made = history();
+  const [first] = made.intervals;
+  if (first) made.remove(first, 1);
+  made.beginChain('restored');
+  made.state();
+  const [result] = await checkTwice([{ base: made.objects, deep: true }]);
+  const counted = {
+    exit: 0,
+    lines: expect.arrayContaining([expect.stringMatching(/^1 .* more rows/)]),
+  };
+  expect(result?.answers).toMatchObject([counted, counted]);
+});
+
 test('a backfill from before the first period tiles nothing, and may not overlap', async () => {
   const made = history();
   made.backfill('2025-01-01T00:00:00.000000Z', 2);
