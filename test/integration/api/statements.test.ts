@@ -148,8 +148,11 @@ test('a difference of what was loaded is an event for both sides, once, and so i
   const [event] = await api.db.query<{ facts: unknown }>(
     `select facts from notification_deliveries where type = 'load.differs'`,
   );
+  const { keys } = JSON.parse((await api.client.get('/api/signing_keys/')).text);
+  const publicKey = Buffer.from(keys.at(-1).public_key, 'hex');
   expect(event?.facts).toMatchObject({
     acknowledged: { number: 1, sha256, rows: 3, rows_of_balance: 0 },
+    statement: { number: 1, sha256, key: createHash('sha256').update(publicKey).digest('hex') },
   });
 });
 
