@@ -151,6 +151,10 @@ with held as materialized (
      )
      select id, (select count(*)::int from made where made.backfill_id = held.id) as made from held;
 
+-- exports/backfill-pages.ts lockOther, planLockedPage
+-- takes $1 uuid
+select from batch_exports e where e.id = (select export_id from backfills where id = $1) and e.mode <> 'append' for no key update;
+
 -- exports/backfills.ts insertBackfill
 -- takes $1 uuid, $2 integer, $3 timestamp with time zone, $4 timestamp with time zone, $5 text, $6 text, $7 boolean, $8 integer, $9 integer
 -- gives id uuid

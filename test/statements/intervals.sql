@@ -730,10 +730,6 @@ select api_time(min(data_interval_start)) as start from ticks where export_id = 
 select id, version, plugin, config from pipeline_transformation_configs
       where team_id = $1 and enabled and not deleted order by "order", id;
 
--- intervals/superseded.ts awaitTurn, awaiting
--- takes $1 uuid
-select from batch_exports where id = $1 and mode <> 'append' for no key update;
-
 -- intervals/superseded.ts listLiveRuns
 -- takes $1 uuid[]
 -- gives exportId uuid, runId uuid, isFailing boolean

@@ -96,12 +96,17 @@ function summarize(url: string, service: Readiness, all: readonly ExportSummary[
           : [],
       ),
     ),
-    newest: all.flatMap(({ id, name, mode, latest_runs: own }) => {
-      const run = mode === 'append' ? undefined : own.find(({ status }) => status === 'Completed');
-      if (!run) return [];
-      const { data_interval_end: upTo, records_completed: rows, element } = run;
-      return [{ id, export: name, mode, complete_up_to: upTo, rows: rows ?? 0, element }];
-    }),
+    newest: all.flatMap(({ id, name, mode, latest_runs: own }) =>
+      own
+        .filter(({ status }) => mode !== 'append' && status === 'Completed')
+        .slice(0, 1)
+        .map(({ element, data_interval_end }) => ({
+          id,
+          export: name,
+          element,
+          data_interval_end,
+        })),
+    ),
     attention: all
       .filter(({ health }) => health !== 'fine')
       .toSorted((a, b) => exportHealths.indexOf(a.health) - exportHealths.indexOf(b.health))
@@ -114,19 +119,6 @@ function summarize(url: string, service: Readiness, all: readonly ExportSummary[
         complete_up_to: one.high_water_mark,
       })),
   };
-}
-
-/** `orders: element 12, 3 rows, up to 2024-03-01T00:00:00Z` */
-function newestLine({
-  export: name,
-  element,
-  rows,
-  complete_up_to: upTo,
-}: Status['newest'][number]) {
-  const what = element
-    ? `${element.base === null ? 'element' : 'base'} ${element.number}`
-    : 'snapshot';
-  return `  ${shortName(plain(name))}: ${what}, ${plural(rows, 'row')}, up to ${shortTime(upTo)}`;
 }
 
 function statusLines(
@@ -156,9 +148,13 @@ function statusLines(
     ...long_runs
       .slice(0, namedExports)
       .map((one) => paint(`  ${shortName(plain(one.export))}: ${plain(one.text)}`, 'yellow')),
-    ...(newest.length > 0
-      ? ['Newest', ...newest.slice(0, namedExports).map((one) => newestLine(one))]
-      : []),
+    ...newest.slice(0, namedExports).map(({ export: name, element, data_interval_end: upTo }) => {
+      const what =
+        element === null
+          ? 'snapshot'
+          : `${element.base === null ? 'element' : 'base'} ${element.number}`;
+      return `  ${shortName(plain(name))}: ${what}, up to ${shortTime(upTo)}`;
+    }),
     ...(rows.length > 0
       ? ['', ...tableLines(['STATE', 'EXPORT', 'COMPLETE UP TO', 'REASON'], rows, paint)]
       : [

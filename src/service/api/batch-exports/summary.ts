@@ -22,7 +22,6 @@ const fields = [
 const runFields = [
   ...(['id', 'status', 'superseded', 'data_interval_start', 'data_interval_end'] as const),
   ...(['attempt', 'max_attempts', 'next_attempt_at', 'step', 'element'] as const),
-  'records_completed',
 ] as const;
 
 /** Settings of destinations that say where the files are. */

@@ -2,8 +2,7 @@ import type { Schedule } from '../../../foundation/domain/schedule.ts';
 import { type Instant, toTimestamp, toTimestampOrNull } from '../../../foundation/domain/time.ts';
 import { type Backfill, backfillColumns } from './backfills.ts';
 import type { Sql, Transactor } from '../database/database.ts';
-import { awaitTurn } from '../intervals/superseded.ts';
-import { plannedOnce, unflushed } from '../database/prepared.ts';
+import { plannedOnce, prepared, unflushed } from '../database/prepared.ts';
 import { live } from '../runs/run-moves.ts';
 import { makeRuns, type NewRun, valuesOf } from '../runs/runs.ts';
 import { instantOf } from '../database/times.ts';
@@ -65,6 +64,10 @@ const planPages = (locks: string) =>
      )
      select id, (select count(*)::int from made where made.backfill_id = held.id) as made from held`);
 
+/** An export of another mode than append. */
+const lockOther = prepared(
+  `select from batch_exports e where e.id = (select export_id from backfills where id = $1) and e.mode <> 'append' for no key update`,
+);
 const planWaiting = planPages('for no key update of b');
 /** The runs refer to the export. Of another mode it must be locked. */
 const planFree = planPages(
@@ -74,7 +77,8 @@ const planFree = planPages(
 /** Makes the runs of a page, as `insertRuns` does. Waits for the backfill's row. @returns how many; null as `planFreePages` */
 export function planLockedPage(db: Transactor, page: PlannedPage): Promise<number | null> {
   return db.transaction(async (tx) => {
-    for (const { exportId } of page.runs.slice(0, 1)) await awaitTurn(tx, exportId);
+    // The schedule locks it too, so that runs of both come one after the other.
+    await tx.query(lockOther, [page.backfillId]);
     const [made] = await plan(tx, planWaiting, [page]);
     return made ?? null;
   });

@@ -7,7 +7,6 @@ import {
   toTimestamp,
 } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
-import { prepared } from '../database/prepared.ts';
 import { boundsOf, isSameInterval } from '../database/times.ts';
 import { appendLogEntries, type NewLogEntry } from '../exports/log-entries.ts';
 import { canMove, deaths, deathsOf, hasFailedAttempt, live, move } from '../runs/run-moves.ts';
@@ -27,15 +26,6 @@ export interface LiveRun {
 export const hasTurn = `(w.purpose <> 'whole' or (select e.mode = 'append' from batch_exports e where e.id = w.export_id)
   or not exists (select from runs t where t.export_id = w.export_id and t.purpose = 'whole' and t.status in ${live})
   and not exists (select from receipts t where t.export_id = w.export_id and t.data_interval_start > w.interval_start and t.element is not null))`;
-
-/** Locks an export of any mode but append, before runs of it are made. */
-export async function awaitTurn(tx: Sql, exportId: string): Promise<void> {
-  await tx.query(awaiting, [exportId]);
-}
-
-const awaiting = prepared(
-  `select from batch_exports where id = $1 and mode <> 'append' for no key update`,
-);
 
 /** The runs of exports that the transaction has locked, one for each at most. */
 export async function listLiveRuns(tx: Sql, exportIds: readonly string[]): Promise<LiveRun[]> {

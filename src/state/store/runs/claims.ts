@@ -157,7 +157,7 @@ const begunElements = `select jsonb_agg(r.commit_intent->'element') from runs r
     and (r.commit_intent->'element'->>'number')::int > coalesce((l.element->'element'->>'number')::int, -1)`;
 
 /** The era in which the export `e` was made, and its age. */
-const made = `select jsonb_build_object('era', m.id, 'minutes', ceil(extract(epoch from now() - e.created_at) / 60))
+const origin = `select jsonb_build_object('era', m.id, 'minutes', ceil(extract(epoch from now() - e.created_at) / 60))
   from eras m where m.began_at <= e.created_at or m.number = 1 order by m.number desc limit 1`;
 
 /** All that an attempt needs of its export and its project. No other commit of the interval can begin under its lease. */
@@ -167,7 +167,7 @@ const facts = `select c.id as "runId", c.lease_holder as holder, c.fence, c.expo
        c.file_generation as "fileGeneration", c.commit_intent as "commitIntent", c.chain,
        e.destination_type as "destinationType", e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
        e.destination_version as "destinationVersion", e.deleted_at is not null as "isDeleted", e.model, e.mode, e.new_base as "newBase", l.element as "lastElement", coalesce(case when e.mode = 'changes' then (${begunElements}) end, '[]') as "begunElements",
-       case when e.mode = 'changes' and l.element is null then (${made}) end as made, e.dsl_query as "dslQuery",
+       case when e.mode = 'changes' and l.element is null then (${origin}) end as made, e.dsl_query as "dslQuery",
        (extract(epoch from now() - e.last_updated_at) * 1000)::float8 as "changedForMs",
        p.external_id as "externalId", ${tenantKeyOf('p')}, ${currentTraits} as "storeTraits", ${eraFacts},
        (select to_jsonb(found) from (select ${receiptColumns} from receipts where export_id = c.export_id
