@@ -57,11 +57,14 @@ export interface SeenManifest {
 export function elementRuns(installed: () => Installation) {
   const account = () => installed().tenant.projectIds[0];
 
+  const hourOf = (index: number) => {
+    const start = firstStart + index * hourMs;
+    return { start, end: start + hourMs };
+  };
+
   /** The schedule asks for an hour. */
   async function ask(exportId: string, index: number): Promise<void> {
-    const start = firstStart + index * hourMs;
-    const interval = { start, end: start + hourMs };
-    const run = { exportId, teamId: account(), interval, backfillId: null };
+    const run = { exportId, teamId: account(), interval: hourOf(index), backfillId: null };
     expect(await insertRuns(installed().db, [run])).toHaveLength(1);
   }
 
@@ -108,7 +111,7 @@ export function elementRuns(installed: () => Installation) {
   }
 
   return {
-    ...{ account, ask, take, elementsOf, openReader },
+    ...{ account, hourOf, ask, take, elementsOf, openReader },
     /** The rows after all elements, by id. */
     replay: (exportId: string) => openReader(exportId)(),
 

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { stringify } from 'yaml';
+import { supersede } from '../../../src/state/store/intervals/superseded.ts';
 import { expectRight, makeStatement } from '../../support/checked-place.ts';
 import { runCli } from '../../support/cli.ts';
 import { testServer } from '../../support/database.ts';
@@ -51,9 +52,8 @@ async function whileDown(work: () => Promise<void>): Promise<void> {
 }
 
 test('a database that is older than the bucket gives no element a number again, and says where the chain broke', async () => {
-  const { take, write, remove, createChanges, elementsOf, openReader } = elementRuns(
-    () => installation,
-  );
+  const { account, hourOf, take, write, remove, createChanges, elementsOf, openReader } =
+    elementRuns(() => installation);
   const name = nameOf();
   await write(1, 'Ada');
   const [known, untaken] = [await createChanges(), await createChanges({ name: 'Not begun' })];
@@ -79,6 +79,9 @@ test('a database that is older than the bucket gives no element a number again, 
 
   await write(3, 'Hal');
   for (const id of [known, untaken]) {
+    // As the schedule does with the ticks that it finds due again.
+    const passed = { exportId: id, teamId: account(), run: null, newest: hourOf(4).start };
+    await supersede(installation.db, [{ ...passed, intervals: [1, 2, 3].map(hourOf) }]);
     // An interval that the bucket has, and a new one.
     await take(id, 4);
     await write(4, 'Ida');
