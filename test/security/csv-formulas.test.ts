@@ -1,24 +1,20 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { ColumnType } from '../../src/foundation/domain/row-block.ts';
 import type { ReadRow } from '../../src/rows/encoders/encoder.ts';
 import { encoders, openEncoder } from '../../src/rows/encoders/index.ts';
 import { readRowsBy, registry } from '../../src/main/connectors.ts';
 import { columnsOf, rowBlock, type TestRow } from '../support/row-blocks.ts';
+import { folderOfTests } from '../support/own-folder.ts';
 
 const found = encoders.find(({ format }) => format === 'CSV');
 if (!found) throw new Error('no CSV');
 const csv = found;
 const readRows = readRowsBy(registry);
 
-let folder: string;
-beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'csv-formulas-'));
-});
-afterAll(() => rm(folder, { recursive: true }));
+const folder = folderOfTests();
 
 async function write(
   types: Readonly<Record<string, ColumnType>>,

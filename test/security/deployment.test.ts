@@ -1,10 +1,10 @@
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { settings } from '../../src/foundation/config/settings.ts';
+import { folderOfTest } from '../support/own-folder.ts';
 
 const root = path.resolve(import.meta.dirname, '../..');
 const read = (name: string) => readFileSync(path.join(root, name), 'utf8');
@@ -107,8 +107,7 @@ const withoutFauxqs = `data:text/javascript,${encodeURIComponent(`
 `)}`;
 
 test('without its S3 server the quickstart says what to install', () => {
-  const folder = mkdtempSync(path.join(tmpdir(), 'sluice-s3-'));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const folder = folderOfTest();
   const built = JSON.stringify(path.join(root, 'dist/clients/quickstart/local-s3.js'));
   const at = JSON.stringify(folder);
   const program = `import { placeLocalS3, startLocalS3 } from ${built};

@@ -1,6 +1,5 @@
 import { lookup as systemLookup } from 'node:dns/promises';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, expect, it } from 'vitest';
 import { createNameLookup } from '../../src/foundation/security/name-lookup.ts';
@@ -8,6 +7,7 @@ import { createOutboundAgents } from '../../src/foundation/security/outbound-fil
 import { type Known, startDnsServer } from '../support/dns-server.ts';
 import { destinationAt, startHostileStore } from '../support/hostile-store.ts';
 import { until } from '../support/until.ts';
+import { folderOfTest } from '../support/own-folder.ts';
 
 /** Host names of tenants whose DNS servers are hostile. */
 
@@ -124,9 +124,7 @@ it('the cache is bounded', async () => {
 });
 
 it('localhost and the names of the hosts file are found without DNS', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'sluice-hosts-'));
-  closers.push(() => rm(folder, { recursive: true }));
-  const hostsFile = join(folder, 'hosts');
+  const hostsFile = join(folderOfTest(), 'hosts');
   await writeFile(hostsFile, '# hosts\n10.1.2.3 Minio minio.internal # the store\n::1 six\n');
   const dns = await startDns();
   const names = createNameLookup({ servers: [dns.address], hostsFile });

@@ -1,15 +1,14 @@
 import { spawnSync } from 'node:child_process';
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
+import { folderOfTest } from '../support/own-folder.ts';
 
 const root = path.resolve(import.meta.dirname, '../..');
 const script = path.join(root, 'scripts/sbom.mjs');
 
 function folder(): string {
-  const made = mkdtempSync(path.join(tmpdir(), 'sluice-sbom-'));
-  onTestFinished(() => rmSync(made, { recursive: true }));
+  const made = folderOfTest();
   return made;
 }
 

@@ -1,13 +1,13 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
-import { expect, onTestFinished } from 'vitest';
+import { expect } from 'vitest';
 import type { Compression } from '../../../src/rows/encoders/encoder.ts';
 import { hour, projectPath } from '../exported-events.ts';
 import { bucket, type Installation } from '../installation.ts';
 import { casesOf } from '../nightly.ts';
 import { unpack } from '../unpack.ts';
+import { folderOfTest } from '../own-folder.ts';
 
 /** Every tenth row has a price that is no number. */
 export async function insertPurchases(installation: Installation, rows: number): Promise<void> {
@@ -155,8 +155,7 @@ export function readLines(bytes: Buffer): ExportedRow[] {
 }
 
 async function readWithDuckDb(format: string, bytes: Buffer): Promise<ExportedRow[]> {
-  const folder = await mkdtemp(join(tmpdir(), 'sluice-rows-'));
-  onTestFinished(() => rm(folder, { recursive: true }));
+  const folder = folderOfTest();
   const path = join(folder, 'rows');
   await writeFile(path, bytes);
   const source =

@@ -1,11 +1,11 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../../src/foundation/config/config.ts';
 import { parseModelsFile, readModelsFile } from '../../../src/foundation/config/models-file.ts';
 import { parseQuery } from '../../../src/rows/query/parse-query.ts';
 import { checkModelExpression } from '../../../src/rows/query/wall.ts';
+import { folderOfTest } from '../../support/own-folder.ts';
 
 const options = {
   checkExpression: checkModelExpression,
@@ -239,14 +239,9 @@ describe('a fault of the file', () => {
 });
 
 it('takes the address of a source from a file', () => {
-  const folder = mkdtempSync(join(tmpdir(), 'sluice-models-'));
-  const file = join(folder, 'url');
-  try {
-    writeFileSync(file, 'postgres://reader@shop/shop\n');
-    const env = { SHOP_DATABASE_URL_FILE: file };
-    const [sourced] = parseModelsFile(orders(), 'models.yaml', { ...options, env });
-    expect(sourced?.sourceUrl).toBe('postgres://reader@shop/shop');
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
+  const file = join(folderOfTest(), 'url');
+  writeFileSync(file, 'postgres://reader@shop/shop\n');
+  const env = { SHOP_DATABASE_URL_FILE: file };
+  const [sourced] = parseModelsFile(orders(), 'models.yaml', { ...options, env });
+  expect(sourced?.sourceUrl).toBe('postgres://reader@shop/shop');
 });

@@ -1,14 +1,13 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { afterAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { readClientSettings } from '../../../src/foundation/config/client-settings.ts';
 import { readConfig } from '../../../src/foundation/config/config.ts';
 import { settings } from '../../../src/foundation/config/settings.ts';
 import { findUnknownSettings } from '../../../src/foundation/config/unknown-settings.ts';
+import { folderOfTests } from '../../support/own-folder.ts';
 
-const folder = mkdtempSync(path.join(tmpdir(), 'sluice-secrets-'));
-afterAll(() => rmSync(folder, { recursive: true }));
+const folder = folderOfTests();
 
 function fileOf(text: string): string {
   const file = path.join(folder, String(Math.random()));

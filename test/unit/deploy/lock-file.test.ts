@@ -1,8 +1,8 @@
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
+import { folderOfTest } from '../../support/own-folder.ts';
 
 const root = path.resolve(import.meta.dirname, '../../..');
 const script = path.join(root, 'scripts/complete-lock-file.mjs');
@@ -14,8 +14,7 @@ function run(cwd: string, ...args: string[]): { status: number | null; stdout: s
 }
 
 function folderWith(packages: Packages): string {
-  const folder = mkdtempSync(path.join(tmpdir(), 'sluice-lock-'));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const folder = folderOfTest();
   writeFileSync(path.join(folder, 'package-lock.json'), JSON.stringify({ packages }));
   return folder;
 }

@@ -1,9 +1,9 @@
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
+import { folderOfTest } from '../../support/own-folder.ts';
 
 const root = path.resolve(import.meta.dirname, '../../..');
 const files = ['Dockerfile', 'docker-compose.yml'];
@@ -14,8 +14,7 @@ const readAll = (folder: string) =>
 
 /** Runs the script on our files, with a `docker` that runs `answer` with the image as `$4`. */
 function pin(answer: string) {
-  const folder = mkdtempSync(path.join(tmpdir(), 'sluice-pin-'));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const folder = folderOfTest();
   for (const name of files) cpSync(path.join(root, name), path.join(folder, name));
   mkdirSync(path.join(folder, 'bin'));
   writeFileSync(path.join(folder, 'bin/docker'), `#!/bin/sh\n${answer}\n`, { mode: 0o755 });

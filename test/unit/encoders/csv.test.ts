@@ -1,7 +1,6 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { FormatSettings } from '../../../src/foundation/domain/format-settings.ts';
 import { csv } from '../../../src/rows/encoders/csv/definition.ts';
 import { byteOrderMark, delimiterOf } from '../../../src/rows/encoders/csv/encode.ts';
@@ -9,6 +8,7 @@ import { readCsv } from '../../../src/rows/encoders/csv/read.ts';
 import { openEncoder } from '../../../src/rows/encoders/index.ts';
 import { encodeAll } from '../../support/parquet-readers.ts';
 import { columnsOf, rowBlock } from '../../support/row-blocks.ts';
+import { folderOfTests } from '../../support/own-folder.ts';
 
 const columns = columnsOf({ n: 'int4', v: 'text', other: 'json' });
 
@@ -20,11 +20,7 @@ const texts = [
 
 type Style = Partial<FormatSettings>;
 
-let folder: string;
-beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'csv-'));
-});
-afterAll(() => rm(folder, { recursive: true, force: true }));
+const folder = folderOfTests();
 
 async function encode(style: Style, values: readonly (string | null)[] = texts): Promise<Buffer> {
   const rows = values.map((value, n) => [n, value, '{"a": 1}'] as const);

@@ -1,17 +1,13 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { type ColumnType, textOfJson } from '../../../src/foundation/domain/row-block.ts';
 import { parquet } from '../../../src/rows/encoders/parquet/definition.ts';
 import { encodeParquet } from '../../support/parquet-readers.ts';
 import { rowBlock } from '../../support/row-blocks.ts';
+import { folderOfTests } from '../../support/own-folder.ts';
 
-let folder: string;
-beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'read-parquet-'));
-});
-afterAll(() => rm(folder, { recursive: true }));
+const folder = folderOfTests();
 
 /** What `verify` reads back from a file of one column. */
 async function readBack(sourceType: string, json: readonly string[], type: ColumnType = 'as_json') {

@@ -1,18 +1,14 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { compress } from '@mongodb-js/zstd';
 import fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { streamCodecOf } from '../../../src/rows/encoders/codecs/stream-compressions.ts';
 import { splitRecords } from '../../../src/rows/encoders/text/split-records.ts';
+import { folderOfTests } from '../../support/own-folder.ts';
 
-let folder: string;
-beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'file-text-'));
-});
-afterAll(() => rm(folder, { recursive: true }));
+const folder = folderOfTests();
 
 async function readBack(bytes: Buffer, compression: string | null): Promise<Buffer> {
   const path = join(folder, 'file');

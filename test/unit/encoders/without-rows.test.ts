@@ -1,7 +1,6 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { FormatSettings } from '../../../src/foundation/domain/format-settings.ts';
 import type { Column } from '../../../src/foundation/domain/row-block.ts';
 import type {
@@ -17,12 +16,9 @@ import { encodeAll } from '../../support/parquet-readers.ts';
 import { parquetCases } from '../../support/parquet-schema-cases.ts';
 import { columnsOf, rowBlocks, type TestRow } from '../../support/row-blocks.ts';
 import { unpack } from '../../support/unpack.ts';
+import { folderOfTests } from '../../support/own-folder.ts';
 
-let folder: string;
-beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'without-rows-'));
-});
-afterAll(() => rm(folder, { recursive: true }));
+const folder = folderOfTests();
 
 interface Made {
   readonly definition: EncoderDefinition;

@@ -1,5 +1,5 @@
 import { existsSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { join } from 'node:path';
@@ -13,6 +13,7 @@ import { toApiError } from '../../../src/service/api/api-error.ts';
 import { refusalOf } from '../../../src/service/api/hooks/errors.ts';
 import { makeFolder } from '../../../src/state/embedded-postgres/make-folder.ts';
 import { contextWith } from '../../conformance/destination-suite.ts';
+import { folderOfTest } from '../../support/own-folder.ts';
 
 test('an interval with its unit outside the quotes is refused with what to write', () => {
   const check = checkQueryOf([eventsModel]);
@@ -45,17 +46,13 @@ test('a source that can never be exported is no server error', () => {
 });
 
 test('the folder of File destinations that is missing is named with its remedy', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'sluice-root-'));
+  const folder = folderOfTest();
   const fault = (root: string | null) => findFileRootFault({ FILE_DESTINATION_ROOT: root });
-  try {
-    expect(await fault(null)).toBeNull();
-    expect(await fault(folder)).toBeNull();
-    await writeFile(join(folder, 'file'), '');
-    expect(await fault(join(folder, 'file'))).toMatch(/^FILE_DESTINATION_ROOT: .*is not a folder/);
-    expect(await fault(join(folder, 'gone'))).toMatch(/does not exist. Create the folder/);
-  } finally {
-    await rm(folder, { recursive: true });
-  }
+  expect(await fault(null)).toBeNull();
+  expect(await fault(folder)).toBeNull();
+  await writeFile(join(folder, 'file'), '');
+  expect(await fault(join(folder, 'file'))).toMatch(/^FILE_DESTINATION_ROOT: .*is not a folder/);
+  expect(await fault(join(folder, 'gone'))).toMatch(/does not exist. Create the folder/);
 });
 
 describe('the temporary folder', () => {

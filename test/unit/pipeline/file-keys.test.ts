@@ -1,13 +1,13 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import type { ReadColumn, ReadRow } from '../../../src/rows/encoders/encoder.ts';
 import { findMembers } from '../../../src/rows/encoders/jsonlines/read.ts';
 import { textOfDays } from '../../../src/rows/encoders/parquet/read-times.ts';
 import { readRowsBy, registry } from '../../../src/main/connectors.ts';
 import { joinKeys, keyOfRow } from '../../../src/rows/pipeline/key-values.ts';
+import { folderOfTests } from '../../support/own-folder.ts';
 
 const readRows = readRowsBy(registry);
 
@@ -22,11 +22,7 @@ async function collect(rows: AsyncIterable<ReadRow>): Promise<string[]> {
   return found;
 }
 
-let folder: string;
-beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'file-keys-'));
-});
-afterAll(() => rm(folder, { recursive: true }));
+const folder = folderOfTests();
 
 async function put(bytes: Buffer): Promise<string> {
   const path = join(folder, 'file');

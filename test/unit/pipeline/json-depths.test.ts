@@ -1,7 +1,6 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { expect, it, onTestFinished } from 'vitest';
+import { expect, it } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import { exactJson } from '../../../src/foundation/domain/exact-json.ts';
 import { maxJsonLevels } from '../../../src/foundation/domain/json-depth.ts';
@@ -10,6 +9,7 @@ import { encoders, jsonOfField, openEncoder } from '../../../src/rows/encoders/i
 import { JsonDepths } from '../../../src/rows/pipeline/json-depths.ts';
 import { encodeAll } from '../../support/parquet-readers.ts';
 import { columnsOf, rowBlock } from '../../support/row-blocks.ts';
+import { folderOfTest } from '../../support/own-folder.ts';
 
 const columns = columnsOf({ id: 'text', b: 'jsonb', j: 'json', list: 'as_json', text: 'text' });
 
@@ -63,8 +63,7 @@ it('the levels of a long value count across the pieces in which it is looked at'
 it.each(encoders.map((definition) => [definition.format, definition] as const))(
   'a file of %s is read whatever its depth, and with texts of many MiB',
   async (_, definition) => {
-    const folder = await mkdtemp(join(tmpdir(), 'deep-'));
-    onTestFinished(() => rm(folder, { recursive: true }));
+    const folder = folderOfTest();
     const path = join(folder, 'file');
     const long = `{"a": "${'\\n"'.replace('"', '\\"').repeat(2 * 1024 ** 2)}"}`;
     const rows = [rowWith('b', objects(100_000)), rowWith('j', long)];

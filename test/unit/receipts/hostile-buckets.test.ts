@@ -1,13 +1,13 @@
 import { execFile } from 'node:child_process';
-import { mkdir, mkdtemp, rename, rm, symlink, truncate, writeFile } from 'node:fs/promises';
+import { mkdir, rename, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { expect, onTestFinished, test } from 'vitest';
 import { hasPython } from '../../support/both-checkers.ts';
 import { DeliveryHistory } from '../../support/delivery-history.ts';
+import { folderOfTest } from '../../support/own-folder.ts';
 
 const checkers = path.resolve(import.meta.dirname, '../../../client/check');
 const statement = 'events/_sluice/statements/1.json';
@@ -39,8 +39,7 @@ async function runBoth(...args: string[]): Promise<readonly [Printed, Printed]> 
 const codes = async (...args: string[]) => (await runBoth(...args)).map(({ code }) => code);
 
 async function folderOf({ objects }: DeliveryHistory) {
-  const folder = await mkdtemp(path.join(tmpdir(), 'sluice-check-'));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const folder = folderOfTest();
   for (const [key, bytes] of objects) {
     await mkdir(path.join(folder, path.dirname(key)), { recursive: true });
     await writeFile(path.join(folder, key), bytes);
