@@ -1,38 +1,27 @@
 import { finished } from 'node:stream/promises';
 import fc from 'fast-check';
-import pg from 'pg';
 import { from as copyFrom } from 'pg-copy-streams';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import type { Column, RowBlock } from '../../src/foundation/domain/row-block.ts';
 import { csv } from '../../src/rows/encoders/csv/definition.ts';
 import type { EncoderDefinition, FormatOptions } from '../../src/rows/encoders/encoder.ts';
 import { jsonLines, openEncoder } from '../../src/rows/encoders/index.ts';
-import { createEmptyDatabase, type TestDatabase } from '../support/database.ts';
 import { oddValues } from '../support/odd-values.ts';
 import { encodeAll } from '../support/parquet-readers.ts';
 import { rowBlock, type TestRow } from '../support/row-blocks.ts';
 import { createWildTable, readWildTable } from '../support/wild-table.ts';
+import { useSession } from '../support/use-session.ts';
 
 /** Times differ from to_json's in their microseconds, so they are compared as values. */
 const times = new Set(['date', 'timestamp', 'timestamptz']);
 
-let database: TestDatabase;
-let client: pg.Client;
 let columns: readonly Column[];
 let blocks: readonly RowBlock[];
 
+const session = useSession("SET timezone = 'UTC'; SET intervalstyle = 'iso_8601'");
 beforeAll(async () => {
-  database = await createEmptyDatabase();
-  client = new pg.Client(database.url);
-  await client.connect();
-  await client.query("SET timezone = 'UTC'; SET intervalstyle = 'iso_8601'");
-  await createWildTable(client, 'odd_values');
-  ({ columns, blocks } = await readWildTable(database.url, 'odd_values'));
-});
-
-afterAll(async () => {
-  await client?.end();
-  await database?.drop();
+  await createWildTable(session.client, 'odd_values');
+  ({ columns, blocks } = await readWildTable(session.url, 'odd_values'));
 });
 
 async function encode(definition: EncoderDefinition, options: FormatOptions = {}): Promise<Buffer> {
@@ -41,7 +30,7 @@ async function encode(definition: EncoderDefinition, options: FormatOptions = {}
 
 /** The rows for which the two expressions differ, as text; both see `o` (the table) and `f` (the file). */
 async function differences(file: string, found: string, expected: string): Promise<unknown[]> {
-  const { rows } = await client.query(
+  const { rows } = await session.client.query(
     `SELECT o.n, (${found})::text AS found, (${expected})::text AS expected
        FROM odd_values o FULL JOIN ${file} f USING (n)
       WHERE (${found}) IS DISTINCT FROM (${expected}) ORDER BY 1`,
@@ -53,8 +42,8 @@ describe('JSONLines, compared by PostgreSQL with what it prints itself', () => {
   beforeAll(async () => {
     const lines = (await encode(jsonLines)).toString().split('\n');
     expect(lines.pop()).toBe('');
-    await client.query('CREATE TABLE json_lines (n int, line json)');
-    await client.query(
+    await session.client.query('CREATE TABLE json_lines (n int, line json)');
+    await session.client.query(
       `INSERT INTO json_lines SELECT (line::json->>'n')::int, line::json FROM unnest($1::text[]) line`,
       [lines],
     );
@@ -74,7 +63,7 @@ describe('JSONLines, compared by PostgreSQL with what it prints itself', () => {
   });
 
   it('writes times in UTC with microseconds, and infinity and BC in PostgreSQL’s words', async () => {
-    const { rows } = await client.query<{ words: string | null }>(
+    const { rows } = await session.client.query<{ words: string | null }>(
       `SELECT coalesce(line->>'moment', line->>'local_time') AS words FROM json_lines
         WHERE coalesce(line->>'moment', line->>'local_time') IS NOT NULL ORDER BY n`,
     );
@@ -122,9 +111,11 @@ describe.each<[string, FormatOptions, string]>([
     const loaded = oddValues.map(
       ({ column, declared }) => `${column} ${asJson(declared) ? 'text' : declared}`,
     );
-    await client.query('DROP TABLE IF EXISTS csv_rows');
-    await client.query(`CREATE TABLE csv_rows (n int, ${loaded.join(', ')})`);
-    const copy = client.query(copyFrom(`COPY csv_rows FROM STDIN WITH (FORMAT csv${words})`));
+    await session.client.query('DROP TABLE IF EXISTS csv_rows');
+    await session.client.query(`CREATE TABLE csv_rows (n int, ${loaded.join(', ')})`);
+    const copy = session.client.query(
+      copyFrom(`COPY csv_rows FROM STDIN WITH (FORMAT csv${words})`),
+    );
     copy.end(await encode(csv, options));
     await finished(copy);
   });
@@ -181,7 +172,7 @@ describe('values at random', () => {
     // Beyond 2^53 the middle between two doubles can be a short decimal, and so can a tie.
     const large = fc.tuple(fc.nat(0xffff_ffff), fc.nat(60)).map(([n, power]) => n * 2 ** power);
     const values = sample(fc.oneof(bits, fc.double(), whole, large, decimals, besideDecimals));
-    const { rows } = await client.query<{ text: string }>(
+    const { rows } = await session.client.query<{ text: string }>(
       'SELECT to_json(v::float8)::text AS text FROM unnest($1::text[]) WITH ORDINALITY t (v, n) ORDER BY n',
       [values.map((value) => (Object.is(value, -0) ? '-0' : String(value)))],
     );
@@ -207,7 +198,7 @@ describe('values at random', () => {
       return new Float32Array(bits.buffer)[0] ?? 0;
     });
     const values = sample(fc.oneof(bits, fc.float(), ties, short, beside));
-    const { rows } = await client.query<{ text: string }>(
+    const { rows } = await session.client.query<{ text: string }>(
       'SELECT to_json(v::float4)::text AS text FROM unnest($1::text[]) WITH ORDINALITY t (v, n) ORDER BY n',
       [values.map((value) => (Object.is(value, -0) ? '-0' : String(value)))],
     );
@@ -232,7 +223,7 @@ describe('values at random', () => {
       values.map((value) => [value]),
     );
     // The binary form is the microseconds since 2000 as they are; extract() rounds the farthest.
-    const { rows } = await client.query<{ us: string }>(
+    const { rows } = await session.client.query<{ us: string }>(
       `SELECT encode(timestamptz_send((v #>> '{}')::timestamptz), 'hex') AS us
          FROM unnest($1::json[]) WITH ORDINALITY t (v, n) ORDER BY n`,
       [found],

@@ -1,10 +1,9 @@
 import fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { Column, ColumnType } from '../../src/foundation/domain/row-block.ts';
 import { parquet } from '../../src/rows/encoders/parquet/definition.ts';
 import { compressionsOf } from '../support/compressions.ts';
 import {
-  type DuckDb,
   decimalText,
   encodeParquet,
   openDuckDb,
@@ -13,6 +12,7 @@ import {
 } from '../support/parquet-readers.ts';
 import { plainTexts } from '../support/parquet-rows.ts';
 import { rowBlocks, type TestRow, type TestValue } from '../support/row-blocks.ts';
+import { useStage } from '../support/use-stage.ts';
 
 const text = fc.oneof(
   fc.constantFrom('', 'a', '$pageview', 'long '.repeat(40)),
@@ -62,11 +62,7 @@ const table = fc.array(fc.constantFrom(...types), { minLength: 1, maxLength: 6 }
   }),
 );
 
-let duckDb: DuckDb;
-beforeAll(async () => {
-  duckDb = await openDuckDb();
-});
-afterAll(() => duckDb.close());
+const duckDb = useStage(openDuckDb);
 
 const decimal = (precision: number, scale: number): fc.Arbitrary<string> => {
   const most = 10n ** BigInt(precision) - 1n;

@@ -1,10 +1,9 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { parquet } from '../../src/rows/encoders/parquet/definition.ts';
 import { defaultSizes, type ParquetSizes } from '../../src/rows/encoders/parquet/encode.ts';
 import { compressionsOf } from '../support/compressions.ts';
 import { casesOf } from '../support/nightly.ts';
 import {
-  type DuckDb,
   encodeParquet,
   openDuckDb,
   readMetadata,
@@ -12,6 +11,7 @@ import {
 } from '../support/parquet-readers.ts';
 import { columns, extremes, plainTexts, rows } from '../support/parquet-rows.ts';
 import { columnsOf, rowBlock, rowBlocks, type TestRow } from '../support/row-blocks.ts';
+import { useStage } from '../support/use-stage.ts';
 
 const small: ParquetSizes = {
   page: { bytes: 4096, rows: 64 },
@@ -20,11 +20,7 @@ const small: ParquetSizes = {
   checkpointBytes: 4000,
 };
 
-let duckDb: DuckDb;
-beforeAll(async () => {
-  duckDb = await openDuckDb();
-});
-afterAll(() => duckDb.close());
+const duckDb = useStage(openDuckDb);
 
 async function expectReadBack(file: Buffer, written: readonly TestRow[], of = columns) {
   const expected = plainTexts(of, written);

@@ -1,9 +1,8 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { parquet } from '../../src/rows/encoders/parquet/definition.ts';
 import { openParquet, type ParquetSizes } from '../../src/rows/encoders/parquet/encode.ts';
 import { compressionsOf } from '../support/compressions.ts';
 import {
-  type DuckDb,
   encodeAll,
   encodeParquet,
   openDuckDb,
@@ -13,14 +12,11 @@ import {
 } from '../support/parquet-readers.ts';
 import { parquetCases as cases } from '../support/parquet-schema-cases.ts';
 import { rowBlock, rowBlocks, type TestRow } from '../support/row-blocks.ts';
+import { useStage } from '../support/use-stage.ts';
 
 const column = (sourceType: string) => [{ name: 'v', type: 'as_json' as const, sourceType }];
 
-let duckDb: DuckDb;
-beforeAll(async () => {
-  duckDb = await openDuckDb();
-});
-afterAll(() => duckDb.close());
+const duckDb = useStage(openDuckDb);
 
 const encodeAs = (source: string, rows: readonly TestRow[], sizes?: ParquetSizes) =>
   encodeParquet(column(source), 'snappy', rowBlocks(column(source), rows, 100), sizes);

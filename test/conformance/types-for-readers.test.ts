@@ -1,18 +1,17 @@
 import { readFileSync } from 'node:fs';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { DuckDBInstance } from '@duckdb/node-api';
-import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { encoders, openEncoder } from '../../src/rows/encoders/index.ts';
 import { askClickHouse, hasClickHouse } from '../support/clickhouse/ask.ts';
-import { createEmptyDatabase, type TestDatabase } from '../support/database.ts';
 import { casesOf } from '../support/nightly.ts';
 import { oddValues } from '../support/odd-values.ts';
 import { encodeAll } from '../support/parquet-readers.ts';
 import { createWildTable, readWildTable } from '../support/wild-table.ts';
+import { folderOfTests } from '../support/own-folder.ts';
+import { useSession } from '../support/use-session.ts';
 
 interface Column {
   readonly name: string;
@@ -152,22 +151,11 @@ const clickHouse: Reader = {
   },
 };
 
-let database: TestDatabase;
-let client: pg.Client;
-let folder: string;
+const folder = folderOfTests();
 
+const session = useSession("SET timezone = 'UTC'; SET intervalstyle = 'iso_8601'");
 beforeAll(async () => {
-  database = await createEmptyDatabase();
-  client = new pg.Client(database.url);
-  await client.connect();
-  await client.query("SET timezone = 'UTC'; SET intervalstyle = 'iso_8601'");
-  folder = await mkdtemp(join(tmpdir(), 'sluice-types-'));
-  await createWildTable(client, 'wild', casesOf([200], [2_000]).at(-1));
-});
-afterAll(async () => {
-  await client?.end();
-  await database?.drop();
-  await rm(folder, { recursive: true, force: true });
+  await createWildTable(session.client, 'wild', casesOf([200], [2_000]).at(-1));
 });
 
 const cases = encoders.map((encoder) => [encoder.format, encoder] as const);
@@ -182,15 +170,17 @@ describe.each<[string, Reader]>([
     const days = ['day', 'local_time', 'moment'].map(
       (column) => `(${column} is null or ${column} between '${first}' and '${last}')`,
     );
-    await client.query(`create table ${table} as select * from wild where ${days.join(' and ')}`);
-    await client.query(`alter table ${table} add primary key (n)`);
+    await session.client.query(
+      `create table ${table} as select * from wild where ${days.join(' and ')}`,
+    );
+    await session.client.query(`alter table ${table} add primary key (n)`);
   });
 
   const isHere = reader === duckDb || hasClickHouse;
   it.runIf(isHere).each(cases)(
     'reads each type of %s as the guide says',
     async (format, encoder) => {
-      const { columns, blocks } = await readWildTable(database.url, table);
+      const { columns, blocks } = await readWildTable(session.url, table);
       const path = join(folder, `${name}.${encoder.extension}`);
       const csvNull = name === 'ClickHouse' ? '\\N' : 'empty';
       const options = { csvNull } as const;
@@ -202,12 +192,13 @@ describe.each<[string, Reader]>([
       });
       const rows = await reader.read(path, format, typed);
       const loaded = `${table}_${format}`.toLowerCase();
-      await client.query(`create table ${loaded} as select row from json_array_elements($1) row`, [
-        JSON.stringify(rows),
-      ]);
+      await session.client.query(
+        `create table ${loaded} as select row from json_array_elements($1) row`,
+        [JSON.stringify(rows)],
+      );
       for (const [index, column] of typed.entries()) {
         const { found, right, same = asText } = reader.compare(column, format, index);
-        const { rows: texts } = await client.query(
+        const { rows: texts } = await session.client.query(
           `select o.n, ${found} as found, ${right} as right from ${table} o
              left join ${loaded} f on (f.row ->> 0)::int = o.n`,
         );

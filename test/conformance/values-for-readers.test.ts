@@ -3,37 +3,25 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { finished } from 'node:stream/promises';
 import { DuckDBInstance } from '@duckdb/node-api';
-import pg from 'pg';
 import { from as copyFrom } from 'pg-copy-streams';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import type { RowBlock } from '../../src/foundation/domain/row-block.ts';
 import { csv } from '../../src/rows/encoders/csv/definition.ts';
 import { jsonLines, openEncoder } from '../../src/rows/encoders/index.ts';
 import { JsonValues } from '../../src/rows/pipeline/replace-json.ts';
 import { createPostgresSource, planModels } from '../../src/rows/sources/index.ts';
-import { createEmptyDatabase, type TestDatabase } from '../support/database.ts';
 import { encodeAll } from '../support/parquet-readers.ts';
 import { columnsOf, rowBlock } from '../support/row-blocks.ts';
 import { readAll } from '../support/source-tables.ts';
+import { useSession } from '../support/use-session.ts';
 
-let database: TestDatabase;
-let client: pg.Client;
-
+const session = useSession(`set timezone = 'UTC'; set datestyle = 'ISO, MDY'`);
 beforeAll(async () => {
-  database = await createEmptyDatabase();
-  client = new pg.Client(database.url);
-  await client.connect();
-  await client.query(`set timezone = 'UTC'; set datestyle = 'ISO, MDY'`);
   // The source must not print times as its database does.
-  await client.query(
+  await session.client.query(
     `do $$ begin execute format('alter database %I set datestyle = German', current_database()); end $$`,
   );
 });
-afterAll(async () => {
-  await client?.end();
-  await database?.drop();
-});
-
 describe('arrays and composites of a CSV as PostgreSQL prints them', () => {
   const columns = {
     numbers: 'int[]',
@@ -68,15 +56,19 @@ describe('arrays and composites of a CSV as PostgreSQL prints them', () => {
 
   it('are read by COPY into columns of their types, with their lower bounds', async () => {
     const list = Object.entries(columns).map(([name, type]) => `${name} ${type}`);
-    await client.query('create type spot as (x int, name text)');
+    await session.client.query('create type spot as (x int, name text)');
     for (const table of ['given', 'read']) {
-      await client.query(`create table ${table} (tags text[] primary key, ${list.join(', ')})`);
+      await session.client.query(
+        `create table ${table} (tags text[] primary key, ${list.join(', ')})`,
+      );
     }
-    await client.query(
+    await session.client.query(
       `alter table given add team_id int default 1, add at timestamptz default '2024-03-01Z'`,
     );
     for (const [index, row] of values.entries()) {
-      await client.query(`insert into given values ('{"key ${index}"}', ${row.join(', ')})`);
+      await session.client.query(
+        `insert into given values ('{"key ${index}"}', ${row.join(', ')})`,
+      );
     }
     const names = Object.keys(columns);
     const plan = planModels([
@@ -95,7 +87,7 @@ describe('arrays and composites of a CSV as PostgreSQL prints them', () => {
     ]);
     const start = Date.parse('2024-03-01T00:00:00Z');
     const { signal } = new AbortController();
-    const snapshot = await createPostgresSource({ connectionString: database.url, plan }).open(
+    const snapshot = await createPostgresSource({ connectionString: session.url, plan }).open(
       {
         model: 'given',
         tenantKey: '1',
@@ -116,13 +108,13 @@ describe('arrays and composites of a CSV as PostgreSQL prints them', () => {
     await snapshot.close();
     const text = await encodeAll(openEncoder(csv, null, snapshot.columns), blocks);
     expect(text.toString()).toContain('[0:1]={a,b}');
-    await client.query('alter table read alter tags type text using tags::text');
-    const stream = client.query(copyFrom('copy read from stdin (format csv, header)'));
+    await session.client.query('alter table read alter tags type text using tags::text');
+    const stream = session.client.query(copyFrom('copy read from stdin (format csv, header)'));
     stream.end(text);
     await finished(stream);
     const shown = async (table: string) =>
       (
-        await client.query(
+        await session.client.query(
           `select row(${names.join(', ')})::text as row from ${table} order by row`,
         )
       ).rows;

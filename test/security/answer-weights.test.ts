@@ -1,9 +1,10 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type ApiUnderTest, startApiUnderTest } from '../support/api-under-test.ts';
+import { beforeAll, expect, test } from 'vitest';
+import { startApiUnderTest } from '../support/api-under-test.ts';
 import { exportBody, s3 } from '../support/batch-export-bodies.ts';
 import { isNightly } from '../support/nightly.ts';
 import { fillPath, type Operation, readDocument } from '../support/openapi.ts';
 import { createTenant } from '../support/tenants.ts';
+import { useStage } from '../support/use-stage.ts';
 
 /** Every operation, with the largest objects that the limits allow and the largest page, and with bodies full of faults. */
 
@@ -36,11 +37,10 @@ const largeSchema = Array.from({ length: 60 }, (_, n) => ({ key: `k${n}`, hint: 
 const largeSource = `export function processEvent(event) { return event; } // ${'"'.repeat(400_000)}`;
 const largeConfig = Object.fromEntries(largeSchema.map(({ key }) => [key, '"'.repeat(450)]));
 
-let api: ApiUnderTest;
 let ids: Readonly<Record<string, string | number>>;
 
+const api = useStage(startApiUnderTest);
 beforeAll(async () => {
-  api = await startApiUnderTest();
   const { client, project, tenant, db } = api;
   const organization = `/api/organizations/${tenant.organizationId}`;
   const names = Array.from({ length: 100 }, (_, n) => `${n}${'"'.repeat(140)}`);
@@ -100,7 +100,6 @@ beforeAll(async () => {
     plugin: plugin.body.id,
   };
 }, 120_000);
-afterAll(() => api?.stop());
 
 /** The operations of an organization and of PostHog's paths answer as those of a project. */
 const nameOf = ({ id }: Operation) => id.replace(/Of(Organization|Environment)$/, '');

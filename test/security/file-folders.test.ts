@@ -1,30 +1,22 @@
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { destinationOf, registry } from '../../src/main/connectors.ts';
 import { contextWith, options, owner, recordingJournal } from '../conformance/destination-suite.ts';
 import type { ApiClient } from '../support/api-client.ts';
-import { type ApiUnderTest, startApiBeside, startApiUnderTest } from '../support/api-under-test.ts';
+import { startApiBeside, startApiUnderTest } from '../support/api-under-test.ts';
 import { exportBody } from '../support/batch-export-bodies.ts';
 import { createTenant } from '../support/tenants.ts';
+import { folderOfTests } from '../support/own-folder.ts';
+import { useStage } from '../support/use-stage.ts';
 
-let api: ApiUnderTest;
-let beside: Awaited<ReturnType<typeof startApiBeside>>;
-let root: string;
-
-beforeAll(async () => {
-  root = await mkdtemp(join(tmpdir(), 'sluice-folders-'));
-  api = await startApiUnderTest();
-  beside = await startApiBeside(api, ({ destinationContext }) => ({
+const root = folderOfTests();
+const api = useStage(startApiUnderTest);
+const beside = useStage(() =>
+  startApiBeside(api, ({ destinationContext }) => ({
     destinationContext: { ...destinationContext, fileDestinationRoot: root },
-  }));
-});
-afterAll(async () => {
-  await beside?.stop();
-  await api?.stop();
-  await rm(root, { recursive: true, force: true });
-});
+  })),
+);
 
 interface Tenant {
   readonly client: ApiClient;

@@ -1,12 +1,13 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { errorCatalogue } from '../../src/foundation/domain/errors.ts';
 import { hideValues } from '../../src/foundation/domain/hide-values.ts';
 import { isOperatorScope } from '../../src/foundation/security/scopes.ts';
 import type { ApiClient } from '../support/api-client.ts';
-import { type ApiUnderTest, startApiUnderTest } from '../support/api-under-test.ts';
+import { startApiUnderTest } from '../support/api-under-test.ts';
 import { exportBody } from '../support/batch-export-bodies.ts';
 import { fillPath, type Operation, readDocument } from '../support/openapi.ts';
 import { createKey, createTenant } from '../support/tenants.ts';
+import { useStage } from '../support/use-stage.ts';
 
 /** Stands for each value of a row, and for each part of a secret. */
 const canary = 'canary';
@@ -35,14 +36,13 @@ const lines = [
   `The export is paused after 10 consecutive failures. Fix the cause, then unpause the export. ${errors[1]}`,
 ];
 
-let api: ApiUnderTest;
 let operator: ApiClient;
 let operations: readonly Operation[];
 let ids: Readonly<Record<string, string | number>>;
 let exportPath: string;
 
+const api = useStage(startApiUnderTest);
 beforeAll(async () => {
-  api = await startApiUnderTest();
   operator = api.client.withKey((await createKey(api.db, { organizationId: null })).key);
   ({ operations } = await readDocument(api.client));
   const made = await api.client.post(
@@ -99,7 +99,6 @@ beforeAll(async () => {
     backfill_id: String(started.body.backfill_id),
   };
 });
-afterAll(() => api.stop());
 
 /** The path of an operation about the export, its backfill or its run. */
 function pathOf({ path }: Operation): string {

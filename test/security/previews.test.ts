@@ -1,18 +1,14 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { ensureEventsTable } from '../../src/rows/sources/index.ts';
 import { createApiClient } from '../support/api-client.ts';
-import { type ApiUnderTest, startApiUnderTest } from '../support/api-under-test.ts';
+import { startApiUnderTest } from '../support/api-under-test.ts';
 import { exportBody } from '../support/batch-export-bodies.ts';
 import { createTenant } from '../support/tenants.ts';
 import { until } from '../support/until.ts';
+import { useStage } from '../support/use-stage.ts';
 
-let api: ApiUnderTest;
-
-beforeAll(async () => {
-  api = await startApiUnderTest();
-  await ensureEventsTable(api.databaseUrl);
-});
-afterAll(() => api?.stop());
+const api = useStage(startApiUnderTest);
+beforeAll(() => ensureEventsTable(api.databaseUrl));
 
 async function previewPath(
   client = api.client,

@@ -1,24 +1,26 @@
 import { connect, type Socket } from 'node:net';
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { afterEach, beforeAll, expect, test } from 'vitest';
 import { usualConnections } from '../../src/service/api/connections.ts';
-import { type ApiUnderTest, startApiUnderTest } from '../support/api-under-test.ts';
+import { startApiUnderTest } from '../support/api-under-test.ts';
 import { exportBody, s3 } from '../support/batch-export-bodies.ts';
 import { atNight } from '../support/nightly.ts';
 import { createTenant } from '../support/tenants.ts';
 import { until } from '../support/until.ts';
+import { useStage } from '../support/use-stage.ts';
 
 /** What clients make the process keep: answers that they do not read, bodies that they do not complete, connections. */
 
-let api: ApiUnderTest;
 const sockets: Socket[] = [];
 /** Of a page that ends before 1 MiB. */
 let pageBytes = 0;
 /** Pages that are more than the system's buffers of a connection take. The next one stays in the process. */
 const pagesUnread = 16;
 
-beforeAll(async () => {
+const api = useStage(() => {
   const connections = { ...usualConnections, perAddress: 40, takeMs: 2_000 };
-  api = await startApiUnderTest({ connections });
+  return startApiUnderTest({ connections });
+});
+beforeAll(async () => {
   const names = Array.from({ length: 100 }, (_, n) => `${n}${'n'.repeat(190)}`);
   const destination = s3({ include_events: names, exclude_events: names });
   const answer = await api.client.post(
@@ -36,7 +38,6 @@ beforeAll(async () => {
 afterEach(() => {
   for (const socket of sockets.splice(0)) socket.destroy();
 });
-afterAll(() => api?.stop());
 
 const path = () => `${api.project}/batch_exports/?limit=1000`;
 

@@ -1,29 +1,26 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { openDestinationConfig } from '../../src/service/use-cases/exports/destination.ts';
 import { openPluginConfig } from '../../src/service/use-cases/transformations/secrets.ts';
 import type { ApiClient } from '../support/api-client.ts';
-import { type ApiUnderTest, startApiBeside, startApiUnderTest } from '../support/api-under-test.ts';
+import { startApiBeside, startApiUnderTest } from '../support/api-under-test.ts';
 import { exportBody } from '../support/batch-export-bodies.ts';
 import { testSecrets } from '../support/test-secrets.ts';
+import { useStage } from '../support/use-stage.ts';
 
 const secrets = testSecrets();
 const canary = 'canary-7f1d';
-let api: ApiUnderTest;
-let beside: Awaited<ReturnType<typeof startApiBeside>>;
 let client: ApiClient;
 let plugins: string;
 let configs: string;
 
+const api = useStage(startApiUnderTest);
+const beside = useStage(() =>
+  startApiBeside(api, ({ context }) => ({ context: { ...context, secrets } })),
+);
 beforeAll(async () => {
-  api = await startApiUnderTest();
-  beside = await startApiBeside(api, ({ context }) => ({ context: { ...context, secrets } }));
   client = beside.client;
   plugins = `/api/organizations/${api.tenant.organizationId}/plugins`;
   configs = `${api.project}/pipeline_transformation_configs`;
-});
-afterAll(async () => {
-  await beside?.stop();
-  await api?.stop();
 });
 
 /** Every answer that a tenant gets here, to look for what was sealed. */

@@ -1,19 +1,18 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { countStoredBytes } from '../../src/state/store/tenants/budgets.ts';
 import { PluginLines } from '../../src/service/worker/run-ports.ts';
 import type { ApiAnswer, ApiClient } from '../support/api-client.ts';
-import { type ApiUnderTest, startApiBeside, startApiUnderTest } from '../support/api-under-test.ts';
+import { startApiBeside, startApiUnderTest } from '../support/api-under-test.ts';
 import { exportBody, s3 } from '../support/batch-export-bodies.ts';
 import { createKey, createTenant } from '../support/tenants.ts';
+import { useStage } from '../support/use-stage.ts';
 
-let api: ApiUnderTest;
 let client: ApiClient;
 
+const api = useStage(startApiUnderTest);
 beforeAll(async () => {
-  api = await startApiUnderTest();
   client = api.client;
 });
-afterAll(() => api?.stop());
 
 /** A new tenant's client and the path of its exports. */
 async function newTenant() {

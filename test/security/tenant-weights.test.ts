@@ -1,21 +1,20 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { applyRetention } from '../../src/service/use-cases/installation/apply-retention.ts';
 import type { ApiClient } from '../support/api-client.ts';
-import { type ApiUnderTest, startApiBeside, startApiUnderTest } from '../support/api-under-test.ts';
+import { startApiBeside, startApiUnderTest } from '../support/api-under-test.ts';
 import { exportBody, s3 } from '../support/batch-export-bodies.ts';
 import { createTenant } from '../support/tenants.ts';
 import { testApiOptions } from '../support/test-api-options.ts';
+import { useStage } from '../support/use-stage.ts';
 
-let api: ApiUnderTest;
 let client: ApiClient;
 let exports: string;
 
+const api = useStage(startApiUnderTest);
 beforeAll(async () => {
-  api = await startApiUnderTest();
   client = api.client;
   exports = `${api.project}/batch_exports`;
 });
-afterAll(() => api?.stop());
 
 /** A new tenant's client and the path of its exports. */
 async function newTenant() {

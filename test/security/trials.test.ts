@@ -1,8 +1,8 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { ensureEventsTable } from '../../src/rows/sources/index.ts';
 import { transforms } from '../../src/rows/transforms/index.ts';
 import { type ApiClient, createApiClient } from '../support/api-client.ts';
-import { type ApiUnderTest, startApiUnderTest } from '../support/api-under-test.ts';
+import { startApiUnderTest } from '../support/api-under-test.ts';
 import { exportBody } from '../support/batch-export-bodies.ts';
 import { countLoopTurns } from '../support/loop-turns.ts';
 import { cliEnv, runCli } from '../support/cli.ts';
@@ -10,17 +10,14 @@ import { casesOf } from '../support/nightly.ts';
 import { createTenant } from '../support/tenants.ts';
 import { chainFor, rowOf, stepOfPlugin } from '../support/transforms/rows.ts';
 import { until } from '../support/until.ts';
+import { useStage } from '../support/use-stage.ts';
 
 /** A tenant's chain runs in the process that answers all tenants: its work for one request is bounded. */
 
-let api: ApiUnderTest;
 const labOf = (projectId: number) => `/api/projects/${projectId}/batch_exports/preview`;
 
-beforeAll(async () => {
-  api = await startApiUnderTest();
-  await ensureEventsTable(api.databaseUrl);
-});
-afterAll(() => api?.stop());
+const api = useStage(startApiUnderTest);
+beforeAll(() => ensureEventsTable(api.databaseUrl));
 
 const dropEmail = { plugin: 1, config: { properties: 'email' } };
 const steps = (count: number) => Array.from({ length: count }, () => dropEmail);

@@ -4,15 +4,15 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readConfig } from '../../src/foundation/config/config.ts';
 import { destinationContextOf } from '../../src/main/connectors.ts';
 import { ensureEventsTable } from '../../src/rows/sources/index.ts';
-import { type ApiUnderTest, startApiUnderTest } from '../support/api-under-test.ts';
+import { startApiUnderTest } from '../support/api-under-test.ts';
 import { exportBody, s3 } from '../support/batch-export-bodies.ts';
 import { createKey, createTenant } from '../support/tenants.ts';
 import { until } from '../support/until.ts';
+import { useStage } from '../support/use-stage.ts';
 
 /** Tests and previews of what is not saved: what a tenant could use them for. */
 
 const keyId = 'AKIAIOSFODNN7EXAMPLE';
-let api: ApiUnderTest;
 let exports: string;
 /** An address that is allowed here, and notes who calls it. */
 let store: string;
@@ -37,16 +37,17 @@ async function listen(): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-beforeAll(async () => {
+const api = useStage(() => {
   const config = readConfig({ ALLOWED_PRIVATE_ENDPOINTS: '127.0.0.1' });
-  api = await startApiUnderTest({ destinationContext: destinationContextOf(config) });
+  return startApiUnderTest({ destinationContext: destinationContextOf(config) });
+});
+beforeAll(async () => {
   exports = `${api.project}/batch_exports`;
   await ensureEventsTable(api.databaseUrl);
   [store, other] = await Promise.all([listen(), listen()]);
 });
 afterAll(async () => {
   for (const close of closers) close();
-  await api?.stop();
 });
 
 async function create(): Promise<string> {

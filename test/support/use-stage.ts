@@ -2,9 +2,9 @@ import { afterAll, beforeAll } from 'vitest';
 
 /** What a test opens, and ends by one of these. */
 interface Ends {
-  stop?(): Promise<unknown>;
-  close?(): Promise<unknown>;
-  drop?(): Promise<unknown>;
+  stop?(): unknown;
+  close?(): unknown;
+  drop?(): unknown;
 }
 
 /** A stage that the tests of a file or of a group share. It has its properties once they begin. */
