@@ -736,6 +736,8 @@ create table pipeline_transformation_configs (
   match_action integer,
   -- The last error of the step; null once it works.
   error text,
+  -- The rows that it has handled in the last 24 hours, by the hour: {hour, rows, errors}. delivery_rate_24h follows from them.
+  handled jsonb not null default '[]',
   -- When a user asked for a sample of the step and none was taken since, and when a worker last began one.
   sample_asked_at timestamptz,
   sample_taken_at timestamptz,
@@ -764,20 +766,6 @@ create table transformation_versions (
   primary key (config_id, version)
 );
 comment on column transformation_versions.config_secrets is 'sealed: transformation-config:{config_id}';
-
--- What each project used, by the hour. Workers add to it every few seconds.
-create table hourly_use (
-  team_id integer not null references projects (id) on delete cascade,
-  -- A step of its chain, whose rows are counted: delivery_rate_24h. Null: the time that workers spent on its runs.
-  config_id integer references pipeline_transformation_configs (id) on delete cascade,
-  hour timestamptz not null,
-  seconds double precision not null default 0,
-  rows bigint not null default 0,
-  errors bigint not null default 0,
-  unique nulls not distinct (team_id, config_id, hour)
-);
-create index hourly_use_by_hour on hourly_use (hour);
-create index hourly_use_by_step on hourly_use (config_id) where config_id is not null;
 
 
 -- LOGS
@@ -943,8 +931,6 @@ create table offboardings (
   requested_by uuid,
   requested_at timestamptz not null default clock_timestamp(),
   status text not null default 'cancelling' check (status in ('cancelling', 'deleting', 'settling', 'completed')),
-  -- How many rows were deleted, by table.
-  deleted_rows jsonb not null default '{}',
   -- The transaction that deleted the last row, and when: what began before it may still write.
   deleted_by xid8,
   deleted_at timestamptz,
@@ -1040,7 +1026,6 @@ alter table batch_exports set (fillfactor = 60);
 alter table upload_places set (fillfactor = 60);
 alter table backfills set (fillfactor = 70);
 alter table runs set (fillfactor = 70);
-alter table hourly_use set (fillfactor = 70);
 alter table receipts set (fillfactor = 90);
 
 -- Tables that are always small and always written are vacuumed by number alone.

@@ -106,19 +106,19 @@ delete from idempotency_keys where created_at < now() - interval '24 hours' retu
 
 -- tenants/offboardings.ts findOffboarding
 -- takes $1 uuid
--- gives id uuid, organizationId uuid, teamId integer, name text, requestedBy uuid, requestedAt timestamp with time zone, status text, deletedRows jsonb, lastError text, completedAt timestamp with time zone
+-- gives id uuid, organizationId uuid, teamId integer, name text, requestedBy uuid, requestedAt timestamp with time zone, status text, lastError text, completedAt timestamp with time zone
 select o.id, o.organization_id as "organizationId", o.team_id as "teamId", o.name, o.requested_by as "requestedBy",
-  o.requested_at as "requestedAt", o.status, o.deleted_rows as "deletedRows", o.last_error as "lastError", o.completed_at as "completedAt" from offboardings o where o.id = $1;
+  o.requested_at as "requestedAt", o.status, o.last_error as "lastError", o.completed_at as "completedAt" from offboardings o where o.id = $1;
 
 -- tenants/offboardings.ts listOffboardings
 -- takes $1 bigint
--- gives id uuid, organizationId uuid, teamId integer, name text, requestedBy uuid, requestedAt timestamp with time zone, status text, deletedRows jsonb, lastError text, completedAt timestamp with time zone
+-- gives id uuid, organizationId uuid, teamId integer, name text, requestedBy uuid, requestedAt timestamp with time zone, status text, lastError text, completedAt timestamp with time zone
 select o.id, o.organization_id as "organizationId", o.team_id as "teamId", o.name, o.requested_by as "requestedBy",
-  o.requested_at as "requestedAt", o.status, o.deleted_rows as "deletedRows", o.last_error as "lastError", o.completed_at as "completedAt" from offboardings o order by o.requested_at desc, o.id limit $1;
+  o.requested_at as "requestedAt", o.status, o.last_error as "lastError", o.completed_at as "completedAt" from offboardings o order by o.requested_at desc, o.id limit $1;
 
 -- tenants/offboardings.ts openOffboarding
 -- takes $1 uuid, $2 integer, $3 uuid
--- gives id uuid, organizationId uuid, teamId integer, name text, requestedBy uuid, requestedAt timestamp with time zone, status text, deletedRows jsonb, lastError text, completedAt timestamp with time zone
+-- gives id uuid, organizationId uuid, teamId integer, name text, requestedBy uuid, requestedAt timestamp with time zone, status text, lastError text, completedAt timestamp with time zone
 with closed_organization as (
        update organizations set closed_at = coalesce(closed_at, now()) where id = $1 and $2::int is null returning name
      ), closed_projects as (
@@ -131,7 +131,7 @@ with closed_organization as (
        on conflict do nothing returning *
      )
      select o.id, o.organization_id as "organizationId", o.team_id as "teamId", o.name, o.requested_by as "requestedBy",
-  o.requested_at as "requestedAt", o.status, o.deleted_rows as "deletedRows", o.last_error as "lastError", o.completed_at as "completedAt" from opened o;
+  o.requested_at as "requestedAt", o.status, o.last_error as "lastError", o.completed_at as "completedAt" from opened o;
 
 -- tenants/offboardings.ts openOffboarding
 -- takes $1 uuid, $2 integer
@@ -150,9 +150,9 @@ update notification_targets set enabled = false
 
 -- tenants/offboardings.ts openOffboarding
 -- takes $1 uuid, $2 integer
--- gives id uuid, organizationId uuid, teamId integer, name text, requestedBy uuid, requestedAt timestamp with time zone, status text, deletedRows jsonb, lastError text, completedAt timestamp with time zone
+-- gives id uuid, organizationId uuid, teamId integer, name text, requestedBy uuid, requestedAt timestamp with time zone, status text, lastError text, completedAt timestamp with time zone
 select o.id, o.organization_id as "organizationId", o.team_id as "teamId", o.name, o.requested_by as "requestedBy",
-  o.requested_at as "requestedAt", o.status, o.deleted_rows as "deletedRows", o.last_error as "lastError", o.completed_at as "completedAt" from offboardings o
+  o.requested_at as "requestedAt", o.status, o.last_error as "lastError", o.completed_at as "completedAt" from offboardings o
       where o.organization_id = $1 and o.team_id is not distinct from $2 and o.completed_at is null;
 
 -- tenants/offboardings.ts listOpenOffboardings
@@ -164,14 +164,14 @@ set local statement_timeout = '15min';
 
 -- tenants/offboardings.ts lockOffboarding
 -- takes $1 uuid
--- gives id uuid, organizationId uuid, teamId integer, name text, requestedBy uuid, requestedAt timestamp with time zone, status text, deletedRows jsonb, lastError text, completedAt timestamp with time zone, ageMs double precision
+-- gives id uuid, organizationId uuid, teamId integer, name text, requestedBy uuid, requestedAt timestamp with time zone, status text, lastError text, completedAt timestamp with time zone, ageMs double precision
 select o.id, o.organization_id as "organizationId", o.team_id as "teamId", o.name, o.requested_by as "requestedBy",
-  o.requested_at as "requestedAt", o.status, o.deleted_rows as "deletedRows", o.last_error as "lastError", o.completed_at as "completedAt", greatest(0, extract(epoch from now() - o.requested_at) * 1000)::float8 as "ageMs"
+  o.requested_at as "requestedAt", o.status, o.last_error as "lastError", o.completed_at as "completedAt", greatest(0, extract(epoch from now() - o.requested_at) * 1000)::float8 as "ageMs"
        from offboardings o where o.id = $1 and o.completed_at is null for update skip locked;
 
 -- tenants/offboardings.ts recordStep
--- takes $1 uuid, $2 text, $3 jsonb, $4 text
-update offboardings set status = $2, deleted_rows = $3, last_error = $4,
+-- takes $1 uuid, $2 text, $3 text
+update offboardings set status = $2, last_error = $3,
             deleted_by = case when $2 = 'settling' then coalesce(deleted_by, pg_current_xact_id()) end,
             deleted_at = case when $2 = 'settling' then coalesce(deleted_at, now()) else deleted_at end,
             completed_at = case when $2 = 'completed' then now() end
@@ -327,19 +327,6 @@ with known as materialized (select encryption_keys from installation for update
      ), kept as (update installation set encryption_keys = array[$1::text])
      select id from known, unnest(encryption_keys) id where id <> $1;
 
--- tenants/tenant-rows.ts countRows
--- takes $1 uuid[]
--- gives table text, rows bigint
-select 'accepted_intervals' as table, count(*) as rows from accepted_intervals t where t.export_id = any ($1::uuid[]) union all select 'backfills' as table, count(*) as rows from backfills t where t.export_id = any ($1::uuid[]) union all select 'export_checks' as table, count(*) as rows from export_checks t where t.export_id = any ($1::uuid[]) union all select 'former_destinations' as table, count(*) as rows from former_destinations t where t.export_id = any ($1::uuid[]) union all select 'holes' as table, count(*) as rows from holes t where t.export_id = any ($1::uuid[]) union all select 'late_intervals' as table, count(*) as rows from late_intervals t where t.export_id = any ($1::uuid[]) union all select 'leftover_files' as table, count(*) as rows from leftover_files t where t.export_id = any ($1::uuid[]) union all select 'notification_deliveries' as table, count(*) as rows from notification_deliveries t where t.export_id = any ($1::uuid[]) union all select 'receipts' as table, count(*) as rows from receipts t where t.export_id = any ($1::uuid[]) union all select 'runs' as table, count(*) as rows from runs t where t.export_id = any ($1::uuid[]) union all select 'stated_intervals' as table, count(*) as rows from stated_intervals t where t.export_id = any ($1::uuid[]) union all select 'statements' as table, count(*) as rows from statements t where t.export_id = any ($1::uuid[]) union all select 'ticks' as table, count(*) as rows from ticks t where t.export_id = any ($1::uuid[]) union all select 'upload_places' as table, count(*) as rows from upload_places t where t.export_id = any ($1::uuid[]) union all select 'batch_exports' as table, count(*) as rows from batch_exports t where t.id = any ($1::uuid[]) union all select 'guarded_work' as table, count(*) as rows from guarded_work t where t.id = any ($1::text[]) union all select 'log_entries' as table, count(*) as rows from log_entries t where t.export_id = any ($1::uuid[]);
-
--- tenants/tenant-rows.ts countRows
--- takes $1 uuid, $2 integer
--- gives table text, rows bigint
-select 'pipeline_transformation_configs' as table, count(*) as rows from pipeline_transformation_configs t where t.team_id in (select id from projects where organization_id = $1 and ($2::int is null or id = $2)) union all select 'transformation_versions' as table, count(*) as rows from transformation_versions t where t.team_id in (select id from projects where organization_id = $1 and ($2::int is null or id = $2)) union all select 'hourly_use' as table, count(*) as rows from hourly_use t where t.team_id in (select id from projects where organization_id = $1 and ($2::int is null or id = $2)) union all select 'notification_targets' as table, count(*) as rows from notification_targets t where t.organization_id = $1 and ($2::int is null or t.team_id = $2) union all select 'notification_deliveries' as table, count(*) as rows from notification_deliveries t where t.target_id in (select t.id from notification_targets t where t.organization_id = $1 and ($2::int is null or t.team_id = $2))
-       or t.about_organization_id = $1 and ($2::int is null or t.team_id = $2) union all select 'plugins' as table, count(*) as rows from plugins t where t.organization_id = $1 and $2::int is null union all select 'idempotency_keys' as table, count(*) as rows from idempotency_keys t where t.key_id in (select k.id from api_keys k where k.organization_id = $1 and ($2::int is null or k.project_ids <@ array[$2::int]))
-       or $2::int is not null and t.key_id in (select k.id from api_keys k where k.organization_id = $1)
-          and t.response ~ ('"team_id": ?' || $2::int || '[,}]') union all select 'activity' as table, count(*) as rows from activity t where t.organization_id = $1 and ($2::int is null or t.team_id = $2) or t.subject_type = 'api_key' and t.subject_id in (select id::text from (select k.id from api_keys k where k.organization_id = $1 and ($2::int is null or k.project_ids <@ array[$2::int])) k) union all select 'used_budgets' as table, count(*) as rows from used_budgets t where t.owner in (select k.id from api_keys k where k.organization_id = $1 and ($2::int is null or k.project_ids <@ array[$2::int])) or t.owner = $1 and $2::int is null union all select 'api_keys' as table, count(*) as rows from api_keys t where t.id in (select k.id from api_keys k where k.organization_id = $1 and ($2::int is null or k.project_ids <@ array[$2::int])) union all select 'projects' as table, count(*) as rows from projects t where t.id in (select id from projects where organization_id = $1 and ($2::int is null or id = $2)) union all select 'organizations' as table, count(*) as rows from organizations t where t.id = $1 and $2::int is null;
-
 -- tenants/tenant-rows.ts deleteRows
 -- takes $1 uuid[]
 delete from batch_exports t where t.id = any ($1::uuid[]);
@@ -445,12 +432,6 @@ delete from log_entries where export_id in (select export_id from offboarding_pl
 -- tenants/tenant-rows.ts deleteStragglers
 delete from used_budgets b where not exists (select from api_keys k where k.id = b.owner)
         and not exists (select from organizations o where o.id = b.owner);
-
--- tenants/tenant-rows.ts findGoneWork
--- takes $1 uuid[]
--- gives id uuid
-select asked.id from unnest($1::uuid[]) as asked (id)
-      where not exists (select from runs r where r.id = asked.id) and not exists (select from backfills b where b.id = asked.id);
 
 -- tenants/tenants.ts insertOrganization
 -- takes $1 text

@@ -1,5 +1,4 @@
 import { failpoint } from '../../foundation/failpoints/failpoint.ts';
-import type { Producer } from '../../state/queue/producer.ts';
 import { listRunningBackfills } from '../../state/store/exports/backfills.ts';
 import { checkCompleteness, checkLateness } from '../../state/store/exports/lateness.ts';
 import { appendLogEntries, type LogLevel } from '../../state/store/exports/log-entries.ts';
@@ -20,7 +19,6 @@ import { listDueVerifications } from '../../state/store/intervals/verifications.
 import { sweepExpiredLeases } from '../../state/store/runs/leases.ts';
 import { removeEndedEntries } from '../../state/store/runs/outbox.ts';
 import { sweepWorkers } from '../../state/store/runs/workers.ts';
-import { findGoneWork } from '../../state/store/tenants/tenant-rows.ts';
 import type { Context } from '../use-cases/context.ts';
 import { checkDeadlines } from '../use-cases/deadlines/check-deadlines.ts';
 import { heal } from '../use-cases/healing/heal.ts';
@@ -99,7 +97,7 @@ export function createSweep(options: HandlerOptions, next: NextRuns): () => Prom
 }
 
 function longDuties(options: HandlerOptions, { dispatch }: NextRuns) {
-  const { producer, executor, admission, reports, previewRows, defaultModel } = options;
+  const { executor, admission, reports, previewRows, defaultModel } = options;
   const { context, guard, connectors, stopping } = executor;
   const slow = new SlowExports();
   return {
@@ -115,7 +113,7 @@ function longDuties(options: HandlerOptions, { dispatch }: NextRuns) {
     state: skipWhileBusy(() => stateExports({ ...executor, ...options.statements })),
     offboard: skipWhileBusy(() =>
       offboardTenants({
-        ...{ context, executor, producer },
+        ...{ context, executor },
         onOffboarded: reports.offboarded,
         onOffboardingError: reports.offboardingFailed,
       }),
@@ -136,7 +134,6 @@ function longDuties(options: HandlerOptions, { dispatch }: NextRuns) {
 interface OffboardOptions {
   readonly context: Context;
   readonly executor: Pick<ExecutorOptions, 'connectors' | 'stopping'>;
-  readonly producer: Pick<Producer, 'removeGone'>;
   /** Called once for each that is completed. */
   readonly onOffboarded: (offboardingId: string) => void;
   readonly onOffboardingError: (error: unknown) => void;
@@ -149,16 +146,12 @@ const sliceMs = 20_000;
 async function offboardTenants({
   context: { db },
   executor: { connectors, stopping },
-  producer,
   onOffboarded,
   onOffboardingError,
 }: OffboardOptions): Promise<void> {
   const endsAt = performance.now() + sliceMs;
   await advanceOffboardings(db, {
     describePlace: (type, config) => connectors.placeOf(type, config),
-    // They hold ids only and are gone in a day anyway: an unreachable queue must not hold up the deletion.
-    removeGoneJobs: () =>
-      producer.removeGone((ids) => findGoneWork(db, ids)).catch(onOffboardingError),
     onCompleted: onOffboarded,
     onError: onOffboardingError,
     isOver: () => stopping.aborted || performance.now() > endsAt,

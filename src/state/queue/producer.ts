@@ -38,13 +38,6 @@ export interface Producer {
   /** Restores missing recurring jobs: a queue that lost its data does not report it. */
   ensureRecurring(): Promise<void>;
   readonly queues: readonly Queue[];
-  /**
-   * Removes jobs that wait or have ended, about runs and backfills that are gone.
-   *
-   * @param findGone which of these ids are gone
-   * @throws if the queue does not answer within a minute
-   */
-  removeGone(findGone: (ids: readonly string[]) => Promise<ReadonlySet<string>>): Promise<void>;
   /** The names of the queues that an operator has paused. @throws if the backend is unreachable */
   listPaused(): Promise<readonly string[]>;
   close(): Promise<void>;
@@ -125,12 +118,6 @@ export function openProducer(
       });
       await Promise.all(ensured);
     },
-    async removeGone(findGone) {
-      await within(
-        60_000,
-        Promise.all([...queues.values()].map((queue) => removeGone(queue, findGone))),
-      );
-    },
     async listPaused() {
       const states = [...queues].map(async ([name, queue]) =>
         (await queue.isPaused()) ? [name] : [],
@@ -179,28 +166,7 @@ function groupsOf(
   return groups;
 }
 
-/** Far more than the dispatcher lets wait, or than are kept. */
-const maxListedJobs = 10_000;
-
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-
-async function removeGone(
-  queue: Queue,
-  findGone: (ids: readonly string[]) => Promise<ReadonlySet<string>>,
-): Promise<void> {
-  const listed = await queue.getJobs(
-    ['waiting', 'prioritized', 'delayed', 'completed', 'failed'],
-    0,
-    maxListedJobs,
-  );
-  const about = listed.map((job) => ({ job, ids: idsIn(job?.data) }));
-  const gone = await findGone(about.flatMap(({ ids }) => ids));
-  for (const { job, ids } of about) {
-    // A job that a worker takes at this moment ends by itself: its run is gone. Other runs of a removed job are enqueued
-    // again, since no worker claims them.
-    if (ids.some((id) => gone.has(id))) await job.remove().catch(() => {});
-  }
-}
 
 /** The subject of a job: a backfill, a run or several. */
 export function idsIn(data: unknown): readonly string[] {

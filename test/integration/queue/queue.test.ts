@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { randomBytes } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { readConfig } from '../../../src/foundation/config/config.ts';
@@ -177,22 +176,6 @@ for (const lane of queueBackends) {
       const delivered = groups.flat().map(({ runId }) => runId);
       expect(new Set(delivered)).toEqual(new Set(ids));
       expect(deliveries).toContainEqual({ name: 'execute-small-run', data: { runId: 'again' } });
-    });
-
-    it('removes a job about several runs as soon as one of them is gone', async () => {
-      const [gone, kept] = [randomUUID(), randomUUID()];
-      const others = Array.from({ length: 24 }, () => randomUUID());
-      const entryOf = (runId: string) => ({ runId, deduplicationId: null, small: true });
-      await producer.addRuns([gone, kept].map(entryOf));
-      await producer.addRuns(others.map(entryOf));
-      const asked: string[] = [];
-      await producer.removeGone(async (ids) => {
-        asked.push(...ids);
-        return new Set([gone]);
-      });
-      expect(new Set(asked)).toEqual(new Set([gone, kept, ...others]));
-      const small = producer.queues.find(({ name }) => name === queueNames.smallRuns);
-      expect(await small?.getWaitingCount()).toBe(1);
     });
 
     it('delays no short job behind a run', async () => {

@@ -72,14 +72,11 @@ const deletion = (more: More<Json>) =>
     ],
   });
 
-const factsOf = ({ deleted_rows: _, remaining_files: __, ...facts }: Json): Json => facts;
+const factsOf = ({ remaining_files: _, ...facts }: Json): Json => facts;
 
 function offboardingLines(answer: Json): readonly string[] {
-  const rows = Object.entries(answer.deleted_rows as Json);
   return [
     ...recordLines(factsOf(answer)),
-    ...['', 'Rows deleted:'],
-    ...recordsLines(rows.map(([table, count]) => ({ table, rows: count }))),
     ...['', 'Files that stay at the destinations:'],
     ...recordsLines(answer.remaining_files as readonly Json[]),
   ];

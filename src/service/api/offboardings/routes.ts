@@ -70,11 +70,10 @@ export function offboardingRoutes(api: Api): void {
   );
 }
 
-function offboardingView({ teamId, lastError, deletedRows, ...offboarding }: Offboarding) {
+function offboardingView({ teamId, lastError, ...offboarding }: Offboarding) {
   return {
     ...inSnakeCase(offboarding),
     project_id: teamId,
     waits_for: offboarding.completedAt === null ? lastError : null,
-    deleted_rows: deletedRows,
   };
 }

@@ -35,8 +35,6 @@ export interface DescribedPlace {
 export interface OffboardingPorts {
   /** Null if such a destination keeps no files. */
   describePlace(type: string, config: DestinationConfig): DescribedPlace | null;
-  /** Removes jobs about runs and backfills that are gone. */
-  removeGoneJobs(): Promise<void>;
   /** Called once for each that is completed. */
   onCompleted(offboardingId: string): void;
   /** Called for each step that fails. The next sweep repeats it. */
@@ -84,12 +82,11 @@ async function takeStep(
   limits: OffboardingPatience,
 ): Promise<boolean> {
   const isSettled = await hasSettled(db, id, limits.settleMs);
-  if (isSettled) await ports.removeGoneJobs();
   const step = await db.transaction(async (tx) => {
     const tenant = await lockOffboarding(tx, id);
     if (!tenant) return null;
     const taken = await stepOf({ tx, ports, limits, tenant, isSettled });
-    await recordStep(tx, tenant, taken);
+    await recordStep(tx, id, taken);
     return taken;
   });
   if (step?.status === 'completed') ports.onCompleted(id);
@@ -108,7 +105,10 @@ async function stepOf(work: Work): Promise<OffboardingStep> {
   const { tx, tenant, isSettled } = work;
   if (tenant.status === 'cancelling') return cancelSome(work);
   if (tenant.status === 'deleting') return deleteSome(work);
-  if (isSettled) return { status: 'completed', deleted: await deleteStragglers(tx, tenant.id) };
+  if (isSettled) {
+    await deleteStragglers(tx, tenant.id);
+    return { status: 'completed' };
+  }
   const waitsFor = 'Waits for transactions of the database that began before the deletion ended.';
   return { status: 'settling', waitsFor };
 }
@@ -142,10 +142,12 @@ async function deleteSome({ tx, ports, tenant }: Work): Promise<OffboardingStep>
       ...(ports.describePlace(place.type, place.config) ?? { address: null, place: null }),
     }));
     await keepPlaces(tx, tenant.id, places);
-    return { status: 'deleting', deleted: await deleteExports(tx, tenant, ids) };
+    await deleteExports(tx, tenant, ids);
+    return { status: 'deleting' };
   }
   await lockTenant(tx, tenant);
   const [later] = await lockExportsOf(tx, tenant, 1);
   if (later !== undefined) return { status: 'cancelling' };
-  return { status: 'settling', deleted: await deleteTenant(tx, tenant) };
+  await deleteTenant(tx, tenant);
+  return { status: 'settling' };
 }

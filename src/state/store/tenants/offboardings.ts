@@ -15,7 +15,7 @@ export interface OffboardedTenant {
  */
 export type OffboardingStatus = 'cancelling' | 'deleting' | 'settling' | 'completed';
 
-/** The deletion of an organization or a project. It stays as the record of what was deleted. */
+/** The deletion of an organization or a project. It stays as the record of it. */
 export interface Offboarding extends OffboardedTenant {
   readonly id: string;
   /** The name that it had. */
@@ -24,15 +24,13 @@ export interface Offboarding extends OffboardedTenant {
   readonly requestedBy: string | null;
   readonly requestedAt: Timestamp;
   readonly status: OffboardingStatus;
-  /** By table. */
-  readonly deletedRows: Readonly<Record<string, number>>;
   /** Why the last try made no progress; null if it did. */
   readonly lastError: string | null;
   readonly completedAt: Timestamp | null;
 }
 
 const columns = `o.id, o.organization_id as "organizationId", o.team_id as "teamId", o.name, o.requested_by as "requestedBy",
-  o.requested_at as "requestedAt", o.status, o.deleted_rows as "deletedRows", o.last_error as "lastError", o.completed_at as "completedAt"`;
+  o.requested_at as "requestedAt", o.status, o.last_error as "lastError", o.completed_at as "completedAt"`;
 
 export async function findOffboarding(sql: Sql, id: string): Promise<Offboarding | null> {
   const [row] = await sql.query<Offboarding>(
@@ -126,33 +124,25 @@ export async function lockOffboarding(
   return row ?? null;
 }
 
-/** Numbers of rows, by table. */
-export type RowCounts = Readonly<Record<string, number>>;
-
 /** The result of one step of an offboarding. */
 export interface OffboardingStep {
   readonly status: OffboardingStatus;
-  readonly deleted?: RowCounts;
   /** It is the reason why there is no next step yet. */
   readonly waitsFor?: string;
 }
 
 export async function recordStep(
   tx: Sql,
-  { id, deletedRows }: Offboarding,
-  { status, deleted = {}, waitsFor }: OffboardingStep,
+  id: string,
+  { status, waitsFor }: OffboardingStep,
 ): Promise<void> {
-  const sums: Record<string, number> = { ...deletedRows };
-  for (const [table, rows] of Object.entries(deleted)) {
-    if (rows > 0) sums[table] = (sums[table] ?? 0) + rows;
-  }
   await tx.query(
-    `update offboardings set status = $2, deleted_rows = $3, last_error = $4,
+    `update offboardings set status = $2, last_error = $3,
             deleted_by = case when $2 = 'settling' then coalesce(deleted_by, pg_current_xact_id()) end,
             deleted_at = case when $2 = 'settling' then coalesce(deleted_at, now()) else deleted_at end,
             completed_at = case when $2 = 'completed' then now() end
       where id = $1`,
-    [id, status, JSON.stringify(sums), waitsFor ?? null],
+    [id, status, waitsFor ?? null],
   );
 }
 

@@ -1,23 +1,16 @@
 import type { Sql } from '../database/database.ts';
 import { deleteOldPluginSources } from '../database/retention.ts';
 import { live, move, running } from '../runs/run-moves.ts';
-import type { OffboardedTenant, RowCounts } from './offboardings.ts';
+import type { OffboardedTenant } from './offboardings.ts';
 
 /** A table, and SQL that is true for its rows, aliased `t`, of exports or a tenant. */
 type TenantTable = readonly [table: string, condition: string];
 
-const ofExports = 't.export_id = any ($1::uuid[])';
-
-/** All rows of exports. Foreign keys delete them with their export, but for the last two, whose writers must not wait for it. $1: the exports. */
+/** Exports; foreign keys delete their rows with them, but for the last two, whose writers must not wait for it. $1: the exports. */
 const exportTables: readonly TenantTable[] = [
-  ...[
-    ...['accepted_intervals', 'backfills', 'export_checks', 'former_destinations', 'holes'],
-    ...['late_intervals', 'leftover_files', 'notification_deliveries', 'receipts', 'runs'],
-    ...['stated_intervals', 'statements', 'ticks', 'upload_places'],
-  ].map((table) => [table, ofExports] as const),
   ['batch_exports', 't.id = any ($1::uuid[])'],
   ['guarded_work', 't.id = any ($1::text[])'],
-  ['log_entries', ofExports],
+  ['log_entries', 't.export_id = any ($1::uuid[])'],
 ];
 
 /** SQL that is true for the projects of a tenant. $1: the organization, $2: the project or null. */
@@ -32,21 +25,7 @@ const inTenant = `t.organization_id = $1 and ($2::int is null or t.team_id = $2)
 
 const ofOrganization = 't.organization_id = $1 and $2::int is null';
 
-/** The other rows of a tenant. Foreign keys delete the rows of the first list with what they belong to. $1: the organization, $2: the project or null. */
-const tenantTables: readonly TenantTable[] = [
-  ['pipeline_transformation_configs', ofTenant('t.team_id')],
-  ['transformation_versions', ofTenant('t.team_id')],
-  ['hourly_use', ofTenant('t.team_id')],
-  ['notification_targets', inTenant],
-  [
-    'notification_deliveries',
-    `t.target_id in (select t.id from notification_targets t where ${inTenant})
-       or t.about_organization_id = $1 and ($2::int is null or t.team_id = $2)`,
-  ],
-  ['plugins', ofOrganization],
-];
-
-/** In the order in which they are deleted. */
+/** The other rows of a tenant, in the order in which they are deleted. Foreign keys delete what belongs to them. */
 const tenantRoots: readonly TenantTable[] = [
   [
     'idempotency_keys',
@@ -65,15 +44,6 @@ const tenantRoots: readonly TenantTable[] = [
 ];
 
 type Values = readonly unknown[];
-
-async function countRows(tx: Sql, tables: readonly TenantTable[], values: Values) {
-  const counts = tables.map(
-    ([table, condition]) =>
-      `select '${table}' as table, count(*) as rows from ${table} t where ${condition}`,
-  );
-  const rows = await tx.query<{ table: string; rows: number }>(counts.join(' union all '), values);
-  return Object.fromEntries(rows.map(({ table, rows: count }) => [table, count])) as RowCounts;
-}
 
 async function deleteRows(tx: Sql, tables: readonly TenantTable[], values: Values) {
   for (const [table, condition] of tables) {
@@ -94,13 +64,12 @@ export async function lockExportsOf(
   return rows.map(({ id }) => id);
 }
 
-/** Deletes exports with everything of theirs. @returns the numbers of rows */
+/** Deletes exports with everything of theirs. */
 export async function deleteExports(
   tx: Sql,
   { organizationId }: OffboardedTenant,
   exportIds: readonly string[],
-): Promise<RowCounts> {
-  const values = [exportIds];
+): Promise<void> {
   await tx.query(
     markSources(
       `select pinned ->> 'source' from runs r, jsonb_array_elements(r.chain) pinned where r.export_id = any ($1::uuid[])
@@ -110,9 +79,7 @@ export async function deleteExports(
     ),
     [exportIds, organizationId],
   );
-  const counts = await countRows(tx, exportTables, values);
-  await deleteRows(tx, exportTables.slice(-3), values);
-  return counts;
+  await deleteRows(tx, exportTables, [exportIds]);
 }
 
 /** Marks sources that are deleted with the tenant, if nothing names them then. @param organization SQL of the tenant's */
@@ -127,19 +94,17 @@ export async function lockTenant(tx: Sql, { organizationId, teamId }: Offboarded
   await tx.query(`select from projects t where ${ofTenant('t.id')} for update`, values);
 }
 
-/** Deletes a tenant that has no exports, with everything of its own. @returns the numbers of rows */
+/** Deletes a tenant that has no exports, with everything of its own. */
 export async function deleteTenant(
   tx: Sql,
   { organizationId, teamId }: OffboardedTenant,
-): Promise<RowCounts> {
+): Promise<void> {
   const values = [organizationId, teamId];
   await tx.query(
     markSources(`select t.source_sha256 from plugins t where ${ofOrganization}`, '$1'),
     values,
   );
-  const counts = await countRows(tx, [...tenantTables, ...tenantRoots], values);
   await deleteRows(tx, tenantRoots, values);
-  return counts;
 }
 
 /** Exports of a tenant, or of these of it, that are not deleted yet or have a live run. */
@@ -208,7 +173,7 @@ export async function hasOpenUploads(
  * Deletes the sources that nothing names any more, and the rows without a foreign key that a statement has written which
  * began before the deletion.
  */
-export async function deleteStragglers(tx: Sql, offboardingId: string): Promise<RowCounts> {
+export async function deleteStragglers(tx: Sql, offboardingId: string): Promise<void> {
   const ofPlaces = `select export_id from offboarding_places where offboarding_id = $1`;
   await tx.query(`delete from log_entries where export_id in (${ofPlaces})`, [offboardingId]);
   await tx.query(
@@ -216,15 +181,5 @@ export async function deleteStragglers(tx: Sql, offboardingId: string): Promise<
         and not exists (select from organizations o where o.id = b.owner)`,
   );
   // Only those with the mark are that old.
-  return { plugin_sources: await deleteOldPluginSources(tx, 10_000) };
-}
-
-/** Which of these ids belong to no run and no backfill. */
-export async function findGoneWork(sql: Sql, ids: readonly string[]): Promise<ReadonlySet<string>> {
-  const rows = await sql.query<{ id: string }>(
-    `select asked.id from unnest($1::uuid[]) as asked (id)
-      where not exists (select from runs r where r.id = asked.id) and not exists (select from backfills b where b.id = asked.id)`,
-    [ids],
-  );
-  return new Set(rows.map(({ id }) => id));
+  await deleteOldPluginSources(tx, 10_000);
 }
