@@ -33,7 +33,7 @@ export const atNight = [
   'test/e2e/{verify-answers,verify-moved,worker-memory}.test.ts',
   'test/integration/{client-package,count-reporter,embedded-postgres}.test.ts',
   'test/integration/store/growth.test.ts',
-  'test/integration/{cli/doctor-first-day,reader/duckdb,sources/silent-server}.test.ts',
+  'test/integration/{reader/duckdb,sources/silent-server}.test.ts',
   'test/unit/sandbox/{community-plugins,determinism}.test.ts',
   'test/conformance/{parquet-readers,source-maintenance,source-standby}.test.ts',
   'test/security/{answer-weights,hostile-store-runs,sandbox/limits,unread-answers}.test.ts',

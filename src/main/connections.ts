@@ -2,7 +2,7 @@ import type { Config } from '../foundation/config/config.ts';
 import type { SourcedModel } from '../foundation/config/models-file.ts';
 import { type ConnectionRoom, readConnectionRoom } from '../rows/sources/index.ts';
 import type { Sql } from '../state/store/database/database.ts';
-import { readInstallationState } from '../state/store/exports/first-day.ts';
+import { countWorkersAndExports } from '../state/store/runs/workers.ts';
 import { addressNamesOf } from './models.ts';
 
 type Sizes = Pick<Config, 'DATABASE_POOL_SIZE' | 'REDIS_URL'>;
@@ -61,7 +61,7 @@ export async function findTightLimits(
   db: Sql,
   { directUrl, sourceUrl, models }: Addresses,
 ): Promise<{ readonly tight: readonly string[]; readonly unread: readonly string[] }> {
-  const workers = Math.max(1, (await readInstallationState(db)).workers);
+  const workers = Math.max(1, (await countWorkersAndExports(db)).workers);
   const sources = new Map(
     models.map((model) => [model.sourceUrl ?? sourceUrl, addressNamesOf(model).addressName]),
   );

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { readClientSettings } from '../../foundation/config/client-settings.ts';
-import type { Examined } from './examine-first-day.ts';
+import type { Examined } from './examined.ts';
 import { type CliDeps, CliError, exitCodes } from './deps.ts';
 
 interface Options {
@@ -13,7 +13,7 @@ export function registerDoctor(program: Command, deps: CliDeps): void {
   program
     .command('doctor')
     .description(
-      'check the database, migrations, queue, clocks, era, models, mail server, proxies and destinations of this machine, and the API at SLUICE_URL; exits with 1 if a check fails',
+      'check the database, migrations, queue, clocks, era, models, mail server and destinations of this machine, and the API at SLUICE_URL; exits with 1 if a check fails',
     )
     .option(
       '--installation',
@@ -26,23 +26,19 @@ export function registerDoctor(program: Command, deps: CliDeps): void {
 async function doctor(deps: CliDeps, { json, installation = false }: Options): Promise<void> {
   const { paintFor, tableLines } = await import('./text.ts');
   const all = [...(await examineHere(deps, installation)), ...(await examineApi(deps))];
-  const isStep = ({ check }: Examined) => check === 'production';
-  const [found, steps] = [all.filter((one) => !isStep(one)), all.filter(isStep)];
   if (json) deps.print(JSON.stringify(all));
   else {
     const colours = { ok: 'green', warning: 'yellow', failed: 'red' } as const;
-    const rows = found.map(({ check, result, detail }) => [
+    const rows = all.map(({ check, result, detail }) => [
       check,
       { text: result, colour: colours[result] },
       detail,
     ]);
     const lines = tableLines(['CHECK', 'RESULT', ''], rows, paintFor(deps.terminal));
     for (const line of lines) deps.print(line);
-    if (steps.length > 0) deps.print('Not done yet of docs/operate.md:');
-    for (const { detail } of steps) deps.print(`- ${detail}`);
   }
-  const faults = found.filter(({ result }) => result === 'failed').length;
-  if (faults > 0) throw new CliError(`${faults} of ${found.length} checks failed.`);
+  const faults = all.filter(({ result }) => result === 'failed').length;
+  if (faults > 0) throw new CliError(`${faults} of ${all.length} checks failed.`);
 }
 
 async function examineHere(deps: CliDeps, onlyInstallation: boolean): Promise<readonly Examined[]> {

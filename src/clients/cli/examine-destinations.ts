@@ -15,7 +15,7 @@ import {
   listVerifiedExports,
   type VerifiedExport,
 } from '../../state/store/intervals/verify-queries.ts';
-import { type Examined, failed, ok, reasonOf } from './examine-first-day.ts';
+import { type Examined, failed, ok, reasonOf } from './examined.ts';
 
 const testPatienceMs = 25_000;
 /** Places that are tried. */

@@ -19,16 +19,15 @@ import {
 import { findPoolMode } from '../../state/store/database/sessions.ts';
 import { findRefusal } from '../../state/store/database/unavailable.ts';
 import { isModelExported } from '../../state/store/exports/exports.ts';
-import { readInstallationState } from '../../state/store/exports/first-day.ts';
 import { listWorkSetAside } from '../../state/store/files/guarded-work.ts';
+import { countWorkersAndExports } from '../../state/store/runs/workers.ts';
 import { listTenantKeys } from '../../state/store/tenants/tenants.ts';
 import { checkModels } from './check-models.ts';
 import { findTemporaryFault } from '../../main/check-folders.ts';
 import { findTightLimits } from '../../main/connections.ts';
 import { openSecretBox } from '../../main/encryption-keys.ts';
-import { type Examined, examineFirstDay, failed, ok, reasonOf } from './examine-first-day.ts';
+import { type Examined, failed, ok, reasonOf } from './examined.ts';
 import { examineDestinations } from './examine-destinations.ts';
-import { examineProxies } from './examine-proxies.ts';
 import { findOfferedModels, loadModels } from '../../main/models.ts';
 import { findMailFault } from '../../main/notifications.ts';
 import { findSourceUrl } from '../../main/source-role.ts';
@@ -36,7 +35,7 @@ import { findSourceUrl } from '../../main/source-role.ts';
 const queuePatienceMs = 5_000;
 
 /**
- * Examines the database, its schema, the queue, the clocks, the proxies and the destinations. Never throws.
+ * Examines the database, its schema, the queue, the clocks and the destinations. Never throws.
  *
  * @param onlyInstallation whether a fault that a customer must fix is a warning
  */
@@ -72,11 +71,9 @@ export async function examineInstallation(
           await examineWorkers(db),
           await examineSetAside(db),
           ...(await examineMail(config)),
-          ...(await examineProxies(config, db)),
           ...(await examineDestinations(config, db, onlyInstallation)),
           ...(await examineModels(config, db, url)),
-          ...(await examineRoom(config, db, url)),
-          ...(await examineFirstDay(config, db)),
+          ...(await examineConnections(config, db, url)),
         ]
       : examined;
   } finally {
@@ -234,14 +231,14 @@ async function examineMail(config: Config): Promise<readonly Examined[]> {
 
 async function examineWorkers(db: Database): Promise<Examined> {
   try {
-    const { workers, activeExports } = await readInstallationState(db);
+    const { workers, exports } = await countWorkersAndExports(db);
     if (workers > 0) return ok('workers', `${workers} reported in the last minute`);
     const none = 'No worker has reported in the last minute';
-    return activeExports === 0
+    return exports === 0
       ? { check: 'workers', result: 'warning', detail: `${none}. Start two.` }
       : failed(
           'workers',
-          `${none}: ${counted(activeExports, 'export')} ${activeExports === 1 ? 'waits' : 'wait'}. Start one.`,
+          `${none}: ${counted(exports, 'export')} ${exports === 1 ? 'waits' : 'wait'}. Start one.`,
         );
   } catch (error) {
     return failed('workers', reasonOf(error));
@@ -266,18 +263,30 @@ async function examineSetAside(db: Database): Promise<Examined> {
   }
 }
 
-async function examineRoom(
+/** The findings of `findTightLimits`. */
+async function examineConnections(
   config: Config,
   db: Database,
   url: string,
 ): Promise<readonly Examined[]> {
+  const check = 'connections';
   try {
     const sourceUrl = await findSourceUrl(config, url);
     const declared = loadModels(config, true).filter(({ addressFault }) => !addressFault);
     const models = await findOfferedModels(config, declared, sourceUrl);
-    return await examineConnections(config, db, { directUrl: url, sourceUrl, models });
+    const { tight, unread } = await findTightLimits(config, db, {
+      directUrl: url,
+      sourceUrl,
+      models,
+    });
+    const unreadLimits = unread.map(
+      (setting) => `${setting}: its limits could not be read, so nothing was compared with them.`,
+    );
+    const details = [...tight, ...unreadLimits];
+    if (details.length === 0) return [ok(check, 'the servers have room for all')];
+    return details.map((detail) => ({ check, result: 'warning', detail }));
   } catch (error) {
-    return [failed('connections', reasonOf(error))];
+    return [failed(check, reasonOf(error))];
   }
 }
 
@@ -303,17 +312,4 @@ async function examineModels(
   } catch (error) {
     return [failed('models', reasonOf(error))];
   }
-}
-
-/** The findings of `findTightLimits`. */
-async function examineConnections(
-  ...compared: Parameters<typeof findTightLimits>
-): Promise<readonly Examined[]> {
-  const { tight, unread } = await findTightLimits(...compared);
-  const unreadLimits = unread.map(
-    (setting) => `${setting}: its limits could not be read, so nothing was compared with them.`,
-  );
-  const details = [...tight, ...unreadLimits];
-  if (details.length === 0) return [ok('connections', 'the servers have room for all')];
-  return details.map((detail) => ({ check: 'connections', result: 'warning', detail }));
 }

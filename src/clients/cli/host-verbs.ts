@@ -1,13 +1,13 @@
 import { readClientSettings } from '../../foundation/config/client-settings.ts';
 import type { Config } from '../../foundation/config/config.ts';
 import { inSnakeCase } from '../../foundation/domain/snake-case.ts';
-import type { Instant, Timestamp } from '../../foundation/domain/time.ts';
+import type { Timestamp } from '../../foundation/domain/time.ts';
 import type { CheckedModel } from './check-models.ts';
 import type { TriggerStatement } from '../../main/model-triggers.ts';
 import type { AddressGrants } from '../../main/model-grants.ts';
 import type { Json } from './api/json.ts';
 import { type Called, type Field, here, type Verbs } from './api/verb.ts';
-import { readInstant, readProjectId, readWholeNumber } from './arguments.ts';
+import { readProjectId } from './arguments.ts';
 import { type CliDeps, CliError } from './deps.ts';
 
 const readSettings = async ({ terminal }: CliDeps, faults?: Map<string, string | null>) =>
@@ -66,31 +66,6 @@ export const hostVerbs: Verbs = {
         }),
       );
     },
-  }),
-  'events generate': here({
-    about: 'write realistic events for a project into the source database',
-    flags: {
-      project: ['--project <id>', 'the project that owns them', required(readWholeNumber)],
-      rows: ['--rows <n>', 'number of events', required(readWholeNumber)],
-      from: ['--from <time>', 'time of the first event, ISO 8601', required(readInstant)],
-      to: ['--to <time>', 'end of the time range (exclusive), ISO 8601', required(readInstant)],
-    },
-    async run({ deps, given }) {
-      const { generateEvents } = await import('../../rows/sources/index.ts');
-      const { findTenantKey } = await import('../../state/store/tenants/tenants.ts');
-      const { writableSourceUrl } = await import('../../main/source-role.ts');
-      const config = await readSettings(deps);
-      const url =
-        config.DATABASE_URL === null && config.SOURCE_DATABASE_URL !== null
-          ? config.SOURCE_DATABASE_URL
-          : writableSourceUrl(config, await deps.findDatabase());
-      const id = Number(given.project);
-      const teamId = await deps.withDatabase((db) => findTenantKey(db, id)).catch(() => id);
-      const [rows, start, end] = [given.rows, given.from, given.to] as [number, Instant, Instant];
-      await generateEvents(url, { teamId, rows, range: { start, end } });
-      return { rows };
-    },
-    lines: ({ rows }) => [`${rows} events written`],
   }),
   'models list': here({
     about: 'list every model that exports can name',

@@ -32,7 +32,6 @@ const commands = {
   organizations: 'organizations (the key of an operator)',
   projects: 'projects of an organization (the key of an operator)',
   keys: 'API keys of an organization, and of operators (the key of an operator)',
-  events: 'the built-in events table',
   models: 'models that can be exported (MODELS_FILE)',
   eras: 'history of the database: a restore, a copy or a failover begins a new era',
   work: 'work besides runs that was set aside, because three processes died during it',

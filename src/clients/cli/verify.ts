@@ -86,9 +86,7 @@ async function verify(deps: CliDeps, options: Options): Promise<void> {
 async function printLast(deps: CliDeps, options: Options): Promise<void> {
   const { listVerifications } = await import('../../state/store/intervals/verifications.ts');
   const { json, problems = false, export: batchExport, organization } = options;
-  const all = await deps.withDatabase((db) =>
-    listVerifications(db, null, { limit: printedResults, offset: 0 }),
-  );
+  const all = await deps.withDatabase((db) => listVerifications(db, printedResults));
   const isNamed = (name: string | undefined, ...names: readonly string[]) =>
     name === undefined || names.includes(name);
   const shown = all.results.filter(

@@ -91,7 +91,7 @@ async function showExport(
     print('  exported by an earlier start; `npx sluice verify` proves it again');
     return true;
   }
-  // Rows of other days are not exported: `sluice events generate` writes them.
+  // Rows of other days are not exported.
   const [first] = await listCompleted('data_interval_start');
   const range = {
     start: first?.data_interval_start ? Date.parse(first.data_interval_start) : 0,

@@ -221,16 +221,6 @@ const rows: Readonly<Record<string, Row>> = {
   migrate: here([]),
   'keys rotate-encryption': here([]),
   'keys rotate-signing': here([]),
-  'events generate': here([
-    '--project',
-    '{project}',
-    '--rows',
-    '3',
-    '--from',
-    '2024-03-01T00:00:00Z',
-    '--to',
-    '2024-03-01T01:00:00Z',
-  ]),
   'models list': here([]),
   // No project has a UUID as its key, which the line items need.
   'models check': here([], { code: 1 }),

@@ -20,7 +20,7 @@ async function withRange({ api, given }: Called): Promise<Json> {
 }
 
 type Coverage = AnswerOf<'get', 'batch_exports/{id}/coverage'>;
-type Ranges = NonNullable<Coverage['ranges']>;
+type Ranges = Coverage['ranges'];
 type Elements = NonNullable<Coverage['elements']>;
 
 const stateColours: Partial<Record<Ranges[number]['state'], Colour>> = {
@@ -95,7 +95,7 @@ export const recordVerbs: Verbs = {
         : withRange(called),
     json: (answer) => answer,
     lines({ ranges, blocker, elements, high_water_mark: mark }, { paint }) {
-      if (!ranges || ranges.length === 0) {
+      if (ranges.length === 0) {
         return ['No interval is complete in this range yet.'];
       }
       // Deliveries and superseded intervals are in the table of deliveries.

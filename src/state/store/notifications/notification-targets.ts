@@ -95,15 +95,6 @@ export async function listNotificationTargets(
   return { count: total?.count ?? 0, results: rows };
 }
 
-/** The parts of the URLs of enabled webhooks that are shown, each origin with its path cut; at most 1,000. */
-export async function listWebhookPreviews(sql: Sql): Promise<string[]> {
-  const rows = await sql.query<{ preview: string }>(
-    `select distinct url_preview as preview from notification_targets
-      where kind = 'webhook' and enabled and url_preview is not null order by url_preview limit 1000`,
-  );
-  return rows.map(({ preview }) => preview);
-}
-
 /** Targets of an organization. Two transactions that ask wait for each other. */
 export async function countTargetsLocked(tx: Sql, organizationId: string): Promise<number> {
   await tx.query('select from organizations where id = $1 for no key update', [organizationId]);

@@ -48,6 +48,18 @@ export async function findSilence(sql: Sql): Promise<number | null> {
   return row?.seconds ?? null;
 }
 
+/** The workers that reported in the last minute, and the exports that are not paused. */
+export async function countWorkersAndExports(
+  sql: Sql,
+): Promise<{ readonly workers: number; readonly exports: number }> {
+  const [row] = await sql.query<{ workers: number; exports: number }>(
+    `select (select count(*)::int from workers where heartbeat_at > now() - interval '1 minute') as workers,
+            (select count(*)::int from batch_exports where deleted_at is null and not paused) as exports`,
+  );
+  if (!row) throw new Error('no row');
+  return row;
+}
+
 /** Deletes workers that have been silent for ten minutes. If the clock was set back since, a worker that is alive reports again. */
 export async function sweepWorkers(sql: Sql): Promise<void> {
   await sql.query(
