@@ -79,7 +79,7 @@ export function destinationContextOf(config: Config): DestinationContext {
     stsEndpoint: config.STS_ENDPOINT,
     fileDestinationRoot: config.FILE_DESTINATION_ROOT,
     partBytes: config.UPLOAD_PART_MIB * 1024 * 1024,
-    partsInFlight: config.UPLOAD_PARTS_IN_FLIGHT,
+    partsInFlight: 2,
     // The maximum of S3. Later parts are larger, so that every file fits.
     maxParts: 10_000,
     connectTimeoutMs: 10_000,

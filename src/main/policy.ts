@@ -28,7 +28,7 @@ export function policyOf(config: Config, models: readonly SourcedModel[] = []): 
     secondOpinionMs: Math.min(10, config.RETRY_BASE_SECONDS) * 1_000,
     maxRunsPerExport: config.BACKFILL_CONCURRENCY + 1,
     maxRunsPerTenant: config.MAX_RUNS_PER_TENANT,
-    maxExportsPerProject: config.MAX_EXPORTS_PER_PROJECT,
+    maxExportsPerProject: 1_000,
     maxStoredBytesPerDay: config.MAX_STORED_MIB_PER_DAY * 2 ** 20,
     backfillConcurrency: config.BACKFILL_CONCURRENCY,
     maxSharedCrashes: 2,

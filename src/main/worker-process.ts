@@ -23,7 +23,6 @@ import type { JobHandlers } from '../state/queue/catalogue.ts';
 import { type Consumer, openConsumer } from '../state/queue/consumer.ts';
 import { openDatabase } from '../state/store/database/database.ts';
 import { RunStatements } from '../state/store/runs/run-statements.ts';
-import { addWorkerSeconds } from '../state/store/runs/worker-seconds.ts';
 import { removeWorker, reportWorker } from '../state/store/runs/workers.ts';
 import { checkTemporaryFolder } from './check-folders.ts';
 import { childProgramOf } from './child-program.ts';
@@ -109,7 +108,6 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
       await courier.close();
       await executor.guard.close().catch(() => {});
       await closeLeases();
-      await storeWork(foundation, admission).catch(() => {});
       await removeWorker(db, workerId).catch(() => {});
     },
   };
@@ -270,12 +268,7 @@ async function startReporting(
     lastFault = fault;
   };
   // The recurring jobs are restored whatever else fails or takes long: without them no run is dispatched.
-  const pieces = [
-    reportUp,
-    () => producer.ensureRecurring(),
-    () => storeWork(foundation, admission),
-    inspect,
-  ];
+  const pieces = [reportUp, () => producer.ensureRecurring(), inspect];
   const tryReport = () =>
     doEach(pieces).catch((error: unknown) =>
       logger.warn({ err: error }, 'the queue or Postgres is unreachable'),
@@ -283,15 +276,6 @@ async function startReporting(
   await tryReport();
   const reporting = setInterval(() => void tryReport(), reportEveryMs);
   return () => clearInterval(reporting);
-}
-
-/** Adds the time that the worker has worked for each project. */
-async function storeWork({ db }: Foundation, { workClock }: Admission): Promise<void> {
-  const spent = workClock.take();
-  await addWorkerSeconds(db, spent).catch((error: unknown) => {
-    workClock.giveBack(spent);
-    throw error;
-  });
 }
 
 function countAttempt(metrics: Metrics, attempt: AttemptReport, seconds: number): void {

@@ -130,11 +130,6 @@ export const settings = {
     20,
     [1, 10_000],
   ),
-  MAX_EXPORTS_PER_PROJECT: wholeNumber(
-    'Maximum exports of one project. Deleted exports do not count.',
-    1_000,
-    [1, 1_000_000],
-  ),
   LEASE_SECONDS: wholeNumber(
     'Seconds without a heartbeat after which a worker loses its run.',
     60,
@@ -215,11 +210,6 @@ export const settings = {
     8,
     [5, 512],
   ),
-  UPLOAD_PARTS_IN_FLIGHT: wholeNumber(
-    'Maximum parts of one file that a worker sends at a time.',
-    2,
-    [1, 32],
-  ),
   HTTP_PROXY: optionalText(
     'HTTP proxy for connections to `http://` addresses of destinations and webhooks, for example `http://user:password@proxy:3128`. Sluice also reads `http_proxy`.',
     { secret: true, matches: /^https?:\/\//, mustBe: 'an http:// or https:// address' },
@@ -241,7 +231,7 @@ export const settings = {
     [1, 3_600],
   ),
   LOG_RETENTION_DAYS: wholeNumber(
-    'Number of days to keep log entries, the log of notifications and the record of worker time.',
+    'Number of days to keep log entries and the log of notifications.',
     30,
     [1, 3_650],
   ),
