@@ -24,7 +24,7 @@ export const betweenMutants = [
   },
   {
     name: 'bounds: a backfill computes what was decided',
-    file: 'src/state/store/intervals/gaps.ts',
+    file: 'src/state/store/intervals/decided-intervals.ts',
     find: 'where f.export_id = $1 and f.data_interval_start >= s.span_start',
     replace: 'where false and f.export_id = $1 and f.data_interval_start >= s.span_start',
     test: `${store}/zone-data.test.ts`,

@@ -133,7 +133,7 @@ const bounded = [
   'countBatchExports',
   'previewSchedule',
   'previewRows',
-  ...['retrieveCoverage', 'listCoverageGaps'],
+  'retrieveCoverage',
   'listProjects',
   'listNotificationTargets',
   'retrieveNotificationTarget',
@@ -149,7 +149,7 @@ const bounded = [
   'retrieveStatement',
   // An operator's; a row of a cause or an export has one error of at most 1,100 characters.
   ...['listOrganizations', 'listKeys', 'listOperatorKeys'],
-  ...['listCauses', 'listAllExports', 'listVerifications'],
+  ...['listCauses', 'listAllExports'],
   'listNotificationTargetsOfInstallation',
   ...['retrieveNotificationTargetOfInstallation', 'listNotificationDeliveriesOfInstallation'],
 ];

@@ -114,7 +114,6 @@ const looks = [
   'listBatchExportLogs',
   'listBatchExportRunLogs',
   'listBatchExportRuns',
-  'listCoverageGaps',
   'listStatements',
   'previewSchedule',
   'retrieveBackfill',

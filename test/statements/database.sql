@@ -81,12 +81,6 @@ delete from notification_deliveries where id in (
      select id from (select id, happened_at from notification_deliveries order by seq limit 5000) oldest
       where happened_at < now() - $1 * interval '1 day') returning 1;
 
--- database/retention.ts deleteOldUse
--- takes $1 double precision
--- gives ?column? integer
-delete from hourly_use where ctid = any (array(
-     select ctid from hourly_use where hour < now() - $1 * interval '1 day' limit 5000)) returning 1;
-
 -- database/retention.ts deleteOldTicks
 -- takes $1 double precision
 -- gives ?column? integer

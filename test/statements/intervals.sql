@@ -122,6 +122,22 @@ with accepted as (
      select $1, interval_start, interval_end from accepted
      on conflict (export_id, data_interval_start, data_interval_end) do update set accepted_at = now();
 
+-- intervals/decided-intervals.ts findDecidedIntervals
+-- takes $1 uuid, $2 timestamp with time zone[], $3 timestamp with time zone[]
+-- gives start bigint, end bigint
+with spans as materialized (
+       select * from unnest($2::timestamptz[], $3::timestamptz[]) as s (span_start, span_end)
+     )
+     select floor(extract(epoch from data_interval_start) * 1000)::bigint as start, floor(extract(epoch from data_interval_end) * 1000)::bigint as "end"
+       from (select 0 as rank, f.data_interval_start, f.data_interval_end from spans s, receipts f
+             where f.export_id = $1 and f.data_interval_start >= s.span_start and f.data_interval_start < s.span_end and true union all select 1 as rank, f.data_interval_start, f.data_interval_end from spans s, runs f
+             where f.export_id = $1 and f.data_interval_start >= s.span_start and f.data_interval_start < s.span_end and status in ('Starting', 'Running') union all select 2 as rank, f.data_interval_start, f.data_interval_end from spans s, ticks f
+             where f.export_id = $1 and f.data_interval_start >= s.span_start and f.data_interval_start < s.span_end and true union all select 3 as rank, f.data_interval_start, f.data_interval_end from spans s, accepted_intervals f
+             where f.export_id = $1 and f.data_interval_start >= s.span_start and f.data_interval_start < s.span_end and true union all select 4 as rank, f.data_interval_start, f.data_interval_end from spans s, runs f
+             where f.export_id = $1 and f.data_interval_start >= s.span_start and f.data_interval_start < s.span_end and finished_at is not null union all select 5 as rank, f.data_interval_start, f.data_interval_end from spans s, holes f
+             where f.export_id = $1 and f.data_interval_start >= s.span_start and f.data_interval_start < s.span_end and true) as decided group by data_interval_start, data_interval_end
+      order by min(rank), data_interval_start;
+
 -- intervals/elements.ts findElementBefore
 -- takes $1 uuid, $2 timestamp with time zone
 -- gives element jsonb
@@ -154,50 +170,6 @@ select json_build_object('start', floor(extract(epoch from r.data_interval_start
              having count(*) > 0) as superseded
        from receipts r where r.export_id = $1 and r.data_interval_start >= $2 and r.data_interval_start < $3
       order by r.data_interval_start desc limit $4;
-
--- intervals/gaps.ts findGaps
--- takes $1 uuid, $2 timestamp with time zone
--- gives start bigint, end bigint
-select floor(extract(epoch from g.start) * 1000)::bigint as start, floor(extract(epoch from g."end") * 1000)::bigint as "end" from (
-  select e.at as start, s.at as "end" from (
-  select least((select x.data_interval_start from receipts x where x.export_id = $1 and true and x.data_interval_start >= $2
-         order by x.data_interval_start asc limit 1),(select x.data_interval_start from runs x where x.export_id = $1 and true and x.data_interval_start >= $2
-         order by x.data_interval_start asc limit 1),(select x.data_interval_start from holes x where x.export_id = $1 and true and x.data_interval_start >= $2
-         order by x.data_interval_start asc limit 1),(select x.data_interval_start from accepted_intervals x where x.export_id = $1 and true and x.data_interval_start >= $2
-         order by x.data_interval_start asc limit 1),(select x.data_interval_start from ticks x where x.export_id = $1 and x.fate <> 'outside_window' and x.data_interval_start >= $2
-         order by x.data_interval_start asc limit 1)) as at
-  union select start_at from backfills where export_id = $1
-  union select planned_to from backfills where export_id = $1 and planned_to is not null
-  union select t.data_interval_start from (
-      select data_interval_start, lag(data_interval_end) over (order by data_interval_start) as ended
-        from ticks where export_id = $1 and fate <> 'outside_window') as t
-     where t.ended is distinct from t.data_interval_start) as s
-   cross join lateral (select greatest(
-     (select x.data_interval_end from receipts x where x.export_id = $1 and true and x.data_interval_start < s.at
-         order by x.data_interval_start desc limit 1),(select x.data_interval_end from runs x where x.export_id = $1 and true and x.data_interval_start < s.at
-         order by x.data_interval_start desc limit 1),(select x.data_interval_end from holes x where x.export_id = $1 and true and x.data_interval_start < s.at
-         order by x.data_interval_start desc limit 1),(select x.data_interval_end from accepted_intervals x where x.export_id = $1 and true and x.data_interval_start < s.at
-         order by x.data_interval_start desc limit 1),(select x.data_interval_end from ticks x where x.export_id = $1 and x.fate <> 'outside_window' and x.data_interval_start < s.at
-         order by x.data_interval_start desc limit 1),
-     (select max(least(b.end_at, s.at)) from backfills b where b.export_id = $1 and b.status = 'Running' and b.reprocess <> 'missing' and b.start_at < s.at)) as at) as e
-   where e.at < s.at and (exists (select from receipts x where x.export_id = $1 and x.data_interval_start = s.at and true) or exists (select from runs x where x.export_id = $1 and x.data_interval_start = s.at and true) or exists (select from holes x where x.export_id = $1 and x.data_interval_start = s.at and true) or exists (select from accepted_intervals x where x.export_id = $1 and x.data_interval_start = s.at and true) or exists (select from ticks x where x.export_id = $1 and x.data_interval_start = s.at and x.fate <> 'outside_window')
-     or exists (select from backfills b where b.export_id = $1 and b.status = 'Running' and b.reprocess <> 'missing' and b.start_at <= s.at and s.at < b.end_at))) as g order by g."end" desc;
-
--- intervals/gaps.ts findDecidedIntervals
--- takes $1 uuid, $2 timestamp with time zone[], $3 timestamp with time zone[]
--- gives start bigint, end bigint
-with spans as materialized (
-       select * from unnest($2::timestamptz[], $3::timestamptz[]) as s (span_start, span_end)
-     )
-     select floor(extract(epoch from data_interval_start) * 1000)::bigint as start, floor(extract(epoch from data_interval_end) * 1000)::bigint as "end"
-       from (select 0 as rank, f.data_interval_start, f.data_interval_end from spans s, receipts f
-             where f.export_id = $1 and f.data_interval_start >= s.span_start and f.data_interval_start < s.span_end and true union all select 1 as rank, f.data_interval_start, f.data_interval_end from spans s, runs f
-             where f.export_id = $1 and f.data_interval_start >= s.span_start and f.data_interval_start < s.span_end and status in ('Starting', 'Running') union all select 2 as rank, f.data_interval_start, f.data_interval_end from spans s, ticks f
-             where f.export_id = $1 and f.data_interval_start >= s.span_start and f.data_interval_start < s.span_end and true union all select 3 as rank, f.data_interval_start, f.data_interval_end from spans s, accepted_intervals f
-             where f.export_id = $1 and f.data_interval_start >= s.span_start and f.data_interval_start < s.span_end and true union all select 4 as rank, f.data_interval_start, f.data_interval_end from spans s, runs f
-             where f.export_id = $1 and f.data_interval_start >= s.span_start and f.data_interval_start < s.span_end and finished_at is not null union all select 5 as rank, f.data_interval_start, f.data_interval_end from spans s, holes f
-             where f.export_id = $1 and f.data_interval_start >= s.span_start and f.data_interval_start < s.span_end and true) as decided group by data_interval_start, data_interval_end
-      order by min(rank), data_interval_start;
 
 -- intervals/high-water-mark.ts advanceHighWaterMark
 -- takes $1 uuid
@@ -864,15 +836,15 @@ insert into export_checks as v (export_id, verified_at, result, intervals, rows,
       where v.verified_at is null or v.verified_at < $2;
 
 -- intervals/verifications.ts listVerifications
--- takes $1 text[], $2 bigint, $3 bigint
+-- takes $1 bigint
 -- gives exportId uuid, name text, teamId integer, organizationId uuid, organizationName text, verifiedAt timestamp with time zone, result text, intervals bigint, rows bigint, breaches bigint, detail text, failedSince timestamp with time zone, count integer
 select v.export_id as "exportId", e.name, e.team_id as "teamId", o.id as "organizationId", o.name as "organizationName",
             v.verified_at as "verifiedAt", v.result, v.intervals, v.rows, v.breaches, v.detail, v.failed_since as "failedSince",
             count(*) over ()::int as count
        from export_checks v join batch_exports e on e.id = v.export_id and e.deleted_at is null
        join projects p on p.id = e.team_id join organizations o on o.id = p.organization_id
-      where v.verified_at is not null and ($1::text[] is null or v.result = any ($1))
-      order by v.failed_since nulls last, v.verified_at desc, v.export_id limit $2 offset $3;
+      where v.verified_at is not null
+      order by v.failed_since nulls last, v.verified_at desc, v.export_id limit $1;
 
 -- intervals/verifications.ts readVerifyState
 -- gives failed integer, ageSeconds double precision, unverifiedSeconds double precision

@@ -175,11 +175,6 @@ select t.id, t.organization_id as "organizationId", t.team_id as "teamId", t.kin
 -- gives count bigint
 select count(*) from notification_targets t where t.organization_id = $1 and ($2::int is null or t.team_id = $2);
 
--- notifications/notification-targets.ts listWebhookPreviews
--- gives preview text
-select distinct url_preview as preview from notification_targets
-      where kind = 'webhook' and enabled and url_preview is not null order by url_preview limit 1000;
-
 -- notifications/notification-targets.ts countTargetsLocked
 -- takes $1 uuid
 select from organizations where id = $1 for no key update;

@@ -700,23 +700,6 @@ select r.export_id as "exportId", r.team_id as "teamId", r.id, r.backfill_id as 
   case when r.status = 'Completed' then (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end and c.run_id = r.id) end as element,
   r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt", r.last_updated_at as "lastUpdatedAt" from ((select r.* from runs r where r.export_id = $1 and r.created_at >= $2::timestamptz and r.created_at <= now() - $3::interval and r.data_interval_start >= $4::timestamptz and r.data_interval_end <= $5::timestamptz and r.status = 'Starting' and (r.error_code is not null or r.crashes > 0 and r.attempt > 0) order by r.created_at desc, r.id desc limit $6) union all (select r.* from runs r where r.export_id = $1 and r.created_at >= $2::timestamptz and r.created_at <= now() - $3::interval and r.data_interval_start >= $4::timestamptz and r.data_interval_end <= $5::timestamptz and r.status = 'Running' and (r.error_code is not null or r.crashes > 0 and r.attempt > 0) order by r.created_at desc, r.id desc limit $6) union all (select r.* from runs r where r.export_id = $1 and r.created_at >= $2::timestamptz and r.created_at <= now() - $3::interval and r.data_interval_start >= $4::timestamptz and r.data_interval_end <= $5::timestamptz and r.status = 'Failed'  order by r.created_at desc, r.id desc limit $6)) r order by r.created_at desc, r.id desc limit $6;
 
--- runs/worker-seconds.ts addWorkerSeconds
--- takes $1 integer[], $2 double precision[]
-insert into hourly_use as w (team_id, hour, seconds)
-     select p.id, date_trunc('hour', now()), s.seconds
-       from unnest($1::int[], $2::float8[]) as s (team_id, seconds) join projects p on p.id = s.team_id
-      -- One order for all, so that two workers never wait for each other.
-      order by p.id
-     on conflict (team_id, config_id, hour) do update set seconds = w.seconds + excluded.seconds;
-
--- runs/worker-seconds.ts listBusiestTenants
--- takes $1 double precision, $2 bigint
--- gives organizationId uuid, organizationName text, workerSeconds double precision
-select o.id as "organizationId", o.name as "organizationName", sum(w.seconds)::float8 as "workerSeconds"
-       from hourly_use w join projects p on p.id = w.team_id join organizations o on o.id = p.organization_id
-      where w.config_id is null and w.hour >= date_trunc('hour', now()) - $1 * interval '1 hour'
-      group by o.id order by sum(w.seconds) desc, o.id limit $2;
-
 -- runs/workers.ts reportWorker
 -- takes $1 text, $2 integer, $3 integer, $4 integer
 insert into workers (id, capacity, small_capacity, silent_seconds) values ($1, $2, $3, $4)
@@ -734,6 +717,11 @@ select (select coalesce(sum(capacity), 0)::int from workers where heartbeat_at >
 -- runs/workers.ts findSilence
 -- gives seconds integer
 select min(silent_seconds) as seconds from workers where heartbeat_at > now() - interval '30 s';
+
+-- runs/workers.ts countWorkersAndExports
+-- gives workers integer, exports integer
+select (select count(*)::int from workers where heartbeat_at > now() - interval '1 minute') as workers,
+            (select count(*)::int from batch_exports where deleted_at is null and not paused) as exports;
 
 -- runs/workers.ts sweepWorkers
 delete from workers where heartbeat_at < now() - interval '10 minutes' or heartbeat_at > now() + interval '1 minute';

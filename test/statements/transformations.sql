@@ -20,16 +20,19 @@ select sha256, source from plugin_sources where sha256 = any ($1::text[]);
 
 -- transformations/chains.ts recordSteps
 -- takes $1 integer[], $2 bigint[], $3 bigint[], $4 text[]
-with step as (
-       select s.*, c.team_id from unnest($1::int[], $2::bigint[], $3::bigint[], $4::text[]) as s (config, rows, errors, error)
-         join pipeline_transformation_configs c on c.id = s.config
-     ), shown as (
-       update pipeline_transformation_configs c set error = step.error from step
-        where c.id = step.config and c.error is distinct from step.error
+with step as materialized (
+       select s.* from unnest($1::int[], $2::bigint[], $3::bigint[], $4::text[]) as s (config, rows, errors, error)
+         join pipeline_transformation_configs c on c.id = s.config order by c.id for no key update of c
      )
-     insert into hourly_use as t (team_id, config_id, hour, rows, errors)
-     select team_id, config, date_trunc('hour', now()), rows, errors from step where rows > 0 order by config
-     on conflict (team_id, config_id, hour) do update set rows = t.rows + excluded.rows, errors = t.errors + excluded.errors;
+     update pipeline_transformation_configs c set error = step.error, handled = (
+            select coalesce(jsonb_agg(h), '[]') from (
+              select hour, sum(rows) as rows, sum(errors) as errors from (
+                select * from (
+  select * from jsonb_to_recordset(c.handled) as h (hour timestamptz, rows bigint, errors bigint)
+   where h.hour > now() - interval '24 hours') as t
+                union all select date_trunc('hour', now()), step.rows, step.errors where step.rows > 0) as all_hours
+               group by hour) as h)
+       from step where c.id = step.config;
 
 -- transformations/chains.ts recordStepError
 -- takes $1 integer, $2 integer, $3 text
@@ -108,8 +111,9 @@ with made as (
   c.name, c.description, c.match_action as "matchAction", c.error, c.deleted,
   c.created_at as "createdAt", c.updated_at as "updatedAt",
   (select trim_scale(round((sum(t.rows) - sum(t.errors)) / nullif(sum(t.rows), 0), 6))::text
-     from hourly_use t
-    where t.team_id = c.team_id and t.config_id = c.id and t.hour > now() - interval '24 hours') as "deliveryRate" from made c;
+     from (
+  select * from jsonb_to_recordset(c.handled) as h (hour timestamptz, rows bigint, errors bigint)
+   where h.hour > now() - interval '24 hours') as t) as "deliveryRate" from made c;
 
 -- transformations/transformation-configs.ts updateTransformationConfig
 -- takes $1 integer, $2 boolean, $3 integer, $4 jsonb, $5 bytea, $6 text, $7 text, $8 integer, $9 boolean
@@ -127,8 +131,9 @@ with changed as (
   c.name, c.description, c.match_action as "matchAction", c.error, c.deleted,
   c.created_at as "createdAt", c.updated_at as "updatedAt",
   (select trim_scale(round((sum(t.rows) - sum(t.errors)) / nullif(sum(t.rows), 0), 6))::text
-     from hourly_use t
-    where t.team_id = c.team_id and t.config_id = c.id and t.hour > now() - interval '24 hours') as "deliveryRate" from changed c;
+     from (
+  select * from jsonb_to_recordset(c.handled) as h (hour timestamptz, rows bigint, errors bigint)
+   where h.hour > now() - interval '24 hours') as t) as "deliveryRate" from changed c;
 
 -- transformations/transformation-configs.ts findTransformationConfig
 -- takes $1 integer, $2 integer
@@ -137,8 +142,9 @@ select c.id, c.team_id as "teamId", c.plugin, c.version, c.enabled, c."order", c
   c.name, c.description, c.match_action as "matchAction", c.error, c.deleted,
   c.created_at as "createdAt", c.updated_at as "updatedAt",
   (select trim_scale(round((sum(t.rows) - sum(t.errors)) / nullif(sum(t.rows), 0), 6))::text
-     from hourly_use t
-    where t.team_id = c.team_id and t.config_id = c.id and t.hour > now() - interval '24 hours') as "deliveryRate" from pipeline_transformation_configs c where c.id = $1 and c.team_id = $2 for update;
+     from (
+  select * from jsonb_to_recordset(c.handled) as h (hour timestamptz, rows bigint, errors bigint)
+   where h.hour > now() - interval '24 hours') as t) as "deliveryRate" from pipeline_transformation_configs c where c.id = $1 and c.team_id = $2 for update;
 
 -- transformations/transformation-configs.ts findTransformationConfig
 -- takes $1 integer, $2 integer
@@ -147,8 +153,9 @@ select c.id, c.team_id as "teamId", c.plugin, c.version, c.enabled, c."order", c
   c.name, c.description, c.match_action as "matchAction", c.error, c.deleted,
   c.created_at as "createdAt", c.updated_at as "updatedAt",
   (select trim_scale(round((sum(t.rows) - sum(t.errors)) / nullif(sum(t.rows), 0), 6))::text
-     from hourly_use t
-    where t.team_id = c.team_id and t.config_id = c.id and t.hour > now() - interval '24 hours') as "deliveryRate" from pipeline_transformation_configs c where c.id = $1 and c.team_id = $2;
+     from (
+  select * from jsonb_to_recordset(c.handled) as h (hour timestamptz, rows bigint, errors bigint)
+   where h.hour > now() - interval '24 hours') as t) as "deliveryRate" from pipeline_transformation_configs c where c.id = $1 and c.team_id = $2;
 
 -- transformations/transformation-configs.ts lockChain
 -- takes $1 integer
@@ -178,8 +185,9 @@ select c.id, c.team_id as "teamId", c.plugin, c.version, c.enabled, c."order", c
   c.name, c.description, c.match_action as "matchAction", c.error, c.deleted,
   c.created_at as "createdAt", c.updated_at as "updatedAt",
   (select trim_scale(round((sum(t.rows) - sum(t.errors)) / nullif(sum(t.rows), 0), 6))::text
-     from hourly_use t
-    where t.team_id = c.team_id and t.config_id = c.id and t.hour > now() - interval '24 hours') as "deliveryRate" from (select * from (
+     from (
+  select * from jsonb_to_recordset(c.handled) as h (hour timestamptz, rows bigint, errors bigint)
+   where h.hour > now() - interval '24 hours') as t) as "deliveryRate" from (select * from (
       select page.*, sum(page.size) over (order by page."order", page.id) - page.size as before from (select c.*, octet_length(c.config::text) + coalesce(octet_length(to_json(c.config::text)::text), 0) + coalesce(octet_length(to_json(c.error)::text), 0)
         + case when row_number() over (partition by c.plugin order by c."order", c.id) = 1
           then coalesce((select octet_length(p.config_schema::text) from plugins p where p.id = c.plugin), 0) else 0 end as size

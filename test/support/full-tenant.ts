@@ -81,10 +81,8 @@ export async function fillTenant(
     [
       `with config as (
          insert into pipeline_transformation_configs (team_id, plugin, "order") values ($1, 3, 1) returning id
-       ), version as (
-         insert into transformation_versions (config_id, version, team_id, plugin, config) select id, 1, $1, 3, '{}' from config
        )
-       insert into hourly_use (team_id, config_id, hour) select $1, id, now() from config`,
+       insert into transformation_versions (config_id, version, team_id, plugin, config) select id, 1, $1, 3, '{}' from config`,
       teamId,
     ],
     [

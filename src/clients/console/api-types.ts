@@ -15,14 +15,11 @@ export type RunSummary = ExportSummary['latest_runs'][number];
 export type UnpausePreview = Schemas['UnpausePreview'];
 export type Config = BatchExport['destination']['config'];
 export type Coverage = Schemas['Coverage'];
-export type CoverageGaps = Schemas['CoverageGaps'];
 export type Backfill = Schemas['Backfill'];
 export type BackfillPreview = Schemas['BackfillPreview'];
 /** The state of an export; each has one. */
 export type Health = BatchExport['health'];
 export type HealthCounts = Schemas['ExportHealthCounts'];
-/** A project of the organization, and the health of its exports. */
-export type ProjectOverview = Schemas['ProjectOverview'];
 export type LogEntry = Schemas['BatchExportLog'];
 export type LogLevel = LogEntry['level'];
 export type RowPreview = Schemas['RowPreview'];

@@ -7,7 +7,6 @@ import { ExportPage } from './pages/export-page.tsx';
 import { ExportsPage } from './pages/exports-page.tsx';
 import { EditExportPage, NewExportPage } from './pages/new-export-page.tsx';
 import { NotificationsPage } from './pages/notifications-page.tsx';
-import { ProjectsPage } from './pages/projects-page.tsx';
 import { RunPage } from './pages/run-page.tsx';
 import { SignInPage } from './pages/sign-in-page.tsx';
 import { NewStepPage, StepPage } from './pages/step-page.tsx';
@@ -117,7 +116,7 @@ function SignedIn({ session, onChange, onSignOut }: SignedInProps) {
     <ConsoleContext value={context}>
       <TopBar
         home={hrefOf({ page: 'exports' })}
-        nav={<Sections route={route} may={may} me={me.data} />}
+        nav={<Sections route={route} may={may} />}
         onSignOut={onSignOut}
       >
         <ProjectSwitch me={me.data} project={project} />
@@ -134,7 +133,6 @@ function SignedIn({ session, onChange, onSignOut }: SignedInProps) {
 }
 
 const sections = [
-  ['Projects', 'batch_export:read', { page: 'projects' }, ['projects']],
   [
     'Exports',
     'batch_export:read',
@@ -153,15 +151,11 @@ const sections = [
 interface SectionsProps {
   readonly route: Route;
   readonly may: (scope: Scope) => boolean;
-  readonly me: Me | null;
 }
 
 /** Links to the parts of the page that the key may read. */
-function Sections({ route, may, me }: SectionsProps) {
-  const hasOverview = me?.all_projects === true && me.projects_count > 1;
-  const shown = sections.filter(
-    ([, scope, { page }]) => may(scope) && (page !== 'projects' || hasOverview),
-  );
+function Sections({ route, may }: SectionsProps) {
+  const shown = sections.filter(([, scope]) => may(scope));
   if (shown.length < 2) return null;
   return (
     <nav className="places" aria-label="Parts of the project">
@@ -190,8 +184,6 @@ function Page({ route, project }: { readonly route: Route; readonly project: str
     // Of operators.
     case 'customers':
       return <ExportsPage />;
-    case 'projects':
-      return <ProjectsPage />;
     case 'new':
       return <NewExportPage />;
     case 'edit':

@@ -2,7 +2,7 @@ import type { Coverage } from './api-types.ts';
 import { intervalMs } from './export-health.ts';
 import { plural } from './numbers.ts';
 
-type Range = NonNullable<Coverage['ranges']>[number];
+type Range = Coverage['ranges'][number];
 export type CoverageState = Range['state'];
 
 /** The pattern of a state, without its colour, and its name. The most urgent state is first. */

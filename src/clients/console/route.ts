@@ -14,7 +14,7 @@ export const tabs = {
 export type Tab = keyof typeof tabs;
 
 /** Pages whose path is their name. */
-const plainPages = ['projects', 'new', 'notifications', 'customers'] as const;
+const plainPages = ['new', 'notifications', 'customers'] as const;
 
 export type Route =
   | { readonly page: 'exports' | 'transformations' | 'new-step' | (typeof plainPages)[number] }

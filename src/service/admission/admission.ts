@@ -46,7 +46,6 @@ export interface AdmissionOptions {
 /** A run that asks to begin. */
 export interface ComingRun {
   readonly organizationId: string;
-  readonly teamId: number;
   readonly purpose: RunPurpose;
   readonly model: string;
   readonly mode: ExportMode;
@@ -79,7 +78,6 @@ const freedAtOnceBytes = 8 * 1024 ** 2;
 /** Answers whether a run may begin in this worker now: memory, slots, and what other organizations need. */
 export class Admission {
   readonly crowd: Crowd;
-  readonly workClock = new WorkClock();
   readonly memory: MemoryGate;
   readonly #options: AdmissionOptions;
   readonly #pressure: Pick<CpuPressure, 'isPressed' | 'rest' | 'close'>;
@@ -130,7 +128,7 @@ export class Admission {
    * @returns null if the worker ends
    */
   async enter(run: ComingRun): Promise<Ticket | null> {
-    const { organizationId, teamId, ownSteps, small } = run;
+    const { organizationId, ownSteps, small } = run;
     this.crowd.see([organizationId]);
     const endTurn = small ? await this.#waitForTurn(organizationId) : () => {};
     if (!endTurn) return null;
@@ -140,12 +138,7 @@ export class Admission {
       return null;
     }
     if (!small) growYoungGeneration();
-    const ends = [
-      this.workClock.begin(teamId),
-      this.#cpuUse.begin(organizationId),
-      memory.leave,
-      endTurn,
-    ];
+    const ends = [this.#cpuUse.begin(organizationId), memory.leave, endTurn];
     return new Ticket({ organizationId, ownSteps, ends, turns: this.#turns, small: memory.small });
   }
 
@@ -268,51 +261,6 @@ export class SmallSlots {
 export function runsPerJob(runs: number, slots: number, allSlots: number): number {
   const workers = Math.max(1, Math.round(allSlots / Math.max(1, slots)));
   return Math.max(1, Math.min(slots, Math.ceil(runs / workers)));
-}
-
-/** Measures how long a worker works for each project. Time counts while it passes, not at its end. */
-export class WorkClock {
-  readonly #now: () => number;
-  readonly #underWay = new Map<symbol, { readonly teamId: number; since: number }>();
-  #spent = new Map<number, number>();
-
-  /** @param now a clock in ms that never goes back */
-  constructor(now = () => performance.now()) {
-    this.#now = now;
-  }
-
-  /** @returns call it at the end */
-  begin(teamId: number): () => void {
-    const work = Symbol('work');
-    this.#underWay.set(work, { teamId, since: this.#now() });
-    return () => {
-      const own = this.#underWay.get(work);
-      if (own) this.#count(own);
-      this.#underWay.delete(work);
-    };
-  }
-
-  #count(own: { readonly teamId: number; since: number }): void {
-    const now = this.#now();
-    const seconds = (now - own.since) / 1_000;
-    own.since = now;
-    this.#spent.set(own.teamId, (this.#spent.get(own.teamId) ?? 0) + seconds);
-  }
-
-  /** Seconds by project since the last call. */
-  take(): ReadonlyMap<number, number> {
-    for (const own of this.#underWay.values()) this.#count(own);
-    const spent = this.#spent;
-    this.#spent = new Map();
-    return spent;
-  }
-
-  /** Counts again what could not be stored. */
-  giveBack(spent: ReadonlyMap<number, number>): void {
-    for (const [teamId, seconds] of spent) {
-      this.#spent.set(teamId, (this.#spent.get(teamId) ?? 0) + seconds);
-    }
-  }
 }
 
 interface TicketOptions {

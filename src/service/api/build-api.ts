@@ -5,7 +5,6 @@ import { notFound } from '../../foundation/domain/problem.ts';
 import { findKnownHashes } from '../../state/store/tenants/api-keys.ts';
 import type { Context } from '../use-cases/context.ts';
 import { causeRoutes } from './admin/causes.ts';
-import { verificationRoutes } from './admin/verifications.ts';
 import { operatorMeRoutes } from './admin/me.ts';
 import { keyRoutes, tenantRoutes } from './admin/tenants.ts';
 import { usageRoutes } from './admin/usage.ts';
@@ -53,7 +52,6 @@ import { offboardingRoutes } from './offboardings/routes.ts';
 import { pluginRoutes, projectPluginRoutes } from './plugins/routes.ts';
 import { renamedPath, renameValues } from './posthog/names.ts';
 import { posthogRoutes } from './posthog/routes.ts';
-import { projectRoutes } from './projects/routes.ts';
 import { runRoutes } from './runs/routes.ts';
 import { exportUsageRoutes } from './usage/routes.ts';
 import { certificateRoutes, deliveryRecordRoutes } from './statements/documents.ts';
@@ -139,7 +137,6 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
       usageRoutes(scope);
       keyRoutes(scope);
       causeRoutes(scope);
-      verificationRoutes(scope);
       scope.register(async (inner: Api) => notificationRoutes(inner, installationFamily, deps), {
         prefix: '/notification_targets',
       });
@@ -167,9 +164,6 @@ export async function buildApi(options: ApiOptions): Promise<Api> {
     add(notificationRoutes, `${family.prefix}/notification_targets`);
   }
   api.register(async (scope: Api) => meRoutes(scope), { prefix: '/api/me' });
-  api.register(async (scope: Api) => projectRoutes(scope, organizationFamily), {
-    prefix: `${organizationFamily.prefix}/projects`,
-  });
   api.register(async (scope: Api) => capabilityRoutes(scope, deps), {
     prefix: '/api/capabilities',
   });

@@ -9,8 +9,6 @@ const descriptions: Readonly<Record<string, string>> = {
     'The same list, but of each export only its health, its latest runs and where its files are: a fifth of the bytes. Send `If-None-Match` with the `ETag` of the last answer: if nothing has changed, the answer is 304 without a body.',
   countBatchExports:
     'Each export has exactly one health, so the counts add up to the total. The list of exports accepts a health as a filter.',
-  listProjects:
-    'Returns each project with the number of its exports per health. The key must have access to the whole organization.',
   createBatchExport:
     'The schedule starts immediately, or at `start_at`. Send an Idempotency-Key: if the answer is lost, you can repeat the request without creating a second export. With `unique_name`, the API refuses the request if the project already has an export of this name. So two clients that apply the same definition create only one export. Secrets of the destination are encrypted and never shown again.',
   retrieveBatchExport: 'The answer does not contain the secrets of the destination.',
@@ -53,9 +51,7 @@ const descriptions: Readonly<Record<string, string>> = {
   listActivity:
     'Lists who created, changed or paused the export, with the API key. Secrets are masked.',
   retrieveCoverage:
-    'Returns every interval that the schedule or a backfill requested. Intervals with the same state are merged into ranges. With `bucket=day`, the answer has counts per day. The blocker is the interval that stops the high-water mark.',
-  listCoverageGaps:
-    'Returns stretches that neither the schedule nor a backfill requested, although intervals before and after them were: for example from the end of a backfill to the first tick. All intervals of the export count, however many there are. A backfill of the stretch fills the gap.',
+    'Returns every interval that the schedule or a backfill requested. Intervals with the same state are merged into ranges. The blocker is the interval that stops the high-water mark.',
   listStatements:
     'Lists the signed statements of what was delivered, newest first. A statement is made each day, and by POST.',
   createStatement:

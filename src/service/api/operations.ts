@@ -51,7 +51,6 @@ const operatorReads: ReadonlySet<string> = new Set([
   'listBatchExportLogs',
   'listBatchExportRunLogs',
   'listBatchExportRuns',
-  'listCoverageGaps',
   'listStatements',
   'previewSchedule',
   'retrieveBackfill',
@@ -144,11 +143,6 @@ export function notificationOperations(family: Family, load: Hook) {
     ...{ tag: 'Notifications', family, operation, scopes, ids: notificationIds },
     load: () => load,
   });
-}
-
-/** Operations on the projects of an organization. */
-export function projectOperations(family: Family) {
-  return operationsOf<never>({ tag: 'Projects', family, scopes: exportScopes, ids: {} });
 }
 
 /** Operations on the parts of a transformation chain; their ids are integers. */

@@ -8,11 +8,11 @@ export function exportLink(publicUrl: string, projectId: number, exportId: strin
 /**
  * The exports of a project.
  *
- * @param projectId null: the list of projects
+ * @param projectId null: of the project that was open last
  * @param health those that have it; not given: all
  */
 export function exportsLink(publicUrl: string, projectId: number | null, health?: string): string {
-  if (projectId === null) return `${pageAt(publicUrl)}#/projects`;
+  if (projectId === null) return pageAt(publicUrl);
   const filter = health === undefined ? '' : `?health=${health}`;
   return `${pageAt(publicUrl)}#/${projectId}/${filter}`;
 }

@@ -2,7 +2,6 @@
 
 import type { CoverageRange, CoverageState } from '../../foundation/domain/coverage.ts';
 import type { DataInterval, Instant } from '../../foundation/domain/time.ts';
-import { countBounds, type Timeline } from './timeline.ts';
 
 /** If there are two facts about one interval, the one that comes first here is its state. */
 const precedence: readonly CoverageState[] = [
@@ -62,36 +61,4 @@ export function joinCoverage(
   }
   closeAt(range.end);
   return joined;
-}
-
-/** The part of one state of a day's intervals. */
-export interface CoverageDay {
-  /** Its midnight, UTC. */
-  readonly day: Instant;
-  /** The number of intervals that start on this day, by state; states without any are absent. */
-  readonly counts: ReadonlyMap<CoverageState, number>;
-}
-
-const dayMs = 86_400_000;
-
-/** Counts them per UTC day, oldest first. An interval belongs to the day that it starts on; days without any are absent. */
-export function countPerDay(
-  timeline: Timeline,
-  ranges: readonly CoverageRange[],
-): readonly CoverageDay[] {
-  const days: { readonly day: Instant; readonly counts: Map<CoverageState, number> }[] = [];
-  for (const { start, end, state } of ranges) {
-    for (let from = start; from < end; ) {
-      const day = Math.floor(from / dayMs) * dayMs;
-      const to = Math.min(end, day + dayMs);
-      const count = countBounds(timeline, from - 1, to - 1);
-      if (count > 0) {
-        if (days.at(-1)?.day !== day) days.push({ day, counts: new Map() });
-        const counts = days.at(-1)?.counts;
-        counts?.set(state, (counts.get(state) ?? 0) + count);
-      }
-      from = to;
-    }
-  }
-  return days;
 }

@@ -126,24 +126,6 @@ describe('the coverage of an export', () => {
     });
   });
 
-  test('is counted per day on request, with the same numbers', async () => {
-    const hours = Array.from(
-      { length: 50 },
-      (_, hour): Ended => (hour % 7 === 3 ? 'Failed' : 'done'),
-    );
-    const { path, at } = await createWith(hours);
-    const { body } = await api.client.get(`${path}/coverage?bucket=day`);
-    expect(body.ranges).toBeUndefined();
-    const expected = new Map<string, Record<string, number>>();
-    for (const [hour, ended] of hours.entries()) {
-      const counts = expected.get(at(hour).slice(0, 10)) ?? {};
-      const state = ended === 'done' ? 'done' : 'failed';
-      counts[state] = (counts[state] ?? 0) + 1;
-      expected.set(at(hour).slice(0, 10), counts);
-    }
-    expect(body.days).toEqual([...expected].map(([day, counts]) => ({ day, counts })));
-  });
-
   test('of a new export is empty', async () => {
     const { id } = (await api.client.post(exports, exportBody())).body;
     const { status, body } = await api.client.get(`${exports}/${id}/coverage`);
@@ -169,10 +151,8 @@ describe('the coverage of an export', () => {
       'from',
       /the maximum is 20000\. Choose a later from/,
     ],
-    ['too many intervals per day', 'from=1980-01-01&bucket=day', 'from', /the maximum is 120000/],
     ['a range before 1970', 'from=1969-12-31', 'from', /before 1970/],
     ['an empty range', 'from=2024-01-02&to=2024-01-01', 'from', /before to/],
-    ['a bucket that there is not', 'bucket=week', 'bucket', /./],
     ['a text that is no time', 'from=yesterday', 'from', /./],
   ])('refuses %s', async (_what, query, attr, detail) => {
     const { path } = await createWith([]);

@@ -178,13 +178,7 @@ interface Answers {
   >;
 }
 
-test('the shapes carry examples that are valid', () => {
-  const { schemas } = (document.raw as unknown as { components: { schemas: Shapes } }).components;
-  for (const name of ['BatchExport', 'BatchExportRun', 'BatchExportLog', 'Error']) {
-    expect(schemas[name]?.examples?.length, name).toBeGreaterThan(0);
-  }
-});
-type Shapes = Readonly<Record<string, { readonly examples?: readonly unknown[] }>>;
+type Shapes = Readonly<Record<string, object>>;
 
 test('no schema of an answer shows a secret', () => {
   const { schemas } = (document.raw as unknown as { components: { schemas: Shapes } }).components;

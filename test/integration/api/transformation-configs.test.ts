@@ -178,13 +178,9 @@ describe('retrieve, list, update and delete', () => {
   test('delivery_rate_24h is the share of rows without error, error the last text', async () => {
     const { id } = await create(filter);
     await api.db.query(
-      `insert into hourly_use (team_id, config_id, hour, rows, errors)
-       select team_id, id, now() - age, rows, errors from pipeline_transformation_configs,
-         (values (interval '0', 1000, 1), (interval '2 days', 50, 50)) v (age, rows, errors) where id = $1`,
-      [id],
-    );
-    await api.db.query(
-      `update pipeline_transformation_configs set error = 'it broke' where id = $1`,
+      `update pipeline_transformation_configs set error = 'it broke', handled = jsonb_build_array(
+         jsonb_build_object('hour', now(), 'rows', 1000, 'errors', 1),
+         jsonb_build_object('hour', now() - interval '2 days', 'rows', 50, 'errors', 50)) where id = $1`,
       [id],
     );
     const { body } = await client.get(`${configs}/${id}`);

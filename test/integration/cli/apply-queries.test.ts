@@ -119,7 +119,7 @@ test('what is wrong with filters or a query names the field, and changes nothing
   expect(await stored()).toEqual(before);
 });
 
-/** `sluice apply` with exports of two destinations and a chain in one file. */
+/** `sluice apply` with exports of two destinations in one file. */
 describe('a whole file', () => {
   let api: ApiUnderTest;
   let folder: string;

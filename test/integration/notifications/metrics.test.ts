@@ -1,19 +1,14 @@
 import { expect, test } from 'vitest';
 import { watchService } from '../../../src/main/service-metrics.ts';
 import { checkLateness } from '../../../src/state/store/exports/lateness.ts';
-import { addWorkerSeconds } from '../../../src/state/store/runs/worker-seconds.ts';
 import { createMetrics } from '../../../src/foundation/telemetry/metrics.ts';
 import { applyRetention } from '../../../src/service/use-cases/installation/apply-retention.ts';
-import { WorkClock } from '../../../src/service/admission/admission.ts';
-import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { createWebhook, exportWithRuns, senderTo } from '../../support/notified.ts';
 import { startReceiver } from '../../support/receiver.ts';
 import { claim, complete, createExportOfThePast, openRunSide } from '../../support/run-side.ts';
-import { createKey, createTenant } from '../../support/tenants.ts';
 import { useStage } from '../../support/use-stage.ts';
 
 const side = useStage(openRunSide);
-const api = useStage(startApiUnderTest);
 
 async function read(isUp = true, verifies = false): Promise<ReadonlyMap<string, number>> {
   const metrics = createMetrics();
@@ -167,73 +162,9 @@ test('what is old is deleted with its retention', async () => {
   await side.db.query(
     `update notification_deliveries set happened_at = now() - interval '40 days'`,
   );
-  await side.db.query(
-    `insert into hourly_use (team_id, hour) values ($1, now() - interval '40 days'), ($1, now())`,
-    [side.teamId],
-  );
   await applyRetention(side.context);
   const left = await side.db.query<{ n: number }>(
-    `select count(*) as n from notification_deliveries union all select count(*) from hourly_use`,
+    `select count(*) as n from notification_deliveries`,
   );
-  expect(left.map(({ n }) => n)).toEqual([0, 1]);
-});
-
-test('a work clock counts what is in progress, and nothing twice', () => {
-  let now = 0;
-  const clock = new WorkClock(() => now);
-  const end = clock.begin(7);
-  clock.begin(8);
-  now = 2_000;
-  expect(clock.take()).toEqual(
-    new Map([
-      [7, 2],
-      [8, 2],
-    ]),
-  );
-  now = 3_000;
-  end();
-  end();
-  now = 4_000;
-  const spent = clock.take();
-  expect(spent).toEqual(
-    new Map([
-      [7, 1],
-      [8, 2],
-    ]),
-  );
-  clock.giveBack(spent);
-  expect(clock.take()).toEqual(spent);
-});
-
-test('operators see the ten tenants that workers spend most on; others see nothing', async () => {
-  const tenants = await Promise.all([...Array(11)].map(() => createTenant(api.db)));
-  for (const [index, { projectIds }] of tenants.entries()) {
-    const spent = new Map([
-      [projectIds[0], index + 0.25],
-      [projectIds[1], 10],
-    ]);
-    await addWorkerSeconds(api.db, spent);
-    await addWorkerSeconds(api.db, spent);
-  }
-  const [, second] = tenants;
-  await api.db.query(
-    `insert into hourly_use (team_id, hour, seconds) values ($1, date_trunc('hour', now(), 'UTC') - interval '3 hours', 1000)`,
-    [second?.projectIds[0]],
-  );
-  await addWorkerSeconds(api.db, new Map([[2_000_000_000, 1]]));
-  const { key } = await createKey(api.db, { organizationId: null });
-  const admin = api.client.withKey(key);
-  const { results } = (await admin.get('/admin/tenants?hours=1')).body;
-  expect(results).toHaveLength(10);
-  expect(results[0]).toEqual({
-    organization_id: tenants[10]?.organizationId,
-    organization_name: 'Acme',
-    worker_seconds: 40.5,
-  });
-  const day = (await admin.get('/admin/tenants')).body;
-  expect(day.hours).toBe(24);
-  expect(day.results[0]).toMatchObject({ organization_id: second?.organizationId });
-  expect((await api.client.get('/admin/tenants')).status).toBe(403);
-  expect((await api.client.withKey(null).get('/admin/tenants')).status).toBe(401);
-  expect((await admin.get('/admin/tenants?hours=-1')).status).toBe(400);
+  expect(left).toEqual([{ n: 0 }]);
 });

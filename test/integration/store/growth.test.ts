@@ -12,7 +12,6 @@ import {
   countExportHealths,
   findBatchExports,
   findExportDetails,
-  listProjectOverviews,
 } from '../../../src/state/store/exports/export-lists.ts';
 import {
   listLogEntries,
@@ -312,15 +311,6 @@ const hotPaths: readonly HotPath[] = [
       await countExportHealths(db, reach);
       await countExportHealths(db, { ...reach, teamId: null });
     },
-  },
-  {
-    name: 'projects by health',
-    work: async (db) => {
-      const { organizationId } = await reachOfLong(db);
-      const wanted = { search: null, orderBy: 'health', descending: false } as const;
-      await listProjectOverviews(db, organizationId, wanted, page);
-    },
-    isUnnamed: true,
   },
   { name: 'the oldest interval', work: (db) => findOldestInterval(db, long) },
   { name: 'the first tick', work: (db) => findFirstTick(db, long) },

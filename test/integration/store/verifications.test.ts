@@ -88,7 +88,7 @@ test('a worker that froze stores nothing over the result of another one', async 
   const { dueAt } = await dueJob();
   await storeVerification(side.db, dueAt, { exportId: id, result: 'proven', ...found });
   await storeVerification(side.db, dueAt, { exportId: id, result: 'broken', ...found });
-  const { results } = await listVerifications(side.db, null, { limit: 10, offset: 0 });
+  const { results } = await listVerifications(side.db, 10);
   expect(results).toMatchObject([{ exportId: id, result: 'proven' }]);
   expect(await types()).toEqual([]);
 });

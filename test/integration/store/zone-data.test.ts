@@ -120,7 +120,7 @@ describe('after the zone data has changed', () => {
   );
 
   it('coverage counts what was decided, and a failed day can be accepted', async () => {
-    const request = { from: month.startAt, to: month.endAt, perDay: false };
+    const request = { from: month.startAt, to: month.endAt };
     const states = async () =>
       (await readCoverage(side.context, item, request)).ranges?.map((range) => [
         range.state,

@@ -87,12 +87,6 @@ async function composeExports(load: Load, sql: Sql, database: Sql): Promise<void
     const wanted = { healths: ['late'], search: 'a', orderBy, descending: false } as const;
     await lists.findBatchExports(sql, reach, wanted, page);
   }
-  for (const orderBy of ['id', 'name', 'health'] as const) {
-    const wanted = { search: null, orderBy, descending: false };
-    await lists.listProjectOverviews(sql, id, wanted, page);
-  }
-  const named = { search: 'a', orderBy: 'health', descending: true } as const;
-  await lists.listProjectOverviews(sql, id, named, page);
   for (const evenDeleted of [true, false]) await lockExport(sql, id, { evenDeleted });
 
   const { listLogEntries } = await load('exports/log-entries.ts');

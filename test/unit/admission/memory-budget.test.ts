@@ -69,7 +69,6 @@ it('a run that reads delivered files has the memory for it from its start', asyn
     const ticket = await admission.enter({
       ...{
         organizationId: 'acme',
-        teamId: 1,
         purpose: 'whole',
         model: 'compared',
         mode: 'changes',

@@ -10,7 +10,6 @@ import {
 } from '../../../src/clients/console/form/step-draft.ts';
 import { labRowsOf } from '../../../src/clients/console/lab-rows.ts';
 import { formatShare } from '../../../src/clients/console/numbers.ts';
-import { rejectedBy } from '../../../src/clients/console/step-counts.ts';
 
 describe('the order of a chain', () => {
   test.each([
@@ -120,8 +119,4 @@ test.each([
 
 test('a share that is less than all is never shown as 100%', () => {
   expect([1, 0.999_999, 0.5, 0].map(formatShare)).toEqual(['100%', '99.99%', '50%', '0%']);
-});
-
-test('rows that neither went on nor were dropped were rejected', () => {
-  expect(rejectedBy({ in: 10, out: 6, dropped: 3 })).toBe(1);
 });

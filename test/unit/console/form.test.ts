@@ -63,7 +63,6 @@ const description: ApiDescription = {
     },
   }).map((field) => ({ ...field, isLocal: field.name === 'deadline_at' })),
   intervals: ['hour', 'day', 'week'],
-  extras: new Set(),
 };
 const fresh = draftOf(description, null, times);
 const withValues = (values: Readonly<Record<string, string | boolean>>) => ({

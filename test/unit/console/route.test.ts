@@ -11,7 +11,6 @@ import {
 const exportId = 'a b/1';
 const routes: Route[] = [
   { page: 'exports' },
-  { page: 'projects' },
   { page: 'new' },
   { page: 'transformations' },
   { page: 'new-step' },

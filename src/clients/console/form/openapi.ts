@@ -11,8 +11,6 @@ export interface ApiDescription {
   /** The settings of an export that are one value. */
   readonly settings: readonly SettingField[];
   readonly intervals: readonly string[];
-  /** Paths below an export that this server supports: `schedule`, `test`, `preview`. */
-  readonly extras: ReadonlySet<string>;
 }
 
 export interface DestinationForm {
@@ -47,9 +45,7 @@ export function readDescription(
   installation: Capabilities | null = null,
 ): ApiDescription {
   const paths = document.paths ?? {};
-  const item = inline(paths[exportsPath] ?? paths[`${exportsPath}/`], document) as
-    | PathItem
-    | undefined;
+  const item = inline(paths[exportsPath], document) as PathItem | undefined;
   const body = item?.post?.requestBody?.content?.['application/json']?.schema?.properties ?? {};
   const words = (property: PropertySchema | undefined) => (property?.enum ?? []).map(String);
   return {
@@ -57,11 +53,6 @@ export function readDescription(
     destinations: (body.destination?.oneOf ?? []).map(destinationOf),
     settings: settingsOf(body),
     intervals: words(body.interval),
-    extras: new Set(
-      Object.keys(paths).flatMap(
-        (path) => /\/projects\/.*\/batch_exports\/\{[a-z_]+\}\/(\w+)\/?$/.exec(path)?.[1] ?? [],
-      ),
-    ),
   };
 }
 

@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import type { BatchExport, Coverage, CoverageGaps } from '../api-types.ts';
+import type { BatchExport, Coverage } from '../api-types.ts';
 import { useConsole } from '../console-context.ts';
 import {
   countStates,
@@ -21,7 +21,7 @@ import { fromAt, offsetOf, useQuery } from '../use-query.ts';
 import { useResource } from '../use-resource.ts';
 import { BackfillForm, type BackfillStart } from './backfill-form.tsx';
 
-type Range = NonNullable<Coverage['ranges']>[number];
+type Range = Coverage['ranges'][number];
 
 /** The state of every data interval as a grid, and a backfill of the cells that are selected. */
 export function CoverageTab({ batchExport }: { batchExport: BatchExport }) {
@@ -40,7 +40,7 @@ export function CoverageTab({ batchExport }: { batchExport: BatchExport }) {
       const values = { id, from: from.toISOString(), to: to.toISOString() };
       return api.get('batch_exports/{id}/coverage', values, signal);
     },
-    pollMs: (page) => (page?.ranges?.some(isLive) ? 3_000 : 15_000),
+    pollMs: (page) => (page?.ranges.some(isLive) ? 3_000 : 15_000),
   });
   const ranges = data?.ranges ?? [];
   // A backfill ends with the last complete interval.
@@ -81,7 +81,6 @@ export function CoverageTab({ batchExport }: { batchExport: BatchExport }) {
           />
         </div>
       )}
-      <Seams exportId={id} />
       <Legend />
       <Pager
         onNewer={page === 0 ? null : turnTo(page - 1)}
@@ -100,41 +99,6 @@ export function CoverageTab({ batchExport }: { batchExport: BatchExport }) {
 }
 
 const isLive = ({ state }: Range): boolean => state === 'running' || state === 'retrying';
-
-/** Stretches that the page names, the newest. */
-const shownSeams = 5;
-
-/** Offers what is between intervals that were asked for, also if these are on different pages of the grid. */
-function Seams({ exportId }: { exportId: string }) {
-  const { api } = useConsole();
-  const { data } = useResource<CoverageGaps>({
-    key: exportId,
-    load: (signal) => api.get('batch_exports/{id}/coverage/gaps', { id: exportId }, signal),
-    pollMs: () => 15_000,
-  });
-  const { count = 0, results = [] } = data ?? {};
-  return (
-    <>
-      {results.slice(0, shownSeams).map(({ start, end, intervals }) => (
-        <div className="row" key={end}>
-          <span className="warn-text small">
-            <IntervalText start={start} end={end} />: {plural(intervals, 'interval')} between others
-            that neither the schedule nor a backfill asked for
-          </span>
-          <ExportAgainButton
-            exportId={exportId}
-            again={{ start, end, intervals, reprocess: 'none' }}
-          />
-        </div>
-      ))}
-      {count > shownSeams && (
-        <p className="small muted">
-          {plural(count - shownSeams, 'older gap')} like that: export these first.
-        </p>
-      )}
-    </>
-  );
-}
 
 interface SelectionProps {
   readonly batchExport: BatchExport;

@@ -12,7 +12,7 @@ import { useQuery } from '../use-query.ts';
 import { useResource } from '../use-resource.ts';
 
 type Delivered = NonNullable<Coverage['elements']>[number];
-type Range = NonNullable<Coverage['ranges']>[number];
+type Range = Coverage['ranges'][number];
 
 const heads = {
   changes: ['Element', 'Interval', 'Rows', 'Deletes', 'What it has', 'Followed by'],
@@ -30,7 +30,7 @@ export function ElementsTab({ batchExport: { id, mode } }: { readonly batchExpor
       const values = { id, ...(to !== null && { to }) };
       return api.get('batch_exports/{id}/coverage', values, signal);
     },
-    pollMs: (page) => (page?.ranges?.some(isLive) ? 3_000 : 15_000),
+    pollMs: (page) => (page?.ranges.some(isLive) ? 3_000 : 15_000),
   });
   const elements = data?.elements ?? [];
   const oldest = elements.length < pageSize ? null : (elements.at(-1)?.start ?? null);

@@ -8,6 +8,7 @@ import { RunDuration, RunRows } from '../parts/run-facts.tsx';
 import { RunFileList } from '../parts/run-file-list.tsx';
 import { RunProblem } from '../parts/run-problem.tsx';
 import { RunStateText } from '../parts/status.tsx';
+import { StepCounts } from '../parts/step-counts.tsx';
 import { IntervalText, TimeText } from '../parts/time-text.tsx';
 import { hrefOf } from '../route.ts';
 import { attemptsOf } from '../run-state.ts';
@@ -62,6 +63,7 @@ export function RunPage({ exportId, runId }: { exportId: string; runId: string }
           </div>
           <RunProblem run={data} />
           <RunFacts run={data} />
+          {data.steps && data.steps.length > 0 && <StepCounts steps={data.steps} />}
           {data.status === 'Completed' && may('batch_export:read') && (
             <RunFileList exportId={exportId} runId={runId} />
           )}

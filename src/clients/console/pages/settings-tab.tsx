@@ -19,7 +19,6 @@ export function SettingsTab({ batchExport }: { batchExport: BatchExport }) {
   const form = description.data ? destinationForm(description.data, destination.type) : undefined;
   const secrets =
     form?.fields.filter(({ kind }) => kind === 'secret').map(({ name }) => name) ?? [];
-  const extras = description.data?.extras;
   const isUsual = (name: string) =>
     !secrets.includes(name) && isDefault(form, name, destination.config[name]);
   const names = inOrder(form, destination.config);
@@ -44,12 +43,12 @@ export function SettingsTab({ batchExport }: { batchExport: BatchExport }) {
             <Facts>{usual.map(fact)}</Facts>
           </details>
         )}
-        {extras?.has('test') && <TrySavedDestination exportId={batchExport.id} />}
+        <TrySavedDestination exportId={batchExport.id} />
       </div>
       <div className="card panel">
         <h2>Schedule</h2>
         <ScheduleFacts batchExport={batchExport} />
-        {extras?.has('schedule') && <SchedulePreview batchExport={batchExport} />}
+        <SchedulePreview batchExport={batchExport} />
       </div>
       <div className="card panel">
         <h2>Rows</h2>
@@ -62,7 +61,7 @@ export function SettingsTab({ batchExport }: { batchExport: BatchExport }) {
         ) : (
           <pre className="code">{query}</pre>
         )}
-        {extras?.has('preview') && <TrySavedRows exportId={batchExport.id} />}
+        <TrySavedRows exportId={batchExport.id} />
       </div>
       <p className="muted">
         <code>{batchExport.id}</code> · created <TimeText at={batchExport.created_at} /> · changed{' '}

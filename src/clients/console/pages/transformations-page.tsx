@@ -1,19 +1,16 @@
-import type { Step } from '../api-types.ts';
 import { listSteps } from '../api.ts';
 import { useConsole } from '../console-context.ts';
 import { plural } from '../numbers.ts';
 import { AppliedBy } from '../parts/applied-by.tsx';
 import { ChainList } from '../parts/chain-list.tsx';
 import { Lab } from '../parts/lab.tsx';
-import { Empty, Failure, Pending } from '../parts/notice.tsx';
-import { StepCounts } from '../parts/step-counts.tsx';
+import { Empty, Pending } from '../parts/notice.tsx';
 import { hrefOf } from '../route.ts';
-import { countedRuns } from '../step-counts.ts';
 import { useLab } from '../use-lab.ts';
 import { useResource } from '../use-resource.ts';
 import { useTitle } from '../use-title.ts';
 
-/** The chain of the project, the lab, and what the steps did in the last runs. */
+/** The chain of the project, and the lab. */
 export function TransformationsPage() {
   const { api, may } = useConsole();
   const { data, failure, reload } = useResource({
@@ -50,7 +47,6 @@ export function TransformationsPage() {
       )}
       {steps.length > 0 && <ChainList steps={steps} />}
       {steps.length > 0 && may('plugin:write') && <StoredLab />}
-      {data && <LastRuns steps={steps} />}
     </>
   );
 }
@@ -63,36 +59,5 @@ function StoredLab() {
         <p className="muted">The enabled steps, as they are stored. Nothing is exported.</p>
       </Lab>
     </div>
-  );
-}
-
-const shownRuns = 10;
-const listedExports = 50;
-
-function LastRuns({ steps }: { steps: readonly Step[] }) {
-  const { api } = useConsole();
-  const { data, failure, reload } = useResource({
-    key: 'counts',
-    load: (signal) =>
-      api.get('batch_exports', { ordering: '-last_run', limit: listedExports }, signal),
-    pollMs: () => 15_000,
-  });
-  const counted = countedRuns(data?.results ?? [], shownRuns);
-  return (
-    <section aria-label="Last runs">
-      <h2 className="section">Last runs</h2>
-      <Failure failure={failure} onRetry={reload} stale={data !== null} />
-      {data && counted.length === 0 && (
-        <p className="muted">
-          No run has applied the chain yet. Turn on transformations in the form of an export.
-        </p>
-      )}
-      {counted.length > 0 && <StepCounts counted={counted} steps={steps} />}
-      {data?.next && (
-        <p className="muted small">
-          Only the {listedExports} exports with the newest runs are shown.
-        </p>
-      )}
-    </section>
   );
 }

@@ -29,8 +29,6 @@ interface Props {
 export function ExportAgainButton({ exportId, again, className }: Props) {
   const { api, may } = useConsole();
   const say = useSay();
-  // They have never run.
-  const isNew = !('run' in again) && again.reprocess === 'none';
   const begin = useAction(async () => {
     if ('run' in again) {
       const { id } = await api.post('batch_exports/{batch_export_id}/runs/{id}/retry', {
@@ -54,7 +52,7 @@ export function ExportAgainButton({ exportId, again, className }: Props) {
       if (runs === 0) say('There is nothing to export: these intervals have data or a live run.');
       else
         say(
-          `${runs === 1 ? '1 interval is' : `${plural(runs, 'interval')} are`} exported${isNew ? '' : ' again'}.`,
+          `${runs === 1 ? '1 interval is' : `${plural(runs, 'interval')} are`} exported again.`,
           cancel,
         );
     }
@@ -64,8 +62,7 @@ export function ExportAgainButton({ exportId, again, className }: Props) {
     'run' in again || again.intervals === 1 ? '' : `${plural(again.intervals, 'interval')} `;
   return (
     <ActButton act={begin} className={className}>
-      Export {many}
-      {isNew ? (many === '' ? 'it' : '') : 'again'}
+      Export {many}again
     </ActButton>
   );
 }

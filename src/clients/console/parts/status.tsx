@@ -1,7 +1,7 @@
 import type { Run, RunStatus, RunSummary } from '../api-types.ts';
 import { useNow } from '../now.ts';
 import { hrefOf } from '../route.ts';
-import { stateOf, statusLabels } from '../run-state.ts';
+import { stateOf } from '../run-state.ts';
 import { useTimes } from '../use-times.ts';
 import { TimeText } from './time-text.tsx';
 
@@ -13,11 +13,6 @@ const glyphs: Readonly<Record<RunStatus, string>> = {
   FailedRetryable: '!',
   Cancelled: '–',
 };
-
-/** A status with its colour. */
-export function StatusBadge({ status }: { status: RunStatus }) {
-  return <span className={`badge is-${status}`}>{statusLabels[status]}</span>;
-}
 
 /** `Retrying (5/10), next at 05:30`; for an ended run the same as its status. */
 export function RunStateText({ run }: { run: Run }) {

@@ -52,18 +52,6 @@ export const Capabilities = named(
     },
     {
       description: 'What exports can use in this installation.',
-      examples: [
-        {
-          destinations: ['S3', 'NoOp'],
-          models: [{ name: 'orders', event_filters: false, modes: ['append', 'snapshot'] }],
-          default_model: 'orders',
-          intervals: ['hour', 'day', 'week', 'every 5 minutes'],
-          file_formats: [{ format: 'JSONLines', compressions: ['gzip', 'brotli', 'zstd'] }],
-          own_credentials: false,
-          private_endpoints: false,
-          max_exports_per_project: 1_000,
-        },
-      ],
     },
   ),
 );

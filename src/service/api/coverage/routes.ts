@@ -17,20 +17,16 @@ import {
   type Coverage as Found,
   readCoverage,
 } from '../../use-cases/exports/read-coverage.ts';
-import { readGaps } from '../../use-cases/exports/read-gaps.ts';
 import { actorOf, type Api, batchExportOf } from '../api.ts';
 import { elementView } from '../runs/view.ts';
 import { healingView, missingView } from '../batch-exports/view.ts';
 import { exportOperations, type Family } from '../operations.ts';
 import { Ref } from '../schemas/shapes.ts';
-import { AcceptBody, AcceptedCoverage, Coverage, CoverageGaps, CoverageQuery } from './schema.ts';
+import { AcceptBody, AcceptedCoverage, Coverage, CoverageQuery } from './schema.ts';
 import type { BatchExport } from '../../../foundation/domain/batch-export.ts';
 import type { CoverageState } from '../../../foundation/domain/coverage.ts';
 
-/** Maximum gaps in an answer. */
-const shownGaps = 100;
-
-/** The state of every data interval of an export, what was never requested between them, and the acceptance of those that are not done. */
+/** The state of every data interval of an export, and the acceptance of those that are not done. */
 export function coverageRoutes(api: Api, family: Family): void {
   const { read, write } = exportOperations(family);
 
@@ -41,34 +37,17 @@ export function coverageRoutes(api: Api, family: Family): void {
       response: { 200: Ref(Coverage) },
     }),
     async (request) => {
-      const { from, to, bucket } = request.query;
+      const { from, to } = request.query;
       const batchExport = batchExportOf(request);
       const coverage = await readCoverage(request.context, batchExport, {
         from: from === undefined ? null : floorInstant(timestampOf(from)),
         to: to === undefined ? null : ceilInstant(timestampOf(to)),
-        perDay: bucket === 'day',
       });
       return coverageView(
         batchExport,
         coverage,
         await findHoles(request.context.db, batchExport.id),
       );
-    },
-  );
-
-  api.get(
-    '/:id/coverage/gaps',
-    read('listCoverageGaps', 'List the gaps between requested intervals', ['id'], {
-      response: { 200: Ref(CoverageGaps) },
-    }),
-    async (request) => {
-      const gaps = await readGaps(request.context, batchExportOf(request));
-      const results = gaps.slice(0, shownGaps).map(({ start, end, intervals }) => ({
-        start: toTimestamp(start),
-        end: toTimestamp(end),
-        intervals,
-      }));
-      return { count: gaps.length, results };
     },
   );
 
@@ -122,7 +101,7 @@ function acceptRequest({ from, to, reason }: AcceptBody): AcceptRequest {
 
 function coverageView(
   { highWaterMark }: BatchExport,
-  { range, ranges, days, blocker, lateRowsWaits, elements }: Found,
+  { range, ranges, blocker, lateRowsWaits, elements }: Found,
   holes: Holes | null,
 ): Coverage {
   return {
@@ -133,13 +112,7 @@ function coverageView(
     healing: healingView(holes),
     late_rows_wait: lateRowsWaits.map(({ why, ...bounds }) => ({ ...boundsView(bounds), why })),
     elements: elements === null ? null : elements.map(deliveredView),
-    ...(ranges && { ranges: ranges.map(rangeView) }),
-    ...(days && {
-      days: days.map(({ day, counts }) => ({
-        day: toTimestamp(day).slice(0, 10),
-        counts: countsView(counts),
-      })),
-    }),
+    ranges: ranges.map(rangeView),
   };
 }
 

@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox';
 import { type CoverageState, coverageStates } from '../../../foundation/domain/coverage.ts';
-import { maxElements, maxIntervals } from '../../use-cases/exports/read-coverage.ts';
+import { maxElements } from '../../use-cases/exports/read-coverage.ts';
 import { Healing, Missing } from '../batch-exports/schema.ts';
 import { Element } from '../runs/schema.ts';
 import { Nullable, named, Time } from '../schemas/shapes.ts';
@@ -14,11 +14,6 @@ export const CoverageQuery = Type.Object({
     ...Time,
     description: 'Sluice widens it, up to the last complete interval. Default: now.',
   }),
-  bucket: Type.Optional(
-    Type.Enum(['day'], {
-      description: `Answer with counts per UTC day instead of ranges: up to ${maxIntervals.perDay} intervals, not ${maxIntervals.ranges}.`,
-    }),
-  ),
 });
 
 const State = Type.Enum([...coverageStates], {
@@ -72,11 +67,9 @@ export const Coverage = named(
         }),
         { description: 'The first 100 intervals of the range in the state late_rows.' },
       ),
-      ranges: Type.Optional(
-        Type.Array(CoverageRange, {
-          description: 'Without `bucket`: oldest first, without gaps; neighbours differ in state.',
-        }),
-      ),
+      ranges: Type.Array(CoverageRange, {
+        description: 'Oldest first, without gaps; neighbours differ in state.',
+      }),
       elements: Nullable(
         Type.Array(
           Type.Object({
@@ -106,52 +99,9 @@ export const Coverage = named(
           },
         ),
       ),
-      days: Type.Optional(
-        Type.Array(Type.Object({ day: Type.String({ format: 'date' }), counts: Counts }), {
-          description:
-            'With `bucket=day`: by the start of the intervals; days without any are absent.',
-        }),
-      ),
     },
     {
       description: 'The state of every data interval.',
-      examples: [
-        {
-          from: '2024-03-01T00:00:00.000000Z',
-          to: '2024-03-01T05:00:00.000000Z',
-          high_water_mark: '2024-03-01T03:00:00.000000Z',
-          blocker: {
-            start: '2024-03-01T03:00:00.000000Z',
-            end: '2024-03-01T04:00:00.000000Z',
-            state: 'failed',
-            intervals: 1,
-            healing: 0,
-          },
-          healing: null,
-          late_rows_wait: [],
-          elements: null,
-          ranges: [
-            {
-              start: '2024-03-01T00:00:00.000000Z',
-              end: '2024-03-01T03:00:00.000000Z',
-              state: 'done',
-              intervals: 3,
-            },
-            {
-              start: '2024-03-01T03:00:00.000000Z',
-              end: '2024-03-01T04:00:00.000000Z',
-              state: 'failed',
-              intervals: 1,
-            },
-            {
-              start: '2024-03-01T04:00:00.000000Z',
-              end: '2024-03-01T05:00:00.000000Z',
-              state: 'done',
-              intervals: 1,
-            },
-          ],
-        },
-      ],
     },
   ),
 );
@@ -179,18 +129,3 @@ export const AcceptedCoverage = named(
   ),
 );
 export type AcceptedCoverage = Static<typeof AcceptedCoverage>;
-
-export const CoverageGaps = named(
-  'CoverageGaps',
-  Type.Object({
-    count: Type.Integer({ description: 'The number of gaps, also of those that are left out.' }),
-    results: Type.Array(
-      Type.Object({
-        start: Time,
-        end: Time,
-        intervals: CoverageRange.properties.intervals,
-      }),
-      { description: 'The newest 100, newest first.' },
-    ),
-  }),
-);

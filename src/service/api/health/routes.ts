@@ -1,5 +1,4 @@
 import { Type } from 'typebox';
-import { listBusiestTenants } from '../../../state/store/runs/worker-seconds.ts';
 import { shareReadiness } from '../../use-cases/installation/check-readiness.ts';
 import type { Api } from '../api.ts';
 import { type OperatorAccess, requireOperator } from '../hooks/operator-access.ts';
@@ -26,11 +25,6 @@ const Ready = Type.Object({
       description: '`ok`, or why no run starts until an operator accepts the database.',
     }),
   }),
-});
-
-/** The hours before this one that the busiest tenants are of. */
-const BusiestQuery = Type.Object({
-  hours: Type.Optional(Type.Integer({ minimum: 0, maximum: 720 })),
 });
 
 /** For a query with a NUL or half a surrogate pair. */
@@ -84,18 +78,6 @@ export function healthRoutes(
 
   api.register(async (scope: Api) => {
     requireOperator(scope, operators);
-    scope.get(
-      '/admin/tenants',
-      { schema: { hide: true, querystring: BusiestQuery } },
-      async ({ context, query: { hours = 24 } }) => ({
-        hours,
-        results: (await listBusiestTenants(context.db, hours, 10)).map((tenant) => ({
-          organization_id: tenant.organizationId,
-          organization_name: tenant.organizationName,
-          worker_seconds: Math.round(tenant.workerSeconds * 10) / 10,
-        })),
-      }),
-    );
     scope.get('/metrics', { schema: { hide: true } }, async (_request, reply) => {
       reply.type(metrics.contentType);
       return metrics.metrics();

@@ -1,7 +1,6 @@
 import swagger from '@fastify/swagger';
 import fastify from 'fastify';
 import type { Api } from '../api.ts';
-import { webhooks } from '../notifications/webhooks.ts';
 import { errorsOf } from '../schemas/error.ts';
 import { namedSchemas } from '../schemas/shapes.ts';
 import { otherPath, posthogTag } from '../posthog/names.ts';
@@ -44,7 +43,6 @@ export async function describeApi(
         license: { name: 'MIT', identifier: 'MIT' },
       },
       servers: [{ url: '/' }],
-      webhooks,
       components: {
         securitySchemes: {
           apiKey: { type: 'http', scheme: 'bearer', description: 'A personal API key.' },

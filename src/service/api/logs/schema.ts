@@ -23,16 +23,6 @@ export const BatchExportLog = named(
     },
     {
       description: 'A log entry for the owner of an export.',
-      examples: [
-        {
-          team_id: 1,
-          batch_export_id: '3f0cf0b7-5a2c-4e0e-9d0e-7d3b1c9f2a11',
-          run_id: '018f3c1e-9c3e-7f6a-b5d5-0f7b2f6f3f55',
-          timestamp: '2024-03-01T01:00:04.771203Z',
-          level: 'INFO',
-          message: 'Exported 8312 rows in 1 file.',
-        },
-      ],
     },
   ),
 );

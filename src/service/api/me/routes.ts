@@ -40,16 +40,6 @@ export const Me = named(
     },
     {
       description: 'Who the API key of the request belongs to, and what it may do.',
-      examples: [
-        {
-          key_name: 'dashboard',
-          scopes: ['batch_export:read', 'plugin:read'],
-          organization: { id: '0193a6f4-54a1-7cc2-8a4b-8f4f9a0a9f10', name: 'Acme' },
-          projects: [{ id: 1, name: 'Web', external_id: '3f0f3c0a-3df4-4a25-9f6d-8e3bb8a9c1de' }],
-          all_projects: true,
-          projects_count: 1,
-        },
-      ],
     },
   ),
 );

@@ -30,23 +30,6 @@ export const ErrorBody = named(
     },
     {
       description: 'The first problem, a list of all problems, and the request id in the log.',
-      examples: [
-        {
-          type: 'validation_error',
-          code: 'required',
-          detail: 'This field is required.',
-          attr: 'destination__config__bucket_name',
-          errors: [
-            {
-              type: 'validation_error',
-              code: 'required',
-              detail: 'This field is required.',
-              attr: 'destination__config__bucket_name',
-            },
-          ],
-          request_id: '0b9f7a5e-4f6c-4f0e-9d0e-0f7b2f6f3f55',
-        },
-      ],
     },
   ),
 );

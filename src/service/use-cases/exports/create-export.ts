@@ -151,7 +151,7 @@ const backfillNeedsStart: Problem = {
 
 const tooManyExports = (maximum: number): Problem => ({
   code: 'invalid_input',
-  detail: `The project has ${maximum} exports, the maximum. Delete one, or ask your operator to raise MAX_EXPORTS_PER_PROJECT.`,
+  detail: `The project has ${maximum} exports, the maximum. Delete one, or use another project.`,
   attr: null,
 });
 

@@ -8,7 +8,7 @@ import {
   remainder,
   widenRange,
 } from '../../scheduling/backfill-range.ts';
-import { type CoverageDay, countPerDay, joinCoverage } from '../../scheduling/coverage.ts';
+import { joinCoverage } from '../../scheduling/coverage.ts';
 import { boundAfter, boundAtOrBefore, type Timeline } from '../../scheduling/timeline.ts';
 import {
   findCoverage,
@@ -30,12 +30,10 @@ export interface CoverageRequest {
   readonly from: Instant | null;
   /** Null: now. */
   readonly to: Instant | null;
-  /** True to count per UTC day. */
-  readonly perDay: boolean;
 }
 
 /** Maximum intervals of a request: each is an entry of an index to read. */
-export const maxIntervals = { ranges: 20_000, perDay: 120_000 };
+const maxIntervals = 20_000;
 
 export interface CountedRange extends CoverageRange {
   readonly intervals: number;
@@ -50,9 +48,8 @@ export interface Blocker extends CountedRange {
 export interface Coverage {
   /** Whole intervals, up to the last complete one; null if the range has none. */
   readonly range: DataInterval | null;
-  /** In order; neighbours share their bound and differ in their state. Null if counted per day. */
-  readonly ranges: readonly CountedRange[] | null;
-  readonly days: readonly CoverageDay[] | null;
+  /** In order; neighbours share their bound and differ in their state. */
+  readonly ranges: readonly CountedRange[];
   /** The stretch that begins at the high-water mark and holds it; null if nothing complete does. */
   readonly blocker: Blocker | null;
   /** The first intervals of the range whose late rows wait for a person. */
@@ -99,8 +96,7 @@ export async function readCoverage(
   const blocker = await findBlocker(db, batchExport, timeline, { mark, ranges, now });
   return {
     range,
-    ranges: request.perDay ? null : ranges.map(counted),
-    days: request.perDay ? countPerDay(timeline, ranges) : null,
+    ranges: ranges.map(counted),
     blocker: blocker && {
       ...counted(blocker),
       healing: await countHealing(db, batchExport.id, blocker),
@@ -177,11 +173,10 @@ function intersect(gap: DataInterval, part: CoverageRange): CoverageRange {
 /** @throws Refusal */
 function rangeOf(
   timeline: Timeline,
-  { from, to, perDay }: CoverageRequest,
+  { from, to }: CoverageRequest,
   oldest: Instant | null,
   now: Instant,
 ): DataInterval | null {
-  const most = perDay ? maxIntervals.perDay : maxIntervals.ranges;
   const end = to ?? now;
   if (from !== null && from < firstStart) throw fault('from', 'from must not be before 1970.');
   if (from !== null && from >= end) {
@@ -190,16 +185,15 @@ function rangeOf(
   if (from !== null) {
     const range = widenRange(timeline, { start: from, end }, now);
     const count = range === null ? 0 : countIntervals(timeline, range);
-    if (count > most) {
-      const remedy = perDay ? '' : `, or bucket=day, which takes up to ${maxIntervals.perDay}`;
-      const detail = `The range has ${count} intervals; the maximum is ${most}. Choose a later from or an earlier to${remedy}.`;
+    if (count > maxIntervals) {
+      const detail = `The range has ${count} intervals; the maximum is ${maxIntervals}. Choose a later from or an earlier to.`;
       throw fault('from', detail);
     }
     return range;
   }
   if (oldest === null || oldest >= end) return null;
   const whole = widenRange(timeline, { start: Math.max(oldest, firstStart), end }, now);
-  return whole && { start: limitStart(timeline, whole, most), end: whole.end };
+  return whole && { start: limitStart(timeline, whole, maxIntervals), end: whole.end };
 }
 
 /** The earliest bound that leaves at most `max` intervals before the end of `range`. */

@@ -11,7 +11,6 @@ import {
   deleteOldRuns,
   deleteOldStepVersions,
   deleteOldTicks,
-  deleteOldUse,
 } from '../../../state/store/database/retention.ts';
 import type { Context } from '../context.ts';
 
@@ -21,7 +20,6 @@ export async function applyRetention({ db, policy }: Context): Promise<void> {
   const duties: readonly (readonly [DeleteOld, number])[] = [
     [deleteOldLogEntries, logRetentionDays],
     [deleteOldNotifications, logRetentionDays],
-    [deleteOldUse, logRetentionDays],
     [deleteOldGuardedWork, logRetentionDays],
     [deleteOldActivity, retentionDays],
     [deleteOldTicks, retentionDays],

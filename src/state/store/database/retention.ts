@@ -41,11 +41,6 @@ export const deleteOldNotifications = deleteBy(
       where ${isOld('happened_at')}) returning 1`,
 );
 
-export const deleteOldUse = deleteBy(
-  `delete from hourly_use where ctid = any (array(
-     select ctid from hourly_use where ${isOld('hour')} limit ${batch})) returning 1`,
-);
-
 /**
  * The oldest ticks of each export, up to the first that is young or that the high-water mark still needs. No tick goes before an older one, so those that are left share their bounds.
  */

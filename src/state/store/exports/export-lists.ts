@@ -143,67 +143,6 @@ export async function countExportHealths(sql: Sql, reach: Reach): Promise<Health
   return row;
 }
 
-/** A project with how many of its exports have each health. */
-export interface ProjectOverview {
-  readonly id: number;
-  readonly name: string;
-  readonly counts: HealthCounts;
-}
-
-export interface ProjectSearch {
-  /** Part of the name; null: each project. */
-  readonly search: string | null;
-  /** `health`: most failing exports first, then most late ones and so on. */
-  readonly orderBy: 'id' | 'name' | 'health';
-  readonly descending: boolean;
-}
-
-const projectOrders = {
-  id: (direction: string) => `p.id ${direction}`,
-  name: (direction: string) => `lower(p.name) ${direction}, p.id`,
-  health: (direction: string) =>
-    `${['failing', 'late', 'incomplete', 'paused']
-      // Most first.
-      .map((health) => `coalesce(c.${health}, 0) ${direction === 'asc' ? 'desc' : 'asc'}`)
-      .join(', ')}, p.id`,
-} as const;
-
-/** The projects of an organization. Only an order by health counts the exports of all of them. */
-export async function listProjectOverviews(
-  sql: Sql,
-  organizationId: string,
-  { search, orderBy, descending }: ProjectSearch,
-  { limit, offset }: PageRequest,
-): Promise<OffsetPage<ProjectOverview>> {
-  const conditions = new Conditions()
-    .add('p.organization_id = ?', organizationId)
-    .add(`p.name ilike '%' || ? || '%'`, search?.replace(/[\\%_]/g, '\\$&') ?? null);
-  const values = [...conditions.values];
-  const order = projectOrders[orderBy](descending ? 'desc' : 'asc');
-  const matching = `from projects p where ${conditions.sql}`;
-  const page = `order by ${order} limit ${conditions.parameter(limit)} offset ${conditions.parameter(offset)}`;
-  const countsFirst = orderBy === 'health';
-  const [[total], rows] = await Promise.all([
-    sql.query<{ count: number }>(`select count(*) as count ${matching}`, values),
-    sql.query<{ id: number; name: string } & Partial<HealthCounts>>(
-      `with wanted as materialized (select p.id, p.name ${matching} ${countsFirst ? '' : page}),
-       counts as (
-         select k.team_id, ${countsOf('k')} from (
-           select e.team_id, ${healthOfExport} as health from batch_exports e
-            where e.deleted_at is null and e.team_id in (select id from wanted) offset 0) as k group by 1)
-       select p.id, p.name, ${exportHealths.map((health) => `coalesce(c.${health}, 0) as ${health}`).join(', ')}
-         from wanted p left join counts c on c.team_id = p.id ${countsFirst ? page : `order by ${order}`}`,
-      conditions.values,
-    ),
-  ]);
-  const results = rows.map(({ id, name, ...counts }) => ({
-    id,
-    name,
-    counts: counts as HealthCounts,
-  }));
-  return { count: total?.count ?? 0, results };
-}
-
 /** The facts of an export that an answer shows beside its own row. */
 export interface ExportDetails {
   /** The 10 newest, newest first. */

@@ -1,7 +1,6 @@
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 import { failedVerifications, type VerifyResult } from '../../../foundation/domain/verification.ts';
 import type { Sql } from '../database/database.ts';
-import type { OffsetPage, PageRequest } from '../database/lists.ts';
 
 /** An export to verify, and when the round of its day began. */
 export interface VerifyJob {
@@ -93,21 +92,20 @@ export interface Verification extends VerificationFound {
   readonly failedSince: Timestamp | null;
 }
 
-/** Verifications: those that failed first, then the newest first. @param results null: all */
+/** Verifications: those that failed first, then the newest first. */
 export async function listVerifications(
   sql: Sql,
-  results: readonly VerifyResult[] | null,
-  { limit, offset }: PageRequest,
-): Promise<OffsetPage<Verification>> {
+  limit: number,
+): Promise<{ readonly count: number; readonly results: readonly Verification[] }> {
   const rows = await sql.query<Verification & { count: number }>(
     `select v.export_id as "exportId", e.name, e.team_id as "teamId", o.id as "organizationId", o.name as "organizationName",
             v.verified_at as "verifiedAt", v.result, v.intervals, v.rows, v.breaches, v.detail, v.failed_since as "failedSince",
             count(*) over ()::int as count
        from export_checks v join batch_exports e on e.id = v.export_id and e.deleted_at is null
        join projects p on p.id = e.team_id join organizations o on o.id = p.organization_id
-      where v.verified_at is not null and ($1::text[] is null or v.result = any ($1))
-      order by v.failed_since nulls last, v.verified_at desc, v.export_id limit $2 offset $3`,
-    [results, limit, offset],
+      where v.verified_at is not null
+      order by v.failed_since nulls last, v.verified_at desc, v.export_id limit $1`,
+    [limit],
   );
   return { count: rows[0]?.count ?? 0, results: rows.map(({ count: _, ...rest }) => rest) };
 }

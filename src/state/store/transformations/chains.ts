@@ -66,6 +66,11 @@ export async function findPluginSources(
   return new Map(rows.map(({ sha256, source }) => [sha256, source]));
 }
 
+/** SQL: the rows that a step has handled in the last 24 hours, by the hour. */
+export const handledLately = `(
+  select * from jsonb_to_recordset(c.handled) as h (hour timestamptz, rows bigint, errors bigint)
+   where h.hour > now() - interval '24 hours') as t`;
+
 /** Adds a run's counts to the rates of its steps and shows each step's error, or that it works. */
 export async function recordSteps(tx: Sql, steps: readonly StepCount[]): Promise<void> {
   if (steps.length === 0) return;
@@ -76,16 +81,18 @@ export async function recordSteps(tx: Sql, steps: readonly StepCount[]): Promise
     steps.map(({ error }) => error),
   ];
   await tx.query(
-    `with step as (
-       select s.*, c.team_id from unnest($1::int[], $2::bigint[], $3::bigint[], $4::text[]) as s (config, rows, errors, error)
-         join pipeline_transformation_configs c on c.id = s.config
-     ), shown as (
-       update pipeline_transformation_configs c set error = step.error from step
-        where c.id = step.config and c.error is distinct from step.error
+    // Locked in one order, so that two runs never wait for each other.
+    `with step as materialized (
+       select s.* from unnest($1::int[], $2::bigint[], $3::bigint[], $4::text[]) as s (config, rows, errors, error)
+         join pipeline_transformation_configs c on c.id = s.config order by c.id for no key update of c
      )
-     insert into hourly_use as t (team_id, config_id, hour, rows, errors)
-     select team_id, config, date_trunc('hour', now()), rows, errors from step where rows > 0 order by config
-     on conflict (team_id, config_id, hour) do update set rows = t.rows + excluded.rows, errors = t.errors + excluded.errors`,
+     update pipeline_transformation_configs c set error = step.error, handled = (
+            select coalesce(jsonb_agg(h), '[]') from (
+              select hour, sum(rows) as rows, sum(errors) as errors from (
+                select * from ${handledLately}
+                union all select date_trunc('hour', now()), step.rows, step.errors where step.rows > 0) as all_hours
+               group by hour) as h)
+       from step where c.id = step.config`,
     values,
   );
 }

@@ -2,6 +2,7 @@ import type { PluginConfig } from '../../../foundation/domain/plugin.ts';
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 import { type OffsetPage, type PageRequest, upToPageBytes, jsonBytes } from '../database/lists.ts';
+import { handledLately } from './chains.ts';
 
 /** One use of a plugin by a project: a step of its chain. */
 export interface TransformationConfig {
@@ -37,8 +38,7 @@ const columns = `c.id, c.team_id as "teamId", c.plugin, c.version, c.enabled, c.
   c.name, c.description, c.match_action as "matchAction", c.error, c.deleted,
   c.created_at as "createdAt", c.updated_at as "updatedAt",
   (select trim_scale(round((sum(t.rows) - sum(t.errors)) / nullif(sum(t.rows), 0), 6))::text
-     from hourly_use t
-    where t.team_id = c.team_id and t.config_id = c.id and t.hour > now() - interval '24 hours') as "deliveryRate"`;
+     from ${handledLately}) as "deliveryRate"`;
 
 /** SQL that keeps the content of the rows of a CTE, if it is new, for the runs that will use it. */
 const keepVersion = (from: string): string => `insert into transformation_versions

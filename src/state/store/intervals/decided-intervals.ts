@@ -1,0 +1,46 @@
+import { type DataInterval, toTimestamp } from '../../../foundation/domain/time.ts';
+import type { Sql } from '../database/database.ts';
+import { instantOf } from '../database/times.ts';
+import { live } from '../runs/run-moves.ts';
+
+/** The tables with intervals that were decided, the strongest first: what is current, what runs, what was due. */
+const facts = [
+  'receipts',
+  `runs where status in ${live}`,
+  'ticks',
+  'accepted_intervals',
+  'runs where finished_at is not null',
+  'holes',
+];
+
+const ofFacts = facts
+  .map((table, rank) => {
+    const [name, condition = 'true'] = table.split(' where ');
+    return `select ${rank} as rank, f.data_interval_start, f.data_interval_end from spans s, ${name} f
+             where f.export_id = $1 and f.data_interval_start >= s.span_start and f.data_interval_start < s.span_end and ${condition}`;
+  })
+  .join(' union all ');
+
+/**
+ * The intervals of an export that were decided and start in one of the spans, each once, the strongest first, then
+ * oldest first.
+ */
+export async function findDecidedIntervals(
+  sql: Sql,
+  exportId: string,
+  spans: readonly DataInterval[],
+): Promise<DataInterval[]> {
+  return sql.query<DataInterval>(
+    `with spans as materialized (
+       select * from unnest($2::timestamptz[], $3::timestamptz[]) as s (span_start, span_end)
+     )
+     select ${instantOf('data_interval_start')} as start, ${instantOf('data_interval_end')} as "end"
+       from (${ofFacts}) as decided group by data_interval_start, data_interval_end
+      order by min(rank), data_interval_start`,
+    [
+      exportId,
+      spans.map(({ start }) => toTimestamp(start)),
+      spans.map(({ end }) => toTimestamp(end)),
+    ],
+  );
+}
