@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
-import { type ErrorCode, SluiceError, toSluiceError } from '../../../foundation/domain/errors.ts';
 import { describeError } from '../../../foundation/domain/describe-error.ts';
+import { type ErrorCode, SluiceError, toSluiceError } from '../../../foundation/domain/errors.ts';
 import { markerPrefix } from '../../../foundation/domain/object-keys.ts';
 import { describeMissingTraits } from '../../../foundation/domain/store-traits.ts';
 import {
@@ -12,13 +12,13 @@ import {
 } from '../destination.ts';
 import { findWrongAddress } from './address.ts';
 import type { S3Connection } from './client.ts';
-import { isDeniedUpload, isUnreached, isUnsupported } from './errors.ts';
+import { codeOf, isDeniedUpload, isUnreached, isUnsupported } from './errors.ts';
 import { deleteObjects, headObject } from './objects.ts';
-import { createWriter } from './writer.ts';
 import { PartDigest } from './part-digest.ts';
 import { probeStore } from './probe.ts';
 import { putSmallObject } from './put-object.ts';
-import { abortUpload, codeOf, createUpload, signsParts, uploadPart } from './uploads.ts';
+import { abortUpload, createUpload, signsParts, uploadPart } from './uploads.ts';
+import { createWriter } from './writer.ts';
 
 /** The part of the config that an error is about; other errors belong to the current step. */
 const stepOfCode: Partial<Record<ErrorCode, string>> = {

@@ -9,10 +9,10 @@ import { checkDestination } from './check.ts';
 import type { S3Connection } from './client.ts';
 import { commitManifest } from './manifest.ts';
 import { ownerOf, runOf } from './object-metadata.ts';
-import { deleteObjects, headObject, listObjects, readObject } from './objects.ts';
-import { createWriter, mayPut, openWriter } from './writer.ts';
+import { deleteObjects, headObject, listObjects, listUploads, readObject } from './objects.ts';
 import { probePutsOf, probeStore } from './probe.ts';
-import { abortUpload, listUploads } from './uploads.ts';
+import { abortUpload } from './uploads.ts';
+import { createWriter, mayPut, openWriter } from './writer.ts';
 
 /** A probe during a commit delays a run that holds a lease. */
 const probePatienceMs = 60_000;

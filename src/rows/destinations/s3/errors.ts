@@ -93,6 +93,11 @@ export class StoreError extends Error {
   }
 }
 
+/** The code of an error of ours, or null. */
+export function codeOf(error: unknown): ErrorCode | null {
+  return error instanceof SluiceError ? error.code : null;
+}
+
 function causeOf(error: unknown): StoreError | null {
   return error instanceof SluiceError && error.cause instanceof StoreError ? error.cause : null;
 }

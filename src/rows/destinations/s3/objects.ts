@@ -2,11 +2,11 @@ import type { IncomingMessage } from 'node:http';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import { compareKeys } from '../../../foundation/domain/object-keys.ts';
 import type { Instant } from '../../../foundation/domain/time.ts';
-import type { OpenObject, ReadOptions } from '../destination.ts';
+import type { OpenObject, ReadOptions, UploadRef } from '../destination.ts';
 import { callDeadline } from './call-deadline.ts';
 import type { S3Connection } from './client.ts';
 import { AnsweredError, UnreadAnswer } from './error-answer.ts';
-import { StoreError, toDestinationError } from './errors.ts';
+import { codeOf, StoreError, toDestinationError } from './errors.ts';
 import { mayPass, notAStore, usualAdvice } from './not-the-store.ts';
 import { keyOf, keysPerPage, nextOf, readList, readPages } from './pages.ts';
 import type { SendOptions } from './request-handler.ts';
@@ -235,4 +235,66 @@ async function* withOurErrors(body: AsyncIterable<Uint8Array>): AsyncGenerator<U
 
 async function* bodyOf(bytes: Buffer): AsyncGenerator<Uint8Array> {
   if (bytes.length > 0) yield bytes;
+}
+
+/**
+ * A store that drops parts, or counts bytes differently, must not count as a success.
+ *
+ * @throws SluiceError `destination.unavailable` if an object of `sent` bytes has another size
+ */
+export function checkSize(found: number | undefined, sent: number): void {
+  if (found === sent) return;
+  const detail = `the store shows an object of ${found ?? 'no'} bytes, but ${sent} were sent`;
+  throw new SluiceError('destination.unavailable', detail);
+}
+
+/** Credentials may allow writing only: then the object cannot be checked. */
+export async function headOrNothing(connection: S3Connection, key: string, signal: AbortSignal) {
+  try {
+    return await headObject(connection, key, signal);
+  } catch (error) {
+    if (codeOf(error) === 'destination.access_denied') return 'not allowed';
+    throw error;
+  }
+}
+
+/** Maximum pages of a list of uploads. A store may have smaller pages than we ask for. */
+const maxUploadPages = 1_000;
+
+/**
+ * The whole list has one deadline.
+ *
+ * @throws SluiceError `destination.invalid_answer` if the list has no end
+ */
+export function listUploads(
+  connection: S3Connection,
+  prefix: string,
+  signal?: AbortSignal,
+): AsyncIterable<UploadRef> {
+  interface Marker {
+    readonly 'key-marker': string;
+    readonly 'upload-id-marker'?: string;
+  }
+  const deadline = callDeadline(signal);
+  const readPage = async (marker: Marker | null) => {
+    const query = { uploads: '', prefix, 'max-uploads': String(keysPerPage) };
+    const page = await readList(connection, { ...query, ...marker }, deadline);
+    const items = childrenOf(page, 'Upload').map((found) => ({
+      key: keyOf(page, textIn(found, 'Key')),
+      uploadId: `.${textIn(found, 'UploadId')}`,
+    }));
+    const [key, id] = [textIn(page, 'NextKeyMarker'), textIn(page, 'NextUploadIdMarker')];
+    const next =
+      key === ''
+        ? undefined
+        : {
+            'key-marker': keyOf(page, key),
+            ...(id !== '' && { 'upload-id-marker': id }),
+          };
+    return { items, next: nextOf<Marker>('ListMultipartUploads', page, next) };
+  };
+  // Upload ids of one key come in the order of their beginning, which is not theirs.
+  const isAfter = (next: Marker, before: Marker) =>
+    compareKeys(next['key-marker'], before['key-marker']) >= 0;
+  return readPages('ListMultipartUploads', readPage, isAfter, maxUploadPages);
 }

@@ -1,4 +1,5 @@
 import { randomBytes, randomUUID } from 'node:crypto';
+import { systemClock } from '../../../foundation/domain/clock.ts';
 import { type ErrorCode, SluiceError } from '../../../foundation/domain/errors.ts';
 import { markerPrefix } from '../../../foundation/domain/object-keys.ts';
 import { usualParts } from '../../../foundation/domain/store-traits.ts';
@@ -8,17 +9,16 @@ import {
   type UploadJournal,
   type UploadRef,
 } from '../destination.ts';
-import type { S3Connection } from './client.ts';
 import { findWrongAddress } from './address.ts';
+import type { S3Connection } from './client.ts';
 import { type PutCondition, type TagForm, tagInForm } from './conditions.ts';
-import { isDeniedUpload, isNotImplemented, StoreError } from './errors.ts';
+import { codeOf, isDeniedUpload, isNotImplemented, StoreError } from './errors.ts';
 import { hasBytes } from './manifest.ts';
-import { deleteObjects, headObject, readObject, listObjects } from './objects.ts';
+import { deleteObjects, headObject, listObjects, readObject } from './objects.ts';
 import { PartDigest } from './part-digest.ts';
 import { once, putSmallObject } from './put-object.ts';
 import {
   abortUpload,
-  codeOf,
   completion,
   createUpload,
   isOwnObject,
@@ -26,7 +26,6 @@ import {
   type UploadPart,
   uploadPart,
 } from './uploads.ts';
-import { systemClock } from '../../../foundation/domain/clock.ts';
 
 /** For removing marker objects and uploads, also after the probe was stopped. */
 const cleanupMs = 5_000;

@@ -1,11 +1,14 @@
 import { createHash } from 'node:crypto';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import type { RetryPolicy } from '../../../foundation/domain/retry-policy.ts';
-import type { ManifestTag, PutLease } from '../destination.ts';
+import type { FileOptions, ManifestTag, PutLease, StoreTraits } from '../destination.ts';
 import { objectHeaders, type S3Connection } from './client.ts';
-import { conditionHeaders, type PutCondition } from './conditions.ts';
-import { isNotImplemented, refusesChecksums } from './errors.ts';
+import { conditionHeaders, isSameTag, type PutCondition } from './conditions.ts';
+import { codeOf, isCollision, isNotImplemented, refusesChecksums } from './errors.ts';
 import { notAStore, usualAdvice } from './not-the-store.ts';
+import { hasMark, metadataHeaders } from './object-metadata.ts';
+import { checkSize, headOrNothing } from './objects.ts';
+import type { PartSums } from './part-digest.ts';
 import type { SendOptions } from './request-handler.ts';
 import type { StoreRequest } from './store-client.ts';
 
@@ -111,4 +114,101 @@ export async function putSmallObject(
 function contentTypeOf(key: string): string {
   if (key.endsWith('.avro')) return 'avro/binary';
   return key.endsWith('.text') ? 'text/plain' : 'application/json';
+}
+
+/** A file that is sent in one request, to a key that is free. */
+interface WholeFile extends FileOptions {
+  readonly body: Uint8Array;
+  readonly sums: PartSums;
+  /** Random, and the same for each try. */
+  readonly mark: string;
+}
+
+/** When a file is put, and what is known of its store. */
+export interface FilePut {
+  readonly lease: PutLease | undefined;
+  /** Probes again how the store treats conditional puts, and sets the connection's traits. */
+  readonly probe: (signal: AbortSignal) => Promise<StoreTraits>;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Puts a file if its key is free, and checks that the object is whole. If the answer was lost, the object's mark shows
+ * that it is ours.
+ *
+ * A store that refuses the put although the key is free is probed once more. If it goes on, its traits lose the
+ * condition, and the next attempt uses an upload: without a condition a put could replace what another worker wrote.
+ *
+ * @returns the object's ETag
+ * @throws SluiceError `destination.conflict` if the key is not free; `run.lease_lost`
+ */
+export async function putFile(
+  connection: S3Connection,
+  file: WholeFile,
+  put: FilePut,
+): Promise<string> {
+  const first = await tryPut(connection, file, put);
+  if (typeof first === 'string') return first;
+  const { ifNoneMatch } = await put.probe(put.signal);
+  const second = ifNoneMatch ? await tryPut(connection, file, put) : first;
+  if (typeof second === 'string') return second;
+  const { traits } = connection;
+  // A collision says nothing about the condition.
+  if (traits && !isCollision(second.cause)) connection.traits = { ...traits, ifNoneMatch: false };
+  const detail = `the store refuses ${file.key}, although there is no object`;
+  throw new SluiceError('destination.conflict', detail, second.cause);
+}
+
+/** The store refused a put whose condition was true. */
+interface Contradiction {
+  readonly cause: unknown;
+}
+
+async function tryPut(
+  connection: S3Connection,
+  file: WholeFile,
+  put: FilePut,
+): Promise<string | Contradiction> {
+  const { key, mark, body } = file;
+  try {
+    return await putChecked(connection, file, put);
+  } catch (error) {
+    if (isNotImplemented(error)) return { cause: error };
+    if (codeOf(error) !== 'destination.conflict') throw error;
+    const head = await headOrNothing(connection, key, put.signal);
+    if (head === null) return { cause: error };
+    if (head === 'not allowed' || !head.ETag || !hasMark(head.Metadata, mark)) throw error;
+    checkSize(head.ContentLength, body.length);
+    return head.ETag;
+  }
+}
+
+/**
+ * @throws SluiceError `destination.unavailable` if the tag that the store names is not the digest of these bytes (with
+ *   KMS it never is), and the object there is not ours: a proxy may have given the answer to another request
+ */
+async function putChecked(
+  connection: S3Connection,
+  file: WholeFile,
+  { signal, lease }: FilePut,
+): Promise<string> {
+  const { key, body, mark, contentType } = file;
+  const { sha256, md5 } = file.sums;
+  const object = {
+    ...{ key, body, md5, payloadHash: sha256 ?? 'UNSIGNED-PAYLOAD' },
+    headers: {
+      'content-type': contentType,
+      'x-amz-storage-class': connection.asks.storageClass ?? undefined,
+      ...metadataHeaders(mark, file),
+    },
+  };
+  const { etag } = await putObject(connection, object, { IfNoneMatch: '*' }, { signal, lease });
+  if (isSameTag(etag, md5)) return etag;
+  const head = await headOrNothing(connection, key, signal);
+  if (head === 'not allowed') return etag;
+  if (head?.ETag && hasMark(head.Metadata, mark)) {
+    checkSize(head.ContentLength, body.length);
+    return head.ETag;
+  }
+  throw new SluiceError('destination.unavailable', `the store took ${key}, but does not show it`);
 }

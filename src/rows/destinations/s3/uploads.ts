@@ -1,19 +1,31 @@
-import { randomUUID } from 'node:crypto';
-import { type ErrorCode, SluiceError } from '../../../foundation/domain/errors.ts';
-import { compareKeys } from '../../../foundation/domain/object-keys.ts';
-import type { FileOptions, UploadRef } from '../destination.ts';
+import { createHash, randomUUID } from 'node:crypto';
+import { SluiceError } from '../../../foundation/domain/errors.ts';
+import type { CompleteOptions, FileOptions, UploadRef } from '../destination.ts';
 import { checkLength } from './answer.ts';
 import { callDeadline } from './call-deadline.ts';
 import { fileHeaders, type S3Connection } from './client.ts';
-import { conditionHeaders, type PutCondition } from './conditions.ts';
-import { refusesChecksums, StoreError } from './errors.ts';
+import {
+  completionCondition,
+  conditionHeaders,
+  isSameTag,
+  type PutCondition,
+} from './conditions.ts';
+import {
+  codeOf,
+  isCollision,
+  isInternalError,
+  isNotImplemented,
+  refusesChecksums,
+  StoreError,
+} from './errors.ts';
 import { notAStore, usualAdvice } from './not-the-store.ts';
 import { hasMark, metadataHeaders } from './object-metadata.ts';
-import { keyOf, keysPerPage, nextOf, readList, readPages } from './pages.ts';
+import { checkSize, headOrNothing } from './objects.ts';
+import { readList } from './pages.ts';
 import type { PartSums } from './part-digest.ts';
-import { encodeHex } from './put-object.ts';
+import { encodeHex, guardedBy } from './put-object.ts';
 import { type StoreRequest, textsOf } from './store-client.ts';
-import { childrenOf, escapeXml, textIn } from './xml.ts';
+import { childrenOf, escapeXml } from './xml.ts';
 
 /**
  * The requests of a multipart upload. Our upload id is `<mark>.<the store's id>`. The mark is random and kept in the
@@ -148,9 +160,6 @@ export async function abortUpload(
   }
 }
 
-/** Maximum pages of one list. A store may have smaller pages than we ask for. */
-const maxPages = 1_000;
-
 /** The first parts of an upload. */
 function listPartsOf(connection: S3Connection, upload: UploadRef, signal: AbortSignal) {
   const query = { uploadId: splitId(upload)[1], 'x-id': 'ListParts' };
@@ -158,50 +167,12 @@ function listPartsOf(connection: S3Connection, upload: UploadRef, signal: AbortS
 }
 
 /** Says whether the store reports, if asked for the parts, that it knows no such upload. */
-export async function isUnknown(
+async function isUnknown(
   connection: S3Connection,
   upload: UploadRef,
   signal: AbortSignal,
 ): Promise<boolean> {
   return await listPartsOf(connection, upload, signal).then(() => false, saysUnknown);
-}
-
-/**
- * The whole list has one deadline.
- *
- * @throws SluiceError `destination.invalid_answer` if the list has no end
- */
-export function listUploads(
-  connection: S3Connection,
-  prefix: string,
-  signal?: AbortSignal,
-): AsyncIterable<UploadRef> {
-  interface Marker {
-    readonly 'key-marker': string;
-    readonly 'upload-id-marker'?: string;
-  }
-  const deadline = callDeadline(signal);
-  const readPage = async (marker: Marker | null) => {
-    const query = { uploads: '', prefix, 'max-uploads': String(keysPerPage) };
-    const page = await readList(connection, { ...query, ...marker }, deadline);
-    const items = childrenOf(page, 'Upload').map((found) => ({
-      key: keyOf(page, textIn(found, 'Key')),
-      uploadId: `.${textIn(found, 'UploadId')}`,
-    }));
-    const [key, id] = [textIn(page, 'NextKeyMarker'), textIn(page, 'NextUploadIdMarker')];
-    const next =
-      key === ''
-        ? undefined
-        : {
-            'key-marker': keyOf(page, key),
-            ...(id !== '' && { 'upload-id-marker': id }),
-          };
-    return { items, next: nextOf<Marker>('ListMultipartUploads', page, next) };
-  };
-  // Upload ids of one key come in the order of their beginning, which is not theirs.
-  const isAfter = (next: Marker, before: Marker) =>
-    compareKeys(next['key-marker'], before['key-marker']) >= 0;
-  return readPages('ListMultipartUploads', readPage, isAfter, maxPages);
 }
 
 /** The ETag within a part's tag. */
@@ -214,11 +185,6 @@ function saysUnknown(error: unknown): boolean {
   if (codeOf(error) === 'destination.upload_lost') return true;
   const cause = error instanceof SluiceError ? error.cause : undefined;
   return cause instanceof StoreError && cause.name === 'NoSuchKey';
-}
-
-/** The code of an error of ours, or null. */
-export function codeOf(error: unknown): ErrorCode | null {
-  return error instanceof SluiceError ? error.code : null;
 }
 
 /** The request that makes an upload's object of its parts. */
@@ -246,4 +212,153 @@ const xmlns = 'http://s3.amazonaws.com/doc/2006-03-01/';
 function splitId({ uploadId }: UploadRef): readonly [mark: string, id: string] {
   const dot = uploadId.indexOf('.');
   return [uploadId.slice(0, Math.max(dot, 0)), uploadId.slice(dot + 1)];
+}
+
+/** An upload that is to be completed. */
+interface WholeUpload extends CompleteOptions {
+  readonly parts: readonly UploadPart[];
+  /** True if the tags that the store gave the parts are the MD5 digests of what was sent. */
+  readonly areDigests: boolean;
+  /** True if the store has refused a condition that was true once before. */
+  readonly isSecond?: boolean;
+}
+
+/**
+ * Completes an upload and checks that the object is whole. If the answer was lost: an upload that no
+ * longer exists while its object does was completed by us.
+ *
+ * @returns the object's ETag
+ * @throws SluiceError `destination.conflict` if the key does not have what `whole.replaces` says; `run.lease_lost`
+ */
+export async function completeUpload(
+  connection: S3Connection,
+  upload: UploadRef,
+  whole: WholeUpload,
+  signal: AbortSignal,
+): Promise<string> {
+  const { parts } = whole;
+  try {
+    const { given, key } = await sendCompletion(connection, upload, whole, signal);
+    // Then the store names exactly this object and the bytes that were sent.
+    const isProven = whole.areDigests && given === digestOf(parts) && key === upload.key;
+    return isProven ? given : await checkObject(connection, upload, parts, given, signal);
+  } catch (caught) {
+    const error = await findLoss(connection, upload, caught, signal);
+    const code = codeOf(error);
+    const inDoubt = code === 'destination.upload_lost' || code === 'destination.conflict';
+    const isGuarded = completionCondition(whole.replaces, connection.traits) !== null;
+    if (isGuarded && isNotImplemented(error)) {
+      return completeUnguarded(connection, upload, whole, signal);
+    }
+    const head = inDoubt ? await headOrNothing(connection, upload.key, signal) : null;
+    if (head === 'not allowed') throw error;
+    if (isGuarded && code === 'destination.conflict' && !isCollision(error)) {
+      if (isSameTag(head?.ETag ?? null, whole.replaces ?? null)) {
+        // A proxy may have made the answer up.
+        return whole.isSecond
+          ? completeUnguarded(connection, upload, whole, signal)
+          : completeUpload(connection, upload, { ...whole, isSecond: true }, signal);
+      }
+    }
+    if (head === null) throw error;
+    if (!isOwnObject(upload, head.Metadata) || !head.ETag) throw error;
+    checkSize(head.ContentLength, bytesOf(parts));
+    return head.ETag;
+  }
+}
+
+/**
+ * Checks the object right after its completion.
+ *
+ * @param given the tag that the store named; '' for none, as Ceph RGW 16 does at first
+ * @returns its tag in the form in which the store shows it
+ */
+async function checkObject(
+  connection: S3Connection,
+  upload: UploadRef,
+  parts: readonly UploadPart[],
+  given: string,
+  signal: AbortSignal,
+): Promise<string> {
+  const head = await headOrNothing(connection, upload.key, signal);
+  if (head === 'not allowed') return given || digestOf(parts);
+  const isNamed = given !== '' && isSameTag(head?.ETag ?? null, given);
+  if (head?.ETag && (isNamed || isOwnObject(upload, head.Metadata))) {
+    checkSize(head.ContentLength, bytesOf(parts));
+    return head.ETag;
+  }
+  // Another tag belongs to another writer's object, or to an old object that the store still shows.
+  if (head !== null && given !== '') return given;
+  // A proxy may have given the answer to another request.
+  const why = head === null ? 'there is no object' : 'without a tag, and the object is not ours';
+  throw new SluiceError('destination.unavailable', `the store completed the upload: ${why}`);
+}
+
+/**
+ * Ceph RGW 16 always answers 500 to the completion of an upload that it does not know. So we ask for
+ * the list of its parts.
+ */
+async function findLoss(
+  connection: S3Connection,
+  upload: UploadRef,
+  error: unknown,
+  signal: AbortSignal,
+): Promise<unknown> {
+  if (signal.aborted || !isInternalError(error)) return error;
+  if (!(await isUnknown(connection, upload, signal))) return error;
+  const detail = error instanceof SluiceError ? error.detail : undefined;
+  return new SluiceError('destination.upload_lost', detail, error);
+}
+
+/** @returns what the store names: the tag, which may be empty, and the key */
+function sendCompletion(
+  connection: S3Connection,
+  upload: UploadRef,
+  { parts, replaces, lease }: WholeUpload,
+  signal: AbortSignal,
+): Promise<{ readonly given: string; readonly key: string | undefined }> {
+  const withLease = guardedBy(lease);
+  return connection.request(async (client, send) => {
+    const condition = completionCondition(replaces, connection.traits);
+    const request = completion(upload, parts, condition);
+    const texts = textsOf(await client.send(request, await withLease(send)));
+    const [etag, key] = [texts.get('ETag'), texts.get('Key')];
+    checkLength('the ETag of a completed upload', etag);
+    // A store that fails after it began to answer sends status 200 without a result.
+    if (!etag && !key) {
+      throw new SluiceError(
+        'destination.unavailable',
+        'the store answered the completion without a result',
+      );
+    }
+    return { given: etag ?? '', key };
+  }, signal);
+}
+
+/**
+ * Completes again without a condition if the store wrongly refused one, or no longer supports it:
+ * otherwise the same conflict would return forever. This is true for this attempt alone: the next run probes the store.
+ */
+async function completeUnguarded(
+  connection: S3Connection,
+  upload: UploadRef,
+  whole: WholeUpload,
+  signal: AbortSignal,
+): Promise<string> {
+  const { replaces, ...rest } = whole;
+  const lacking = replaces === null ? 'completeIfNoneMatch' : 'completeIfMatch';
+  if (connection.traits) connection.traits = { ...connection.traits, [lacking]: false };
+  connection.doubt();
+  return completeUpload(connection, upload, rest, signal);
+}
+
+/** The digest of the tags of an object's parts: the object's own tag, as S3 computes it without KMS. */
+function digestOf(parts: readonly UploadPart[]): string {
+  const digest = createHash('md5');
+  for (const part of parts) digest.update(Buffer.from(partEtag(part).replaceAll('"', ''), 'hex'));
+  return `"${digest.digest('hex')}-${parts.length}"`;
+}
+
+function bytesOf(parts: readonly UploadPart[]): number {
+  return parts.reduce((sum, part) => sum + part.bytes, 0);
 }

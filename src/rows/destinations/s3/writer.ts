@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { type ErrorCode, SluiceError, toSluiceError } from '../../../foundation/domain/errors.ts';
+import { failpoint } from '../../../foundation/failpoints/failpoint.ts';
 import type {
   CompleteOptions,
   DestinationContext,
@@ -8,22 +9,21 @@ import type {
   UploadJournal,
   UploadRef,
 } from '../destination.ts';
+import { withDelayedAbort } from './call-deadline.ts';
 import type { S3Connection } from './client.ts';
-import { completeUpload, type FilePut, putFile } from './complete-upload.ts';
+import { allowedParts, codeOf, toDestinationError } from './errors.ts';
 import { PartDigest, type PartSums } from './part-digest.ts';
 import { learnParts, type PartPlan, partSize, planParts } from './part-sizes.ts';
-import { allowedParts, toDestinationError } from './errors.ts';
+import { type FilePut, putFile } from './put-object.ts';
 import {
   abortUpload,
-  codeOf,
+  completeUpload,
+  createUpload,
   partEtag,
   signsParts,
   type UploadPart,
   uploadPart,
-  createUpload,
 } from './uploads.ts';
-import { failpoint } from '../../../foundation/failpoints/failpoint.ts';
-import { withDelayedAbort } from './call-deadline.ts';
 
 export type PartLimits = Pick<DestinationContext, 'partBytes' | 'partsInFlight' | 'maxParts'>;
 
