@@ -73,23 +73,19 @@ export async function writeRows<T>(
   const { toJson } = job.encoding;
   const transformer = job.chain && openTransformer(writing.steps, snapshot, toJson, signal);
   const { columns } = transformer ?? snapshot;
-  try {
-    checkDecimals(job, columns);
-    table?.checkColumns(columns);
-    const files = new FileSet({
-      ...job,
-      destination,
-      journal: ports.journal,
-      columns,
-      keyIndices: keyIndicesOf(snapshot),
-      partitions: openPartitions(job, columns),
-      keys,
-      signal,
-    });
-    return await fillFiles(writing, transformer, files, columns, work);
-  } finally {
-    await transformer?.close();
-  }
+  checkDecimals(job, columns);
+  table?.checkColumns(columns);
+  const files = new FileSet({
+    ...job,
+    destination,
+    journal: ports.journal,
+    columns,
+    keyIndices: keyIndicesOf(snapshot),
+    partitions: openPartitions(job, columns),
+    keys,
+    signal,
+  });
+  return fillFiles(writing, transformer, files, columns, work);
 }
 
 async function fillFiles<T>(

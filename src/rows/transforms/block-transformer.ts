@@ -1,4 +1,4 @@
-import type { Column, RowBlock } from '../../foundation/domain/row-block.ts';
+import { type Column, copyBlock, type RowBlock } from '../../foundation/domain/row-block.ts';
 import type { StepTally } from './chain-step.ts';
 import type { RowTransformer, TransformedRows } from './transform-rows.ts';
 
@@ -16,8 +16,6 @@ export interface BlockTransformer {
   write(block: RowBlock): Promise<readonly TransformedRows[]>;
   /** @returns the blocks that were held back */
   finish(): Promise<readonly TransformedRows[]>;
-  /** Frees what it holds, at any time and without an error. */
-  close(): Promise<void>;
 }
 
 /** A chain that finishes each block before it takes the next. */
@@ -27,7 +25,6 @@ export function blockByBlock(transformer: RowTransformer): BlockTransformer {
     steps: transformer.steps,
     write: async (block) => [await transformer.apply(block)],
     finish: async () => [],
-    close: async () => {},
   };
 }
 
@@ -55,19 +52,13 @@ export function withBlocksInFlight(transformer: RowTransformer): BlockTransforme
       if (block.bytes.length > maxBlockBytes) {
         return [...(await take(0)), await transformer.apply(block)];
       }
-      const result = transformer.apply(copyOf(block));
+      // The memory of a block that was read belongs to its source.
+      const result = transformer.apply(copyBlock(block));
       // It is thrown when the block's turn comes; until then it must not count as unhandled.
       result.catch(() => {});
       results.push(result);
       return take(maxInFlight);
     },
     finish: () => take(0),
-    close: async () => {},
   };
-}
-
-/** The memory of a block that was read belongs to its source. */
-function copyOf({ columns, rowCount, bytes, offsets, lengths }: RowBlock): RowBlock {
-  const copied = Buffer.from(new Uint8Array(bytes).buffer);
-  return { columns, rowCount, bytes: copied, offsets: offsets.slice(), lengths: lengths.slice() };
 }
