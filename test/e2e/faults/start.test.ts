@@ -6,7 +6,7 @@ import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { createTestDatabase } from '../../support/database.ts';
 import { isAlive } from '../../support/is-alive.ts';
-import { casesOf, isNightly } from '../../support/nightly.ts';
+import { atNight, casesOf, isNightly } from '../../support/nightly.ts';
 import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
 import {
   bundleFolder,
@@ -127,7 +127,7 @@ test.each([
   expect(started.output()).not.toContain('canary');
 });
 
-test('a worker starts while Redis and the source are unreachable', async () => {
+atNight('a worker starts while Redis and the source are unreachable', async () => {
   const [redis, source] = [await freePort(), await freePort()];
   const worker = start('worker', {
     DATABASE_URL: database.url,
