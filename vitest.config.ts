@@ -53,7 +53,7 @@ const withDatabase = [
   'test/integration/{check-model,file-destination,late-rows,query-allow-list}.test.ts',
   'test/integration/postgres-{settle,source-columns}.test.ts',
   'test/conformance/!(parquet-readers).test.ts',
-  'test/integration/s3-{answers,put-file,refusals,shared-probes,strangers,uploads,write-only}.test.ts',
+  'test/integration/{s3-*,reader/!(duckdb)}.test.ts',
   'test/integration/{durable-s3,postgres-source}.test.ts',
   'test/security/{csv-formulas,deployment,destination-test,file-folders,hostile-{answers,manifests,names,sweeps}}.test.ts',
   'test/security/{operator-routes,preview*,query-bounds,stored-secrets,tenant-*,trials,unsaved-exports}.test.ts',

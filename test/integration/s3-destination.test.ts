@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { DestinationContext } from '../../src/rows/destinations/destination.ts';
 import { s3Definition } from '../../src/rows/destinations/s3/definition.ts';
 import { createOutboundAgents } from '../../src/foundation/security/outbound-filter.ts';
@@ -17,14 +17,7 @@ import {
 import { credentials, partBytes } from '../support/s3-destination.ts';
 import type { Fault } from '../support/s3-server/faults.ts';
 import { type S3ServerOptions, startS3Server } from '../support/s3-server/server.ts';
-import {
-  closers,
-  serve,
-  serverDefaults,
-  start,
-  twoParts,
-  upload,
-} from '../support/s3-under-test.ts';
+import { serve, serverDefaults, start, twoParts, upload } from '../support/s3-under-test.ts';
 
 describe('a manifest at S3', () => {
   const put = { operation: 'PutObject' } as const;
@@ -226,7 +219,7 @@ describe('a connection to S3', () => {
   it('is made with the process’s own credentials only if the settings allow it', async () => {
     vi.stubEnv('AWS_ACCESS_KEY_ID', credentials.accessKeyId);
     vi.stubEnv('AWS_SECRET_ACCESS_KEY', credentials.secretAccessKey);
-    closers.push(() => vi.unstubAllEnvs());
+    onTestFinished(() => void vi.unstubAllEnvs());
     const none = { aws_access_key_id: null, aws_secret_access_key: null };
     const lent = { allowAmbientCredentials: true };
     const started = await start({ config: none, context: lent });
@@ -250,7 +243,7 @@ describe('a connection to S3', () => {
       },
       context: outbound,
     });
-    closers.push(() => server.close());
+    onTestFinished(() => server.close());
     await upload(started, twoParts);
     expect(server.objects('exports').map((object) => object.key)).toEqual(['a.jsonl']);
   });
@@ -285,7 +278,7 @@ describe('a role', () => {
       response.writeHead(status, { 'content-type': 'text/xml', ...(date && { date }) }).end(xml);
     });
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    closers.push(() => server.close());
+    onTestFinished(() => void server.close());
     return { calls, endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
   }
 

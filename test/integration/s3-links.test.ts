@@ -3,7 +3,7 @@ import { type AddressInfo, connect } from 'node:net';
 import { randomBytes } from 'node:crypto';
 import { Agent as HttpsAgent } from 'node:https';
 import { createServer as createTlsServer } from 'node:tls';
-import { afterAll, beforeAll, describe, expect, it, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, test } from 'vitest';
 import { createOutboundAgents } from '../../src/foundation/security/outbound-filter.ts';
 import {
   codeOf,
@@ -13,7 +13,7 @@ import {
   recordingJournal,
 } from '../conformance/destination-suite.ts';
 import { type S3Server, startS3Server } from '../support/s3-server/server.ts';
-import { closers, serverDefaults, start, upload } from '../support/s3-under-test.ts';
+import { serverDefaults, start, upload } from '../support/s3-under-test.ts';
 import type { DestinationContext, PutLease } from '../../src/rows/destinations/destination.ts';
 import { s3Definition } from '../../src/rows/destinations/s3/definition.ts';
 
@@ -55,7 +55,7 @@ test('a link has the bucket in its host if the config says so, and names the own
     lookup.all ? answer(null, [{ address: '127.0.0.1', family: 4 }]) : answer(null, '127.0.0.1', 4),
   );
   const server = await startS3Server(serverDefaults);
-  closers.push(() => server.close());
+  onTestFinished(() => server.close());
   const started = await start({
     config: {
       use_virtual_style_addressing: true,
@@ -103,7 +103,7 @@ async function startWithSession(seconds: number) {
     );
   });
   await new Promise<void>((resolve) => sts.listen(0, '127.0.0.1', resolve));
-  closers.push(() => sts.close());
+  onTestFinished(() => void sts.close());
   const started = await start({
     config: { role_arn: 'arn:aws:iam::123456789012:role/exports' },
     context: { stsEndpoint: `http://127.0.0.1:${(sts.address() as AddressInfo).port}` },

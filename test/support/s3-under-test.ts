@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { afterEach } from 'vitest';
+import { onTestFinished } from 'vitest';
 import type { DestinationContext } from '../../src/rows/destinations/destination.ts';
 import { s3Definition } from '../../src/rows/destinations/s3/definition.ts';
 import { contextWith, options, owner, recordingJournal } from '../conformance/destination-suite.ts';
@@ -9,12 +9,6 @@ import { bucket, credentials, partBytes } from './s3-destination.ts';
 import { type S3ServerOptions, startS3Server } from './s3-server/server.ts';
 
 export const serverDefaults = { buckets: [bucket], credentials, minPartBytes: partBytes };
-/** What the end of the test closes, the last first. */
-export const closers: (() => Promise<unknown> | unknown)[] = [];
-
-afterEach(async () => {
-  for (const close of closers.splice(0).reverse()) await close();
-});
 
 /** Starts the strict server, and opens a destination that writes to it. The end of the test closes both. */
 export async function start(
@@ -35,10 +29,8 @@ export async function start(
   };
   const context = contextWith({ partBytes, ...overrides.context });
   const destination = s3Definition.open(config, context, owner);
-  closers.push(
-    () => server.close(),
-    () => destination.close(),
-  );
+  onTestFinished(() => server.close());
+  onTestFinished(() => destination.close());
   const sent = (operation: string) =>
     server.requests.filter((entry) => entry.operation === operation).length;
   return { server, destination, config, context, sent };
@@ -60,7 +52,7 @@ export async function serve(answer: RequestListener): Promise<number> {
     request.resume().on('end', () => answer(request, response));
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  closers.push(() => {
+  onTestFinished(() => {
     server.closeAllConnections();
     server.close();
   });
