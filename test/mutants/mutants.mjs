@@ -107,14 +107,14 @@ export const mutants = [
   },
   {
     name: 'small files: one is put over what is at its key',
-    file: 'src/rows/destinations/s3/complete-upload.ts',
+    file: 'src/rows/destinations/s3/put-object.ts',
     find: "putObject(connection, object, { IfNoneMatch: '*' }, { signal, lease })",
     replace: 'putObject(connection, object, null, { signal, lease })',
     test: 'test/integration/s3-put-file.test.ts',
   },
   {
     name: 'small files: the object of another export counts as our own',
-    file: 'src/rows/destinations/s3/complete-upload.ts',
+    file: 'src/rows/destinations/s3/put-object.ts',
     find: '|| !hasMark(head.Metadata, mark)) throw error',
     replace: ') throw error',
     test: 'test/integration/s3-put-file.test.ts',
@@ -368,7 +368,7 @@ export const mutants = [
   {
     name: 'own plugins: a block in flight shares the memory of its source',
     file: 'src/rows/transforms/block-transformer.ts',
-    find: 'transformer.apply(copyOf(block))',
+    find: 'transformer.apply(copyBlock(block))',
     replace: 'transformer.apply(block)',
     test: 'test/unit/sandbox/in-flight.test.ts',
   },
