@@ -931,6 +931,8 @@ create table offboardings (
   requested_by uuid,
   requested_at timestamptz not null default clock_timestamp(),
   status text not null default 'cancelling' check (status in ('cancelling', 'deleting', 'settling', 'completed')),
+  -- What stays at the customer's destinations: each export with each place that it had, and what is there by its records.
+  places jsonb not null default '[]',
   -- The transaction that deleted the last row, and when: what began before it may still write.
   deleted_by xid8,
   deleted_at timestamptz,
@@ -940,27 +942,6 @@ create table offboardings (
 );
 create unique index offboardings_under_way on offboardings (organization_id, team_id) nulls not distinct
   where completed_at is null;
-
--- What stays at the customer's destinations: an export and each place that it had.
-create table offboarding_places (
-  offboarding_id uuid not null references offboardings (id),
-  export_id uuid not null,
-  version integer not null,
-  export_name text not null,
-  destination_type text not null,
-  -- Null: its destination keeps no files.
-  address text,
-  place text,
-  -- Of the current manifests, which count too.
-  files bigint not null,
-  manifests bigint not null,
-  rows bigint not null,
-  bytes bigint not null,
-  -- Objects that may exist beside them, and uploads that could not be aborted.
-  leftover_files bigint not null,
-  open_uploads bigint not null,
-  primary key (offboarding_id, export_id, version)
-);
 
 
 -- THE INSTALLATION

@@ -188,7 +188,7 @@ select from offboardings where id = $1 and status = 'settling' and (pg_snapshot_
 
 -- tenants/offboardings.ts measurePlaces
 -- takes $1 uuid[]
--- gives exportId uuid, exportName text, version integer, type text, config jsonb, files bigint, manifests bigint, rows bigint, bytes bigint, leftoverFiles bigint, openUploads integer
+-- gives exportId uuid, teamId integer, type text, config jsonb, files bigint, manifests bigint, rows bigint, bytes bigint, leftoverFiles bigint, openUploads integer
 with places as (
        select id, destination_version as version, destination_config as config from batch_exports where id = any ($1::uuid[])
        union all select export_id, version, destination_config from former_destinations where export_id = any ($1::uuid[])
@@ -206,29 +206,27 @@ with places as (
      ), uploaded as (
        select export_id as id, destination_version as version, 1 as uploads from upload_places where export_id = any ($1::uuid[])
      )
-     select e.id as "exportId", e.name as "exportName", p.version, e.destination_type as type, p.config,
+     select e.id as "exportId", e.team_id as "teamId", e.destination_type as type, p.config,
             coalesce(c.files, 0)::bigint as files, coalesce(c.manifests, 0) as manifests, coalesce(c.rows, 0)::bigint as rows,
             coalesce(c.bytes, 0)::bigint as bytes, coalesce(l.files, 0) as "leftoverFiles", coalesce(u.uploads, 0) as "openUploads"
        from places p join batch_exports e using (id) left join current c using (id, version)
             left join leftovers l using (id, version) left join uploaded u using (id, version);
 
 -- tenants/offboardings.ts keepPlaces
--- takes $1 uuid, $2 uuid, $3 integer, $4 text, $5 text, $6 text, $7 text, $8 bigint, $9 bigint, $10 bigint, $11 bigint, $12 bigint, $13 bigint
-insert into offboarding_places (offboarding_id, export_id, version, export_name, destination_type, address, place,
-              files, manifests, rows, bytes, leftover_files, open_uploads)
-       select o.id, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13 from offboardings o
-        where o.id = $1 or o.completed_at is null and exists (select from batch_exports e join projects p on p.id = e.team_id
-                where e.id = $2 and p.organization_id = o.organization_id and (o.team_id is null or o.team_id = p.id))
-        order by o.id on conflict do nothing;
+-- takes $1 uuid, $2 jsonb
+update offboardings o set places = o.places || (select coalesce(jsonb_agg(p), '[]') from jsonb_array_elements($2::jsonb) p
+              where o.team_id is null or o.team_id = (p ->> 'teamId')::int)
+      where o.organization_id = $1 and o.completed_at is null;
 
 -- tenants/offboardings.ts listRemainingFiles
 -- takes $1 uuid, $2 bigint
 -- gives destinationType text, address text, place text, exports bigint, files bigint, manifests bigint, rows bigint, bytes bigint, leftoverFiles bigint, openUploads bigint
-select destination_type as "destinationType", address, place, count(distinct export_id) as exports,
+select type as "destinationType", address, place, count(distinct "exportId") as exports,
             sum(files)::bigint as files, sum(manifests)::bigint as manifests, sum(rows)::bigint as rows, sum(bytes)::bigint as bytes,
-            sum(leftover_files)::bigint as "leftoverFiles", sum(open_uploads)::bigint as "openUploads"
-       from offboarding_places
-      where offboarding_id = $1 and address is not null and files + manifests + leftover_files + open_uploads > 0
+            sum("leftoverFiles")::bigint as "leftoverFiles", sum("openUploads")::bigint as "openUploads"
+       from offboardings o, jsonb_to_recordset(o.places) as p ("exportId" uuid, type text, address text, place text, files bigint,
+              manifests bigint, rows bigint, bytes bigint, "leftoverFiles" bigint, "openUploads" bigint)
+      where o.id = $1 and address is not null and files + manifests + "leftoverFiles" + "openUploads" > 0
       group by 1, 2, 3 order by 2, 3, 1 limit $2;
 
 -- tenants/sealed-secrets.ts listSealedSecrets
@@ -427,7 +425,7 @@ select from upload_places p join batch_exports e on e.id = p.export_id where e.t
 
 -- tenants/tenant-rows.ts deleteStragglers
 -- takes $1 uuid
-delete from log_entries where export_id in (select export_id from offboarding_places where offboarding_id = $1);
+delete from log_entries where export_id in (select (p ->> 'exportId')::uuid from offboardings o, jsonb_array_elements(o.places) p where o.id = $1);
 
 -- tenants/tenant-rows.ts deleteStragglers
 delete from used_budgets b where not exists (select from api_keys k where k.id = b.owner)

@@ -34,7 +34,6 @@ const side = useRunSide();
 const tablesWithoutTenants = [
   'eras',
   'installation',
-  'offboarding_places',
   'offboardings',
   'signing_keys',
   'sluice_migrations',

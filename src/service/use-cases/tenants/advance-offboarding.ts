@@ -137,11 +137,11 @@ async function deleteSome({ tx, ports, tenant }: Work): Promise<OffboardingStep>
   const [late] = await listExportsUnderWay(tx, tenant, 1, ids);
   if (late !== undefined) return { status: 'cancelling' };
   if (ids.length > 0) {
-    const places = (await measurePlaces(tx, ids)).map((place) => ({
+    const places = (await measurePlaces(tx, ids)).map(({ config, ...place }) => ({
       ...place,
-      ...(ports.describePlace(place.type, place.config) ?? { address: null, place: null }),
+      ...(ports.describePlace(place.type, config) ?? { address: null, place: null }),
     }));
-    await keepPlaces(tx, tenant.id, places);
+    await keepPlaces(tx, tenant.organizationId, places);
     await deleteExports(tx, tenant, ids);
     return { status: 'deleting' };
   }

@@ -164,8 +164,7 @@ export async function hasSettled(sql: Sql, id: string, patienceMs: number): Prom
 /** A place that an export has or had, with what is there by our records. */
 export interface ExportPlace {
   readonly exportId: string;
-  readonly exportName: string;
-  readonly version: number;
+  readonly teamId: number;
   readonly type: string;
   /** Without secrets. */
   readonly config: DestinationConfig;
@@ -200,7 +199,7 @@ export async function measurePlaces(
      ), uploaded as (
        select export_id as id, destination_version as version, 1 as uploads from upload_places where export_id = any ($1::uuid[])
      )
-     select e.id as "exportId", e.name as "exportName", p.version, e.destination_type as type, p.config,
+     select e.id as "exportId", e.team_id as "teamId", e.destination_type as type, p.config,
             coalesce(c.files, 0)::bigint as files, coalesce(c.manifests, 0) as manifests, coalesce(c.rows, 0)::bigint as rows,
             coalesce(c.bytes, 0)::bigint as bytes, coalesce(l.files, 0) as "leftoverFiles", coalesce(u.uploads, 0) as "openUploads"
        from places p join batch_exports e using (id) left join current c using (id, version)
@@ -216,37 +215,18 @@ export interface KeptPlace extends Omit<ExportPlace, 'config'> {
   readonly place: string | null;
 }
 
-/** Records places, also with other offboardings that are in progress for their exports: a project's beside its organization's. */
+/** Records places, also with other offboardings of the organization that are in progress: a project beside it. */
 export async function keepPlaces(
   tx: Sql,
-  offboardingId: string,
+  organizationId: string,
   places: readonly KeptPlace[],
 ): Promise<void> {
-  for (const place of places) {
-    await tx.query(
-      `insert into offboarding_places (offboarding_id, export_id, version, export_name, destination_type, address, place,
-              files, manifests, rows, bytes, leftover_files, open_uploads)
-       select o.id, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13 from offboardings o
-        where o.id = $1 or o.completed_at is null and exists (select from batch_exports e join projects p on p.id = e.team_id
-                where e.id = $2 and p.organization_id = o.organization_id and (o.team_id is null or o.team_id = p.id))
-        order by o.id on conflict do nothing`,
-      [
-        offboardingId,
-        place.exportId,
-        place.version,
-        place.exportName,
-        place.type,
-        place.address,
-        place.place,
-        place.files,
-        place.manifests,
-        place.rows,
-        place.bytes,
-        place.leftoverFiles,
-        place.openUploads,
-      ],
-    );
-  }
+  await tx.query(
+    `update offboardings o set places = o.places || (select coalesce(jsonb_agg(p), '[]') from jsonb_array_elements($2::jsonb) p
+              where o.team_id is null or o.team_id = (p ->> 'teamId')::int)
+      where o.organization_id = $1 and o.completed_at is null`,
+    [organizationId, JSON.stringify(places)],
+  );
 }
 
 /** The files that stay at one address, of all exports that wrote there. */
@@ -271,11 +251,12 @@ export async function listRemainingFiles(
   limit: number,
 ): Promise<RemainingFiles[]> {
   return sql.query<RemainingFiles>(
-    `select destination_type as "destinationType", address, place, count(distinct export_id) as exports,
+    `select type as "destinationType", address, place, count(distinct "exportId") as exports,
             sum(files)::bigint as files, sum(manifests)::bigint as manifests, sum(rows)::bigint as rows, sum(bytes)::bigint as bytes,
-            sum(leftover_files)::bigint as "leftoverFiles", sum(open_uploads)::bigint as "openUploads"
-       from offboarding_places
-      where offboarding_id = $1 and address is not null and files + manifests + leftover_files + open_uploads > 0
+            sum("leftoverFiles")::bigint as "leftoverFiles", sum("openUploads")::bigint as "openUploads"
+       from offboardings o, jsonb_to_recordset(o.places) as p ("exportId" uuid, type text, address text, place text, files bigint,
+              manifests bigint, rows bigint, bytes bigint, "leftoverFiles" bigint, "openUploads" bigint)
+      where o.id = $1 and address is not null and files + manifests + "leftoverFiles" + "openUploads" > 0
       group by 1, 2, 3 order by 2, 3, 1 limit $2`,
     [offboardingId, limit],
   );

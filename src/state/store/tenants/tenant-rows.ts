@@ -174,7 +174,7 @@ export async function hasOpenUploads(
  * began before the deletion.
  */
 export async function deleteStragglers(tx: Sql, offboardingId: string): Promise<void> {
-  const ofPlaces = `select export_id from offboarding_places where offboarding_id = $1`;
+  const ofPlaces = `select (p ->> 'exportId')::uuid from offboardings o, jsonb_array_elements(o.places) p where o.id = $1`;
   await tx.query(`delete from log_entries where export_id in (${ofPlaces})`, [offboardingId]);
   await tx.query(
     `delete from used_budgets b where not exists (select from api_keys k where k.id = b.owner)
