@@ -40,7 +40,7 @@ const kinds = { delivered: [], empty: [], open: [], not_due: [], accepted: ['by'
   supplement: [], remade: [], moved: [], removed: ['by', 'request'], erased: ['request'] };
 
 class Check {
-  lines = []; keys = []; heads = []; named = new Set(); newer = 0; fewer = 0;
+  lines = []; keys = []; heads = []; named = new Set(); newer = 0; fewer = 0; missing = 0;
   /** What the newest chain says of each interval; rows that an earlier one had, and it not yet. */
   intervals = new Map(); owed = new Map();
   constructor(place, { keys = [], since = '', ...options }) {
@@ -171,8 +171,9 @@ class Check {
       parts.closing[sum] += more;
     }
     this.intervals.set(start, { end, after });
-    if (state !== 'delivered' || !this.owed.has(at)) return;
-    if (rows < this.owed.get(at)) this.fewer += 1;
+    if (!['delivered', 'accepted'].includes(state) || !this.owed.has(at)) return;
+    if (state === 'accepted') this.missing += 1;
+    else if (rows < this.owed.get(at)) this.fewer += 1;
     this.owed.delete(at);
   }
   /** Their starts sort as text. */
@@ -202,6 +203,8 @@ class Check {
     if (!isListed) this.lines.push('Objects that no manifest names were not looked for.');
     if (elsewhere) this.lines.push(`${elsewhere} intervals at other places were left out.`);
     if (this.fewer) this.lines.push(`${this.fewer} intervals had more rows in an earlier chain.`);
+    if (this.missing)
+      this.lines.push(`${this.missing} intervals that an earlier chain had are given up.`);
     if (this.newer) this.lines.push(`${this.newer} manifests are newer than the statements.`);
   }
   pathOf(key) {

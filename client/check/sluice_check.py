@@ -73,7 +73,7 @@ class Check:
         self.lines, self.keys, self.heads = [], [], []
         self.newest, self.signer, self.named, self.newer = None, None, set(), []
         # What the newest chain says of each interval; rows that an earlier one had, and it not yet.
-        self.intervals, self.owed, self.fewer = {}, {}, 0
+        self.intervals, self.owed, self.fewer, self.missing = {}, {}, 0, 0
     def run(self):
         self.check_statements()
         self.check_objects()
@@ -197,6 +197,7 @@ class Check:
             parts[kind if taken else "delivered"][name] += -more if taken else more
             parts["closing"][name] += more
         self.intervals[start] = (end, after)
+        if state == "accepted" and self.owed.pop(at, None) is not None: self.missing += 1
         if state == "delivered": self.fewer += after["rows"] < self.owed.pop(at, 0)
 
     def check_objects(self):
@@ -227,6 +228,8 @@ class Check:
         if elsewhere: self.lines.append(f"{elsewhere} intervals at other places were left out.")
         fewer, newer = self.fewer, len(self.newer)
         if fewer: self.lines.append(f"{fewer} intervals had more rows in an earlier chain.")
+        if self.missing:
+            self.lines.append(f"{self.missing} intervals that an earlier chain had are given up.")
         if newer: self.lines.append(f"{newer} manifests are newer than the statements.")
     def path_of(self, key):
         below = key.startswith(self.inside) and not {"", ".", ".."} & set(key.split("/"))

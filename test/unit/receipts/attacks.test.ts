@@ -184,6 +184,20 @@ test('intervals that had more rows in an earlier chain are counted', async () =>
   expect(result?.answers).toMatchObject([counted, counted]);
 });
 
+test('intervals that an earlier chain had, and the new one accepts as missing, are counted', async () => {
+  const made = history();
+  const last = made.intervals.at(-1);
+  if (last) last.after = { state: 'accepted', rows: 0, bytes: 0, files: 0 };
+  made.beginChain('restored');
+  made.state();
+  const [result] = await checkTwice([{ base: made.objects, deep: true }]);
+  const counted = {
+    exit: 0,
+    lines: expect.arrayContaining([expect.stringMatching(/^1 .* given up/)]),
+  };
+  expect(result?.answers).toMatchObject([counted, counted]);
+});
+
 test('a backfill from before the first period tiles nothing, and may not overlap', async () => {
   const made = history();
   made.backfill('2025-01-01T00:00:00.000000Z', 2);
