@@ -47,7 +47,6 @@ const readers: Readonly<Record<string, string>> = {
   'rows/sources/postgres/sequence-point.ts': 'the answer to a statement of our own',
   'service/use-cases/statements/make-documents.ts': 'statements of our own',
   // Requests: 1 MiB.
-  'service/api/capabilities/routes.ts': 'names compressions only',
   'service/api/hooks/idempotency.ts': 'answers of our own',
   'service/api/hooks/spared-bytes.ts': 'compresses only',
   'service/api/hooks/read-body.ts': 'bodies of requests: api/validation/json-bounds.ts',

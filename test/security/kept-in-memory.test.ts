@@ -57,8 +57,6 @@ const collections: Readonly<Record<string, string>> = {
   'service/worker/notification-courier.ts #sending': 'two kinds; 64 and 8 deliveries',
   'service/worker/run-jobs.ts #waiting': 'backfills whose runs ended since the last look',
   'service/admission/admission.ts #running': 'WORKER_SMALL_RUNS',
-  'service/admission/admission.ts #spent': 'projects with runs in the last three seconds',
-  'service/admission/admission.ts #underWay': 'runs in progress',
   // In a run, a query or a file.
   'rows/destinations/s3/writer.ts #inFlight': 'parts in flight',
   'rows/encoders/parquet/byte-arrays.ts #spares': 'columns of a file',

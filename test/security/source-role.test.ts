@@ -257,10 +257,6 @@ describe('a source role with more rights', () => {
     const migrate = startBundled('clients/cli/sluice.js', ['migrate', '--source-role'], { env });
     expect((await migrate.waitForExit(startMs)).code, migrate.output()).toBe(0);
     expect(migrate.output()).toContain(`source role: ${role.name}`);
-    const range = ['--from', start, '--to', end];
-    const generate = ['events', 'generate', '--project', '3', '--rows', '5', ...range];
-    const events = startBundled('clients/cli/sluice.js', generate, { env });
-    expect((await events.waitForExit(startMs)).code, events.output()).toBe(0);
     const api = startApi({ ...env, NODE_ENV: 'production' });
     await api.waitForLine(/^ready/, startMs);
     expect(api.output()).not.toContain('source role');

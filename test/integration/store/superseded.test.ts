@@ -44,7 +44,7 @@ async function createWithRun() {
 /** Decides what is due. @returns the statuses of the runs of an export, the oldest interval first */
 async function decideAll(exportId: string): Promise<readonly string[]> {
   await side.db.query(
-    "update batch_exports set next_tick_at = now() where id = $1 and next_tick_at < now() + interval '10 s'",
+    "update batch_exports set next_tick_at = now() - interval '1 s' where id = $1 and next_tick_at < now() + interval '10 s'",
     [exportId],
   );
   await decide(side.context);
