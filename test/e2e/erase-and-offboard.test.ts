@@ -102,12 +102,12 @@ test.each(casesOf(['Parquet'], ['JSONLines', 'CSV']))(
     expect(rewritten.output).toContain('Proven: of 1 interval, none has the key');
     expect(rewritten.output).toContain('Rewritten: 2024-03-01T00:00:00Z to 2024-03-01T01:00:00Z');
     expect(rewritten.code).toBe(0);
-    const receipt = await pool.query<{ rows: number; generation: number; purpose: string }>(
-      `select c.rows::int, c.generation, r.purpose from receipts c join runs r on r.id = c.run_id
+    const receipt = await pool.query<{ rows: number; isLater: boolean; purpose: string }>(
+      `select c.rows::int, c.generation > 1 as "isLater", r.purpose from receipts c join runs r on r.id = c.run_id
         where c.export_id = $1 and c.data_interval_start = $2`,
       [id, hour.start],
     );
-    expect(receipt.rows).toEqual([{ rows: 98, generation: 2, purpose: 'erase' }]);
+    expect(receipt.rows).toEqual([{ rows: 98, isLater: true, purpose: 'erase' }]);
     // The value stays nowhere in our tables.
     const { rows: kept } = await pool.query(
       `select from runs r where r.export_id = $1 and (r.erases is not null or r::text like '%O''Brien%')
@@ -251,7 +251,6 @@ atNight('a manifest that waits to be adopted is waited for', async () => {
   await pool.query('delete from events where team_id = $1', [team]);
 });
 
-/** Jobs of the queue about these runs; a job may be about several. */
 /** Exports of organizations that were deleted; their files stay. */
 const foreign: string[] = [];
 

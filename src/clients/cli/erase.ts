@@ -6,7 +6,6 @@ import { toSluiceError } from '../../foundation/domain/errors.ts';
 import {
   type DataInterval,
   describeInterval,
-  inSeconds,
   type Instant,
   toTimestamp,
 } from '../../foundation/domain/time.ts';
@@ -345,10 +344,9 @@ function describeProof(
   hasMoved: boolean,
   deletedAgain: number,
 ): string {
-  const searched =
-    after === null
-      ? ''
-      : ` of an interval that starts at ${inSeconds(toTimestamp(after))} or later`;
+  // Not in whole seconds: an interval that starts at the second was not searched.
+  const from = after === null ? '' : toTimestamp(after).replace(/\.0+Z$/, 'Z');
+  const searched = after === null ? '' : ` of an interval that starts at ${from} or later`;
   const proven =
     intervals.length === 0
       ? `No current file${searched} has the key: nothing to rewrite.`

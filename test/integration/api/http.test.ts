@@ -64,6 +64,8 @@ test.each([
   '/api',
   '/api/nothing',
   '/api/projects',
+  // It was there before 0.1.0.
+  '/api/admin/verifications',
   '/%2e%2e/etc',
   '/api//projects',
   '/%ED%A0%80',
@@ -72,6 +74,7 @@ test.each([
   const { status, body } = await client.get(path);
   expect(status).toBe(404);
   expect(body).toMatchObject({ type: 'invalid_request', code: 'not_found' });
+  if (path.startsWith('/api')) expect(body.detail).toContain('/api/openapi.json lists them all');
 });
 
 describe('bodies', () => {

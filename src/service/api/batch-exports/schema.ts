@@ -156,9 +156,7 @@ export const BatchExport = named(
         description: 'End of the backfill, widened to whole intervals.',
       }),
     },
-    {
-      description: 'A schedule that exports rows to a destination.',
-    },
+    { description: 'A schedule that exports rows to a destination.' },
   ),
 );
 export type BatchExport = Static<typeof BatchExport>;

@@ -50,9 +50,7 @@ export const Capabilities = named(
       }),
       max_exports_per_project: Type.Integer(),
     },
-    {
-      description: 'What exports can use in this installation.',
-    },
+    { description: 'What exports can use in this installation.' },
   ),
 );
 

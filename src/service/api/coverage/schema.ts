@@ -100,9 +100,7 @@ export const Coverage = named(
         ),
       ),
     },
-    {
-      description: 'The state of every data interval.',
-    },
+    { description: 'The state of every data interval.' },
   ),
 );
 export type Coverage = Static<typeof Coverage>;

@@ -2,7 +2,7 @@ import type { ErrorObject } from 'ajv';
 import type { FastifyError } from 'fastify';
 import { SluiceError } from '../../../foundation/domain/errors.ts';
 import { describeError } from '../../../foundation/domain/describe-error.ts';
-import { notFound, type Problem, Refusal } from '../../../foundation/domain/problem.ts';
+import { type Problem, Refusal } from '../../../foundation/domain/problem.ts';
 import { isDatabaseUnavailable } from '../../../state/store/database/unavailable.ts';
 import type { Api, Reply, Request } from '../api.ts';
 import { ApiError, malformed, toApiError } from '../api-error.ts';
@@ -16,9 +16,9 @@ export function answerErrors(api: Api): void {
     if (answer.status >= 500) request.log.error({ err: error }, 'request failed');
     return sendError(request, reply, answer);
   });
-  api.setNotFoundHandler((request, reply) => sendError(request, reply, notFound()));
+  api.setNotFoundHandler((request, reply) => sendError(request, reply, noOperation));
   // Before its body is read.
-  api.addHook('onRequest', (request, _reply, done) => (request.is404 ? done(notFound()) : done()));
+  api.addHook('onRequest', (request, _reply, done) => (request.is404 ? done(noOperation) : done()));
 }
 
 /** Answers with an error; also for code that Fastify's error handler does not cover. */
@@ -74,6 +74,12 @@ export function refusalOf(thrown: unknown, request: Request): Refusal {
   if (error instanceof SluiceError) return ofDomain(error);
   return ofFramework(error) ?? unexpected;
 }
+
+const noOperation = one(
+  404,
+  'not_found',
+  'No operation has this path. /api/openapi.json lists them all.',
+);
 
 const unexpected = one(
   500,

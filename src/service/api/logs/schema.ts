@@ -21,9 +21,7 @@ export const BatchExportLog = named(
       level: Type.Enum([...logLevels]),
       message: Type.String(),
     },
-    {
-      description: 'A log entry for the owner of an export.',
-    },
+    { description: 'A log entry for the owner of an export.' },
   ),
 );
 export type BatchExportLog = Static<typeof BatchExportLog>;

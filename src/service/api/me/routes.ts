@@ -38,9 +38,7 @@ export const Me = named(
       }),
       projects_count: Type.Integer({ description: 'How many projects the key has access to.' }),
     },
-    {
-      description: 'Who the API key of the request belongs to, and what it may do.',
-    },
+    { description: 'Who the API key of the request belongs to, and what it may do.' },
   ),
 );
 

@@ -131,9 +131,7 @@ export const BatchExportRun = named(
         ),
       ),
     },
-    {
-      description: 'The work for one data interval.',
-    },
+    { description: 'The work for one data interval.' },
   ),
 );
 export type BatchExportRun = Static<typeof BatchExportRun>;

@@ -28,9 +28,7 @@ export const ErrorBody = named(
       errors: Type.Array(Type.Object(problem)),
       request_id: Type.String(),
     },
-    {
-      description: 'The first problem, a list of all problems, and the request id in the log.',
-    },
+    { description: 'The first problem, a list of all problems, and the request id in the log.' },
   ),
 );
 export type ErrorBody = Static<typeof ErrorBody>;

@@ -136,7 +136,8 @@ export async function learnKeys(db: Transactor, list: unknown): Promise<void> {
     for (const entry of Array.isArray(keys) ? (keys as PublicKeyEntry[]) : []) {
       const { signature, ...facts } = Object(entry) as PublicKeyEntry;
       if (!last || facts.signed_by !== last.key_id || facts.key_id === last.key_id) continue;
-      if (!isSignedBy(last.public_key, canonicalBytes(facts), String(signature))) continue;
+      if (typeof signature !== 'string') continue;
+      if (!isSignedBy(last.public_key, canonicalBytes(facts), signature)) continue;
       await addSigningKey(tx, entry, null);
       last = entry;
     }
