@@ -86,6 +86,19 @@ test('coverage lists stretches of one state, accepts them, and changes say who d
   expect(changes).toContain('no data then');
 });
 
+test('status shows the newest snapshot, not an older one that was made again or one that is removed', async () => {
+  const id = await create({ name: 'Nightly' });
+  await api.db.query(`update batch_exports set mode = 'snapshot' where id = $1`, [id]);
+  await api.db.query(
+    `insert into runs (export_id, team_id, status, purpose, data_interval_start, data_interval_end, created_at, finished_at)
+     select $1, $2, 'Completed', purpose, at, at + interval '1 hour', now() + n * interval '1 s', now()
+       from (values (1, 'whole', timestamptz '2024-03-01T05:00Z'), (2, 'whole', '2024-03-01T02:00Z'),
+                    (3, 'expire', '2024-03-01T07:00Z')) as v (n, purpose, at)`,
+    [id, api.tenant.projectIds[0]],
+  );
+  expect((await sluice(['status'])).out).toMatch(/Nightly: snapshot, up to 2024-03-01T06:00:00Z$/m);
+});
+
 test('an unpause of an export that is not paused says that it changed nothing, and how to retry what is lost', async () => {
   const id = await create({ name: 'Runs' });
   await api.db.query(

@@ -1,4 +1,4 @@
-import { cp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { canonicalBytes } from '../../../src/foundation/domain/canonical-json.ts';
@@ -71,6 +71,11 @@ describe('statements of an export', () => {
   it('are put with the receipts of manifests, in a chain without a gap', async () => {
     const id = await exportOfHours(3);
     await runAll(id);
+    // Any writer of the place can name our key.
+    const [{ key_id }] = JSON.parse(String(await readPublicKeys(side().db))).keys;
+    const entry = { key_id: 'x', signed_by: key_id, signature: { toString: 1 } };
+    await mkdir(folder(), { recursive: true });
+    await writeFile(join(folder(), 'keys.json'), canonicalBytes({ keys: [entry] }));
     expect(await make(id)).toMatchObject({ number: 1 });
     await make(id);
     await sweep();

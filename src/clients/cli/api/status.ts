@@ -98,8 +98,10 @@ function summarize(url: string, service: Readiness, all: readonly ExportSummary[
     ),
     newest: all.flatMap(({ id, name, mode, latest_runs: own }) =>
       own
-        .filter(({ status }) => mode !== 'append' && status === 'Completed')
-        .slice(0, 1)
+        // Not those that remove or erase files, and an older snapshot can be made again.
+        .filter(({ status, purpose }) => status === 'Completed' && purpose === 'whole')
+        .toSorted((a, b) => b.data_interval_end.localeCompare(a.data_interval_end))
+        .slice(0, mode === 'append' ? 0 : 1)
         .map(({ element, data_interval_end }) => ({
           id,
           export: name,

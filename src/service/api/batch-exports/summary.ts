@@ -21,7 +21,7 @@ const fields = [
 
 const runFields = [
   ...(['id', 'status', 'superseded', 'data_interval_start', 'data_interval_end'] as const),
-  ...(['attempt', 'max_attempts', 'next_attempt_at', 'step', 'element'] as const),
+  ...(['attempt', 'max_attempts', 'next_attempt_at', 'step', 'purpose', 'element'] as const),
 ] as const;
 
 /** Settings of destinations that say where the files are. */
