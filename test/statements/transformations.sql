@@ -22,7 +22,7 @@ select sha256, source from plugin_sources where sha256 = any ($1::text[]);
 -- takes $1 integer[], $2 bigint[], $3 bigint[], $4 text[]
 with step as materialized (
        select s.* from unnest($1::int[], $2::bigint[], $3::bigint[], $4::text[]) as s (config, rows, errors, error)
-         join pipeline_transformation_configs c on c.id = s.config order by c.id for no key update of c
+         join pipeline_transformation_configs c on c.id = s.config order by c."order", c.id for no key update of c
      )
      update pipeline_transformation_configs c set error = step.error, handled = (
             select coalesce(jsonb_agg(h), '[]') from (

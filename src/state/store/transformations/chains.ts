@@ -81,10 +81,10 @@ export async function recordSteps(tx: Sql, steps: readonly StepCount[]): Promise
     steps.map(({ error }) => error),
   ];
   await tx.query(
-    // Locked in one order, so that two runs never wait for each other.
+    // Locked in the order of the chain, as a rearrangement does: they never wait for each other.
     `with step as materialized (
        select s.* from unnest($1::int[], $2::bigint[], $3::bigint[], $4::text[]) as s (config, rows, errors, error)
-         join pipeline_transformation_configs c on c.id = s.config order by c.id for no key update of c
+         join pipeline_transformation_configs c on c.id = s.config order by c."order", c.id for no key update of c
      )
      update pipeline_transformation_configs c set error = step.error, handled = (
             select coalesce(jsonb_agg(h), '[]') from (
