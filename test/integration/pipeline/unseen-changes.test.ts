@@ -145,7 +145,10 @@ it('a trigger that names the column and does not set it is refused, and so is on
   for (const body of [
     'NEW . "version" = pg_current_xact_id();',
     'if true then new.version=pg_current_xact_id(); end if;',
-    'select pg_current_xact_id() into new.version;',
+    'select pg_current_xact_id() into strict new.version;',
+    `select 1, pg_current_xact_id() into new.kind, new.version;`,
+    'declare made stamped := new; begin made.version := pg_current_xact_id(); return made; end;',
+    `new = jsonb_populate_record(new, jsonb_build_object('version', pg_current_xact_id()::text));`,
     `new := jsonb_populate_record(new, jsonb_build_object('version', pg_current_xact_id()::text));`,
   ]) {
     await stamp(body);

@@ -17,8 +17,7 @@ import { oidOf } from './replaced-tables.ts';
 /** Bits of `pg_trigger.tgtype`. */
 const [forEachRow, before, onInsert, onDelete, onUpdate] = [1, 2, 4, 8, 16] as const;
 
-/** A name as we look for it in the code of functions: PostgreSQL folds case, and spaces are between words only. */
-const plain = (name: string): string => name.replaceAll(/["\s]/g, '').toLowerCase();
+/** SQL of a text as we look for names in the code of functions: PostgreSQL folds case, and spaces are between words only. */
 const plainSql = (text: string): string =>
   `pg_catalog.lower(pg_catalog.regexp_replace(${text}, '["[:space:]]', '', 'g'))`;
 
@@ -36,16 +35,18 @@ const hasTriggerSql = (bits: number, writes: string, more = 't.tgqual IS NULL'):
       LATERAL (SELECT ${plainSql(uncommented)}, ${plainSql(`pg_catalog.encode(t.tgargs, 'escape')`)}) AS x (code, args)
     WHERE t.tgrelid = c.oid AND t.tgconstraint = '0' AND t.tgenabled = 'A' AND t.tgattr = ''
       AND (t.tgtype::pg_catalog.int4 & ${bits}) = ${bits}
-      AND pg_catalog.strpos(pg_catalog.concat(code, args), ${quoteText(plain(writes))}) > 0 AND ${more})`;
+      AND pg_catalog.strpos(pg_catalog.concat(code, args), ${plainSql(quoteText(writes))}) > 0 AND ${more})`;
 
-/** SQL of whether each row is stamped: in PL/pgSQL the function sets the column, or the whole row. Elsewhere the name is enough. */
+/** Where PL/pgSQL sets a record's column, written `!`, or NEW. A function that returns another record has made it. */
+const sets =
+  '[.]!:=|new:=|(;|begin|then|else|loop|>>)new([.]!)?=|into(strict)?([^;,()]*,)*new([.]!)?(;|,|from|using)';
+
+/** SQL of whether each row is stamped. Of functions in other languages the name is enough. */
 function stampsSql(column: string): string {
-  const name = `new.${plain(column)}`;
-  const begins = [';', 'begin', 'then', 'else', 'loop'];
-  const sets = [`${name}:=`, 'new:=', 'intonew', ...begins.map((begin) => `${begin}${name}=`)];
+  const name = plainSql(quoteText(column));
   return `t.tgqual IS NULL AND (p.prolang <> (SELECT l.oid FROM pg_catalog.pg_language AS l WHERE l.lanname = 'plpgsql')
-        OR pg_catalog.strpos(args, ${quoteText(plain(column))}) > 0
-        OR EXISTS (SELECT FROM pg_catalog.unnest(ARRAY[${sets.map(quoteText).join(', ')}]) AS s (sets) WHERE pg_catalog.strpos(code, sets) > 0))`;
+        OR pg_catalog.strpos(args, ${name}) > 0 OR pg_catalog.strpos(code, 'returnnew') = 0
+        OR pg_catalog.regexp_like(pg_catalog.replace(code, pg_catalog.concat('.', ${name}), '.!'), '${sets}'))`;
 }
 
 /** SQL of the policies that hide rows of the relation `id` from this role; empty if none can. Rights of a role come with others. */
@@ -249,7 +250,7 @@ function checkTable(model: Model, changes: ModelChanges, row: PointRow): Version
     throw new SluiceError('model.version_without_trigger', detail);
   }
   if (row.notesDeletes === false) {
-    const detail = `${name}, or a partition of it, has no triggers that write tombstones for each delete and for each update of a key, and are ENABLE ALWAYS`;
+    const detail = `${name}, or a partition of it, has no triggers that write tombstones for each delete and for each update of a key, without UPDATE OF, and are ENABLE ALWAYS`;
     throw new SluiceError('model.version_without_trigger', detail);
   }
   return versionType;
