@@ -43,6 +43,8 @@ export const oddValues: readonly {
       '0.0001',
       '0.00001',
       '33554432',
+      '1.5e10',
+      '7.0385313e-26',
       'NaN',
       'Infinity',
       '-Infinity',

@@ -2,6 +2,7 @@ import type { ByteWriter } from '../../../foundation/domain/byte-writer.ts';
 import { fitsDecimal } from '../../../foundation/domain/decimal-columns.ts';
 import type { TimeAs } from '../../../foundation/domain/format-settings.ts';
 import { QUOTE } from '../../../foundation/domain/json-bytes.ts';
+import { readFloat4 } from '../text/format-floats.ts';
 import { copyBytes, decodeJsonString, isEscaped } from '../text/json-text.ts';
 import { type ParquetType, parquetTypes, timeMicros } from './column-types.ts';
 import { decimalNumber, type JsonNumber, writeInt32, writeInt64 } from './json-numbers.ts';
@@ -66,8 +67,6 @@ function integerForm(type: 'int2' | 'int4' | 'int8', bits: number): JsonForm {
 }
 
 function floatForm(type: 'float4' | 'float8'): JsonForm {
-  const read = (bytes: Buffer, from: number, end: number): number =>
-    Number(bytes.toString('latin1', from, end).replaceAll('"', ''));
   const form = /^(-?\d[\d.]*([eE][-+]?\d+)?|"(NaN|-?Infinity)")$/;
   return {
     type: parquetTypes[type],
@@ -75,9 +74,9 @@ function floatForm(type: 'float4' | 'float8'): JsonForm {
       form.test(bytes.toString('latin1', from, end)) ? undefined : 'not a number',
     put(out, bytes, from, end) {
       out.ensure(8);
-      const value = read(bytes, from, end);
-      if (type === 'float4') out.view.setFloat32(out.length, value, true);
-      else out.view.setFloat64(out.length, value, true);
+      const text = bytes.toString('latin1', from, end).replaceAll('"', '');
+      if (type === 'float4') out.view.setFloat32(out.length, readFloat4(text), true);
+      else out.view.setFloat64(out.length, Number(text), true);
       out.length += type === 'float4' ? 4 : 8;
     },
   };

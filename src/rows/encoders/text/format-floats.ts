@@ -27,9 +27,27 @@ export function float4Text(value: number): string {
   const fewest = Math.abs(value) < LEAST_NORMAL ? 0 : DIGITS_APART - 1;
   for (let digits = fewest; digits < 9; digits += 1) {
     const text = value.toExponential(digits);
-    if (Math.fround(Number(text)) === value) return layOut(text, FLOAT_FIXED_BELOW);
+    if (nearest(Number(text)) === value) return layOut(text, FLOAT_FIXED_BELOW);
   }
   return layOut(value.toExponential(9), FLOAT_FIXED_BELOW);
+}
+
+/** The float4 that PostgreSQL has printed so. */
+export const readFloat4 = (text: string): number =>
+  nearest(Number(text)) ?? Math.fround(Number(text));
+
+/**
+ * The float4 nearest to a decimal of at most nine digits, which was rounded to a double: that can be the middle of two, though the
+ * decimal is not, as of 7.038531e-26. Null for a decimal in the middle.
+ */
+function nearest(decimal: number): number | null {
+  const below = Math.fround(decimal * (1 - Number.EPSILON));
+  const above = Math.fround(decimal * (1 + Number.EPSILON));
+  if (below === above || Number.isNaN(decimal)) return below;
+  const [middle = ''] = decimal.toExponential(100).split('e');
+  const digits = decimal.toExponential(8).split('e')[0]?.padEnd(middle.length, '0') ?? '';
+  if (digits === middle) return null;
+  return digits < middle ? below : above;
 }
 
 const isUsual = (size: number): boolean => size >= 1e-4 && size < 10 ** DOUBLE_FIXED_BELOW;
