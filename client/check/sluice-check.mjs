@@ -171,7 +171,7 @@ class Check {
       parts.closing[sum] += more;
     }
     this.intervals.set(start, { end, after });
-    if (!['delivered', 'accepted'].includes(state) || !this.owed.has(at)) return;
+    if (!(isFull || state === 'accepted') || !this.owed.has(at)) return;
     if (state === 'accepted') this.missing += 1;
     else if (rows < this.owed.get(at)) this.fewer += 1;
     this.owed.delete(at);

@@ -198,7 +198,7 @@ class Check:
             parts["closing"][name] += more
         self.intervals[start] = (end, after)
         if state == "accepted" and self.owed.pop(at, None) is not None: self.missing += 1
-        if state == "delivered": self.fewer += after["rows"] < self.owed.pop(at, 0)
+        if full: self.fewer += after["rows"] < self.owed.pop(at, 0)
 
     def check_objects(self):
         place, jobs, elsewhere, last = self.newest["place"], [], 0, ""
