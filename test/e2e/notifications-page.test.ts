@@ -88,7 +88,9 @@ describe.skipIf(!hasBrowser)('the page of notifications, over the whole service'
     expect(made?.events).not.toContain('export.on_time');
     await button('Delete Changed here').click();
     await dialog.getByRole('button', { name: 'Delete the target' }).click();
-    await page.getByRole('heading', { name: 'Changed here' }).waitFor({ state: 'hidden' });
+    await page
+      .getByRole('heading', { name: 'Changed here', exact: true })
+      .waitFor({ state: 'hidden' });
     expect(site.faults).toEqual([]);
   });
 
