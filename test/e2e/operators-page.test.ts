@@ -11,6 +11,10 @@ import {
 import { expectToBeAccessible, signInTo } from '../support/page-checks.ts';
 import { hasBrowser, startPage } from '../support/page-under-test.ts';
 import { useStage } from '../support/use-stage.ts';
+import { testCauses } from './operators-page/causes.ts';
+import { testCustomers } from './operators-page/customers.ts';
+import { testHealing } from './operators-page/healing.ts';
+import { testKeysAndChanges } from './operators-page/keys-and-changes.ts';
 
 const exportsPath = '/api/projects/@current/batch_exports';
 
@@ -258,4 +262,9 @@ describe.skipIf(!hasBrowser)('the page for operators, over the API alone', () =>
     await page.getByRole('heading', { name: 'No exports yet' }).waitFor();
     expect(new URL(page.url()).hash).toBe('#/2/');
   });
+
+  describe('with an export that heals', () => testHealing(() => site));
+  describe('with keys that end', () => testKeysAndChanges(() => ({ site, id })));
+  describe('over all customers', () => testCauses(() => site));
+  describe('of the customers', () => testCustomers(() => site));
 });

@@ -123,10 +123,8 @@ export async function rotateSigning(
 }
 
 /**
- * Adds the keys that a restored database lacks: the newest that it has signed the next one. Then ours signs nothing more, and
- * the private part of the newest is lost.
- *
- * @param list `keys.json` of a bucket. Any writer of it may have made this
+ * Adds the keys that a restored database lacks from `keys.json` of a bucket, which any writer may have made: the newest that it has
+ * signed the next one. Then ours signs nothing more, and the private part of the newest is lost.
  */
 export async function learnKeys(db: Transactor, list: unknown): Promise<void> {
   const { keys } = Object(list) as { readonly keys?: unknown };
