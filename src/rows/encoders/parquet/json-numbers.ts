@@ -74,10 +74,9 @@ export function decimalNumber(precision: number, scale: number): JsonNumber {
       return special === undefined ? `not written as ${name} is` : `${special} has no ${name}`;
     },
     read(bytes, from, end) {
+      if (precision <= exactDigits) return readScaled(bytes, from, end, scale);
       const [whole = '', fraction = ''] = bytes.toString('latin1', from, end).split('.');
-      const digits = whole + fraction.slice(0, scale).padEnd(scale, '0');
-      // Never -0: it would be a bound of its own.
-      return precision <= exactDigits ? Number(digits) + 0 : BigInt(digits);
+      return BigInt(whole + fraction.slice(0, scale).padEnd(scale, '0'));
     },
     write(out, value) {
       if (physical === physicalType.int32) writeInt32(out, value);
@@ -89,4 +88,21 @@ export function decimalNumber(precision: number, scale: number): JsonNumber {
 
 function isDigit(byte: number): boolean {
   return byte >= zero && byte < zero + 10;
+}
+
+/** The number without its point, `scale` digits after it; of up to 15 digits. Reading a text of it costs wide rows half as much CPU again. */
+function readScaled(bytes: Buffer, from: number, end: number, scale: number): number {
+  const isNegative = bytes[from] === minus;
+  let at = isNegative ? from + 1 : from;
+  let value = 0;
+  for (; at < end && bytes[at] !== point; at++) value = value * 10 + (bytes[at] as number) - zero;
+  const last = Math.min(end, at + 1 + scale);
+  let missing = scale;
+  for (at++; at < last; at++) {
+    value = value * 10 + (bytes[at] as number) - zero;
+    missing--;
+  }
+  while (missing-- > 0) value *= 10;
+  // Never -0: it would be a bound of its own.
+  return isNegative ? 0 - value : value;
 }
