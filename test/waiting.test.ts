@@ -56,7 +56,34 @@ const breaches = new Map(
     .filter(([, found]) => found.length > 0),
 );
 
+/** The files that a file imports, below this folder. */
+const importsOf = (name: string): readonly string[] =>
+  [
+    ...readFileSync(path.join(folder, name), 'utf8').matchAll(
+      /\b(?:from|import)\b\W{0,3}'(\.[^']+)'/g,
+    ),
+  ].map(([, imported = '']) => path.posix.join(path.posix.dirname(name), imported));
+
+/** Files with tests that a configuration of vitest names. */
+const named = [
+  'clients/generated-clients.ts',
+  'screenshots/screenshots.ts',
+  'integration/store/bloat.ts',
+];
+
 describe('tests', () => {
+  test('are in a file that is run, or that another one imports', () => {
+    const imported = new Set([...named, ...files.flatMap(importsOf)]);
+    const unused = files.filter(
+      (name) =>
+        !name.endsWith('.test.ts') &&
+        !imported.has(name) &&
+        /^\s*(?:test|it)(?:\.each)?\(/m.test(readFileSync(path.join(folder, name), 'utf8')),
+    );
+    expect(unused).toEqual([]);
+    expect(imported).toContain('e2e/operators-page/causes.ts');
+  });
+
   test('do not sleep, and do not measure how long a thing takes', () => {
     const found = [...breaches].filter(([name]) => !(name in allowed));
     expect(found, 'wait for what you mean with until()').toEqual([]);
