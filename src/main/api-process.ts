@@ -44,7 +44,6 @@ import { watchWorkers } from './watch-workers.ts';
 import { serveWorkerHealth } from './worker-health.ts';
 
 interface ApiProcess {
-  /** Where it serves: `http://127.0.0.1:8000`. */
   readonly address: string;
   close(): Promise<void>;
 }
@@ -120,7 +119,6 @@ function findBuilt(name: string, part: string): string | null {
   return existsSync(`${folder}/${part}`) ? folder : null;
 }
 
-/** The folder of an export without an id yet cannot have one. */
 const noId = '00000000-0000-0000-0000-000000000000';
 
 /** Looks for a table at the place that a new export's is to have. */
@@ -173,7 +171,6 @@ function missingKeysOf({ outputs }: ParsedQuery, { keyColumns }: Model): readonl
 /** A source that takes longer has not answered. */
 const patienceMs = 10_000;
 
-/** @param sourceUrl for models without their own database */
 export function findTenantsOf(models: readonly SourcedModel[], sourceUrl: string): FindTenants {
   return (tenantKey) =>
     Promise.all(

@@ -6,7 +6,6 @@ import { folderFaults } from './explain-start.ts';
 import { StartError } from './wait-for-database.ts';
 import type { Config } from '../foundation/config/config.ts';
 
-/** The fault of the temporary folder. */
 interface TemporaryFault {
   /** For an operator, with the path and the remedy. */
   readonly text: string;

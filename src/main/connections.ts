@@ -35,7 +35,6 @@ function sourceConnectionsOf(config: Config): number {
   return 2 * config.WORKER_CONCURRENCY + small + besideRuns;
 }
 
-/** Connections to one address. */
 interface Demand {
   readonly setting: string;
   readonly connections: number;

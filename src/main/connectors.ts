@@ -29,7 +29,6 @@ import type { TableFormat } from '../rows/pipeline/table-format.ts';
 import type { Connectors } from '../service/worker/connectors.ts';
 import type { SourceOf } from './models.ts';
 
-/** The encoders and destinations of an installation. */
 export interface Registry {
   readonly encoders: readonly EncoderDefinition[];
   /** Including the file settings that all have. */
@@ -58,7 +57,6 @@ export function destinationOf({ destinations }: Registry, type: string): Destina
   throw new SluiceError('destination.invalid_config', `unknown destination type ${type}`);
 }
 
-/** The proxies of an installation. */
 export function proxiesOf(
   config: Pick<Config, 'HTTP_PROXY' | 'HTTPS_PROXY' | 'NO_PROXY'>,
 ): ProxySettings {
@@ -66,7 +64,6 @@ export function proxiesOf(
   return { http, https, exceptions };
 }
 
-/** The means that this installation gives to destinations. */
 export function destinationContextOf(config: Config): DestinationContext {
   return {
     ...createOutboundAgents(
@@ -92,7 +89,6 @@ export function destinationContextOf(config: Config): DestinationContext {
 
 const once = { maxAttempts: 1, baseMs: 0, capMs: 0 };
 
-/** Joins sources, encoders and destinations for the worker. */
 export function joinConnectors(
   sourceOf: SourceOf,
   context: DestinationContext,
@@ -145,7 +141,6 @@ export function joinConnectors(
   };
 }
 
-/** The one table format that exports can have. */
 export function tablesOf(known: Registry): TableFormat {
   return icebergTables((type, config, key) => destinationOf(known, type).uri(config, key) ?? key);
 }

@@ -35,7 +35,6 @@ import { joinSources, loadModels } from './models.ts';
 export type { SearchedInterval };
 
 export interface OpenSearch extends Pick<SearchedExport, 'destination'> {
-  /** The columns that identify a row of its model. */
   readonly keyColumns: readonly string[];
   /** True if the export has left places at which it had files. */
   readonly hasMoved: boolean;

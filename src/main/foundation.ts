@@ -37,7 +37,6 @@ export interface Foundation {
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly databases: Databases;
-  /** Those that exports can name. */
   readonly models: readonly SourcedModel[];
   readonly sourceOf: SourceOf;
   /** Of previews and checks, to all sources. */
@@ -47,7 +46,6 @@ export interface Foundation {
   readonly producer: Producer;
   readonly context: Context;
   readonly outages: Outages;
-  /** Closes all of it, the embedded database last. */
   close(): Promise<void>;
 }
 
@@ -153,7 +151,6 @@ async function prepareDatabases(
   }
 }
 
-/** The pools of a process share DATABASE_POOL_SIZE. */
 function poolsOf(
   config: Config,
   role: string,
@@ -234,10 +231,8 @@ function createDoorbell(producer: Producer, logger: Logger): Doorbell {
   };
 }
 
-/** The addresses of our own tables and of the rows that are exported. */
 export interface Databases {
   readonly url: string;
-  /** The address of our database without a pooler. */
   readonly directUrl: string;
   readonly sourceUrl: string;
   /** The role in `sourceUrl`, if this process keeps it up to date. */

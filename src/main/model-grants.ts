@@ -3,9 +3,7 @@ import type { SourcedModel } from '../foundation/config/models-file.ts';
 import { findGrants } from '../rows/sources/index.ts';
 import { addressNamesOf, findOfferedModels, loadModels, primaryUrlOf } from './models.ts';
 
-/** The rights that the role of one address needs. */
 export interface AddressGrants {
-  /** The setting with the address. */
   readonly address: string;
   readonly role: string;
   /** In which database the statements are run, and as whom. */

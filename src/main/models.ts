@@ -123,7 +123,6 @@ export function needsEventsTable(config: Config): boolean {
   return declared.some(({ sourceName }) => sourceName === undefined);
 }
 
-/** The settings that the addresses of a model are from. */
 export function addressNamesOf({ sourceName, primaryName }: SourcedModel) {
   return {
     addressName: sourceName ?? 'SOURCE_DATABASE_URL',

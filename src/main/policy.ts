@@ -14,7 +14,6 @@ export function lookBackHoursOf(config: Config, models: readonly SourcedModel[])
   };
 }
 
-/** The operator's settings, with the names of the domain. */
 export function policyOf(config: Config, models: readonly SourcedModel[] = []): Policy {
   return {
     minIntervalMinutes: config.MIN_INTERVAL_MINUTES,

@@ -16,20 +16,16 @@ import { joinSources, type SourceOf } from './models.ts';
 
 /** Rows for people to look at: like a run reads them, with short limits. */
 export interface Previews {
-  /** Sources with the limits of previews. */
   readonly sourceOf: SourceOf;
   readonly previewRows: PreviewRows;
   readonly compareRows: CompareRows;
 }
 
-/** The needs of previews of their process. */
 interface PreviewOptions extends Pick<Foundation, 'config' | 'models' | 'sourceConnections'> {
   readonly context: Pick<Context, 'db' | 'secrets'>;
-  /** For models without their own database. */
   readonly databases: Pick<Foundation['databases'], 'sourceUrl'>;
 }
 
-/** Sources with short limits. */
 function previewSources(
   { config, models, sourceConnections, databases }: PreviewOptions,
   patienceMs: number,

@@ -18,7 +18,6 @@ import { type Foundation, openFoundation } from './foundation.ts';
 import { StartError, waitForDatabase } from './wait-for-database.ts';
 import { serveWorkerHealth } from './worker-health.ts';
 
-/** A part of a process that can be closed. */
 export interface Part {
   close(): Promise<void>;
 }

@@ -13,7 +13,6 @@ import type { Metrics } from '../foundation/telemetry/metrics.ts';
 import { turnOfCode, turns } from '../foundation/domain/causes.ts';
 import type { Outages } from '../foundation/telemetry/outages.ts';
 
-/** Shows at each scrape which services this process reaches. */
 export function watchDependencies({ dependencyUp }: Metrics, outages: Pick<Outages, 'look'>): void {
   const collect = async () => {
     for (const [dependency, isUp] of await outages.look()) {
@@ -25,7 +24,6 @@ export function watchDependencies({ dependencyUp }: Metrics, outages: Pick<Outag
 
 type AnyGauge = Metrics['service'][keyof Metrics['service']];
 
-/** The next scrapes have no value of the gauge. */
 function forget(gauge: AnyGauge): void {
   gauge.reset();
   // A gauge without labels still has its zero.

@@ -28,7 +28,6 @@ export function statementSourcesOf(
   };
 }
 
-/** The address without its credentials: the server as a digest. */
 function serverOf(address: string) {
   if (!URL.canParse(address)) return { server: null, database: null };
   const { host, pathname } = new URL(address);

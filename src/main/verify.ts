@@ -51,12 +51,10 @@ export const verifyInstallation = (
 ): Promise<VerifyReport> =>
   withConnectors(config, db, sourceUrl, (joined) => verifyExports({ ...choice, ...joined }));
 
-/** The connectors of an installation, for a verification. */
 export interface JoinedForVerify extends Pick<VerifyAll, 'sql' | 'open' | 'placeOf'> {
   readonly connectors: Connectors;
 }
 
-/** Joins sources, encoders and destinations for a verification. */
 export async function withConnectors<Result>(
   config: Config,
   db: Database,

@@ -7,7 +7,6 @@ import {
 } from '../state/store/database/unavailable.ts';
 import type { Logger } from '../foundation/telemetry/logger.ts';
 
-/** The progress of a process's start. */
 export interface Start {
   readonly logger: Logger;
   /** Aborted if the start is given up. */

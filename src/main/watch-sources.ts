@@ -30,7 +30,6 @@ export function watchSources(
   }: Pick<Foundation, 'db' | 'logger' | 'metrics' | 'models' | 'sourceOf'>,
   everyMs = usualEveryMs,
 ): SourceWatch {
-  /** Empty: none. */
   const faults = new Map<Source, string>();
   const logged = new Map<Source, string>();
   const stopped = new AbortController();

@@ -11,7 +11,6 @@ interface Timing {
   readonly everyMs: number;
   /** Workers may start after the API. */
   readonly graceMs: number;
-  /** Between two lines of the log. */
   readonly sayEveryMs: number;
 }
 

@@ -113,7 +113,6 @@ export async function startWorker(foundation: Foundation): Promise<Part> {
   };
 }
 
-/** @throws StartError */
 async function checkMachine({ config, logger }: Foundation): Promise<void> {
   checkRowLimit(config);
   await checkTemporaryFolder(logger);
@@ -162,7 +161,6 @@ function consume(
   });
 }
 
-/** The part of a worker that executes runs. */
 function openExecutor(
   foundation: Foundation,
   admission: Admission,

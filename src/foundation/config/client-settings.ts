@@ -9,7 +9,6 @@ export interface ClientSettings {
   readonly project: string | null;
 }
 
-/** Variables that only the command line reads. */
 export const clientVariables = {
   url: 'SLUICE_URL',
   key: 'SLUICE_KEY',
@@ -18,7 +17,6 @@ export const clientVariables = {
 
 export type Environment = Record<string, string | undefined>;
 
-/** The environment of this process. */
 export const ownEnvironment = (): Environment => process.env;
 
 /** Reads the settings of the command line; an empty variable is not set. @throws ConfigError if the file of the key cannot be read */

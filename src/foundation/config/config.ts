@@ -3,7 +3,6 @@ import type { Setting } from './setting.ts';
 import { settings } from './settings.ts';
 import { findStruckSettings } from './struck-settings.ts';
 
-/** The values of all settings, by the name of their variable. */
 export type Config = {
   readonly [Name in keyof typeof settings]: (typeof settings)[Name] extends Setting<infer T>
     ? T

@@ -15,10 +15,8 @@ export interface SourcedModel {
   readonly sourceUrl: string | null;
   /** The primary of a standby. Null: SOURCE_PRIMARY_URL if the source is SOURCE_DATABASE_URL, else none. */
   readonly primaryUrl: string | null;
-  /** The variables that they are from. */
   readonly sourceName?: string | undefined;
   readonly primaryName?: string | undefined;
-  /** Why one of the addresses cannot be used. */
   readonly addressFault?: string;
 }
 
@@ -52,7 +50,6 @@ export function readModelsFile(path: string, options: ModelsFileOptions): readon
   return parseModelsFile(text, path, options);
 }
 
-/** @param name the name of the file in error messages */
 export function parseModelsFile(
   text: string,
   name: string,
@@ -279,7 +276,6 @@ function offsetOf(document: Document.Parsed, path: Path): number {
   return document.contents?.range[0] ?? 0;
 }
 
-/** `models[0].columns[2].name` */
 function pathText(path: Path): string {
   const text = path.map((step) => (typeof step === 'number' ? `[${step}]` : `.${step}`)).join('');
   return text.replace(/^\./, '') || 'the file';

@@ -1,6 +1,5 @@
 import { ModelsFile } from './models-schema.ts';
 
-/** A fault as the schema library reports it. */
 export interface SchemaFault {
   readonly keyword: string;
   readonly instancePath: string;
@@ -13,7 +12,6 @@ export interface SchemaFault {
 
 interface Described {
   readonly path: readonly (string | number)[];
-  /** The fault and its remedy. */
   readonly problem: string;
 }
 

@@ -43,7 +43,6 @@ const unsupported: Readonly<Record<string, string>> = {
   query_timeout: 'Remove it',
 };
 
-/** Says whether a text is meant as the address of a PostgreSQL server. */
 export const isPostgresAddress = (text: string): boolean => schemes.test(text);
 
 /**

@@ -23,7 +23,6 @@ export interface Setting<T> {
   read(text: string | undefined): T;
 }
 
-/** @param parse reads a text that is not empty */
 function setting<T>(
   facts: Omit<Setting<T>, 'read' | 'secret'> & { readonly secret?: boolean },
   byDefault: T,
@@ -33,7 +32,6 @@ function setting<T>(
   return { secret: false, ...facts, read };
 }
 
-/** @param range the smallest and the largest value */
 export function wholeNumber(
   about: string,
   byDefault: number,
@@ -111,7 +109,6 @@ export function optionalText(about: string, options: TextOptions = {}): Setting<
   });
 }
 
-/** @param options `matches` and `mustBe` are for each item */
 export function list(
   about: string,
   options: Omit<TextOptions, 'default'> = {},
@@ -138,7 +135,6 @@ export function port(about: string): Setting<number | null> {
   return optionalNumber(about, '', [0, 65_535]);
 }
 
-/** @param isOwn whether it leads to our own tables */
 export function postgresUrl(
   about: string,
   defaultText = '',

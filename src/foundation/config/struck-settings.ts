@@ -1,4 +1,3 @@
-/** Settings that are no longer there, each with the remedy. */
 const struckSettings = {
   ALLOW_PRIVILEGED_SOURCE:
     'Give SOURCE_DATABASE_URL a role that only reads. Without NODE_ENV=production, another role is a warning.',

@@ -46,7 +46,6 @@ export interface BatchExport extends ExportSettings {
   readonly lastSuccessAt: Timestamp | null;
 }
 
-/** Why an export is paused, if no person paused it. */
 export interface PauseReason {
   readonly code: string;
   readonly text: string;
@@ -61,7 +60,6 @@ export const disabled = {
   project: { code: 'project.disabled', text: 'An operator has disabled the project.' },
 } as const satisfies Record<string, PauseReason>;
 
-/** The codes of these pauses. */
 export const disabledCodes: readonly string[] = Object.values(disabled).map(({ code }) => code);
 
 /** The needs of an export, the most urgent first. An export has exactly one. */
@@ -74,7 +72,6 @@ export const exportHealths = ['failing', 'late', 'incomplete', 'paused', 'fine']
  */
 export type ExportHealth = (typeof exportHealths)[number];
 
-/** The reason of a health needs these besides the export. */
 export interface HealthFacts {
   readonly health: ExportHealth;
   /** The error of the newest run that ended without success; null unless the export is failing. */

@@ -38,7 +38,6 @@ export class ByteWriter {
     this.view = viewOf(grown);
   }
 
-  /** Appends one byte. */
   put(byte: number): void {
     this.ensure(1);
     this.bytes[this.length] = byte;

@@ -1,5 +1,3 @@
-/** The period of an export's ticks, and their local boundaries. */
-
 export type Interval = 'hour' | 'day' | 'week' | `every ${EveryMinutes} minutes`;
 export type EveryMinutes = 1 | 5 | 10 | 15 | 20 | 30;
 
@@ -18,7 +16,6 @@ export const intervals: readonly Interval[] = [
  */
 export interface Cadence {
   readonly interval: Interval;
-  /** An IANA zone name. */
   readonly timezone: string;
   /** 0–6, 0 = Sunday; week only, else null. */
   readonly offsetDay: number | null;

@@ -32,7 +32,6 @@ export function afterRemedy(code: ErrorCode, mayHeal = true): string {
     : 'Sluice does not try it again by itself: retry the run once it is fixed.';
 }
 
-/** The remedy of an error, and what happens after it. */
 export const nextStepOf = (code: ErrorCode): string =>
   `${errorCatalogue[code].remedy} ${afterRemedy(code)}`.trimEnd();
 

@@ -3,7 +3,6 @@
  * schedule, leases and run times use the clock of Postgres.
  */
 export interface Clock {
-  /** Milliseconds since the Unix epoch. */
   now(): number;
 }
 

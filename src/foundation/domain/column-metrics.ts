@@ -1,6 +1,5 @@
 /** A table's facts about a column of one file, so that readers skip the file. */
 export interface ColumnMetrics {
-  /** The field's id in the table. */
   readonly id: number;
   /** Compressed, with page headers. */
   readonly bytes: number;
@@ -13,6 +12,5 @@ export interface ColumnMetrics {
    * values.
    */
   readonly lower: Uint8Array | null;
-  /** No value is above. */
   readonly upper: Uint8Array | null;
 }

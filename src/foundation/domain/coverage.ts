@@ -19,13 +19,10 @@ export const coverageStates = [
   'retrying',
   /** All attempts of its last run failed, and Sluice exports it by itself once the cause is over. */
   'healing',
-  /** Its last run failed. */
   'failed',
-  /** Its last run was cancelled. */
   'cancelled',
   /** It was due, and its run was deleted. */
   'missing',
-  /** It was due while the export was paused. */
   'paused',
   /** Neither the schedule nor a backfill asked for it. */
   'never_asked',
@@ -33,23 +30,19 @@ export const coverageStates = [
 
 export type CoverageState = (typeof coverageStates)[number];
 
-/** Consecutive intervals of one state. */
 export interface CoverageRange extends DataInterval {
   readonly state: CoverageState;
 }
 
-/** An interval whose late rows wait for a person. */
 export interface LateRowsWait extends DataInterval {
   readonly why: string;
 }
 
-/** The intervals of an export that heal. */
 export interface Healing {
   /** Counted up to `maxMissingCounted`. */
   readonly intervals: number;
   /** When the run of the oldest of these intervals ended without success. */
   readonly since: Timestamp;
-  /** When Sluice stops trying, for that interval. */
   readonly until: Timestamp;
   /** Why; null: nothing is known to hold it up any more. */
   readonly code: ErrorCode | null;
@@ -59,7 +52,6 @@ export interface Healing {
 
 /** Intervals that were asked for, have no data, and that no work in progress will fill. */
 export interface MissingIntervals {
-  /** Counted up to `maxMissingCounted`. */
   readonly count: number;
   /** Start of the oldest one; null if there is none. */
   readonly since: number | null;

@@ -11,7 +11,6 @@ export interface DecimalColumn {
 /** Whole numbers of so many digits are exact as JavaScript's numbers. */
 export const exactDigits = 15;
 
-/** The digits of the widest DECIMAL that readers know. */
 export const maxDecimalDigits = 38;
 
 const entryForm = /^(.+) decimal\((\d{1,3}),(\d{1,3})\)$/s;

@@ -16,7 +16,6 @@ export const changeColumnNames: readonly string[] = Object.values(changeColumns)
  */
 export const changeOps = { base: 'r', upsert: 'u', delete: 'd' } as const;
 
-/** The types that a version column can have. */
 export const versionTypes = ['xid8', 'timestamp with time zone'] as const;
 export type VersionType = (typeof versionTypes)[number];
 
@@ -66,7 +65,6 @@ export interface SequencePoint {
   readonly server: string;
   /** A digest of the relation, and of the names and types of the columns that are read. */
   readonly relation: string;
-  /** A digest of the model. */
   readonly model: string;
   /**
    * The tables with rows, by their ids: the triggers of each, with the transactions that last changed them. And the names of the
@@ -98,7 +96,6 @@ export interface Element {
   readonly definition: string;
   /** new_base of the export. */
   readonly newBase: number;
-  /** The number of deletes among its rows. */
   readonly deletes: number;
   /**
    * The elements since the last one that has all deletes up to its snapshot: 0 if this one has. Missing: the model does not

@@ -10,9 +10,7 @@ interface Setting {
   readonly default: number | string | null;
   /** True if it may be null although its default is not. */
   readonly mayBeNull?: true;
-  /** Its name on the page. */
   readonly title: string;
-  /** Describes it for the API and the page. */
   readonly description: string;
   /** True if it is for days and weeks only, which follow a time zone. */
   readonly isLocal?: true;
@@ -126,12 +124,10 @@ type Value<S extends Setting> =
 /** Their values, by their names in code. */
 export type ExportSettings = { readonly [Name in keyof Settings]: Value<Settings[Name]> };
 
-/** Their values, by their names in the API. */
 export type ExportSettingFields = {
   readonly [S in Settings[keyof Settings] as S['field']]: Value<S>;
 };
 
-/** The rows that a run of the export exports. */
 export type ExportMode = ExportSettings['mode'];
 
 /** Each with its name in code. */
@@ -153,7 +149,6 @@ export function changeSettings(
   });
 }
 
-/** The settings that a request names. */
 export function settingsOfFields(fields: Changes<ExportSettingFields>): Changes<ExportSettings> {
   return pick(({ field }) => fields[field as keyof ExportSettingFields]);
 }

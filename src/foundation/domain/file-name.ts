@@ -100,7 +100,6 @@ export function readKey(key: string): KeyFacts | null {
 const withColons = (bound: string): string =>
   bound.replace(/^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z$/, '$1-$2-$3T$4:$5:$6Z');
 
-/** Matches the keys that exports with these templates make, at any prefix. */
 export function keysOfTemplates(templates: readonly string[]): RegExp {
   const heads = templates.map((template) =>
     cut(template)

@@ -4,7 +4,6 @@ import { type FormatSettings, readFormatSettings } from './format-settings.ts';
 /** The config of a destination, as in the API and in the database. */
 export type DestinationConfig = Readonly<Record<string, unknown>>;
 
-/** Which events are exported; null means no filter. */
 export interface EventFilters {
   readonly includeEvents: readonly string[] | null;
   readonly excludeEvents: readonly string[] | null;
@@ -14,9 +13,7 @@ export interface EventFilters {
 export interface FileSettings extends EventFilters, FormatSettings {
   readonly format: string;
   readonly compression: string | null;
-  /** Template of the prefix of every key. */
   readonly prefix: string;
-  /** Template of the names of the data files. */
   readonly fileName: string;
   /** A file ends once it has this many bytes; null: one file per interval. */
   readonly maxFileBytes: number | null;

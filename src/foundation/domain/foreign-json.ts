@@ -10,7 +10,6 @@ import {
   QUOTE,
 } from './json-bytes.ts';
 
-/** Limits of a document that somebody else wrote. */
 export interface JsonBounds {
   /** Values, objects and lists, at any depth. */
   readonly values: number;

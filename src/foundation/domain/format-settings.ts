@@ -14,13 +14,10 @@ export interface FormatSettings {
   readonly infinity: InfinityChoice;
   /** The form of arrays and composites in CSV: JSON, or as PostgreSQL prints them, so that COPY reads them. */
   readonly csvArrays: 'json' | 'postgres';
-  /** The separator of the cells of a CSV. */
   readonly csvDelimiter: CsvDelimiter;
   /** The form of a null in CSV; `empty` is a cell of no characters, without quotes. */
   readonly csvNull: CsvNull;
-  /** True if a CSV begins with a byte order mark. */
   readonly csvBom: boolean;
-  /** True if a CSV begins with a line of the column names. */
   readonly csvHeader: boolean;
   /** The form of a time of day in Parquet: its type TIME, or as text. */
   readonly timeAs: TimeAs;
@@ -102,7 +99,6 @@ export function settingsForRecipe(settings: FormatSettings): Partial<FormatSetti
   return Object.fromEntries(changed.map((name) => [name, settings[name]]));
 }
 
-/** All settings of a recipe. */
 export function settingsOfRecipe(recipe: Partial<FormatSettings>): FormatSettings {
   const names = Object.keys(usual) as (keyof FormatSettings)[];
   const said = names.filter((name) => recipe[name] !== undefined);

@@ -26,7 +26,6 @@ export function mayBeTooDeep(json: Uint8Array): boolean {
   return false;
 }
 
-/** Counts the levels of a value that comes in pieces. */
 export class JsonLevels {
   #levels = 0;
   #isInText = false;

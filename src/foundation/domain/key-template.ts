@@ -6,10 +6,8 @@ import { toTimestamp } from './time.ts';
  * end, `{start:year}` and so on from its start; all in UTC. There is no way to write a literal brace.
  */
 
-/** A template is filled with these. */
 export interface KeyValues {
   readonly interval: DataInterval;
-  /** The model's name in the exported file's path. */
   readonly table: string;
   readonly batchExportId: string;
 }
@@ -20,7 +18,6 @@ export const refusedCharacters = /[\p{Cc}\p{Cs}\u2028\u2029\uFFFE\uFFFF]/u;
 /** The maximum length of a prefix with its variables filled in, in bytes of UTF-8. */
 export const maxPrefixBytes = 900;
 
-/** Positions in `2024-03-01T00:00:00Z`. */
 const timeFields: Record<string, readonly [number, number]> = {
   year: [0, 4],
   month: [5, 7],
@@ -35,7 +32,6 @@ const maxTableBytes = 63;
 
 interface Variable {
   readonly render: (values: KeyValues) => string;
-  /** The maximum length of its rendered text, in bytes. */
   readonly bytes: number;
   /** True if it is the same for all intervals of an export. */
   readonly isConstant?: true;

@@ -2,7 +2,6 @@ import type { Grouped } from './grouped.ts';
 
 interface Group<Item, Result> {
   readonly grouped: Grouped<Item, Result>;
-  /** Resolves when all calls so far have ended. */
   ended: Promise<void>;
   calls: number;
 }
@@ -12,12 +11,10 @@ export class KeyedGroups<Item, Result> {
   readonly #open: () => Grouped<Item, Result>;
   readonly #groups = new Map<string, Group<Item, Result>>();
 
-  /** @param open a group for a key */
   constructor(open: () => Grouped<Item, Result>) {
     this.#open = open;
   }
 
-  /** @throws as `Grouped` does */
   async take(key: string, item: Item): Promise<Result> {
     const group = this.#groups.get(key) ?? {
       grouped: this.#open(),

@@ -22,7 +22,6 @@ export interface ModelChanges {
   readonly deletes: ModelDeletes;
 }
 
-/** The way to find rows that are gone. */
 export type ModelDeletes =
   | { readonly kind: 'none' }
   /** A column of the relation marks them: true, or any time. */
@@ -74,7 +73,6 @@ export interface Model {
 export const usualMode = (model: Pick<Model, 'intervalColumn'> | undefined): ExportMode =>
   model?.intervalColumn === null ? 'snapshot' : 'append';
 
-/** The modes that exports of a model can have. */
 export const modesOf = ({
   intervalColumn,
   changes,

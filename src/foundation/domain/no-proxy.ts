@@ -35,7 +35,6 @@ function parseEntry(entry: string): NoProxyEntry | null {
   return covers && { port, covers };
 }
 
-/** An IP address, in brackets or not, or a range of addresses. */
 function coversAddress(text: string): NoProxyEntry['covers'] | null {
   const [, bracketed, bare] = /^(?:\[([^\]]*)\]|([^[\]]*))$/.exec(text) ?? [];
   const [address = '', bits, ...rest] = (bracketed ?? bare ?? '').split('/');

@@ -1,6 +1,5 @@
 import type { Timestamp } from './time.ts';
 
-/** Changes that a target can ask for. */
 export const notificationTypes = [
   'export.failing',
   'export.retries_exhausted',
@@ -35,7 +34,6 @@ export const deliveryStatuses = [
 ] as const;
 export type DeliveryStatus = (typeof deliveryStatuses)[number];
 
-/** The channel of a target. */
 export const targetKinds = ['webhook', 'email'] as const;
 export type TargetKind = (typeof targetKinds)[number];
 
@@ -82,7 +80,6 @@ export interface NotificationOutcome {
 
 /** Sends notifications out of this installation. The composition root provides it. */
 export interface NotificationSender {
-  /** True if this installation can send e-mail. */
   readonly canEmail: boolean;
   /** Says whether the operator lists the address, or its domain. */
   mayMail(address: string): boolean;

@@ -26,7 +26,6 @@ export function fileKey(
   return `${folders}${name}${renderTail(tail, generation, part)}.${extension}`;
 }
 
-/** The prefix with its slash, and the name. */
 function cutStem(stem: string) {
   const at = stem.lastIndexOf('/') + 1;
   return { folder: stem.slice(0, at), name: stem.slice(at) };

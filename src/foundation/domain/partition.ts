@@ -29,7 +29,6 @@ export const maxFolderBytes = 200;
 
 const partForm = /^(\w+)\((.+)\)$/s;
 
-/** Reads an entry that `checkPartitionEntries` accepts. */
 export function readPartitionField(entry: string): PartitionField {
   const [, word, column = ''] = partForm.exec(entry) ?? [];
   const part = dateParts.find((each) => each === word);

@@ -12,7 +12,6 @@ export interface PluginField {
   readonly secret: boolean;
   readonly default: string | null;
   readonly hint: string | null;
-  /** The allowed values of a `choice`. */
   readonly choices: readonly string[];
 }
 
@@ -32,13 +31,11 @@ export interface Plugin {
   readonly jobs: readonly PluginJob[];
 }
 
-/** A job that every plugin offers. */
 export const sampleJob: PluginJob = {
   type: 'sample',
   description: 'Runs the chain up to this step over a sample of the newest rows.',
 };
 
-/** The values of a plugin's settings: texts by key. */
 export type PluginConfig = Readonly<Record<string, string>>;
 
 /** Every problem of a whole config, its secrets included; `attr` is the key of a setting. */

@@ -4,7 +4,6 @@ import type { RetryPolicy } from './retry-policy.ts';
 export interface LookBackHours {
   /** Of models that do not say it. */
   readonly lateLookbackHours: number;
-  /** By the name of the model. */
   readonly modelLookbackHours: Readonly<Record<string, number>>;
 }
 

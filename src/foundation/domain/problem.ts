@@ -25,7 +25,6 @@ export const problemCodes = [
 
 export type ProblemCode = (typeof problemCodes)[number];
 
-/** A fault of a request or of one of its fields. */
 export interface Problem {
   readonly code: ProblemCode;
   readonly detail: string;
@@ -55,7 +54,6 @@ export class Throttled extends Refusal {
   }
 }
 
-/** @throws Refusal if there is a problem */
 export function refuseIfAny(problems: readonly Problem[]): void {
   if (problems.length > 0) throw new Refusal(...problems);
 }

@@ -9,6 +9,5 @@ export interface PropertyFilter {
   /** `event` (default) or `person`. */
   readonly type?: string | undefined;
   readonly value?: FilterValue | readonly FilterValue[] | undefined;
-  /** A text for people. */
   readonly label?: string | undefined;
 }

@@ -4,7 +4,6 @@ import type { Recipe, StepCount } from './recipe.ts';
 import type { RunPurpose } from './run.ts';
 import type { DataInterval, Timestamp } from './time.ts';
 
-/** One file of a manifest. */
 export interface ManifestFile {
   readonly key: string;
   /** The generation of the commit that wrote it. A reader does not know files of a later one than it has seen. */
@@ -21,7 +20,6 @@ export interface CommittedFile extends ManifestFile {
   readonly etag?: string | null;
 }
 
-/** The rows and files of an attempt until now. */
 export interface Progress {
   /** Rows of the interval in the snapshot; null until it is known. */
   readonly totalRows: number | null;
@@ -34,10 +32,8 @@ export interface Progress {
 export interface RunResult {
   /** Rows of the interval in the snapshot. */
   readonly totalRows: number;
-  /** Rows in the files. */
   readonly rows: number;
   readonly rejectedRows: number;
-  /** Rows that the chain dropped. */
   readonly droppedRows: number;
   /** The counts of the rows in each step; missing without a chain. */
   readonly steps?: readonly StepCount[];
@@ -54,17 +50,14 @@ export interface RunResult {
   readonly keyCount: number;
 }
 
-/** The files of an interval, as one commit makes them current. */
 export interface CommittedFiles {
   readonly generation: number;
   /** The era of the database that commits it. */
   readonly era: string;
   /** Null if the export writes no manifest. */
   readonly manifestKey: string | null;
-  /** All files of the interval. */
   readonly files: readonly CommittedFile[];
   readonly rejectedFiles: readonly CommittedFile[];
-  /** The settings that made the files. */
   readonly recipe: Recipe;
   /** When the snapshot in the files was taken, by the clock of the source. Null or missing: they have none, or that is not known. */
   readonly snapshotAt?: Timestamp | null;
@@ -94,7 +87,6 @@ export function namedBy(commit: Omit<CommitNames, 'generation'>): readonly strin
   return commit.manifestKey === null ? files : [...files, commit.manifestKey];
 }
 
-/** Facts of an attempt since its run was claimed. */
 export interface AttemptFacts {
   readonly exportId: string;
   readonly runId: string;
@@ -124,7 +116,6 @@ interface StoredManifest {
   readonly manifestSha256: string | null;
 }
 
-/** The current content of the destination when the pipeline has ended. */
 export interface IntervalResult extends CommitIntent, StoredManifest {}
 
 /** Our record of the interval's current files. */

@@ -41,7 +41,6 @@ export interface Recipe extends Partial<FormatSettings> {
   readonly maxFileBytes?: number | null;
 }
 
-/** The counts of the rows in one step of a run's chain. */
 export interface StepCount {
   readonly config: number;
   readonly in: number;

@@ -1,4 +1,3 @@
-/** The address of the Redis that has the queues. */
 export type RedisAddress =
   | { readonly kind: 'server'; readonly url: string }
   | ({ readonly kind: 'cluster' } & RedisServers)
@@ -26,7 +25,6 @@ const form =
 const hostForm = /^(?:\[(?<six>[0-9a-f:.]+)\]|(?<name>[^:[\]\s]+))(?::(?<port>\d{1,5}))?$/i;
 const ports = { cluster: 6379, sentinel: 26_379 } as const;
 
-/** The forms of an address, for messages and documentation. */
 export const redisAddressForms =
   'redis:// or rediss:// with one host, or with several for a cluster; redis+cluster://; redis+sentinel://host:port,…/master';
 

@@ -1,6 +1,5 @@
 import { type ErrorCode, errorCatalogue, type SluiceError } from './errors.ts';
 
-/** Rules for retrying a failed attempt. */
 export interface RetryPolicy {
   /** Attempts in all, the first included. */
   readonly maxAttempts: number;

@@ -56,7 +56,6 @@ export function rowsOf(block: RowBlock, from: number, to: number = block.rowCoun
   return { ...block, rowCount: to - from, offsets, lengths };
 }
 
-/** A block whose memory is its own. */
 export function copyBlock({ columns, rowCount, bytes, offsets, lengths }: RowBlock): RowBlock {
   const own = { bytes: Buffer.from(bytes), offsets: offsets.slice(), lengths: lengths.slice() };
   return { columns, rowCount, ...own };

@@ -1,4 +1,3 @@
-/** The steps of an attempt. */
 export const runSteps = ['prepare', 'settle', 'first_row', 'read', 'write', 'commit'] as const;
 export type RunStep = (typeof runSteps)[number];
 
@@ -13,7 +12,6 @@ const words: Readonly<Record<RunStep, string>> = {
   commit: 'committing at the destination',
 };
 
-/** Where an attempt is. */
 export interface StepNow {
   readonly name: RunStep;
   readonly seconds: number;

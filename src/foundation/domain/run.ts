@@ -3,7 +3,6 @@
 /** Make its interval anew, add late rows to its files, remove a person's rows from them, or remove a snapshot by the export's rule. */
 export const runPurposes = ['whole', 'supplement', 'erase', 'expire'] as const;
 
-/** The purposes of runs. */
 export type RunPurpose = (typeof runPurposes)[number];
 
 /** Says whether a run of this purpose reads rows of the source. The others only change what was delivered. */
@@ -25,7 +24,6 @@ export type RunStatus = (typeof runStatuses)[number];
 export const runFilters = [...runStatuses, 'Retrying'] as const;
 export type RunFilter = (typeof runFilters)[number];
 
-/** States that no event leaves. */
 export const terminalStatuses: readonly RunStatus[] = [
   'Completed',
   'Failed',

@@ -27,7 +27,6 @@ export interface Schedule {
   readonly cadences: CadenceHistory;
   /** Oldest first, `since` rising. The planner drops gates that no tick needs. */
   readonly gates: readonly [Gate, ...Gate[]];
-  /** Start of the interval that ends at `nextTickAt`. */
   readonly openIntervalStart: Instant;
   /** The first tick that is not decided yet; it may be in the past. */
   readonly nextTickAt: Instant;

@@ -8,7 +8,6 @@ export interface Signature {
   readonly signature: string;
 }
 
-/** Signs bytes with the key of the installation. */
 export type Sign = (bytes: Uint8Array) => Signature;
 
 /** Adds the signature of the canonical bytes of all the rest. */
@@ -26,7 +25,6 @@ export interface PublicKeyEntry {
   /** The 32 bytes, hexadecimal. */
   readonly public_key: string;
   readonly created_at: string;
-  /** The id of the key that signed this entry. */
   readonly signed_by: string;
   readonly signature: string;
 }

@@ -1,6 +1,5 @@
 /** The parts of a statement, as docs/receipts.md describes them. All is canonical JSON. */
 
-/** The state of an interval in a statement. */
 export interface IntervalState {
   readonly state: 'delivered' | 'empty' | 'accepted' | 'open' | 'not_due';
   readonly rows: number;
@@ -54,7 +53,6 @@ export interface Acknowledgement {
   readonly at: string;
 }
 
-/** Why a statement begins a chain. */
 export type ChainBeginning = 'first' | 'restored' | 'replaced';
 
 /** The result of a look at the place. */
@@ -62,15 +60,12 @@ export interface Reconciliation {
   readonly state: 'listed' | 'not_listed';
   /** When the list began; null: it was not listed. */
   readonly at: string | null;
-  /** Why it was not listed. */
   readonly reason: string | null;
-  /** Named objects that are not there. */
   readonly missing: readonly string[];
   /** Named objects of another size. */
   readonly changed: readonly string[];
   /** Objects that nothing names. */
   readonly stray: readonly string[];
-  /** The number of omitted keys. */
   readonly more: number;
   /** Which keys were listed, if not all: those after `from`, up to `to`. Null: from the start, to the end, or the key is not ours to tell. */
   readonly part?: { readonly from: string | null; readonly to: string | null };
@@ -80,14 +75,12 @@ export const cannotReconcile = (reason: string): Reconciliation => ({
   ...{ state: 'not_listed', at: null, reason, missing: [], changed: [], stray: [], more: 0 },
 });
 
-/** Where an export delivers. */
 export interface StatementPlace {
   readonly type: string;
   readonly bucket: string | null;
   readonly prefix: string;
 }
 
-/** The name of a place in bookings. */
 export const nameOfPlace = ({ type, bucket, prefix }: StatementPlace): string =>
   `${type.toLowerCase()}://${[bucket, prefix].filter(Boolean).join('/')}`;
 

@@ -10,7 +10,6 @@ export interface StoreTraits {
   /** True if the completion of an upload takes the same condition. */
   readonly completeIfNoneMatch: boolean;
   readonly completeIfMatch: boolean;
-  /** The store checks a CRC32 of each part. */
   readonly checksums: boolean;
   readonly parts: PartTraits;
 }
@@ -42,7 +41,6 @@ export function fencesManifests({ ifNoneMatch, ifMatch }: StoreTraits): boolean 
 /** The time that the result of a probe is used: the store may be upgraded. */
 export const traitsValidDays = 7;
 
-/** The result of a probe. */
 type Trait = Exclude<keyof StoreTraits, 'parts'>;
 
 /** The weakness without each trait. */

@@ -1,4 +1,3 @@
-/** Names of all files and folders that we make in the temporary folder. */
 const temporaryNames = /(^|[\\/])sluice-(run|rows|verify)-[^\\/]*/;
 
 /** Says whether the operating system refuses a temporary file: its folder is missing, read-only, denied or broken. */

@@ -1,6 +1,5 @@
 import type { Problem } from './problem.ts';
 
-/** Characters of a tenant key. */
 const maxLength = 200;
 
 /** The answer of a model for a tenant key. */
@@ -10,7 +9,6 @@ export interface ModelTenant {
   readonly type: string;
   /** True if the column can have the key. */
   readonly isPossible: boolean;
-  /** Null: it is not known. */
   readonly hasRows: boolean | null;
 }
 
@@ -29,7 +27,6 @@ export function tenantIdentityOf(tenantKey: string): string {
   return String(sign === '-' ? -value : value);
 }
 
-/** Describes the fault of a tenant key. */
 export function checkTenantKey(tenantKey: string): Problem[] {
   const refuse = (code: Problem['code'], detail: string): Problem[] => [
     { code, detail, attr: 'tenant_key' },

@@ -20,7 +20,6 @@ export const toTimestampOrNull = (instant: Instant | null): Timestamp | null =>
 /** A time for people: whole seconds. */
 export const inSeconds = (timestamp: Timestamp): string => timestamp.replace(/\.\d+Z$/, 'Z');
 
-/** For logs and messages. */
 export function describeInterval({ start, end }: DataInterval): string {
   return `${inSeconds(toTimestamp(start))} to ${inSeconds(toTimestamp(end))}`;
 }

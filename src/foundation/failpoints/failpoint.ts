@@ -1,4 +1,3 @@
-/** Every step at which a test may break a process. */
 export const failpointNames = [
   'claim',
   'before_open',

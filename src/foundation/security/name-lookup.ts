@@ -2,7 +2,6 @@ import { promises as dns, type LookupAddress } from 'node:dns';
 import { readFileSync, statSync } from 'node:fs';
 import { isIP } from 'node:net';
 
-/** Resolves the names of endpoints that tenants name. */
 export interface NameLookup {
   /**
    * @param tenant on whose behalf: each has few lookups at a time
@@ -12,23 +11,19 @@ export interface NameLookup {
 }
 
 export interface NameLookupOptions {
-  /** DNS servers; default: the system's. */
   readonly servers?: readonly string[];
   readonly hostsFile?: string;
   /** For all tries of one lookup. */
   readonly patienceMs?: number;
 }
 
-/** Lookups of one tenant at a time. The others wait. */
 const perTenant = 4;
 
-/** Lookups of one tenant that may wait. */
 const maxWaiting = 64;
 
 /** Maximum addresses of a name. An answer has room for thousands. */
 const maxAddresses = 100;
 
-/** Names in the cache. The oldest is dropped first. */
 const maxNames = 2_000;
 
 const minTtlMs = 1_000;
@@ -39,7 +34,6 @@ const failureTtlMs = 5_000;
 /** If one family has answered, the other one is not waited for longer. */
 const otherFamilyMs = 300;
 
-/** The outcome of a lookup. */
 type Answer = { readonly addresses: readonly LookupAddress[] } | { readonly error: Error };
 
 interface Kept {
@@ -94,7 +88,6 @@ export function createNameLookup(options: NameLookupOptions = {}): NameLookup {
   };
 }
 
-/** Lets each tenant do a few things at a time. */
 class Turns {
   readonly #tenants = new Map<string, { running: number; readonly waiting: (() => void)[] }>();
 

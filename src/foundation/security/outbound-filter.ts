@@ -29,7 +29,6 @@ export interface OutboundFilter extends OutboundAgents {
   readonly refusalOf: (url: URL) => string | null;
 }
 
-/** Resolves a name as `dns.lookup` does. */
 export type Lookup = (
   hostname: string,
   options: LookupOptions,
@@ -101,7 +100,6 @@ function endpointOf({ port, protocol, hostname }: URL): { host: string; port: nu
 }
 
 interface Lookups {
-  /** For endpoints that the operator allows. */
   readonly allowed: Lookup;
   readonly checked: (tenant: string) => Lookup;
 }

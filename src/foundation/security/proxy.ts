@@ -4,13 +4,10 @@ import { isIP, type Socket } from 'node:net';
 import { SluiceError } from '../domain/errors.ts';
 import type { NoProxyEntry } from '../domain/no-proxy.ts';
 
-/** The operator's proxies for connections to the outside. */
 export interface ProxySettings {
-  /** For `http://` addresses; null: none. */
   readonly http: string | null;
   /** For `https://` addresses and mail servers; null: none. */
   readonly https: string | null;
-  /** Hosts that are reached without one. */
   readonly exceptions: readonly NoProxyEntry[];
 }
 
@@ -19,7 +16,6 @@ export const noProxy: ProxySettings = { http: null, https: null, exceptions: [] 
 /** For the connection to the proxy and its answer together: a proxy that answers byte by byte is never silent. */
 const usualTunnelMs = 15_000;
 
-/** The proxy for an endpoint; null: it is reached directly. */
 export function proxyFor(
   { http, https, exceptions }: ProxySettings,
   secure: boolean,

@@ -1,15 +1,12 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import { SluiceError } from '../domain/errors.ts';
 
-/** Encrypts the secrets of destinations at rest. */
 export interface SecretBox {
   /** @param identity the row of the secret; the box can be opened only for that row */
   seal(secret: Readonly<Record<string, unknown>>, identity: string): Buffer;
   /** @throws SluiceError `secrets.undecryptable` if key or row differ, or the box is damaged */
   open(box: Buffer, identity: string): Record<string, unknown>;
-  /** Ids of the keys, the encrypting one first. */
   readonly keyIds: readonly string[];
-  /** Id of the key that encrypted a box. */
   keyIdOf(box: Buffer): string;
 }
 

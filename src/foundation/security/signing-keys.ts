@@ -39,7 +39,6 @@ export function signWith({ keyId, seed }: SigningKey): Sign {
   });
 }
 
-/** Says whether a key made the signature. */
 export function isSignedBy(publicKey: string, bytes: Uint8Array, signature: string): boolean {
   const der = Buffer.from(publicHead + publicKey, 'hex');
   const key = createPublicKey({ key: der, format: 'der', type: 'spki' });

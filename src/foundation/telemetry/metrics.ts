@@ -46,7 +46,6 @@ export function createMetrics() {
       'code',
       'fault',
     ),
-    /** Set at each scrape. */
     dependencyUp: gauge(
       'sluice_dependency_up',
       'Whether this process reaches a service that it needs: postgres, and redis if REDIS_URL is set.',
@@ -58,7 +57,6 @@ export function createMetrics() {
       'kind',
       'result',
     ),
-    /** Filled by the worker when scraped. */
     reservedMemory: gauge(
       'sluice_reserved_memory_bytes',
       'Memory reserved for the runs of this worker; at most WORKER_MEMORY_MB.',

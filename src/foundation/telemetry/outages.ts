@@ -1,15 +1,12 @@
 import type { Logger } from 'pino';
 import { within } from '../domain/patience.ts';
 
-/** A service that this process needs. */
 export interface Dependency {
   /** The name in `sluice_dependency_up`. */
   readonly name: 'postgres' | 'redis';
-  /** Its setting: `REDIS_URL`. */
   readonly setting: string;
   /** A sentence that says what happens meanwhile. */
   readonly effect: string;
-  /** Rejects if it is unreachable. */
   readonly probe: () => Promise<unknown>;
   /** Why it refuses every request of ours, as a sentence; null if it serves. */
   readonly refusal?: () => Promise<string | null>;
@@ -20,11 +17,9 @@ interface State {
   downSince: number | null;
   /** When the newest line was written; null: there was none in this outage. */
   saidAt: number | null;
-  /** Errors since the last line. */
   errors: number;
 }
 
-/** Writes a line that was held. */
 type Write = () => void;
 
 const sayEveryMs = 30_000;
@@ -49,7 +44,6 @@ export class Outages {
   readonly #logger: Logger;
   readonly #now: () => number;
   readonly #states = new Map<Dependency, State>();
-  /** By text. */
   readonly #held = new Map<string, Write>();
   #counted = 0;
   #probing: Promise<void> | null = null;

@@ -13,7 +13,6 @@ interface CommonFacts {
   readonly export?: { readonly id: string };
   readonly code?: string | null;
   readonly error?: { readonly code?: string | null };
-  /** The cause of an event about all that has one cause. */
   readonly cause?: { readonly code?: string | null };
   /** Why Sluice paused it: begins with a code. */
   readonly reason?: string | null;
@@ -74,7 +73,6 @@ const isOver = (type: Notification['type']): boolean =>
     'load.agrees',
   ].includes(type);
 
-/** Who must act; null: no action is needed. */
 function turnOfEvent(type: Notification['type'], code: string | null): Turn | null {
   if (isOver(type)) return null;
   if (code !== null) return turnOfCode(code);
@@ -103,7 +101,6 @@ function linkOf(
   return projectId === null ? null : exportLink(publicUrl, projectId, exportId);
 }
 
-/** Describes the context in words. */
 export function contextLines({ facts, type }: Notification): readonly string[] {
   const allFacts: CommonFacts = facts;
   const { organization, project, since, missing_intervals: missing } = allFacts;

@@ -4,7 +4,6 @@ import { oneLine } from '../../foundation/domain/one-line.ts';
 import { inSeconds, type Timestamp } from '../../foundation/domain/time.ts';
 import { exportLink, exportsLink } from './page-links.ts';
 
-/** Events about all that has one cause. */
 const titles = {
   'healing.started': (what: string) => `No data arrives: ${what}`,
   'healing.ended': (what: string) => `Data arrives again: ${what}`,
@@ -44,7 +43,6 @@ const turnTexts: Readonly<Record<Turn, string>> = {
   customer: 'Whose turn: the owner of the export and its destination.',
 };
 
-/** Exports that a text names. */
 const named = 10;
 
 /**

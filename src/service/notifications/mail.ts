@@ -1,13 +1,11 @@
 import { Socket } from 'node:net';
 import nodemailer from 'nodemailer';
 
-/** The operator's mail server. */
 export interface MailServer {
   /** `smtp://user:password@host:port` or `smtps://…`. */
   readonly url: string;
   /** An HTTP proxy to it; null: none. */
   readonly proxy: string | null;
-  /** The sender's address. */
   readonly from: string;
 }
 
@@ -109,7 +107,6 @@ async function inTime<Result>(
 const certificateCodes =
   /^(?:ERR_TLS_CERT_|CERT_|DEPTH_ZERO_SELF_SIGNED|SELF_SIGNED_CERT|UNABLE_TO_(?:GET|VERIFY)|HOSTNAME_MISMATCH)/;
 
-/** Says whether a mail failed because of the server's certificate. */
 export function isCertificateFault(error: unknown): boolean {
   const { code = '', originalCode = code } = error as { code?: string; originalCode?: string };
   return certificateCodes.test(originalCode);

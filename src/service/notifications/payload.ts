@@ -87,11 +87,9 @@ interface Facts {
   readonly since?: Timestamp | null;
   readonly failing_since?: Timestamp;
   readonly missing_intervals?: number;
-  /** It is there for a verification: what was found. */
   readonly detail?: string;
   readonly high_water_mark?: Timestamp | null;
   readonly late_since?: Timestamp;
-  /** It is there for an acknowledgement. */
   readonly acknowledged?: {
     readonly number: number;
     readonly rows: number;
@@ -108,7 +106,6 @@ interface Facts {
 const timeOf = (at: Timestamp | null | undefined): string =>
   at ? inSeconds(at) : 'an unknown time';
 
-/** A notification for people. */
 export function describe(notification: Notification, publicUrl: string | null): Description {
   const facts: Facts = notification.facts;
   const name = facts.export ? `"${oneLine(facts.export.name)}"` : '';

@@ -6,7 +6,6 @@ import type { OutboundAgents } from '../../foundation/security/outbound-filter.t
 /** Answers such as 102 Processing before the one that counts. */
 const maxInformational = 10;
 
-/** A request to a receiver that a tenant named. */
 export interface Post {
   readonly url: URL;
   readonly body: string;

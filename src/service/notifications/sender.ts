@@ -17,7 +17,6 @@ export interface SenderOptions {
   readonly allowedPrivateEndpoints: readonly string[];
   /** Null: this installation sends no e-mail. */
   readonly mailServer: MailServer | null;
-  /** Address of the page, for links; null: unknown. */
   readonly publicUrl: string | null;
   /** Addresses and domains that may get mail, in lower case. */
   readonly mailRecipients: readonly string[];
@@ -94,10 +93,8 @@ export function createSender(options: SenderOptions): NotificationSender {
   };
 }
 
-/** The text that a signature covers. */
 interface Signed {
   readonly id: string;
-  /** Seconds since the epoch. */
   readonly timestamp: number;
   readonly body: string;
 }

@@ -15,13 +15,11 @@ import { readSourceKeys, type SourceRows } from './source-keys.ts';
 import type { VerifiedInterval } from './verified-interval.ts';
 import { verifyFiles } from './verify-files.ts';
 
-/** Maximum rows that an answer names. */
 const maxNamed = 5;
 
 /** Maximum keys in memory; if more differ, the rows are read several times. */
 const heldKeys = 500_000;
 
-/** Maximum keys of one interval that are looked up in the source. */
 const maxLookedUp = 2_000;
 
 /** Rows with the same answer, and the keys of the first. */
@@ -34,7 +32,6 @@ export const noRows: Rows = { count: 0, keys: [] };
 
 /** The difference between the rows of an interval's files and those of the source. */
 export interface RowAnswers {
-  /** In the source and in no file. */
   readonly missing: Rows;
   /** In the files more often than they were in the source. */
   readonly doubled: Rows;
@@ -110,12 +107,10 @@ export async function compareRows(
   return { rows: lost.answer(keys, commit), commit };
 }
 
-/** Rows of the files, with those that the format could not represent. */
 function deliveredRows({ rows, rejectedFiles }: Receipt): number {
   return rejectedFiles.reduce((sum, file) => sum + file.rows, rows);
 }
 
-/** Passes on keys, and keeps the first ones of the files. */
 class FirstKeys implements KeySink {
   readonly keys: string[] = [];
   readonly #sink: KeySink;
@@ -141,7 +136,6 @@ export function* groupsOf(
   }
 }
 
-/** Adds up what differs in each group of buckets. */
 export class Difference {
   #missing: Rows = noRows;
   /** In the files more often than in the source now, beside a first time; several commits wrote them. */
@@ -204,7 +198,6 @@ function named({ count, keys }: Rows): Rows {
   return { count, keys: keys.slice(0, maxNamed).map(showKeys) };
 }
 
-/** The selection of the rows of an interval. */
 export function requestOf(interval: VerifiedInterval, receipt: Receipt): SourceRequest {
   const { model, mode, tenantKey } = interval.batchExport;
   const { dslQuery, includeEvents, excludeEvents } = receipt.recipe;

@@ -12,7 +12,6 @@ export function resultOf(found: VerifiedExportReport): VerifyResult {
   return intervals + elsewhere === 0 ? 'nothing_yet' : 'proven';
 }
 
-/** Breaches of an export that are printed; JSON has more. */
 export const printedBreaches = 20;
 
 /** The result of an export, the gaps of the proof, and the remedy; then a line for each breach. */
@@ -56,7 +55,6 @@ export function sourceFacts({ gone, moved, goneOrMoved, late, pending }: RowSums
   ];
 }
 
-/** The gaps of the proof. */
 function leftOutOf({ leftOut, unproven, leftovers, missing }: Verified): string[] {
   const [first] = unproven;
   return [

@@ -18,12 +18,10 @@ import {
 import { counted } from './finding.ts';
 import type { FolderOwner } from './places.ts';
 
-/** Where strays are looked for. */
 export interface StrayPlace {
   readonly destination: Destination;
   /** Without a slash at the end; `''`: all keys. */
   readonly folders: readonly string[];
-  /** Templates of names that the export has, or may have had. */
   readonly fileNames: readonly string[];
   /** This export, at the versions of its destination that are at this place. */
   readonly own: readonly FolderOwner[];
@@ -38,7 +36,6 @@ export interface Strays {
   readonly leftovers: number;
   /** Files and uploads of intervals that a run is writing. */
   readonly beingWritten: number;
-  /** The things that were not looked for, and why. */
   readonly leftOut: readonly string[];
 }
 
@@ -48,10 +45,8 @@ const unstorable = /[\0\p{Cs}]/u;
 const movedMeanwhile =
   'strays were not looked for: the destination was changed during the verification. Verify again';
 
-/** Objects that are looked at in one list. */
 const mostListed = 1_000_000;
 
-/** Keys per question to our database. */
 const batch = 500;
 
 /**
@@ -85,7 +80,6 @@ class StraySearch implements Strays {
   readonly #manifests: ManifestNames;
   /** A key that Sluice would make for the export. */
   readonly #ourKey: RegExp;
-  /** Objects that Sluice has made and should have removed. */
   readonly #replaced = new Set<string>();
   readonly #markers = new Set<string>();
 

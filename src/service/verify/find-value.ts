@@ -17,16 +17,13 @@ export interface SearchedExport {
   readonly readRows: ReadRows;
 }
 
-/** The rows of the current files of one interval. */
 export interface SearchedInterval {
   readonly interval: DataInterval;
-  /** Rows with the value. */
   readonly rows: number;
   /** Rejected rows that are in the files with their key alone, and so without the column. */
   readonly keyOnlyRows: number;
   /** Keys of current files in a folder of `partition_by` that is named after the value. */
   readonly namedAfter: readonly string[];
-  /** Keys of the current files, those of rejected rows too. */
   readonly files: readonly string[];
   /** Why the answer is not sure; null if it is. */
   readonly doubt: string | null;
@@ -34,7 +31,6 @@ export interface SearchedInterval {
   readonly hasColumn: boolean | null;
 }
 
-/** Receipts per read. */
 const page = 100;
 
 /**

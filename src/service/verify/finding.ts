@@ -1,4 +1,3 @@
-/** The promises of the README, by their numbers. */
 export type Invariant = 'I1' | 'I2' | 'I3' | 'I4' | 'I5' | 'I11';
 
 export const invariantTitles: Readonly<Record<Invariant, string>> = {
@@ -23,7 +22,6 @@ export const remedies: Readonly<Record<Invariant, string>> = {
   I11: 'Raise new_base of the export: the next element then has all rows, and replaces all before it. Report this with the id of the export.',
 };
 
-/** An invariant that is broken. */
 export interface Finding {
   readonly invariant: Invariant;
   readonly exportId: string;
@@ -36,7 +34,6 @@ export interface Finding {
 /** A bucket may name anything: longer texts are cut. */
 const maxDetail = 1_000;
 
-/** Makes the findings of one export. */
 export const breachesOf =
   (exportId: string) =>
   (invariant: Invariant, detail: string, remedy?: string): Finding => ({

@@ -11,7 +11,6 @@ export interface FolderOwner extends PlaceOwner {
   readonly folder: string;
 }
 
-/** Whose files may be at a place. */
 export class Places {
   readonly #owners = new Map<string, FolderOwner[]>();
   readonly #placeOf: PlaceOf;

@@ -25,7 +25,6 @@ import {
 } from './verified-interval.ts';
 import { verifyFiles } from './verify-files.ts';
 
-/** Maximum keys that an answer names. */
 const maxNamed = 5;
 
 /** Bytes on disk for each row of both sides, and how much more than its base the table may have got. */
@@ -183,7 +182,6 @@ export class OpenReplay implements Replay {
     };
   }
 
-  /** Steps may drop a changed row, whose earlier row stays. */
   #hasLessRows(): boolean {
     const { droppedRows, rejectedFiles } = this.#opened.rendered;
     return droppedRows > 0 || rejectedFiles.length > 0;
@@ -254,7 +252,6 @@ function elementOf({ element }: Receipt): Element {
   return element;
 }
 
-/** The request of an element, as its run made it. */
 function elementRequestOf(interval: VerifiedInterval, receipt: Receipt): SourceRequest {
   const isText = settingsOfRecipe(receipt.recipe).csvArrays === 'postgres';
   return { ...requestOf(interval, receipt), ...(isText && { nested: 'text' as const }) };

@@ -5,21 +5,17 @@ import { canonicalKey, joinKeys } from '../../rows/pipeline/key-values.ts';
 import { digestBytes, RecordSpool } from '../../rows/pipeline/record-spool.ts';
 import type { SpoolFolder } from '../../rows/pipeline/spool-folder.ts';
 
-/** What one side says about a key. */
 interface Said {
   /** The number of the element; -1: the source. */
   readonly element: number;
   readonly version: bigint;
-  /** It is in the rows; false: it is deleted. */
   readonly isRow: boolean;
   /** A digest of all columns. */
   readonly content: string;
   readonly isTwice: boolean;
 }
 
-/** What the comparison of a key says. */
 export type Verdict =
-  /** Both sides are equal. */
   | 'equal'
   /** The source changed it after the newest element, or may have. The next element has it. */
   | 'pending'
@@ -53,7 +49,6 @@ export class ReplayedRows {
   readonly #next: bigint;
   readonly #places: { readonly op: number; readonly version: number; readonly element: number };
 
-  /** @param keys the indices of the keys among `columns` */
   constructor(
     folder: SpoolFolder,
     columns: readonly ReadColumn[],

@@ -43,7 +43,6 @@ function keyOfFields(columns: readonly ReadColumn[], fields: readonly (string | 
   );
 }
 
-/** Keys per statement. */
 const keysPerLookUp = 500;
 
 /** Looks up rows of the files that the source no longer has in their interval. */

@@ -5,7 +5,6 @@ import { counted } from './finding.ts';
 import { type IntervalAnswers, noSums, type RowSums } from './verified-interval.ts';
 import type { VerifiedReceipt } from './verify-receipt.ts';
 
-/** The result of an export, or of all. */
 export interface Verified extends RowSums {
   readonly intervals: number;
   readonly files: number;
@@ -19,7 +18,6 @@ export interface Verified extends RowSums {
   readonly unproven: readonly string[];
   /** Which rows the source no longer has in their interval, or has since the interval was read. */
   readonly remarks: readonly string[];
-  /** The gaps of the proof. */
   readonly leftOut: readonly string[];
   /** Requested intervals without a receipt. */
   readonly missing: MissingData;
@@ -39,10 +37,8 @@ export const nothingVerified: Verified = {
   missing: { failed: 0, retrying: 0, running: 0 },
 };
 
-/** Sentences of one kind that are kept. */
 const keptTexts = 100;
 
-/** Adds up what was found of an export's intervals. */
 export class Sums {
   readonly #sums = { ...nothingVerified } as { -readonly [Name in keyof Verified]: Verified[Name] };
   readonly #unproven: string[] = [];

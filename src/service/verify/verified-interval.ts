@@ -10,7 +10,6 @@ import type { VerifiedExport } from '../../state/store/intervals/verify-queries.
 import type { Finding } from './finding.ts';
 import type { LookUp } from './source-keys.ts';
 
-/** The means to verify an interval. */
 export interface VerifiedInterval {
   readonly sql: Sql;
   readonly batchExport: VerifiedExport;
@@ -34,7 +33,6 @@ export interface Replay {
   read(interval: VerifiedInterval, receipt: Receipt): Promise<readonly string[]>;
 }
 
-/** The result of the rows of an interval, or of several. */
 export interface RowSums {
   /** Rows that came after the interval was read, and that a look-back adds. */
   readonly late: number;
@@ -50,16 +48,13 @@ export interface RowSums {
 
 export const noSums: RowSums = { late: 0, gone: 0, moved: 0, goneOrMoved: 0, pending: 0 };
 
-/** The answers of one interval. */
 export interface IntervalAnswers extends RowSums {
   readonly findings: readonly Finding[];
   /** Which rows the source no longer has in the interval, as a sentence each. */
   readonly remarks: readonly string[];
   /** Why its rows cannot be compared with the source; null if they were. */
   readonly unproven: string | null;
-  /** The rows were only counted. */
   readonly onlyCounted: boolean;
-  /** The export's rule has removed its files. */
   readonly isExpired: boolean;
 }
 

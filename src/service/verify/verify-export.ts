@@ -20,15 +20,12 @@ export interface VerifyOptions extends ReceiptOptions {
   readonly table: ExportTable | null;
   /** Where strays are looked for; the present place is the first. */
   readonly strayPlaces: readonly StrayPlace[];
-  /** The parts that cannot be looked at, as sentences. */
   readonly leftOut: readonly string[];
   /** After which ticks are deleted. */
   readonly retentionDays: number;
-  /** Called after each interval. */
   readonly onInterval: () => void;
 }
 
-/** Receipts per read. */
 const page = 100;
 
 /**

@@ -15,13 +15,10 @@ import { type PlaceOf, Places } from './places.ts';
 import { nothingVerified, type Verified } from './sums.ts';
 import { type VerifyOptions, verifyExport } from './verify-export.ts';
 
-/** The result of one export. */
 export interface VerifiedExportReport extends Verified {
   readonly id: string;
   readonly name: string;
-  /** The first ones. */
   readonly findings: readonly Finding[];
-  /** The number of breaches; `findings` has the first ones. */
   readonly breaches: number;
   /** Why it could not be read to its end, with the remedy; null if it was. */
   readonly failure: string | null;

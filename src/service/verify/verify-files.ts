@@ -135,7 +135,6 @@ function describeAhead(manifest: Manifest, { manifestKey, generation, era }: Rec
 const hasOtherSchema = ({ schema }: Manifest, { recipe: { schemaDigest } }: Receipt): boolean =>
   schemaDigest !== undefined && digestOfSchema(schema) !== schemaDigest;
 
-/** Says whether a manifest names exactly the files of the receipt. */
 function listsFiles(manifest: Manifest, { files, rejectedFiles }: Receipt): boolean {
   const text = (entries: readonly ManifestFile[]) => JSON.stringify(entries.map(entryOf));
   return (

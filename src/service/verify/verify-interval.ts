@@ -18,7 +18,6 @@ export async function verifyInterval(
   return answersOf(receipt, compared.rows, compared.commit);
 }
 
-/** The promises, as the rows of an interval keep them. */
 export function answersOf(
   receipt: Receipt,
   rows: RowAnswers,

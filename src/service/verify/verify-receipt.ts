@@ -33,7 +33,6 @@ export interface ReceiptOptions extends VerifiedInterval {
   readonly formerPlaces: ReadonlyMap<number, Pick<VerifiedInterval, 'destination'>>;
 }
 
-/** An interval that was verified. */
 export interface VerifiedReceipt {
   readonly interval: DataInterval;
   /** Null: the interval has none any more. */

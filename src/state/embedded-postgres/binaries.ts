@@ -6,7 +6,6 @@ import path from 'node:path';
 import { canEnter, runProgram, type ServerIdentity, spawnOptionsFor } from './identity.ts';
 import { makeFolder } from './make-folder.ts';
 
-/** PostgreSQL's programs; the server's user can run them. */
 export interface Binaries {
   /** The folder that holds `postgres`, `initdb` and `pg_ctl`. */
   readonly bin: string;
@@ -14,7 +13,6 @@ export interface Binaries {
   readonly major: string;
 }
 
-/** Where the npm package keeps the programs. */
 export interface BinarySource {
   readonly native: string;
   /** The package's version: each version gets its own copy. */

@@ -12,15 +12,12 @@ import {
 import { isProcessAlive } from './pid-file.ts';
 import { makeFolder } from './make-folder.ts';
 
-/** The owner of the cluster and of everything in it. */
 export const databaseUser = 'sluice';
-/** The database that the service uses. */
 export const databaseName = 'sluice';
 
 /** Where the parts of one embedded server are. All paths are absolute. */
 export interface Layout {
   readonly folder: string;
-  /** PostgreSQL's own data directory. */
   readonly data: string;
   readonly log: string;
   /** The port of the last start, used again if it is free. */

@@ -84,7 +84,6 @@ export function runProgram(
   });
 }
 
-/** Says whether `identity` can enter `directory` and all its parents. */
 export async function canEnter(identity: ServerIdentity, directory: string): Promise<boolean> {
   if (identity.user === null) return true;
   const options = spawnOptionsFor(identity, '/');

@@ -6,7 +6,6 @@ const ownerLock = 7_310_428_116;
 const label = 'sluice service ';
 const reconnectMs = 1_000;
 const probeTimeoutMs = 5_000;
-/** For a connection and its login. */
 const usualConnectMs = 10_000;
 
 /**

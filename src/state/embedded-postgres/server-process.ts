@@ -36,7 +36,6 @@ const stopSteps = [
 export interface ServerProcess {
   readonly port: number;
   hasExited(): boolean;
-  /** The output of the server since this start. */
   readLog(): Promise<string>;
 }
 
@@ -108,7 +107,6 @@ export async function stopServer(layout: Layout): Promise<void> {
   throw new Error(`The embedded PostgreSQL does not stop. Its log is ${layout.log}.`);
 }
 
-/** Remembers the port, so that it is the same at the next start. */
 export async function rememberPort(layout: Layout, port: number): Promise<void> {
   const unfinished = `${layout.portFile}.${process.pid}`;
   await writeFile(unfinished, String(port));

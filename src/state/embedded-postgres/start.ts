@@ -24,7 +24,6 @@ const silentMs = 3_000;
 export interface EmbeddedPostgresOptions {
   /** The service's data directory; the server uses its subfolder `postgres`. */
   readonly dataDir: string;
-  /** Gets a sentence for each step. */
   readonly log?: (message: string) => void;
   /** Override our defaults. They have no effect on a server that still runs. */
   readonly settings?: ServerSettings;
@@ -36,7 +35,6 @@ export interface EmbeddedPostgres {
   readonly port: number;
   /** A role for exports, which the caller creates. Its password stays the same. */
   readonly sourceRole: { readonly name: string; readonly password: string };
-  /** The address of this database for that role. It is secret. */
   readonly sourceUrl: string;
   /** Publishes the address of this service, for the error of a second start. */
   publish(address: string): Promise<void>;

@@ -15,7 +15,6 @@ export interface Transactor extends Sql {
   transaction<T>(work: (tx: Sql) => Promise<T>): Promise<T>;
 }
 
-/** The pool of connections to our own tables. */
 export interface Database extends Transactor {
   close(): Promise<void>;
 }
@@ -139,7 +138,6 @@ async function endPool(pool: Pool): Promise<void> {
   await pool.end();
 }
 
-/** Joins `tx`: each inner transaction is a savepoint of `tx`. */
 export function joinTransaction(tx: Sql): Transactor {
   return {
     query: (text, values) => tx.query(text, values),

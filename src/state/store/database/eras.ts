@@ -6,13 +6,11 @@ import { live } from '../runs/run-moves.ts';
 /** A part of our database's history without a restore or failover. */
 export interface Era {
   readonly id: string;
-  /** 1 for the first. */
   readonly number: number;
   /** No work is done: these tables are a restored dump or a copy that no operator has accepted yet. */
   readonly held: boolean;
 }
 
-/** An era as an operator sees it. */
 export interface ListedEra extends Era {
   readonly reason: string;
   readonly beganAt: Timestamp;
@@ -128,7 +126,6 @@ async function insertEra(
   );
 }
 
-/** Oldest first. */
 export async function listEras(sql: Sql): Promise<ListedEra[]> {
   return sql.query<ListedEra>(
     `select ${eraColumns}, e.reason, e.began_at as "beganAt", e.accepted_at as "acceptedAt", ${placeColumns('e')}

@@ -9,7 +9,6 @@ export interface KeysetPosition {
 }
 
 export interface KeysetOrder {
-  /** SQL of the column. */
   readonly column: string;
   readonly descending: boolean;
 }
@@ -54,14 +53,12 @@ export function toKeysetPage<T>(
   return { results, hasNext: further, hasPrevious: position !== null };
 }
 
-/** A page of an offset list. */
 export interface PageRequest {
   readonly limit: number;
   readonly offset: number;
 }
 
 export interface OffsetPage<T> {
-  /** All rows, on all pages. */
   readonly count: number;
   readonly results: readonly T[];
 }
@@ -97,7 +94,6 @@ export class Conditions {
     return this;
   }
 
-  /** @param comparison the column and the operator */
   addBound(comparison: string, bound: TimeBound | null): this {
     if (bound === null) return this;
     return 'at' in bound

@@ -81,7 +81,6 @@ export async function checkSchema(connectionString: string): Promise<void> {
 
 interface Owner {
   readonly owner: string;
-  /** The role that has logged in. */
   readonly role: string;
   readonly isSuperuser: boolean;
 }
@@ -107,7 +106,6 @@ async function readOwner(client: Client): Promise<Owner> {
   return row;
 }
 
-/** The migrations of this build that were not run. */
 async function findMissing(connectionString: string): Promise<readonly string[]> {
   const needed = (await readdir(migrationsDir))
     .filter((file) => file.endsWith('.sql'))

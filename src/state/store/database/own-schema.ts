@@ -27,7 +27,6 @@ export const schemaOfQueue = `case
     pg_catalog.has_database_privilege(pg_catalog.current_database(), 'create')) then '${queueSchema}'
   else coalesce(${schemaOfTables}, '${queueSchema}') end`;
 
-/** The schemas of a database, as the role of a session may use them. */
 export interface Schemas {
   /** Of our own tables; null if there are none yet. */
   readonly own: string | null;
@@ -35,7 +34,6 @@ export interface Schemas {
   readonly role: string;
   /** In which the role may create tables: those of its search path, in order. */
   readonly onPath: readonly string[];
-  /** All others in which it may. */
   readonly others: readonly string[];
   readonly mayCreate: boolean;
 }

@@ -66,7 +66,6 @@ export class StatementNames {
     return this.#use === 'on';
   }
 
-  /** Undefined: the statement is sent without a name. */
   of(text: string): string | undefined {
     return this.#use === 'on' ? names.get(text) : undefined;
   }

@@ -27,7 +27,6 @@ export const deleteOldLogEntries = deleteBy(
       where ${isOld('timestamp')})) returning 1`,
 );
 
-/** Searches by number too. */
 export const deleteOldActivity = deleteBy(
   `delete from activity where id = any (array(
      select id from (select id, happened_at from activity order by id limit ${batch}) oldest

@@ -9,7 +9,6 @@ import { pinnedSettings, withClients } from './sessions.ts';
 export interface RoleSettings {
   readonly role: string;
   readonly database: string;
-  /** Those that the role lacks. */
   readonly missing: readonly string[];
   /** The search path that leads to our tables, if that of the role does not. */
   readonly path: string | null;

@@ -60,7 +60,6 @@ const limits: Settings = {
 const setSql = ([name, value]: readonly [string, string]) =>
   `set_config('${name}', '${value}', false)`;
 
-/** SQL that pins all settings in the session. */
 const pins = Object.entries(pinnedSettings).map(([name, { value, instead }]) => {
   const current = `current_setting('${name}', true)`;
   const applies = instead === undefined ? `${current} is not null` : `${current} = '${instead}'`;
@@ -70,7 +69,6 @@ const pins = Object.entries(pinnedSettings).map(([name, { value, instead }]) => 
 /** Statements of their own, before all others: a limit of the role applies to each statement of a message. */
 const pinsFirst = `set statement_timeout = '${limits.statement_timeout}'; set jit = off`;
 
-/** Pins the settings of a session to our own database. */
 export async function pinSession(client: ClientBase): Promise<void> {
   await client.query(`${pinsFirst}; select ${pins.join(', ')}`);
 }
@@ -134,7 +132,6 @@ export class Sessions {
   readonly #writes: boolean;
   #isPooled = false;
 
-  /** @param writes whether they are for a server that takes writes only */
   constructor(writes: boolean) {
     this.#writes = writes;
   }
@@ -146,7 +143,6 @@ export class Sessions {
     this.names.learn(isOwn);
   }
 
-  /** Begins a transaction, in one message. */
   get begin(): string {
     if (!this.#isPooled) return 'begin';
     const set = Object.entries(limits).map(([name, value]) => `set local ${name} = '${value}'`);
@@ -206,7 +202,6 @@ export async function isSameDatabase(one: string, other: string): Promise<boolea
   });
 }
 
-/** Does `work` over new connections to these addresses. */
 export async function withClients<T>(
   addresses: readonly string[],
   work: (clients: readonly Client[]) => Promise<T>,

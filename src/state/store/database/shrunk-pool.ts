@@ -6,7 +6,6 @@ const tooMany = '53300';
 /** For work that waits until others give back a connection. Afterwards it fails as before. */
 const patienceMs = 30_000;
 const retryMs = 300;
-/** The time that a pool stays small after a refusal. */
 const smallMs = 30_000;
 /** A small pool gives idle connections back soon: other processes wait for one. */
 const idleMs = 500;
@@ -28,7 +27,6 @@ export function isFull(error: unknown): boolean {
 /** A pool that becomes small when the server refuses a connection. */
 interface ShrinkingPool {
   readonly isSmall: boolean;
-  /** Makes it and the other pools of this process small. */
   shrink(): void;
 }
 

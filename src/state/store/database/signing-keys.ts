@@ -1,7 +1,6 @@
 import type { PublicKeyEntry } from '../../../foundation/domain/signature.ts';
 import type { Sql } from './database.ts';
 
-/** A key with its private part, sealed. */
 export interface StoredSigningKey {
   readonly keyId: string;
   /** Null: a later key signs, or it was learned from a bucket. */
@@ -10,7 +9,6 @@ export interface StoredSigningKey {
 
 const entry = 'key_id, public_key, created_at, signed_by, signature';
 
-/** All keys, the oldest first. */
 export async function listSigningKeys(sql: Sql): Promise<PublicKeyEntry[]> {
   const rows = await sql.query<Omit<PublicKeyEntry, 'algorithm'>>(
     `select ${entry} from signing_keys order by number`,
@@ -18,7 +16,6 @@ export async function listSigningKeys(sql: Sql): Promise<PublicKeyEntry[]> {
   return rows.map((row) => ({ ...row, algorithm: 'Ed25519' }));
 }
 
-/** The key that signs; null before the first. */
 export async function findSigningKey(sql: Sql): Promise<StoredSigningKey | null> {
   const [row] = await sql.query<StoredSigningKey>(
     `select key_id as "keyId", private_key as sealed from signing_keys order by number desc limit 1`,

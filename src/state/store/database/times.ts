@@ -9,7 +9,6 @@ export const instantOf = (expression: string): string =>
 const pairOf = (start: string, end: string): string =>
   `json_build_object('start', ${instantOf(start)}, 'end', ${instantOf(end)})`;
 
-/** SQL of the data interval of a row of `table`. */
 export const intervalOf = (table: string): string =>
   pairOf(`${table}.data_interval_start`, `${table}.data_interval_end`);
 

@@ -44,7 +44,6 @@ export class ReadOnlyError extends Error {
   }
 }
 
-/** Says whether a statement failed because the server takes no writes. */
 export function isReadOnly(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === readOnly;
 }

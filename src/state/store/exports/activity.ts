@@ -60,7 +60,6 @@ export const activityValues = (activity: NewActivity): unknown[] => [
   JSON.stringify(shortenChanges(activity.changes)),
 ];
 
-/** An entry of who did what to a subject. */
 export function newActivity(
   { organizationId, keyId }: Pick<NewActivity, 'organizationId' | 'keyId'>,
   action: string,
@@ -83,7 +82,6 @@ export const changesIn = <T>(
 
 const recording = prepared(activityInsertion(0));
 
-/** Records who did what, in the transaction of the change. */
 export async function recordActivity(
   tx: Sql,
   ...activity: Parameters<typeof newActivity>
@@ -137,7 +135,6 @@ function beginning(value: unknown, bytes: number): string {
   return `${text.slice(0, length)}… (${bytesOf(value)} bytes)`;
 }
 
-/** Newest first. */
 export async function listActivity(
   sql: Sql,
   subject: Pick<NewActivity, 'subjectType' | 'subjectId'>,

@@ -9,7 +9,6 @@ import { instantOf } from '../database/times.ts';
 
 /** A running backfill, with what its next page depends on. */
 export interface AdvancingBackfill extends Backfill {
-  /** The schedule of its export. */
   readonly schedule: Schedule;
   /** Its runs that have not ended. */
   readonly liveRuns: number;
@@ -38,7 +37,6 @@ export async function findAdvancing(
   return ids.map((id) => byId.get(id) ?? null);
 }
 
-/** A page of a backfill. */
 export interface PlannedPage {
   readonly backfillId: string;
   /** The end of its plan when the page was made; null: not yet. */
@@ -50,7 +48,6 @@ export interface PlannedPage {
   readonly runs: readonly NewRun[];
 }
 
-/** @param locks of the backfill `b` and its export `e` */
 const planPages = (locks: string) =>
   plannedOnce(`with held as materialized (
        select b.id, page.planned_to, page.intervals

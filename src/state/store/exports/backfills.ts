@@ -81,7 +81,6 @@ export async function listRunningBackfills(sql: Sql): Promise<string[]> {
   return rows.map((row) => row.id);
 }
 
-/** Running backfills of an export, with their ranges. */
 export async function findRunningRanges(
   tx: Sql,
   exportId: string,
@@ -137,7 +136,6 @@ export async function stopFailingBackfill(
   return rows.length === 1;
 }
 
-/** Cancels every running backfill of an export. */
 export async function cancelBackfillsOf(tx: Sql, exportId: string): Promise<void> {
   await tx.query(
     `update backfills set status = 'Cancelled', finished_at = now(), last_updated_at = now()
@@ -149,7 +147,6 @@ export async function cancelBackfillsOf(tx: Sql, exportId: string): Promise<void
 /** Says whether a backfill passes over the interval that starts at an instant. */
 export type PassesOver = (start: Instant) => boolean;
 
-/** All intervals get a run. */
 export const passesNothing: PassesOver = () => false;
 
 /** The table whose rows decide, and whether an interval with a row there is passed over or is the only one that is not. */
@@ -210,11 +207,9 @@ export async function findPassedOverIn(
   return (start) => isLive(start) || isDecided(start);
 }
 
-/** A backfill and the progress of its runs. */
 export interface BackfillWithProgress extends Backfill {
   readonly finishedRuns: number;
   readonly failedRuns: number;
-  /** In the files of its completed runs. */
   readonly rows: number;
   readonly bytes: number;
   /** From its start to its end, or until now, by Postgres' clock. */
@@ -243,7 +238,6 @@ export async function findBackfill(
   return row ?? null;
 }
 
-/** Newest first. */
 export async function listBackfills(
   sql: Sql,
   exportId: string,

@@ -31,7 +31,6 @@ export interface ExportHealth {
   readonly worstLagSeconds: number;
   /** Since the longest late export became late. */
   readonly longestLateSeconds: number;
-  /** Notifications that wait, for a retry too. */
   readonly waitingNotifications: number;
   /** Since the notification was due that is due for longest and that no worker attempts. */
   readonly oldestDueNotificationSeconds: number;
@@ -39,9 +38,7 @@ export interface ExportHealth {
   readonly overdue: Readonly<Record<Turn, number>>;
   /** Intervals that are not delivered, and due within `warn_minutes`. */
   readonly atRisk: number;
-  /** Intervals that heal. */
   readonly healing: number;
-  /** Enabled targets whose newest attempt failed. */
   readonly failingTargets: number;
 }
 

@@ -45,7 +45,6 @@ const listing = byReach((reach) => {
       order by e.created_at desc, e.id desc`;
 });
 
-/** Newest first. */
 export async function listBatchExports(
   sql: Sql,
   reach: Reach,
@@ -66,10 +65,8 @@ export async function listBatchExports(
 /** SQL of the position of a health among all, the most urgent first. */
 const urgency = `array_position(array['${exportHealths.join(`', '`)}'], ${healthOfExport})`;
 
-/** The start of the newest run: an index has it. */
 const lastRun = `(select max(r.created_at) from runs r where r.export_id = e.id)`;
 
-/** The orders of exports. */
 const sortKeys = {
   created_at: 'e.created_at',
   name: 'lower(e.name)',
@@ -80,7 +77,6 @@ const sortKeys = {
 export type ExportSortKey = keyof typeof sortKeys;
 
 export interface ExportSearch {
-  /** Null: each. */
   readonly healths: readonly ExportHealth[] | null;
   /** Part of the name, or the whole id; null: each export. */
   readonly search: string | null;
@@ -145,7 +141,6 @@ export async function countExportHealths(sql: Sql, reach: Reach): Promise<Health
 
 /** The facts of an export that an answer shows beside its own row. */
 export interface ExportDetails {
-  /** The 10 newest, newest first. */
   readonly latestRuns: readonly Run[];
   readonly holes: Holes;
   /** The error of the newest run that ended without success; null unless the export is failing. */
@@ -157,7 +152,6 @@ export interface ExportDetails {
 export interface LateRowsAdded {
   readonly rows: number;
   readonly at: Timestamp;
-  /** Of the interval. */
   readonly start: Timestamp;
   readonly end: Timestamp;
 }

@@ -43,5 +43,4 @@ export const healthOf = (isIncomplete: string): string => `case
 
 export const healthOfExport = healthOf(hasHole);
 
-/** The number of exports with each health. */
 export type HealthCounts = Readonly<Record<ExportHealth, number>>;

@@ -38,7 +38,6 @@ export type ExportRow = Omit<BatchExport, 'destination' | 'cadence'> & {
   offsetHour: number | null;
 };
 
-/** Columns of the export `e`. */
 export const columns = `e.id, e.team_id as "teamId", e.name, e.destination_type as "destinationType",
   e.destination_config as "destinationConfig", e.destination_secrets as "destinationSecrets",
   e.destination_secret_ends as "destinationSecretEnds",
@@ -256,7 +255,6 @@ export async function hasRuns(sql: Sql, id: string): Promise<boolean> {
   return row?.has !== false;
 }
 
-/** Says whether any project has an export of the model. */
 export async function isModelExported(sql: Sql, model: string): Promise<boolean> {
   const [row] = await sql.query<{ is: boolean }>(
     'select exists (select from batch_exports where model = $1 and deleted_at is null) as is',
@@ -304,7 +302,6 @@ export async function lockExportNow(
   return row ? { batchExport: toBatchExport(row), now: row.now } : null;
 }
 
-/** @returns false if it was deleted before */
 export async function markBatchExportDeleted(tx: Sql, id: string): Promise<boolean> {
   const rows = await tx.query(
     `update batch_exports set deleted_at = clock_timestamp(), last_updated_at = clock_timestamp()

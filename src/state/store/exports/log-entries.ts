@@ -77,7 +77,6 @@ export interface LogListRequest {
   readonly search: string | null;
 }
 
-/** Newest first. */
 export async function listLogEntries(
   sql: Sql,
   request: LogListRequest,

@@ -20,7 +20,6 @@ export async function retireDestination(tx: Sql, exportId: string): Promise<void
   );
 }
 
-/** A destination that an export has left. */
 export interface FormerDestination {
   readonly version: number;
   /** Without secrets. */

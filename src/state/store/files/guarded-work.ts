@@ -75,7 +75,6 @@ export async function leaveWork(sql: Sql, holder: string): Promise<void> {
   await sql.query(`update guarded_work set holder = null where holder = $1`, [holder]);
 }
 
-/** SQL that is true if the work of this kind and id was set aside. */
 export const isSetAside = (kind: GuardedKind, id: string): string =>
   `exists (select from guarded_work g where g.kind = '${kind}' and g.id = ${id}::text and g.set_aside_at is not null)`;
 
@@ -86,7 +85,6 @@ export interface WorkSetAside extends GuardedWork {
 
 const columns = `kind, id, deaths, set_aside_at as "setAsideAt"`;
 
-/** The oldest first. */
 export async function listWorkSetAside(sql: Sql, limit: number): Promise<WorkSetAside[]> {
   return sql.query<WorkSetAside>(
     `select ${columns} from guarded_work where set_aside_at is not null order by set_aside_at, kind, id limit $1`,

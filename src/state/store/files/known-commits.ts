@@ -5,7 +5,6 @@ import type { IntervalPlace } from './leftover-files.ts';
 import { boundsOf } from '../database/times.ts';
 import { hoursOf, hoursValue, lateRowsWait } from '../intervals/look-backs.ts';
 
-/** The facts of a manifest in a bucket about its commit. */
 export interface SeenCommit {
   readonly run_id: string;
   readonly generation: number;
@@ -60,7 +59,6 @@ export async function knowsCommit(
   return rows.length > 0;
 }
 
-/** The origin of the current files of an interval. */
 export interface CommitFacts {
   /** One run wrote all files, and they have as many rows as it counted in its snapshot. */
   readonly isWhole: boolean;

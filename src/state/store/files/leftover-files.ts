@@ -168,7 +168,6 @@ export interface RemovalWork extends IntervalPlace {
   readonly runId: string;
 }
 
-/** SQL of the pause after so many failed removals in a row. */
 const removalPause = (tries: string): string =>
   `least(24, power(2, greatest(0, least(${tries}, 9) - 1))) * interval '1 hour'`;
 

@@ -3,7 +3,6 @@ import type { Sql } from '../database/database.ts';
 import type { CommittedFile } from '../../../foundation/domain/receipt.ts';
 import type { Run } from '../runs/runs.ts';
 
-/** The current files of a run's interval, and where they are. */
 export interface IntervalFiles {
   /** The run that wrote them, or that found them unchanged. */
   readonly runId: string;

@@ -5,7 +5,6 @@ import {
 } from '../../../foundation/domain/store-traits.ts';
 import type { Sql } from '../database/database.ts';
 
-/** An export's destination at one of its versions. */
 export interface TriedPlace {
   readonly exportId: string;
   readonly destinationVersion: number;

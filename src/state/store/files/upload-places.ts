@@ -64,7 +64,6 @@ export interface UploadPlace {
   readonly model: string;
   readonly destination: StoredDestination;
   readonly destinationVersion: number;
-  /** The number of attempts that have noted it. */
   readonly notes: number;
   /** True if a run of the export is live: it may begin an upload at any time. */
   readonly isBusy: boolean;
@@ -129,7 +128,6 @@ export async function endLook(
   );
 }
 
-/** The sweep leaves the place alone. */
 export async function forgetUploadPlace(
   sql: Sql,
   { exportId, destinationVersion }: Pick<UploadPlace, 'exportId' | 'destinationVersion'>,
@@ -137,10 +135,8 @@ export async function forgetUploadPlace(
   await sql.query(`delete from upload_places where ${ofPlace}`, [exportId, destinationVersion]);
 }
 
-/** The facts in the key of a listed upload. */
 export interface ListedUpload {
   readonly key: string;
-  /** The start of an interval; it may be no date. */
   readonly start: string;
   readonly generation: number;
 }
@@ -211,7 +207,6 @@ export async function judgeUploads(
 const isStorable = ({ key, start, generation }: ListedUpload): boolean =>
   !/[\0\p{Cs}]/u.test(key) && parseTime(start) !== null && generation < 2 ** 31;
 
-/** Runs, of these, that have ended. */
 export async function findEndedRuns(
   sql: Sql,
   runIds: readonly string[],

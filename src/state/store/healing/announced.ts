@@ -2,7 +2,6 @@ import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 import { mayRun } from './healing.ts';
 
-/** An export whose intervals wait for an error to end. */
 export interface HeldUp {
   readonly organizationId: string;
   readonly teamId: number;
@@ -38,7 +37,6 @@ export async function listNewlyHeldUp(
   );
 }
 
-/** Notes that these exports are announced. */
 export async function noteAnnounced(tx: Sql, heldUp: readonly HeldUp[]): Promise<void> {
   if (heldUp.length === 0) return;
   await tx.query(

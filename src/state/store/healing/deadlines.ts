@@ -10,7 +10,6 @@ import type { Sql } from '../database/database.ts';
 import { live } from '../runs/run-moves.ts';
 import { boundsOf, instantOf, intervalOf, isSameInterval } from '../database/times.ts';
 
-/** An export whose deadlines are to be judged. */
 export interface CheckedExport {
   readonly exportId: string;
   readonly teamId: number;
@@ -49,13 +48,11 @@ const whyOf = `left join lateral (select coalesce(r.error_code, 'source.slow') a
   left join lateral (select o.waits_for is not null as waits from runs r join outbox o on o.run_id = r.id
       where ${isSameInterval('r', 't')} and r.status in ${live} limit 1) as waiting on c.export_id is null`;
 
-/** An interval that is owed, as far as it is delivered. */
 export interface OwedInterval {
   readonly exportId: string;
   readonly tickAt: Instant;
   readonly interval: DataInterval;
   readonly deliveredAt: Instant | null;
-  /** The newest failure of an interval that is not delivered. */
   readonly code: string | null;
   /** True if it waits for open transactions of its source. */
   readonly waitsForSource: boolean;
@@ -126,7 +123,6 @@ export async function noteLate(
   );
 }
 
-/** The result of a check of an export. */
 export interface Checked {
   readonly exportId: string;
   /** Ticks up to here are judged; null: as before. */

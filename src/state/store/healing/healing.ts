@@ -219,7 +219,6 @@ export interface EndedHealing {
   readonly intervals: number;
 }
 
-/** Ends the healing of intervals whose time is over. */
 export async function endExpired(sql: Sql): Promise<EndedHealing[]> {
   return sql.query<EndedHealing>(
     `with ended as (

@@ -155,7 +155,6 @@ export async function listCauses(
   };
 }
 
-/** An export as an operator sees it. */
 export interface OperatorExport {
   readonly id: string;
   readonly name: string;
@@ -172,7 +171,6 @@ export interface OperatorExport {
   readonly missingIntervals: number;
   readonly paused: boolean;
   readonly latestError: string | null;
-  /** When Sluice probes its cause; null: it does not heal. */
   readonly nextProbeAt: Timestamp | null;
   readonly completeUpTo: Timestamp | null;
 }
@@ -210,7 +208,6 @@ export async function listOperatorExports(
   };
 }
 
-/** The owner of an export; null if it does not exist, or is deleted. */
 export async function findOwnerOf(
   sql: Sql,
   exportId: string,

@@ -27,7 +27,6 @@ const bounds = 'data_interval_start, data_interval_end';
 const inRange = (table: string): string =>
   `${table}.export_id = $1 and ${table}.data_interval_start >= $2 and ${table}.data_interval_start < $3`;
 
-/** Completed, but not settled. */
 const unsettled = `select c.* from receipts c where not c.settled and ${inRange('c')}`;
 
 /**
@@ -184,17 +183,14 @@ export async function findFirstTick(sql: Sql, exportId: string): Promise<Instant
   return row?.start ?? null;
 }
 
-/** The intervals that hold an export back. */
 export interface Holes {
   readonly missing: MissingIntervals;
   /** Start of the oldest exported interval that may still receive rows; null if there is none. */
   readonly unsettledFrom: Instant | null;
   readonly health: ExportHealth;
-  /** Null: nothing heals. */
   readonly healing: Healing | null;
 }
 
-/** A row of `holesColumns`. */
 export interface HolesRow {
   readonly exportId: string;
   readonly teamId: number;

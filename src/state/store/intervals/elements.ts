@@ -38,7 +38,6 @@ export async function findSequenceEnds(sql: Sql, exportId: string): Promise<Sequ
 export interface DeliveredElement extends Pick<Receipt, 'interval' | 'runId' | 'rows'> {
   /** Null: keep_snapshots has removed it. */
   readonly snapshotAt: Timestamp | null;
-  /** Null: a snapshot. */
   readonly element: Element | null;
   /** The number of the next element; null: it is the newest, or a snapshot. */
   readonly followedBy: number | null;

@@ -1,7 +1,6 @@
 import type { Sql } from '../database/database.ts';
 import { anyNumber } from '../database/prepared.ts';
 
-/** The rows that a statement walks over, as SQL. */
 interface Walk {
   /** The ids of the exports: a list, or a SELECT. */
   readonly exportIds: string;

@@ -41,7 +41,6 @@ export async function listStillUnderWay(
   );
 }
 
-/** The newest run of an interval. */
 export interface IntervalRun {
   readonly interval: DataInterval;
   readonly runId: string;

@@ -55,7 +55,6 @@ export async function countExpiring(sql: Sql, exportId: string): Promise<number>
   return row?.count ?? 0;
 }
 
-/** True if a snapshot is among those that its export keeps now. */
 export async function isKept(sql: Sql, exportId: string, interval: DataInterval): Promise<boolean> {
   const [row] = await sql.query<{ is: boolean }>(
     `select e.keep_snapshots is null or

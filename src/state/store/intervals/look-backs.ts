@@ -20,7 +20,6 @@ export interface LookBack {
   readonly snapshot: string;
   readonly keyDigest: string | null;
   readonly keyCount: number;
-  /** Rows in the files, rejected ones included. */
   readonly deliveredRows: number;
   readonly settled: boolean;
   readonly pending: readonly string[];
@@ -64,16 +63,11 @@ const hours = hoursOf('$1');
 const isDue = `${hours} > 0 and (c.data_interval_end > now() - ${hours} * interval '1 hour' or c.look_owed)
   and ${isAgo('c.looked_back_at', `interval '5 minutes'`)}`;
 
-/** Maximum intervals of one organization at a time. */
 const perOrganization = 20;
 
-/** Which look-backs to take. */
 export interface WantedLookBacks {
-  /** Maximum organizations. */
   readonly limit: number;
-  /** Organizations to leave out. */
   readonly without: readonly string[];
-  /** Exports. */
   readonly slow: readonly string[];
   /** Only those of `slow` exports; else all but those. */
   readonly isLong: boolean;

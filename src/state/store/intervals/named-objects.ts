@@ -3,7 +3,6 @@ import type { Sql } from '../database/database.ts';
 /** An object that a current receipt names, or a statement that was put. */
 export interface NamedObject {
   readonly key: string;
-  /** Null: it is not known. */
   readonly bytes: number | null;
   /** True if it is at the place of now. */
   readonly isHere: boolean;
@@ -11,7 +10,6 @@ export interface NamedObject {
 
 /** Where the statements of an export are. */
 export interface StatementFolder {
-  /** The name of the place. */
   readonly name: string;
   /** Of their keys: `a/_sluice/statements/`. */
   readonly folder: string;

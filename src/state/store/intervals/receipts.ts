@@ -46,7 +46,6 @@ const written: Readonly<Record<string, string>> = {
 const columnOf = (field: string): string =>
   field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
-/** The columns that a commit writes. */
 export const writtenColumns: readonly string[] = Object.keys(written).map(columnOf);
 
 /** SQL: these columns with their types. */
@@ -63,7 +62,6 @@ export function columnsOf(result: IntervalResult): Readonly<Record<string, unkno
   return Object.fromEntries(Object.keys(written).map((field) => [columnOf(field), values[field]]));
 }
 
-/** SQL: a field of `Receipt`. */
 const fieldOf = (field: string) => {
   const column = columnOf(field);
   return `${field === 'snapshotAt' ? `api_time(${column})` : column} as "${field}"`;
@@ -88,7 +86,6 @@ export async function hasReceiptAt(
   return rows.length === 1;
 }
 
-/** Receipts of an export after the interval `after`, oldest first. */
 export async function listReceipts(
   sql: Sql,
   exportId: string,
@@ -102,7 +99,6 @@ export async function listReceipts(
   );
 }
 
-/** A completed interval. */
 export interface CompletedInterval extends DataInterval {
   /** Rows in its files at the current destination, rejected ones included. */
   readonly rows: number;

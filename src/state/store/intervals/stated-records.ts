@@ -29,10 +29,8 @@ export interface StatedMonth {
   readonly id: string;
   readonly name: string;
   readonly projectId: number;
-  /** The newest statement; null: there is none. */
   readonly number: number | null;
   readonly sha256: string | null;
-  /** The end of its period. */
   readonly statedTo: Timestamp | null;
   readonly states: Readonly<Partial<Record<string, number>>>;
   readonly rows: number;
@@ -41,7 +39,6 @@ export interface StatedMonth {
   /** Rows that went by the statements made in the month. */
   readonly removed: number;
   readonly erased: number;
-  /** Intervals that missed their deadline; null: the export has none. */
   readonly missedDeadlines: number | null;
   /** All exports in reach. */
   readonly count: number;

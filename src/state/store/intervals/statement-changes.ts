@@ -40,7 +40,6 @@ export interface UnbookedInterval {
   readonly before: IntervalState | DeliveredState | null;
   /** Receipts that were made and replaced since, oldest first. */
   readonly superseded: readonly BookedReceipt[];
-  /** Null: there is none. */
   readonly receipt: BookedReceipt | null;
   readonly acceptedAt: Timestamp | null;
   /** The end of the interval that was made instead; null: there is none. */
@@ -110,7 +109,6 @@ export async function listUnbooked(
   );
 }
 
-/** An interval as it is booked now. */
 export interface BookedInterval {
   readonly start: Timestamp;
   readonly end: Timestamp;

@@ -20,10 +20,8 @@ export interface StatementChain {
   readonly periodEnd: Timestamp | null;
   readonly closing: Sum | null;
   readonly acknowledged: Acknowledgement | null;
-  /** Why the next statement begins a chain; null: it does not. */
   readonly begins: ChainBeginning | null;
   readonly place: string | null;
-  /** The newest statement at that place. */
   readonly putNumber: number;
 }
 
@@ -115,12 +113,10 @@ export interface ListedStatement {
   readonly bytes: number;
   readonly periodStart: Timestamp;
   readonly periodEnd: Timestamp;
-  /** Why a chain begins with it; null: none does. */
   readonly begins: string | null;
   readonly balance: Balance;
 }
 
-/** Newest first. */
 export async function listStatements(
   sql: Sql,
   exportId: string,
@@ -140,7 +136,6 @@ export async function listStatements(
   return { count: total?.count ?? 0, results };
 }
 
-/** The bytes of a statement; null if there is none. */
 export async function findStatement(
   sql: Sql,
   exportId: string,
@@ -296,7 +291,6 @@ export async function findPlaceOfStatements(
 const isDue = `e.deleted_at is null and (e.statement_at <= now() or (e.statement_put < e.statement_number and e.statement_after <= now()))
   and not exists (select from guarded_work g where g.kind = 'statement' and g.id = e.id::text and g.set_aside_at is not null)`;
 
-/** Teams with statements to make or to put, in random order. */
 export async function findTeamsWithStatements(sql: Sql, limit: number): Promise<number[]> {
   const rows = await sql.query<{ teamId: number }>(
     `select e.team_id as "teamId" from batch_exports e where ${isDue} group by 1 order by random() limit $1`,
@@ -305,7 +299,6 @@ export async function findTeamsWithStatements(sql: Sql, limit: number): Promise<
   return rows.map(({ teamId }) => teamId);
 }
 
-/** An export with a statement to make or to put. */
 export interface DueStatement {
   readonly exportId: string;
   readonly isToMake: boolean;

@@ -40,7 +40,6 @@ export async function listLiveRuns(tx: Sql, exportIds: readonly string[]): Promi
 /** Reasons why an interval is never made again. An element is the only copy of its changes. */
 type Gone = 'superseded' | 'removed' | 'element';
 
-/** The reason why an interval is never made again; null: it may be. */
 export async function findGone(
   tx: Sql,
   exportId: string,
@@ -62,7 +61,6 @@ export interface Supersession {
   readonly teamId: number;
   /** A run that fails until now; null: none is live. */
   readonly run: LiveRun | null;
-  /** The end of the interval. */
   readonly newest: Instant;
   /** Earlier intervals whose ticks get no run. */
   readonly intervals: readonly DataInterval[];

@@ -24,7 +24,6 @@ export interface DecidedTick {
   readonly tickAt: Instant;
   readonly interval: DataInterval;
   readonly fate: TickFate;
-  /** The run may start from here on. */
   readonly availableAt: Instant;
 }
 

@@ -53,7 +53,6 @@ export async function isVerificationDue(
   return rows.length === 1;
 }
 
-/** The result of a verification of an export. */
 export interface VerificationFound {
   readonly exportId: string;
   readonly result: VerifyResult;
@@ -82,7 +81,6 @@ export async function storeVerification(
   );
 }
 
-/** The newest verification of an export. */
 export interface Verification extends VerificationFound {
   readonly name: string;
   readonly teamId: number;
@@ -112,7 +110,6 @@ export async function listVerifications(
 
 /** The figures of scheduled verifications, for the gauges. */
 export interface VerifyState {
-  /** Exports whose newest verification has not proven them. */
   readonly failed: number;
   /** Since the verification that is longest ago, of those that are the newest of an export. Null: no export was verified. */
   readonly ageSeconds: number | null;

@@ -75,12 +75,10 @@ export interface ExportPlace {
   readonly exportId: string;
   readonly version: number;
   readonly type: string;
-  /** Without secrets. */
   readonly config: DestinationConfig;
   readonly model: string;
 }
 
-/** All places of all exports, of deleted ones too. */
 export async function listExportPlaces(sql: Sql): Promise<ExportPlace[]> {
   return sql.query<ExportPlace>(
     `select id as "exportId", destination_version as version, destination_type as type, destination_config as config, model
@@ -115,7 +113,6 @@ export async function listLeftDestinations(sql: Sql, exportId: string): Promise<
   });
 }
 
-/** The version of the destination that an export has now. */
 export async function readDestinationVersion(sql: Sql, exportId: string): Promise<number | null> {
   const [row] = await sql.query<{ version: number }>(
     `select destination_version as version from batch_exports where id = $1`,
@@ -191,7 +188,6 @@ export async function findTornTicks(
   );
 }
 
-/** Pairs of current intervals that overlap. */
 export async function findOverlaps(
   sql: Sql,
   exportId: string,
@@ -278,7 +274,6 @@ const idsAndVersions = (owners: readonly PlaceOwner[]) => [
   owners.map(({ version }) => version),
 ];
 
-/** @param starts of the intervals of `keys` */
 export async function findKnownKeys(
   sql: Sql,
   owners: readonly PlaceOwner[],

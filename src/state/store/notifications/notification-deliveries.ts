@@ -16,14 +16,12 @@ import {
 } from '../database/lists.ts';
 import { prepared } from '../database/prepared.ts';
 
-/** One attempt, as the log shows it. */
 export interface DeliveryAttempt {
   readonly at: Timestamp;
   readonly answer: string;
   readonly latency_ms: number;
 }
 
-/** An event for one target. */
 export interface Delivery {
   readonly id: string;
   readonly targetId: string;
@@ -46,7 +44,6 @@ const columns = `d.id, d.target_id as "targetId", d.event_id as "eventId", d.typ
   case when d.status = 'waiting' then d.next_attempt_at end as "nextAttemptAt", d.attempt_log as "attemptLog",
   d.created_at as "createdAt", d.finished_at as "finishedAt"`;
 
-/** Newest first. */
 export async function listDeliveries(
   sql: Sql,
   targetId: string,
@@ -156,7 +153,6 @@ const claimSql = prepared(`with recursive organizations_with as (
      returning ${claimColumns}`);
 
 export interface ClaimLimits {
-  /** In this call. */
   readonly limit: number;
   /** The number of deliveries of one organization that may be in progress, in all processes. */
   readonly perOrganization: number;
@@ -195,7 +191,6 @@ export async function insertTest(
   return row ? toClaimed(row) : null;
 }
 
-/** The end of an attempt. */
 export interface AttemptEnd {
   readonly delivered: boolean;
   readonly answer: string;

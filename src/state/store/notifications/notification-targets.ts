@@ -21,7 +21,6 @@ export interface TargetSettings {
   readonly secrets: Buffer | null;
 }
 
-/** Who is notified of changes. */
 export interface NotificationTarget extends TargetSettings {
   readonly id: string;
   readonly organizationId: string;
@@ -48,7 +47,6 @@ const columns = `t.id, t.organization_id as "organizationId", t.team_id as "team
   t.failing_since as "failingSince", t.created_at as "createdAt", t.last_updated_at as "lastUpdatedAt"`;
 
 const settingColumns = 'description, url_preview, format, recipients, events, enabled, secrets';
-/** SQL of their values, after the id. */
 const settingParameters =
   '$2::text, $3::text, $4::text, $5::text[], $6::text[], $7::boolean, $8::bytea';
 const valuesOf = (settings: TargetSettings): readonly unknown[] => [
@@ -77,7 +75,6 @@ export async function findNotificationTarget(
   return row ?? null;
 }
 
-/** Newest first. */
 export async function listNotificationTargets(
   sql: Sql,
   reach: Reach,
@@ -164,7 +161,6 @@ export async function storeRotatedSecret(
   return row;
 }
 
-/** @returns false if it was deleted before */
 export async function deleteTarget(tx: Sql, id: string): Promise<boolean> {
   const rows = await tx.query('delete from notification_targets where id = $1 returning 1', [id]);
   return rows.length === 1;

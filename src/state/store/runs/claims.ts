@@ -26,7 +26,6 @@ export interface ClaimedRun extends Lease, AttemptFacts {
   /** The value of a tenant column for its project. */
   readonly tenantKey: string;
   readonly backfillId: string | null;
-  /** The rows to erase, sealed; null unless that is its purpose. */
   readonly erases: Buffer | null;
   /** 0 for the first run of the interval. */
   readonly generation: number;
@@ -37,11 +36,9 @@ export interface ClaimedRun extends Lease, AttemptFacts {
   readonly fileGeneration: number;
   /** The commit that an earlier attempt began; null if no attempt got that far. */
   readonly commitIntent: CommitIntent | null;
-  /** True if it was made to heal its interval. */
   readonly heals: boolean;
   /** The error with which its export fails again and again; null: it may make an attempt. Otherwise its interval heals with the others. */
   readonly heldUpBy: string | null;
-  /** True if the last attempts of its export failed. */
   readonly exportFails: boolean;
   readonly destination: BatchExport['destination'];
   /** The version of the export's destination when the run was claimed. */
@@ -62,13 +59,11 @@ export interface ClaimedRun extends Lease, AttemptFacts {
   readonly dslQuery: string | null;
   /** The transformation chain that its first claim decided; empty if no step changes the rows. */
   readonly chain: readonly PinnedStep[];
-  /** The external ID that the customer's role trusts. */
   readonly externalId: string;
   /** The time between the last change of the export and the claim. */
   readonly changedForMs: number;
   /** The result of an earlier probe of its destination; null if it must be probed. */
   readonly storeTraits: StoreTraits | null;
-  /** The receipt of the interval; null before its first commit. */
   readonly receipt: Receipt | null;
 }
 

@@ -28,7 +28,6 @@ export interface CompletedRun {
 export interface CompletionOutcome {
   /** True if the lease was held; otherwise nothing was recorded. */
   readonly isCompleted: boolean;
-  /** True if there are files that the run must remove. */
   readonly leavesFiles: boolean;
 }
 
@@ -39,7 +38,6 @@ const isLeftOf = (run: string) =>
 /** SQL: whether rows of the source were exported. What only changes the files says nothing of the source. */
 const isOfSchedule = `exists (select from completed c where c.export_id = e.id and c.purpose not in ('erase', 'expire'))`;
 
-/** A table `asked` of the completions. */
 const asked = `asked as materialized (
   select * from jsonb_to_recordset($1::jsonb) as a (
     fence bigint, export_id uuid, data_interval_start timestamptz, data_interval_end timestamptz,
@@ -206,7 +204,6 @@ export async function completeLocked(
   });
 }
 
-/** A row of `asked`. */
 function recordOf({ run, result, replaced }: CompletedRun) {
   const [start, end] = boundsOf(run.interval);
   return {
@@ -229,7 +226,6 @@ function recordOf({ run, result, replaced }: CompletedRun) {
   };
 }
 
-/** A commit that begins. */
 export interface BegunCommit {
   readonly run: Pick<CompletedRun['run'], 'runId' | 'fence' | 'destinationVersion'>;
   /** Kept as a whole for the next attempt. */

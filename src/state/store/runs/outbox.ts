@@ -148,7 +148,6 @@ const takeWaiting = `with held as materialized (select turn from installation wh
 /** The runs that a dispatcher has taken, in the order of their turns. */
 export interface TakenRuns {
   readonly runs: readonly EnqueuedRun[];
-  /** Organizations that have runs which wait or are in flight. */
   readonly organizationIds: readonly string[];
   /** Slots for small runs of all workers. */
   readonly smallSlots: number;
@@ -235,7 +234,6 @@ export interface WaitingRun {
   readonly forMs: number;
   /** The names of what it waits for, which its next look needs; null if its source has named nothing yet. */
   readonly pending: readonly string[] | null;
-  /** The same in words for its owner. */
   readonly blockers: readonly string[];
 }
 

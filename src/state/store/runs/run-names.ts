@@ -12,7 +12,6 @@ export interface NamedRun {
   readonly error: string | null;
 }
 
-/** Those that there are. */
 export async function findNamedRuns(sql: Sql, runIds: readonly string[]): Promise<NamedRun[]> {
   return sql.query<NamedRun>(
     `select r.id, r.export_id as "exportId", r.team_id as "teamId", r.status, r.latest_error as error,

@@ -31,7 +31,6 @@ export interface NewRun {
   readonly teamId: number;
   readonly interval: DataInterval;
   readonly backfillId: string | null;
-  /** Default `whole`. */
   readonly purpose?: RunPurpose;
   /** True if delivered rows may go that the new files lack; default false. A run of a backfill also takes what that says. */
   readonly dropsMissing?: boolean;
@@ -45,7 +44,6 @@ export interface Run {
   readonly backfillId: string | null;
   readonly purpose: RunPurpose;
   readonly status: RunStatus;
-  /** Its data interval, to show. */
   readonly startsAt: Timestamp;
   readonly endsAt: Timestamp;
   readonly attempt: number;
@@ -65,7 +63,6 @@ export interface Run {
   readonly files: number;
   /** True if no transaction can add rows to the interval any more; null before it is completed. */
   readonly settled: boolean | null;
-  /** The steps of its transformation chain; null before it is completed. */
   readonly steps: readonly StepCount[] | null;
   /** Of mode changes: what it has delivered; null before that, and of other modes. */
   readonly element: Element | null;
@@ -91,7 +88,6 @@ export const ownRunColumns = `r.id, r.backfill_id as "backfillId", r.purpose, r.
   case when r.status = 'Completed' then (select c.element from receipts c where c.export_id = r.export_id and c.data_interval_start = r.data_interval_start and c.data_interval_end = r.data_interval_end and c.run_id = r.id) end as element,
   r.created_at as "createdAt", r.started_at as "startedAt", r.finished_at as "finishedAt", r.last_updated_at as "lastUpdatedAt"`;
 
-/** The columns of `Run`, for a table aliased `r`. */
 export const runColumns = `r.export_id as "exportId", r.team_id as "teamId", ${ownRunColumns}`;
 
 export interface FoundRun extends Run {
@@ -296,7 +292,6 @@ async function handBack(
   return rows.length === 1;
 }
 
-/** The error code of a run's last attempt; null if it has none. */
 export async function findErrorCode(sql: Sql, runId: string): Promise<string | null> {
   const [row] = await sql.query<{ code: string | null }>(
     `select error_code as code from runs where id = $1`,

@@ -34,7 +34,6 @@ export const capacityNow = sumNow('capacity');
 /** SQL of their places for small runs. */
 export const smallCapacityNow = sumNow('small_capacity');
 
-/** The slots of all workers that reported in the last 30 seconds. */
 export async function sumCapacity(sql: Sql): Promise<number> {
   const [row] = await sql.query<{ capacity: number }>(`select ${capacityNow} as capacity`);
   return row?.capacity ?? 0;

@@ -43,7 +43,6 @@ export async function insertApiKey(sql: Sql, key: NewApiKey): Promise<ApiKey> {
 /** A key from a request, with everything that decides about the request. */
 export interface PresentedKey extends ApiKey {
   readonly hash: Buffer;
-  /** Expired or revoked, by Postgres' clock. */
   readonly ended: boolean;
   /** last_used_at is more than a minute old. */
   readonly useIsStale: boolean;
@@ -53,7 +52,6 @@ export interface PresentedKey extends ApiKey {
   readonly ownsProject: boolean;
 }
 
-/** A key of an organization. */
 export interface TenantKey extends PresentedKey {
   readonly organizationId: string;
 }

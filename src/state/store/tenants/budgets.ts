@@ -3,7 +3,6 @@ import type { Sql } from '../database/database.ts';
 /** Each window begins with the first use after the one before has ended. */
 type Span = 'minute' | 'hour' | 'day';
 
-/** A window after something was taken from it. */
 interface Window {
   readonly left: number;
   readonly endsInMs: number;

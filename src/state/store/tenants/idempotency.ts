@@ -1,6 +1,5 @@
 import type { Sql } from '../database/database.ts';
 
-/** A request that carries an Idempotency-Key. */
 export interface IdempotentRequest {
   /** The API key: different API keys may use the same idempotency key. */
   readonly keyId: string;

@@ -2,7 +2,6 @@ import type { DestinationConfig } from '../../../foundation/domain/file-settings
 import type { Timestamp } from '../../../foundation/domain/time.ts';
 import type { Sql } from '../database/database.ts';
 
-/** The tenant that an offboarding deletes. */
 export interface OffboardedTenant {
   readonly organizationId: string;
   /** Null: the whole organization. */
@@ -40,7 +39,6 @@ export async function findOffboarding(sql: Sql, id: string): Promise<Offboarding
   return row ?? null;
 }
 
-/** Newest first. */
 export async function listOffboardings(sql: Sql, limit: number): Promise<Offboarding[]> {
   return sql.query<Offboarding>(
     `select ${columns} from offboardings o order by o.requested_at desc, o.id limit $1`,
@@ -124,7 +122,6 @@ export async function lockOffboarding(
   return row ?? null;
 }
 
-/** The result of one step of an offboarding. */
 export interface OffboardingStep {
   readonly status: OffboardingStatus;
   /** It is the reason why there is no next step yet. */
@@ -176,7 +173,6 @@ export interface ExportPlace {
   readonly openUploads: number;
 }
 
-/** All places of these exports. */
 export async function measurePlaces(
   sql: Sql,
   exportIds: readonly string[],

@@ -10,7 +10,6 @@ interface SealedColumn {
 
 export interface SealedSecrets {
   readonly at: SealedColumn;
-  /** The version of its row. */
   readonly row: string;
   readonly identity: string;
   readonly box: Buffer;

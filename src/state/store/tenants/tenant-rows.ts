@@ -64,7 +64,6 @@ export async function lockExportsOf(
   return rows.map(({ id }) => id);
 }
 
-/** Deletes exports with everything of theirs. */
 export async function deleteExports(
   tx: Sql,
   { organizationId }: OffboardedTenant,

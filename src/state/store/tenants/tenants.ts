@@ -58,7 +58,6 @@ export interface Project {
 export const tenantKeyOf = (table: string): string =>
   `coalesce(${table}.tenant_key, ${table}.id::text) as "tenantKey"`;
 
-/** @throws Error if there is no such project */
 export async function findTenantKey(sql: Sql, teamId: number): Promise<string> {
   const [row] = await sql.query<{ tenantKey: string }>(
     prepared(`select ${tenantKeyOf('p')} from projects p where p.id = $1`),
@@ -68,7 +67,6 @@ export async function findTenantKey(sql: Sql, teamId: number): Promise<string> {
   return row.tenantKey;
 }
 
-/** Tenant keys that a check of the models looks at. */
 const checkedKeys = 10_000;
 
 /** Lists those of the projects that are not being deleted, oldest first. */
@@ -119,7 +117,6 @@ export async function findProject(
   return row ?? null;
 }
 
-/** Projects that are not being deleted, oldest first. */
 export async function listProjects(sql: Sql, organizationId: string): Promise<Project[]> {
   return sql.query<Project>(
     `select ${projectColumns} from projects where organization_id = $1 and closed_at is null order by id`,

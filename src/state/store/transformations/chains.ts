@@ -13,7 +13,6 @@ export const pinnedChainOf = (runs: string): string => `coalesce(${runs}.chain, 
   select ${asChain} from batch_exports e join pipeline_transformation_configs c on c.team_id = e.team_id and c.enabled and not c.deleted
    where e.id = ${runs}.export_id and e.transformations), '[]')`;
 
-/** The chain that a run of a project would use now. */
 export async function findChain(sql: Sql, teamId: number): Promise<readonly PinnedStep[]> {
   const [row] = await sql.query<{ chain: readonly PinnedStep[] | null }>(
     `select ${asChain} as chain from pipeline_transformation_configs c
@@ -25,7 +24,6 @@ export async function findChain(sql: Sql, teamId: number): Promise<readonly Pinn
 
 /** A version of a transformation config. Its secrets are still encrypted. */
 export interface StepVersion {
-  /** The id of its config. */
   readonly id: number;
   readonly version: number;
   readonly plugin: number;
@@ -97,7 +95,6 @@ export async function recordSteps(tx: Sql, steps: readonly StepCount[]): Promise
   );
 }
 
-/** Shows why a step cannot run. */
 export async function recordStepError(
   sql: Sql,
   teamId: number,

@@ -47,7 +47,6 @@ export async function findOwnPlugins(
   return rows.map(toPlugin);
 }
 
-/** An organization's own plugins, oldest first. */
 export async function listOwnPlugins(
   sql: Sql,
   organizationId: string,

@@ -28,7 +28,6 @@ export interface TransformationConfig {
   readonly deliveryRate: string | null;
 }
 
-/** The settings of a request. */
 export type TransformationSettings = Pick<
   TransformationConfig,
   'enabled' | 'order' | 'config' | 'secrets' | 'name' | 'description' | 'matchAction' | 'deleted'
@@ -85,7 +84,6 @@ export async function insertTransformationConfig(
   return row;
 }
 
-/** Writes all settings of a config that the transaction has locked. */
 export async function updateTransformationConfig(
   tx: Sql,
   id: number,
@@ -143,7 +141,6 @@ export async function countEnabledSteps(tx: Sql, teamId: number, besides: number
   return row?.count ?? 0;
 }
 
-/** The chain, disabled steps included, in its order. */
 export async function listTransformationConfigs(
   sql: Sql,
   teamId: number,
@@ -168,7 +165,6 @@ export async function listTransformationConfigs(
   return { count: total?.count ?? 0, results };
 }
 
-/** Moves steps that the transaction has locked. */
 export async function moveSteps(
   tx: Sql,
   teamId: number,
@@ -182,7 +178,6 @@ export async function moveSteps(
   );
 }
 
-/** Deletes a config permanently. @returns false if there is none */
 export async function deleteTransformationConfig(
   tx: Sql,
   teamId: number,
@@ -204,7 +199,6 @@ export async function askForSample(tx: Sql, configId: number): Promise<void> {
   );
 }
 
-/** A sample that a worker takes. */
 export interface TakenSample {
   readonly configId: number;
   readonly teamId: number;
@@ -250,14 +244,12 @@ export async function endSample(sql: Sql, { configId, askedAt }: TakenSample): P
 
 /** Which exports of a project apply its chain. */
 export interface ChainExports {
-  /** All exports of the project. */
   readonly total: number;
   readonly applying: number;
   /** The first ones by name. */
   readonly named: readonly { readonly id: string; readonly name: string }[];
 }
 
-/** Exports that are named. */
 const namedExports = 10;
 
 export async function findChainExports(sql: Sql, teamId: number): Promise<ChainExports> {
