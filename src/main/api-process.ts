@@ -208,12 +208,7 @@ const keptMs = 300_000;
 /** The time in which a source that did not answer is not asked again: each request would wait for it. */
 const silentMs = 5_000;
 
-/**
- * Asks the source whether a request can run. Remembers what can, and sources that do not answer.
- *
- * @param patienceMs maximum time, since a request waits for it
- * @param now a clock in ms that never goes back
- */
+/** Remembers what can run, and sources that do not answer. @param patienceMs for a request @param now a steady clock, in ms */
 export function describeQueryOf(
   sourceOf: SourceOf,
   tenantKeyOf: (teamId: number) => Promise<string>,

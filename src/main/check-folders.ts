@@ -47,10 +47,7 @@ export async function checkTemporaryFolder(logger: Logger): Promise<void> {
   else if (fault) throw new StartError(fault.text);
 }
 
-/**
- * The fault of the folder of File destinations, for the process log; null if there is none, or if it is
- * not set. The process starts anyway: the folder may be mounted later, and other destinations work.
- */
+/** Null if none is set, or it is fine. The process starts anyway: the folder may be mounted later. */
 export async function findFileRootFault({
   FILE_DESTINATION_ROOT: root,
 }: Pick<Config, 'FILE_DESTINATION_ROOT'>): Promise<string | null> {

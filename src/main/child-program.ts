@@ -11,10 +11,7 @@ export interface ChildSetup {
   readonly sourceUrl: string;
 }
 
-/**
- * With less memory than this a crash would prove nothing against a run: large rows are held whole, more than
- * once, and here no gate makes them wait.
- */
+/** With less a crash would prove nothing against a run: large rows are held whole, and here no gate makes them wait. */
 const minMemoryMib = 512;
 
 /** The program of runs with a process of their own: `child-run`, beside this file. */

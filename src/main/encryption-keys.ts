@@ -11,10 +11,7 @@ import {
 import { StartError } from './wait-for-database.ts';
 import { makeFolder } from '../state/embedded-postgres/make-folder.ts';
 
-/**
- * The keys that encrypt destination secrets: those of ENCRYPTION_KEYS, else a random key that is made on
- * the first start and kept in the data directory, readable only by its owner.
- */
+/** ENCRYPTION_KEYS, else a random key that the first start keeps in the data directory, for its owner only. */
 async function loadEncryptionKeys(config: Config): Promise<readonly EncryptionKey[]> {
   if (config.ENCRYPTION_KEYS.length > 0) {
     return parseKeys(config.ENCRYPTION_KEYS, 'ENCRYPTION_KEYS');
@@ -43,11 +40,7 @@ function parseKeys(entries: readonly string[], where: string): readonly Encrypti
 const keyRemedy =
   'Make a new key by `echo "key1:$(openssl rand -base64 32)"`, but keep the keys that encrypted what is stored.';
 
-/**
- * Encrypts and decrypts the secrets of this installation.
- *
- * @throws StartError if a key is not valid
- */
+/** @throws StartError if a key is not valid */
 export async function openSecretBox(config: Config): Promise<SecretBox> {
   return createSecretBox(await loadEncryptionKeys(config));
 }

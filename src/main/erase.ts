@@ -53,11 +53,7 @@ export interface OpenSearch extends Pick<SearchedExport, 'destination'> {
   ): Promise<number | string>;
 }
 
-/**
- * Opens the files of an export for `sluice erase`.
- *
- * @returns what `work` returns; null if there is no such export, or its destination keeps no files
- */
+/** Opens the files of an export for `sluice erase`. @returns null if there is no such export, or it keeps no files */
 export async function searchExport<T>(
   config: Config,
   db: Database,

@@ -18,10 +18,7 @@ export const folderFaults: Readonly<Record<string, string>> = {
   EDQUOT: 'is over the quota of this user',
 };
 
-/**
- * One line for an error of the operating system that stops the start: the setting and the remedy. Null if the
- * error is another one.
- */
+/** The setting and the remedy for an error of the operating system, in a line; null if the error is another one. */
 export function explainStart(error: unknown, config: Config): string | null {
   if (!(error instanceof Error)) return null;
   const {

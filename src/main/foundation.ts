@@ -291,10 +291,7 @@ async function prepareSigning(
 
 const everyMs = 60_000;
 
-/**
- * Compares the database with its newest era now and every minute. Reports a new era once, and a held one
- * every minute.
- */
+/** Now and every minute: reports a new era once, and a held one each time. */
 async function watchEra(db: Database, logger: Logger): Promise<{ close(): void }> {
   let lastEra = (await listEras(db)).at(-1)?.number ?? null;
   const look = async () => {

@@ -12,12 +12,7 @@ export interface AddressGrants {
   readonly statements: readonly string[];
 }
 
-/**
- * The SQL that gives the role of each source what exports need, ready to run there.
- *
- * @param findSource finds the address for models without their own database
- * @param onlyColumns whether only the columns that the models read are granted
- */
+/** @param findSource finds the address for models without their own @param onlyColumns grants no others */
 export async function listGrants(
   config: Config,
   findSource: () => Promise<string>,

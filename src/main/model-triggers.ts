@@ -2,11 +2,7 @@ import type { Config } from '../foundation/config/config.ts';
 import { type TriggerStatement, triggerStatements } from '../rows/changes/trigger-sql.ts';
 import { loadModels } from './models.ts';
 
-/**
- * The SQL that makes the table of a model fit for exports of changes.
- *
- * @returns a sentence if there is no such model, or if it has no version_column
- */
+/** A sentence if there is no such model, or it has no version_column. */
 export function listTriggers(config: Config, name: string): readonly TriggerStatement[] | string {
   const models = loadModels(config, true).map(({ model }) => model);
   const model = models.find((one) => one.name === name);

@@ -12,11 +12,8 @@ import type { Source } from '../rows/sources/source.ts';
 import { maxRowMib } from './row-limit.ts';
 
 /**
- * Every model of this installation: those of MODELS_FILE, and first `events`, unless the file has a model
- * with that name.
- *
- * @param keepsFaultyAddresses whether a model with an address that is not valid is kept, with its fault
- * @throws ConfigError with every fault of the file
+ * Those of MODELS_FILE, and `events` unless the file has it. @param keepsFaultyAddresses with their faults @throws
+ * ConfigError
  */
 export function loadModels(
   { MODELS_FILE }: Config,
@@ -113,10 +110,7 @@ export async function findOfferedModels(
   return models;
 }
 
-/**
- * Says whether the built-in `events` table belongs into our database if exports read from it. An installation whose models all have a
- * database of their own reads nothing there.
- */
+/** Not if the models all have a database of their own: then nothing reads `events` in ours. */
 export function needsEventsTable(config: Config): boolean {
   if (config.MODELS_FILE === null || config.SOURCE_DATABASE_URL !== null) return true;
   const declared = loadModels(config, true).filter(({ model }) => model !== eventsModel);

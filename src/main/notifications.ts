@@ -19,11 +19,7 @@ const attemptTimeoutMs = 15_000;
 
 const needsSender = 'SMTP_URL needs MAIL_FROM. Set MAIL_FROM to the address of the sender.';
 
-/**
- * The senders of notifications of this installation.
- *
- * @throws StartError if SMTP_URL is set without MAIL_FROM
- */
+/** @throws StartError if SMTP_URL is set without MAIL_FROM */
 export function openNotifications(
   config: Pick<
     Config,

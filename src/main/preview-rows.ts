@@ -44,11 +44,7 @@ function previewSources(
   });
 }
 
-/**
- * Connects sources and encoders for previews.
- *
- * @param patienceMs maximum time at a source, since a request waits for it
- */
+/** @param patienceMs maximum time at a source, since a request waits for it */
 export function previewsOf(options: PreviewOptions, patienceMs = 10_000): Previews {
   const { context, models } = options;
   const sourceOf = previewSources(options, patienceMs);

@@ -11,11 +11,7 @@ import {
 import { findTemporaryFault } from './check-folders.ts';
 import type { Foundation } from './foundation.ts';
 
-/**
- * The readiness of a started process.
- *
- * @param needsWorkers whether it is degraded without a worker; a worker does not ask for others
- */
+/** @param needsWorkers whether it is degraded without a worker; a worker does not ask for others */
 export function readinessOf(
   { context: { db }, queues, producer }: Pick<Foundation, 'context' | 'queues' | 'producer'>,
   sourceFault: () => string | null,

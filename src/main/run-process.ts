@@ -102,10 +102,7 @@ export async function runProcess(
   }
 }
 
-/**
- * Standard input reads from nowhere, as a daemon's does. If its terminal were closed meanwhile, Node would abort at the end of
- * the process, or never end (nodejs/node#51519).
- */
+/** As a daemon's does: if its terminal were closed, Node would abort at the end, or never end (nodejs/node#51519). */
 function leaveTerminal(): void {
   const standardInput = 0;
   if (!isatty(standardInput)) return;
@@ -192,12 +189,7 @@ async function warnOfConnections({
 /** A source that takes longer to answer is not checked. */
 const patienceMs = 10_000;
 
-/**
- * Checks what the roles of the sources may do. In production a role with excess rights stops the start;
- * elsewhere, and if a source is unreachable, a warning is logged.
- *
- * @throws StartError
- */
+/** In production excess rights stop the start, else they are a warning; so is an unreachable source. @throws StartError */
 async function checkSourceRoles({
   config,
   logger,

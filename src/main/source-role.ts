@@ -20,9 +20,8 @@ export async function ensureSourceRole(
 }
 
 /**
- * The address by which the service reads models without a database of their own: on the embedded server that of a role for exports.
- *
- * @param url of our own tables
+ * For models without a database of their own: on the embedded server that of the role for exports. @param url of
+ * our tables
  */
 export async function findSourceUrl(
   { SOURCE_DATABASE_URL, DATABASE_DIRECT_URL, DATABASE_URL, SLUICE_DATA_DIR }: Config,
@@ -41,11 +40,7 @@ export function isSourceToo(
   return [url, ...(direct === null ? [] : [direct])].map(placeOf).includes(placeOf(source));
 }
 
-/**
- * The address of the rows for a role that may write them: the role of exports may not.
- *
- * @param url of our own tables
- */
+/** The address of the rows for a role that may write them. @param url of our own tables */
 export function writableSourceUrl(config: Config, url: string): string {
   return isSourceToo(config, url) ? url : (config.SOURCE_DATABASE_URL ?? url);
 }
@@ -63,11 +58,7 @@ type ConfiguredRole = { readonly role: string } | { readonly instead: string };
 const otherServer =
   'SOURCE_DATABASE_URL leads to another database, where DATABASE_URL is no superuser, so no role was made. Run what `sluice models grants` prints on that server, as its superuser. Then run `sluice models check`.';
 
-/**
- * For `sluice migrate --source-role`: the role that SOURCE_DATABASE_URL names.
- *
- * @param url of a superuser
- */
+/** For `sluice migrate --source-role`. @param url of a superuser */
 export async function ensureConfiguredRole(config: Config, url: string): Promise<ConfiguredRole> {
   const { SOURCE_DATABASE_URL: source } = config;
   if (source === null) {

@@ -26,10 +26,7 @@ const longestDetail = 4_000;
 const setAside =
   'Verifying the export ended its process three times. Run `sluice verify --export <id>` with its id on a machine with more memory, then `sluice work retry`.';
 
-/**
- * Makes what verifies an export by VERIFY_SCHEDULE, beside the runs of this worker and within their memory. A job that is lost or
- * stopped records nothing, so the next sweep makes it again.
- */
+/** Verifies beside the runs of this worker, in their memory. A lost job records nothing, so the next sweep repeats it. */
 export function verifyJobOf(
   { config, databases, db, logger }: Foundation,
   memory: Pick<MemoryGate, 'enter' | 'totalBytes'>,

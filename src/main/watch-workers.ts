@@ -16,10 +16,7 @@ interface Timing {
 
 const usualTiming: Timing = { everyMs: 15_000, graceMs: 60_000, sayEveryMs: 300_000 };
 
-/**
- * The API says so if no worker is alive: dead workers cannot. It logs it, raises an alarm, finds what becomes late, and sends the
- * notifications that wait, because no worker does.
- */
+/** Dead workers can say nothing, so the API logs it, raises an alarm, finds what is late, and sends what waits. */
 export function watchWorkers(
   { context, logger, metrics }: Pick<Foundation, 'context' | 'logger' | 'metrics'>,
   sender: NotificationSender,

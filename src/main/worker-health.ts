@@ -23,12 +23,7 @@ export interface WorkerHealth {
   close(): Promise<void>;
 }
 
-/**
- * Answers /livez, /readyz and /metrics for a worker, and for every process that is still starting. Anyone
- * who reaches the port may read it, so it shows nothing of a tenant.
- *
- * @throws if the port is taken
- */
+/** Anyone who reaches the port may read it, so it shows nothing of a tenant. @throws if the port is taken */
 export async function serveWorkerHealth(given: WorkerHealthOptions): Promise<WorkerHealth> {
   const options = { ...given, readiness: shareReadiness(given.readiness) };
   const connections = new Connections(limits);

@@ -46,11 +46,7 @@ const reportEveryMs = 3_000;
 /** The time that a connection to a source stays open for the next run. */
 const keepConnectionMs = 5_000;
 
-/**
- * Starts a worker. Its `close` takes no more work, hands back its runs, and ends.
- *
- * @throws StartError if WORKER_MEMORY_MB is too small for MAX_ROW_MIB, or no file can ever be made in the temporary folder
- */
+/** `close` hands back its runs. @throws StartError if the memory is too small for MAX_ROW_MIB, or TMPDIR takes no file */
 export async function startWorker(foundation: Foundation): Promise<Part> {
   const { config, context, db, logger, producer } = foundation;
   await checkMachine(foundation);

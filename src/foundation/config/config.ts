@@ -28,10 +28,8 @@ export class ConfigError extends Error {
 }
 
 /**
- * Reads the configuration.
- *
- * @param kept gets the faults of the variables that it names; these are then not set
- * @throws ConfigError that names each invalid variable and what it must be
+ * @param kept gets the faults of the variables that it names; these are then not set @throws ConfigError with
+ * every other fault
  */
 export function readConfig(
   env: Record<string, string | undefined> = process.env,
@@ -70,11 +68,7 @@ export function readConfig(
   return values as Config;
 }
 
-/**
- * The text of a secret setting: that of its variable, or of the file that `<name>_FILE` names, without line breaks at its end.
- *
- * @throws Error if both are set, or the file cannot be read
- */
+/** Its variable, or the file that `<name>_FILE` names. @throws Error if both are set, or the file cannot be read */
 export function readSecret(
   env: Readonly<Record<string, string | undefined>>,
   name: string,

@@ -32,11 +32,7 @@ export interface ModelsFileOptions {
 type Path = readonly (string | number)[];
 type Report = (path: Path, problem: string) => void;
 
-/**
- * Reads the models file.
- *
- * @throws ConfigError that gives the file, line, path and remedy of each fault
- */
+/** @throws ConfigError that gives the file, line, path and remedy of each fault */
 export function readModelsFile(path: string, options: ModelsFileOptions): readonly SourcedModel[] {
   let text: string;
   try {

@@ -9,9 +9,7 @@ const variableName = (description: string) =>
 
 const namePart = '("([^"\\0]|"")+"|[^".\\0]+)';
 
-/**
- * The models file. Error messages and the documentation use the descriptions of its properties.
- */
+/** Error messages and the documentation use the descriptions of its properties. */
 export const ModelsFile = Type.Object(
   {
     models: Type.Array(

@@ -45,10 +45,7 @@ const unsupported: Readonly<Record<string, string>> = {
 
 export const isPostgresAddress = (text: string): boolean => schemes.test(text);
 
-/**
- * Describes the fault of the address of a PostgreSQL server, as the rest of a sentence about its setting; null if nothing is. Nothing of the
- * address is repeated but names of parameters, hosts and files: it has a password.
- */
+/** The fault, as the rest of a sentence; null if there is none. It repeats no part of the address that can be secret. */
 export function findAddressFault(address: string): string | null {
   const rest = address.replace(schemes, '');
   const authority = rest.split(/[/?#]/, 1)[0] ?? '';

@@ -19,10 +19,7 @@ const valid = [...names, ...[...secrets, clientVariables.key].map((name) => `${n
 /** The command line reads them; on the same machine a service sees them too. */
 const ofClients: readonly string[] = Object.values(clientVariables);
 
-/**
- * Variables that are probably misspelled settings: those that begin with `SLUICE_`, and those that differ from a
- * setting in a letter or two. Names without an underscore are too short to say (`HOME` is not `HOST`).
- */
+/** They begin with `SLUICE_`, or differ from a setting in a letter or two. Names without an underscore say too little. */
 export function findUnknownSettings(
   env: Readonly<Record<string, string | undefined>> = process.env,
 ): readonly UnknownSetting[] {

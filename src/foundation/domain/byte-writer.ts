@@ -3,10 +3,7 @@ const smallBytes = 1 << 23;
 /** Room for small fields after a large one. */
 const spareBytes = 1 << 12;
 
-/**
- * A byte buffer that grows, with a view of the same memory. `bytes` and `length` are public so that the
- * formatting loops run without a call per byte: call `ensure` first, then advance `length`.
- */
+/** A buffer that grows. Loops run without a call per byte: call `ensure` first, then write `bytes` and advance `length`. */
 export class ByteWriter {
   bytes: Buffer;
   view: DataView;

@@ -31,10 +31,7 @@ function canonicalText(value: unknown): string {
 
 const ascii = /^[\x20-\x7e]*$/;
 
-/**
- * A value with text instead of each number that has no canonical bytes, and a list of pairs instead of an object with other
- * names. For digests of what others have written.
- */
+/** A value with text for each number, and pairs for each object, that has no canonical bytes: for digests of foreign JSON. */
 export function canonicalizable(value: unknown): unknown {
   if (typeof value === 'number') return Number.isSafeInteger(value) ? value : String(value);
   if (Array.isArray(value)) return value.map(canonicalizable);

@@ -19,11 +19,7 @@ const decidedByRemedy: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'source.rows_missing',
 ]);
 
-/**
- * A sentence that says what happens after the remedy of an error; '' if the remedy says it all.
- *
- * @param mayHeal false: the export does not heal
- */
+/** What happens after the remedy; '' if the remedy says it all. @param mayHeal false: the export does not heal */
 export function afterRemedy(code: ErrorCode, mayHeal = true): string {
   if (decidedByRemedy.has(code)) return '';
   if (code === 'source.slow') return 'The run goes on meanwhile.';

@@ -7,10 +7,7 @@ export interface ColumnMetrics {
   readonly values: number;
   /** Null if they are not counted. */
   readonly nulls: number | null;
-  /**
-   * No value is below, in Iceberg's binary form of a single value; null if it is not known. NaN and null are no
-   * values.
-   */
+  /** No value is below, in Iceberg's binary form; null: not known. NaN and null are no values. `upper`: none is above. */
   readonly lower: Uint8Array | null;
   readonly upper: Uint8Array | null;
 }

@@ -4,10 +4,7 @@ import { cutText } from './one-line.ts';
 /** A store may say much; an answer holds thousands of these texts. */
 const maxDetail = 1_000;
 
-/**
- * The text of `latest_error`: `code: what happened and what to do`. It says nothing of what Sluice does next, because
- * that depends on the run: the caller adds it.
- */
+/** The text of `latest_error`. What Sluice does next depends on the run: the caller adds it. */
 export function describeError(error: SluiceError): string {
   const { means, remedy } = error.spec;
   const detail = error.detail ? ` (${cutText(error.detail, maxDetail)})` : '';

@@ -11,8 +11,8 @@ export const changeColumns = {
 export const changeColumnNames: readonly string[] = Object.values(changeColumns);
 
 /**
- * The values of `_sluice_op`, as Debezium has them: `r`, a row of a base; `u`, the row of a key that was inserted or updated;
- * `d`, a key whose row is gone.
+ * As Debezium has them: `r`, a row of a base; `u`, the row of a key that was inserted or updated; `d`, a key
+ * without a row.
  */
 export const changeOps = { base: 'r', upsert: 'u', delete: 'd' } as const;
 
@@ -97,10 +97,7 @@ export interface Element {
   /** new_base of the export. */
   readonly newBase: number;
   readonly deletes: number;
-  /**
-   * The elements since the last one that has all deletes up to its snapshot: 0 if this one has. Missing: the model does not
-   * compare keys.
-   */
+  /** The elements since the last one with all deletes up to its snapshot. Missing: the model does not compare keys. */
   readonly uncompared?: number;
 }
 

@@ -21,12 +21,7 @@ export interface JsonBounds {
 /** Bytes between two turns of the event loop: a few milliseconds of work. */
 const sliceBytes = 512 * 1024;
 
-/**
- * Reads JSON of any writer. Its bytes are counted, in slices, before a value is made of them: a few MiB can be millions
- * of objects.
- *
- * @throws SyntaxError if it is no JSON; RangeError if it has more than the bounds allow
- */
+/** Counts before it parses: a few MiB can be millions of objects. @throws SyntaxError; RangeError if it is out of bounds */
 export async function parseForeignJson(bytes: Buffer, bounds: JsonBounds): Promise<unknown> {
   await countValues(bytes, bounds);
   return JSON.parse(bytes.toString());

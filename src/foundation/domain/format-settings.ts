@@ -2,10 +2,7 @@ import { type DecimalColumn, readDecimalColumns } from './decimal-columns.ts';
 
 type Config = Readonly<Record<string, unknown>>;
 
-/**
- * Settings of a config that change how values are written: equal ones and equal rows give equal files.
- * A format ignores those of others.
- */
+/** Equal settings and equal rows give equal files. A format ignores the settings of others. */
 export interface FormatSettings {
   /** Texts of a CSV that a spreadsheet takes for formulas get an apostrophe in front. */
   readonly csvFormulaGuard: boolean;

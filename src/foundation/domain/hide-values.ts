@@ -38,10 +38,7 @@ const named = /(\b\d+ rows? (?:doubled|missing|came|gone|moved|more often)[^:;\n
 
 const quoted = /"[^"]*"|“[^”]*”|«[^»]*»|'[^']*'|\{[^}]*\}/g;
 
-/**
- * A text for an operator, who may know how an export is but nothing of its rows: an error or a line of a log without what may
- * quote a row. What is hidden is one sign, `…`.
- */
+/** A text for an operator, who may see nothing of the rows: what may quote a row becomes `…`. */
 export function hideValues(given: string): string {
   // First: a plugin chooses its words, and may write a code.
   const text = hideFolders(given)

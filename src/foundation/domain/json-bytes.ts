@@ -10,11 +10,7 @@ export const CLOSE_LIST = 0x5d;
 export const OPEN_OBJECT = 0x7b;
 export const CLOSE_OBJECT = 0x7d;
 
-/**
- * Finds the end of the JSON string that begins at `start`.
- *
- * @returns the position after its closing quote; more than `end` if it does not close
- */
+/** The position after the quote that closes the string at `start`; more than `end` if none does. */
 export function endOfString(bytes: Uint8Array, start: number, end = bytes.length): number {
   let at = start + 1;
   while (at < end && bytes[at] !== QUOTE) at += bytes[at] === BACKSLASH ? 2 : 1;

@@ -6,10 +6,7 @@ import {
   OPEN_OBJECT,
   QUOTE,
 } from './json-bytes.ts';
-/**
- * Levels of lists and objects that a JSON value of a row may have, here and in what clients get. Far fewer than PostgreSQL takes,
- * and fewer than any reader of ours needs a stack for.
- */
+/** Levels of lists and objects in a JSON value of a row: fewer than any reader of ours needs a stack for. */
 export const maxJsonLevels = 1_000;
 
 /** A quick look: a value with few brackets, as nearly all have, is not deep. */

@@ -59,12 +59,7 @@ function timeVariables(
 /** The names that a template may have between braces, in the order of the documentation. */
 export const keyVariables: readonly string[] = [...variables.keys()];
 
-/**
- * `2024-03-01T00:00:00Z`.
- *
- * @throws RangeError if the instant is not a whole second of the years 0 to 9999: a truncated bound
- * would give two intervals the same key.
- */
+/** `2024-03-01T00:00:00Z`. @throws RangeError if it is no whole second: two intervals would have the same key */
 export function isoSeconds(instant: Instant): string {
   const timestamp = toTimestamp(instant);
   if (timestamp.length !== 27 || !timestamp.endsWith('.000000Z')) {
@@ -73,11 +68,7 @@ export function isoSeconds(instant: Instant): string {
   return `${timestamp.slice(0, 19)}Z`;
 }
 
-/**
- * The problems of a template, as sentences for its owner; empty if it is valid.
- *
- * @param maxBytes of the prefix with its variables filled in
- */
+/** Its problems, as sentences for its owner. @param maxBytes of the prefix with its variables filled in */
 export function checkKeyTemplate(template: string, maxBytes = maxPrefixBytes): readonly string[] {
   const { pieces, problems } = parse(template);
   const longest = pieces.reduce((sum, piece) => sum + pieceBytes(piece), 0);
@@ -106,11 +97,7 @@ export function describeForeignForms(template: string): readonly string[] {
   return [`In prefix, ${texts.join('; ')}. Sluice fills in ${all}.`];
 }
 
-/**
- * The key prefix for one interval, without a leading, trailing or double slash; `''` for none.
- *
- * @throws RangeError if the template or the rendered prefix is not valid.
- */
+/** Without a leading, trailing or double slash; `''` for none. @throws RangeError if it is not valid */
 export function renderKeyTemplate(template: string, values: KeyValues): string {
   const { pieces, problems } = parse(template);
   const text = pieces
@@ -168,10 +155,7 @@ export function longestName(template: string): number {
   return longest;
 }
 
-/**
- * Removes leading, trailing and double slashes. Stores show an empty folder for them, and a file
- * system treats `a//b` and `a/b` as one path.
- */
+/** Stores show an empty folder for each slash more, and a file system takes `a//b` and `a/b` for one path. */
 function normalizePath(path: string): string {
   return path.split('/').filter(Boolean).join('/');
 }

@@ -45,19 +45,13 @@ export interface Model {
   readonly name: string;
   readonly relation: { readonly schema: string; readonly name: string };
   readonly tenantColumn: string;
-  /**
-   * Decides the interval of a row. Compared as timestamptz, so the session's zone must be UTC. Null: no column does, so only
-   * all rows together can be exported.
-   */
+  /** Decides the interval of a row, as timestamptz. Null: no column does, so only all rows together can be exported. */
   readonly intervalColumn: string | null;
   /** Identify a row within a tenant; columns of the relation. */
   readonly keyColumns: readonly string[];
   /** The column that include_events and exclude_events filter by; null if the model has none. */
   readonly eventColumn: string | null;
-  /**
-   * `filtered`: the rows that row-level security shows are the ones to export. Null: a policy that may leave out
-   * rows is refused.
-   */
+  /** `filtered`: what row-level security shows is exported. Null: a policy that may leave out rows is refused. */
   readonly rowSecurity?: 'filtered' | null;
   /** Says what happens if a column has another type in the database than here; default `fail`. */
   readonly onSchemaChange?: 'fail' | 'follow' | 'widen';

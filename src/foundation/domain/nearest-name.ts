@@ -1,8 +1,4 @@
-/**
- * The name of `names` that differs in the fewest letters; null if none is near.
- *
- * @param lettersPerMistake letters for each one that may be wrong
- */
+/** Null if none is near. @param lettersPerMistake letters for each one that may be wrong */
 export function nearestName(
   name: string,
   names: readonly string[],

@@ -109,12 +109,7 @@ export const retryDelaysMs: readonly number[] = [
   8 * hour,
 ];
 
-/**
- * The wait before the next attempt, up to a tenth longer; null: give up.
- *
- * @param attempts that failed, at least 1
- * @param random in [0, 1)
- */
+/** Up to a tenth longer; null: give up. @param attempts that failed, at least 1 @param random in [0, 1) */
 export function retryDelayMs(attempts: number, random: number): number | null {
   const delay = retryDelaysMs[attempts - 1];
   return delay === undefined ? null : Math.round(delay * (1 + random / 10));

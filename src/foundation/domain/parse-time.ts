@@ -40,12 +40,7 @@ function readOffsetMs(zone: string | undefined): number | null {
   return (zone.startsWith('-') ? -1 : 1) * (hours * 60 + minutes) * 60_000;
 }
 
-/**
- * Reads `-7d`, `-2h`: a span back from now, in hours, days, weeks, months or years. At most 999
- * years: PostgreSQL's calendar ends before ours.
- *
- * @returns the span in PostgreSQL's words, positive (`7 days`), or null
- */
+/** Reads `-7d`, `-2h`: hours, days, weeks, months or years back. @returns the span for PostgreSQL (`7 days`), or null */
 export function parseSpanBack(text: string): string | null {
   const [, count, unit] = /^-(\d{1,4}(?=[hdwm])|\d{1,3}(?=y))([hdwmy])$/.exec(text) ?? [];
   if (count === undefined || unit === undefined) return null;

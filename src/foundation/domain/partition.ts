@@ -117,10 +117,7 @@ const escapedCharacters = new RegExp(
 /** From the sign to the end of a folder. In an address the sign and each byte may be escaped. */
 const folderValue = /(=|%3D)[^"#'*/:=?\\{}[\]^<>|`~\p{Cc}]{0,600}(?=\/)/giu;
 
-/**
- * Hides the values of rows in the keys that a text names: `event=…/day=…/`. Texts and signatures that stay must pass it: a
- * person's value stays in none of them after the person is erased.
- */
+/** `event=…/day=…/`: texts and signatures that stay must pass it, so that no value of an erased person stays in them. */
 export const hideFolders = (text: string): string => text.replace(folderValue, '$1…');
 
 /** Writes characters that keys cannot have as the bytes of their UTF-8: `%2F`. All readers of the layout undo it. */

@@ -62,11 +62,7 @@ export function refuseIfAny(problems: readonly Problem[]): void {
 export const notFound = (): Refusal =>
   new Refusal({ code: 'not_found', detail: 'Not found.', attr: null });
 
-/**
- * Returns the results of the actions, in their order.
- *
- * @throws Refusal with the problems of all actions that are refused
- */
+/** The results in the order of the actions. @throws Refusal with the problems of all actions that are refused */
 export function withAllProblems<Results extends readonly unknown[]>(
   ...actions: { readonly [Index in keyof Results]: () => Results[Index] }
 ): Results {

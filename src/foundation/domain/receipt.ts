@@ -101,8 +101,8 @@ export interface AttemptFacts {
   /** The era of our database that a commit belongs to. */
   readonly era: string;
   /**
-   * True if a commit of the interval was begun and never confirmed, at any version of its destination: its worker may wake up and put its
-   * manifest, unless another commit comes first.
+   * True if a commit was begun and never confirmed: its worker may wake up and put its manifest, unless another
+   * comes first.
    */
   readonly mayBeOvertaken: boolean;
   /** MD5 digests of the manifests whose commits were begun since the receipt, by any run: each may be the one at the key. */

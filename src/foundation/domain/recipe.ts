@@ -19,10 +19,7 @@ export interface RecipeStep extends PinnedStep {
   readonly digest: string;
 }
 
-/**
- * The settings that made the files of an interval, kept to check them after the export has changed. Of the
- * format's settings it has those that differ from what always was.
- */
+/** The settings that made the files of an interval. Of the format's it has those that are not the usual ones. */
 export interface Recipe extends Partial<FormatSettings> {
   readonly format: string;
   readonly compression: string | null;

@@ -76,12 +76,7 @@ export function lastAttempt(
   return Math.max(attempt, begun - faults + maxAttempts);
 }
 
-/**
- * Exponential backoff with full jitter (AWS Architecture Blog, "Exponential Backoff And Jitter").
- *
- * @param attempt the attempt that just failed, 1 for the first
- * @param random in [0, 1)
- */
+/** Exponential backoff with full jitter. @param attempt that just failed, from 1 @param random in [0, 1) */
 export function decideRetry(
   error: SluiceError,
   attempt: number,

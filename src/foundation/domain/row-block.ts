@@ -1,7 +1,4 @@
-/**
- * The one form in which rows flow from source to encoder: a chunk of PostgreSQL COPY-binary bytes
- * with typed arrays of field positions. No object and no string per row.
- */
+/** Rows flow from source to encoder as COPY-binary bytes with positions of fields: no object and no string per row. */
 
 /**
  * The layout of a field's bytes (PostgreSQL's binary send format, big-endian):

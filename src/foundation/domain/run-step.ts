@@ -20,11 +20,7 @@ export interface StepNow {
 /** Seconds after which a step counts as long, if the export has no run to compare with. */
 const longSeconds = 60;
 
-/**
- * Says whether a step takes long.
- *
- * @param usual seconds of a usual run of the export; null: not known
- */
+/** @param usual seconds of a usual run of the export; null: not known */
 export const isLongStep = ({ seconds }: StepNow, usual: number | null): boolean =>
   seconds >= Math.max(longSeconds, 3 * (usual ?? 0));
 

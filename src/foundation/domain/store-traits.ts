@@ -1,7 +1,4 @@
-/**
- * The probed abilities of a destination's store. A store that accepts a condition may
- * still ignore it, or refuse one that is true.
- */
+/** What a probe found. A store that accepts a condition may still ignore it, or refuse one that is true. */
 export interface StoreTraits {
   /** A put with If-None-Match creates an object and never replaces one. */
   readonly ifNoneMatch: boolean;

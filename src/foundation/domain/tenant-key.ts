@@ -12,10 +12,7 @@ export interface ModelTenant {
   readonly hasRows: boolean | null;
 }
 
-/**
- * Keys that PostgreSQL takes for the same value have the same identity, whether the tenant column is text, uuid or an integer: two
- * projects never share rows.
- */
+/** Equal for keys that PostgreSQL takes for the same text, uuid or integer: two projects never share rows. */
 export function tenantIdentityOf(tenantKey: string): string {
   const uuid = /^\{?[0-9a-f]{4}(?:-?[0-9a-f]{4}){7}\}?$/i;
   if (uuid.test(tenantKey)) return tenantKey.replace(/[{}-]/g, '').toLowerCase();

@@ -37,9 +37,7 @@ export function mintApiKey(): string {
   return prefix + secret + checksumOf(secret);
 }
 
-/**
- * Says whether `text` could be a key of ours. Rejects typing errors and guesses before the database is asked.
- */
+/** Refuses typing errors and guesses before the database is asked. */
 export function isWellFormedApiKey(text: string): boolean {
   const [, secret, checksum] = shape.exec(text) ?? [];
   if (secret === undefined || checksum === undefined) return false;

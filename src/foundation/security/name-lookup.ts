@@ -3,10 +3,7 @@ import { readFileSync, statSync } from 'node:fs';
 import { isIP } from 'node:net';
 
 export interface NameLookup {
-  /**
-   * @param tenant on whose behalf: each has few lookups at a time
-   * @throws an error with a code as Node's resolvers have it: ENOTFOUND, ETIMEOUT and others
-   */
+  /** @param tenant has few lookups at a time @throws an error with the code of Node's resolvers, such as ENOTFOUND */
   resolve(name: string, tenant: string): Promise<readonly LookupAddress[]>;
 }
 

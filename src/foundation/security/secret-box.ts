@@ -20,11 +20,7 @@ const nonceBytes = 12;
 const tagBytes = 16;
 const wrappedKeyBytes = nonceBytes + 32 + tagBytes;
 
-/**
- * Reads `id:base64` texts.
- *
- * @throws Error that says which entry is wrong, without its key
- */
+/** Reads `id:base64`. @throws Error that says which entry is wrong, without its key */
 export function parseEncryptionKeys(entries: readonly string[]): EncryptionKey[] {
   return entries.map((entry, index) => {
     const colon = entry.indexOf(':');

@@ -45,11 +45,7 @@ export function isSignedBy(publicKey: string, bytes: Uint8Array, signature: stri
   return verifyBytes(null, bytes, key, Buffer.from(signature, 'hex'));
 }
 
-/**
- * Makes a key.
- *
- * @param before signs the entry of the new key; null: the new key signs itself
- */
+/** @param before signs the entry of the new key; null: the new key signs itself */
 export function makeSigningKey(
   before: SigningKey | null,
   createdAt: string,

@@ -15,10 +15,7 @@ export function screenLines(logger: Logger, outages: Outages | null): void {
   if (filter) filter.outages = outages;
 }
 
-/**
- * The process log: one JSON object per line on standard error, so that standard output has only what the
- * user asked for. Removes anything that could be a secret.
- */
+/** One JSON object per line on standard error: standard output has only what the user asked for. It hides secrets. */
 export function createLogger(
   level: string,
   bindings: Record<string, unknown> = {},
@@ -65,10 +62,7 @@ export function createLogger(
 /** Characters of a message or a stack: a server's message may have a whole value. */
 const longestText = 16_000;
 
-/**
- * Name, message, code and stack, also of causes; never the request that an SDK attaches to its errors.
- * A customer's fault has no stack: its message says all that an operator can use.
- */
+/** Never the request that an SDK attaches. A customer's fault has no stack: its message says all. */
 function serializeError(error: unknown, withStack = true): unknown {
   if (!(error instanceof Error)) return error;
   const { code } = error as { code?: unknown };

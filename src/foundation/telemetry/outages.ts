@@ -204,10 +204,7 @@ const codes = new Set([
 const messages =
   /^(Connection terminated|Connection is closed|timeout exceeded when trying to connect|Stream isn't writeable|Client has encountered a connection error|All sentinels are unreachable|Failed to refresh slots cache|Reached the max retries per request|Command timed out|None of startup nodes is available|NOPERM|.*user executing the script can't)/;
 
-/**
- * Says whether an error says that a connection could not be made or is broken. Errors of our catalogue say more: they are of a place,
- * except the one of our own database.
- */
+/** Errors of our catalogue say more: they are of a place, except the one of our own database. */
 export function isBrokenConnection(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const code = 'code' in error ? String(error.code) : '';

@@ -2,10 +2,7 @@ import type { Notification } from '../../foundation/domain/notification.ts';
 import { cutText } from '../../foundation/domain/one-line.ts';
 import { describe } from './payload.ts';
 
-/**
- * An adaptive card for a workflow of Microsoft Teams. Its texts are runs of plain text, so that no name of a tenant is read
- * as markup or as a mention.
- */
+/** An adaptive card for Microsoft Teams, of plain text: no name of a tenant is read as markup or as a mention. */
 export function teamsBody(notification: Notification, publicUrl: string | null): string {
   const { title, lines } = describe(notification, publicUrl);
   const block = (text: string, isTitle: boolean) => ({
@@ -79,11 +76,7 @@ const ofSeveral: Partial<Record<Notification['type'], 'error' | 'warning'>> = {
 /** PagerDuty cuts a summary. */
 const maxSummary = 1_024;
 
-/**
- * An event for PagerDuty's Events API v2. There is one alert for each export and cause: a recovery resolves it.
- *
- * @param routingKey of the service at PagerDuty
- */
+/** One alert for each export and cause: a recovery resolves it. @param routingKey of the service at PagerDuty */
 export function pagerDutyBody(
   notification: Notification,
   publicUrl: string | null,

@@ -29,12 +29,7 @@ const turnNames: Readonly<Record<Turn, string>> = {
   customer: 'the owner of the export',
 };
 
-/**
- * Facts that a receiver needs besides those of the event: whose fault it is, who must act, what to do, and where. Null: it is about no
- * error, or not known.
- *
- * @param publicUrl address of the page; null: unknown
- */
+/** Whose fault it is, who must act, what to do, and where; null: not known. @param publicUrl of the page; null: unknown */
 export function contextOf(
   notification: Notification,
   publicUrl: string | null,

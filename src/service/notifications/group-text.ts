@@ -45,11 +45,7 @@ const turnTexts: Readonly<Record<Turn, string>> = {
 
 const named = 10;
 
-/**
- * An event about all that has one cause, for people.
- *
- * @param publicUrl address of the page; null: unknown
- */
+/** @param publicUrl address of the page; null: unknown */
 export function describeGroup({ type, facts, projectId }: Notification, publicUrl: string | null) {
   const group = facts as unknown as GroupFacts;
   const { cause, turn, since, exports, export_count: count, interval_count: intervals } = group;

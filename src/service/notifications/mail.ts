@@ -17,10 +17,7 @@ export interface Mail {
   readonly eventId: string;
 }
 
-/**
- * @returns a function that sends one mail within `timeoutMs`, and returns how many recipients the server
- *   refused while it accepted others; it throws an error of the server or of the connection
- */
+/** @returns sends one mail within `timeoutMs`, and returns how many recipients were refused while others were accepted */
 export function openMailer(
   server: MailServer,
   timeoutMs: number,
@@ -82,11 +79,7 @@ function connectTo(
   });
 }
 
-/**
- * A server that answers byte by byte meets none of the limits of a connection.
- *
- * @param close ends the connection
- */
+/** A server that answers byte by byte meets none of the limits of a connection. @param close ends the connection */
 async function inTime<Result>(
   work: Promise<Result>,
   timeoutMs: number,

@@ -5,12 +5,7 @@ export function exportLink(publicUrl: string, projectId: number, exportId: strin
   return `${pageAt(publicUrl)}#/${projectId}/exports/${exportId}/runs`;
 }
 
-/**
- * The exports of a project.
- *
- * @param projectId null: of the project that was open last
- * @param health those that have it; not given: all
- */
+/** @param projectId null: of the project that was open last @param health those that have it; not given: all */
 export function exportsLink(publicUrl: string, projectId: number | null, health?: string): string {
   if (projectId === null) return pageAt(publicUrl);
   const filter = health === undefined ? '' : `?health=${health}`;

@@ -5,11 +5,7 @@ import { contextLines, contextOf } from './event-context.ts';
 import { describeGroup, type GroupType, isGroup } from './group-text.ts';
 import { exportLink } from './page-links.ts';
 
-/**
- * The body of a webhook in the format `json`.
- *
- * @param publicUrl address of the page; null: unknown
- */
+/** @param publicUrl address of the page; null: unknown */
 export function jsonBody(notification: Notification, publicUrl: string | null): string {
   return JSON.stringify({
     id: notification.eventId,
@@ -21,11 +17,7 @@ export function jsonBody(notification: Notification, publicUrl: string | null): 
   });
 }
 
-/**
- * The body for Slack's incoming webhooks, and for those who take the same.
- *
- * @param publicUrl address of the page; null: unknown
- */
+/** For Slack's incoming webhooks, and those who take the same. */
 export function slackBody(notification: Notification, publicUrl: string | null): string {
   const { title, lines } = describe(notification, publicUrl);
   return JSON.stringify({
@@ -33,10 +25,7 @@ export function slackBody(notification: Notification, publicUrl: string | null):
   });
 }
 
-/**
- * Slack reads three characters as markup; there a mention needs a `<`. Mattermost and others also mention by `@all`, so
- * a space of no width follows each `@`.
- */
+/** Slack reads three characters as markup. Others mention by `@all`, so a space of no width follows each `@`. */
 function escapeMarkup(text: string): string {
   return text
     .replaceAll('&', '&amp;')
@@ -45,11 +34,7 @@ function escapeMarkup(text: string): string {
     .replaceAll('@', '@\u200b');
 }
 
-/**
- * An e-mail of plain text.
- *
- * @param publicUrl address of the page; null: unknown
- */
+/** @param publicUrl address of the page; null: unknown */
 export function emailText(
   notification: Notification,
   publicUrl: string | null,

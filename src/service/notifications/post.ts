@@ -15,11 +15,8 @@ export interface Post {
 }
 
 /**
- * Posts a body and waits for the status of the answer, for `timeoutMs` in all: name, connection, and an
- * answer that drips. The answer's body is not read, and a redirect is not followed.
- *
- * @returns the status
- * @throws Error; `answerOf` says what of it the receiver's owner may see
+ * For `timeoutMs` in all; reads no body, follows no redirect. @returns the status @throws Error, which `answerOf`
+ * describes
  */
 export function post(
   { httpAgent, httpsAgent }: OutboundAgents,

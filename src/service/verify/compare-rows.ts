@@ -35,10 +35,7 @@ export interface RowAnswers {
   readonly missing: Rows;
   /** In the files more often than they were in the source. */
   readonly doubled: Rows;
-  /**
-   * In the files more often than in the source now, while late rows are not added: rows of a view that shared a key may be gone,
-   * or rows may be doubled.
-   */
+  /** In the files more often than in the source now: rows of a view with a shared key may be gone, or doubled. */
   readonly undecided: Rows;
   /** In the files and no longer in the source, or no longer selected by the export's query. */
   readonly gone: Rows;

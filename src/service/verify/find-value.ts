@@ -33,13 +33,7 @@ export interface SearchedInterval {
 
 const page = 100;
 
-/**
- * Reads every current file of an export, oldest interval first, and says how many rows have the value. Memory is constant
- * for any export: one file at a time is on local disk.
- *
- * @param after only intervals after this one; null: all
- * @param only intervals to read; null: all
- */
+/** Rows with the value, by file, one on local disk at a time. @param after intervals after this one @param only these */
 export async function* findValue(
   search: SearchedExport,
   wanted: ErasedValue,

@@ -47,10 +47,7 @@ const keysPerLookUp = 500;
 
 /** Looks up rows of the files that the source no longer has in their interval. */
 export interface LookUp {
-  /**
-   * @param keys as `keyOfRow` gives them
-   * @returns those that the source has in another interval; null if that cannot be known
-   */
+  /** @returns those of the keys that the source has in another interval; null if that cannot be known */
   find(
     request: SourceRequest,
     columns: readonly ReadColumn[],
@@ -58,11 +55,7 @@ export interface LookUp {
   ): Promise<ReadonlySet<string> | null>;
 }
 
-/**
- * A look-up may read a whole view. So an export has a limited time for all of its intervals.
- *
- * @param now milliseconds
- */
+/** A look-up may read a whole view: an export has a limited time for all of them. @param now milliseconds */
 export function lookUpFor(
   source: Source,
   signal: AbortSignal,

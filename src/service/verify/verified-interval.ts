@@ -67,11 +67,7 @@ export const noAnswers: IntervalAnswers = {
   isExpired: false,
 };
 
-/**
- * Makes the files of an interval again with the chain that its recipe names, in a folder of ours.
- *
- * @throws SluiceError `transformation.invalid` if a step cannot run any more
- */
+/** Makes the files again by the chain of the recipe. @throws SluiceError `transformation.invalid` if a step cannot run */
 export type RenderAgain = (
   receipt: Receipt,
   recipe: Recipe,

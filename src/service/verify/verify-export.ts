@@ -28,11 +28,7 @@ export interface VerifyOptions extends ReceiptOptions {
 
 const page = 100;
 
-/**
- * Checks one export against its promises: our tables, the source and the bucket. Reads every current file.
- *
- * @param report called with each breach as it is found
- */
+/** Reads our tables, the source and every current file. @param report called with each breach as it is found */
 export async function verifyExport(
   options: VerifyOptions,
   report: (finding: Finding) => void,

@@ -112,10 +112,7 @@ function mayBeWritten({ invariant, detail }: Finding, { manifestKey }: Receipt):
   return invariant === 'I4' && (manifestKey === null || detail.startsWith(manifestKey));
 }
 
-/**
- * I4 and the order of I11 for an element: its files are whole, and it continues the element before it. The rows of all elements
- * are compared together (`replay.ts`).
- */
+/** I4, and the order of I11: it continues the element before. The rows of all are compared together (`replay.ts`). */
 async function verifyElement(
   interval: VerifiedInterval,
   receipt: Receipt,

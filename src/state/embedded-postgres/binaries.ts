@@ -70,10 +70,7 @@ export function locatePackage(): BinarySource {
   }
 }
 
-/**
- * Makes the links between libraries that npm packages cannot contain. The package's own install script does
- * the same but may be blocked.
- */
+/** npm packages cannot contain links. The package's own install script makes them too, but may be blocked. */
 async function makeLinks(native: string): Promise<void> {
   const list = await readFile(path.join(native, 'pg-symlinks.json'), 'utf8').catch(() => '[]');
   const links = JSON.parse(list) as readonly { source: string; target: string }[];

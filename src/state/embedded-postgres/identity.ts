@@ -4,10 +4,7 @@ import { promisify } from 'node:util';
 
 const runFile = promisify(execFile);
 
-/**
- * The user that the server runs as. Postgres refuses uid 0, so root gives it another user; any other user
- * runs it as themselves (`user` null).
- */
+/** PostgreSQL refuses uid 0, so root gives it another user; any other user runs it as themselves (`user` null). */
 export interface ServerIdentity {
   readonly user: { readonly uid: number; readonly gid: number } | null;
 }
@@ -15,10 +12,7 @@ export interface ServerIdentity {
 /** The environment of the server's programs, without any of our variables (PGDATA, LC_ALL …). */
 const cleanEnvironment = { PATH: '/usr/bin:/bin:/usr/sbin:/sbin', LC_ALL: 'C', TZ: 'UTC' };
 
-/**
- * Decides who runs the server over `dataDirectory`: an existing directory stays with its owner, a
- * new one belongs to `postgres`, or `nobody` if that user does not exist. Fails if neither does.
- */
+/** A directory stays with its owner; a new one belongs to `postgres`, or `nobody`. Fails if neither exists. */
 export async function chooseIdentity(dataDirectory: string): Promise<ServerIdentity> {
   if (process.getuid?.() !== 0) return { user: null };
   const owner = await stat(dataDirectory).catch(() => null);

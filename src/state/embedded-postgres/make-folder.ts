@@ -1,10 +1,7 @@
 import { mkdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 
-/**
- * Makes a folder and those above it. `recursive` of mkdir never ends in a file system that answers ENOENT to each
- * mkdir, as /proc does.
- */
+/** `recursive` of mkdir never ends in a file system that answers ENOENT to each mkdir, as /proc does. */
 export async function makeFolder(folder: string, mode = 0o777): Promise<void> {
   try {
     await mkdir(folder, { mode });

@@ -27,10 +27,7 @@ export async function readPidFile(data: string): Promise<PidFile | null> {
   };
 }
 
-/**
- * Says whether process `pid` is alive and is a PostgreSQL server of this data directory. The number alone is not
- * enough: after a crash or in a new container it soon belongs to another program.
- */
+/** The number alone is not enough: after a crash or in a new container it soon belongs to another program. */
 export async function isServerOf(pid: number, data: string): Promise<boolean> {
   if (pid <= 0) return false;
   if (process.platform === 'linux') {

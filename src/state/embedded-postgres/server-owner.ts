@@ -8,10 +8,7 @@ const reconnectMs = 1_000;
 const probeTimeoutMs = 5_000;
 const usualConnectMs = 10_000;
 
-/**
- * Says if the server named `clusterName` answers a query at `url`. The name is compared because another
- * server may have taken the port. Any failure is `false`.
- */
+/** The name is compared because another server may have taken the port. Any failure is `false`. */
 export async function serverAnswers(url: string, clusterName: string): Promise<boolean> {
   const client = newClient(url, probeTimeoutMs);
   try {
@@ -40,10 +37,7 @@ export interface OtherOwner {
   readonly address: string | null;
 }
 
-/**
- * Marks this process as the owner of the server at `url`. PostgreSQL releases the mark with the connection, so a killed
- * process never holds it. If the server restarts, the mark is made again within a second.
- */
+/** PostgreSQL releases the mark with the connection of a killed process. After its restart we make it again. */
 export async function becomeOwner(
   url: string,
   connectMs = usualConnectMs,

@@ -85,10 +85,7 @@ export async function startEmbeddedPostgres(
   throw new Error(`The embedded PostgreSQL does not start (log: ${layout.log}):\n${failure}`);
 }
 
-/**
- * The URL of the server that runs over `dataDir`, or null if none answers. For the command line, which
- * never starts one. Fails if the data belongs to another user.
- */
+/** Null if none answers: the command line never starts one. Fails if the data belongs to another user. */
 export async function findEmbeddedPostgres(dataDir: string): Promise<string | null> {
   const layout = layoutOf(dataDir);
   const secrets = await readSecrets(layout);

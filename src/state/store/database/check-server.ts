@@ -20,12 +20,7 @@ interface Facts {
 
 const oldest = 15;
 
-/**
- * Checks what our own tables need of their server, before anything is created there.
- *
- * @returns its version
- * @throws ServerError for what only an operator can change; ReadOnlyError for what can end by itself
- */
+/** @returns its version @throws ServerError for what an operator must change; ReadOnlyError for what can end by itself */
 export async function checkServer(connectionString: string): Promise<string> {
   const facts = await withClient(connectionString, async (client) => {
     const { rows } = await client.query<Facts>(

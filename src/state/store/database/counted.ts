@@ -1,9 +1,6 @@
 import type { Sql, Transactor } from './database.ts';
 
-/**
- * Returns the same database. It reports the bytes of the values that each statement sends: an upper bound of what a request
- * stores, wherever it is stored.
- */
+/** Reports the bytes of the values that each statement sends: an upper bound of what a request stores. */
 export function countBytes(db: Transactor, onBytes: (bytes: number) => void): Transactor {
   return {
     ...countQueries(db, onBytes),

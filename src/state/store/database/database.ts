@@ -23,10 +23,7 @@ export interface DatabaseOptions {
   readonly connectionString: string;
   readonly applicationName: string;
   readonly maxConnections: number;
-  /**
-   * True if a server that takes no writes counts as unreachable; default: no. After a failover the address may
-   * still lead to a standby, which knows less than was decided before.
-   */
+  /** True: a server that takes no writes counts as unreachable. After a failover the address may lead to a standby. */
   readonly writes?: boolean;
   /** Called if an idle connection breaks; the pool replaces it. */
   readonly onError: (error: Error) => void;
@@ -34,10 +31,7 @@ export interface DatabaseOptions {
 
 const { builtins } = types;
 
-/**
- * timestamptz arrives as `2024-03-01 00:00:00.12+00` (the sessions use UTC, ISO style) and becomes a
- * `Timestamp` with all six decimals: a JavaScript Date would drop the microseconds.
- */
+/** Makes `2024-03-01 00:00:00.12+00` a `Timestamp` with six decimals: a Date would drop the microseconds. */
 function parseTimestamp(text: string): string {
   // Infinities and years BC stay unchanged.
   if (!text.endsWith('+00')) return text;
@@ -73,10 +67,7 @@ function sqlOf(client: Pick<PoolClient, 'query'>, statements: StatementNames): S
   };
 }
 
-/**
- * A pool for the queue's Postgres backend, which has its tables in its own schema. One connection of a worker listens for
- * jobs.
- */
+/** BullMQ's tables are in a schema of their own. One connection of a worker listens for jobs. */
 export function openQueuePool(options: DatabaseOptions): QueuePool {
   const names = new StatementNames();
   const pool = new Pool({
@@ -94,10 +85,7 @@ export function openQueuePool(options: DatabaseOptions): QueuePool {
   return { pool, close: () => endPool(pool) };
 }
 
-/**
- * Lets each connection parse a statement that the pool gets with values once. BullMQ's texts are few, and most
- * of their bytes are comments.
- */
+/** Each connection parses a statement with values once: BullMQ's texts are few, and most of their bytes are comments. */
 function nameStatements(pool: Pool, statements: StatementNames): void {
   const send = pool.query.bind(pool) as (...given: unknown[]) => Promise<unknown>;
   const query = async (...given: unknown[]) => {
@@ -122,10 +110,7 @@ export interface QueuePool {
   close(): Promise<void>;
 }
 
-/**
- * The pool itself handles only idle connections. Without this, a connection that breaks between two
- * statements of a transaction would end the process.
- */
+/** The pool handles idle connections only: one that breaks within a transaction would end the process. */
 function watchConnections(pool: Pool, onError: (error: Error) => void): void {
   pool.on('error', onError);
   pool.on('connect', (client) => client.on('error', () => {}));

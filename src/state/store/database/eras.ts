@@ -32,10 +32,7 @@ const eraColumns = `e.id, e.number, e.needs_acceptance and e.accepted_at is null
 const placeColumns = (alias: string) =>
   `${alias}.system_identifier as "systemIdentifier", ${alias}.timeline, ${alias}.database_oid as "databaseOid", ${alias}.eras_oid as "erasOid"`;
 
-/**
- * The current era. The first call makes the first one; a call after a restore, a copy or a failover makes
- * the next one. Otherwise one indexed read. May be called inside a transaction.
- */
+/** Makes the first one, or the next after a restore, a copy or a failover. Otherwise one indexed read. */
 export async function currentEra(sql: Sql): Promise<Era> {
   const [found] = await sql.query<EraFacts>(prepared(`select ${eraFacts}`));
   if (!found) throw new Error('no row');
@@ -143,9 +140,7 @@ export async function findHold(sql: Sql): Promise<string | null> {
   return `${era?.reason ?? ''} No run starts until an operator runs \`sluice eras accept\`.`;
 }
 
-/**
- * Allows work in the newest era, and lets it replace what a lost history has put into buckets until now. May be repeated.
- */
+/** Allows work, and lets it replace what a lost history has put into buckets until now. May be repeated. */
 export async function acceptEra(tx: Sql): Promise<ListedEra> {
   const { number } = await currentEra(tx);
   const [era] = await tx.query<ListedEra>(

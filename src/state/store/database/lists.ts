@@ -67,12 +67,7 @@ export interface OffsetPage<T> {
 export const jsonBytes = (text: string): string =>
   `coalesce(octet_length(to_json(${text})::text), 0)`;
 
-/**
- * SQL of the rows of a page, to the one that exceeds the page's size; always the first.
- *
- * @param page a SELECT of the rows, with their size in an answer as `size`
- * @param order the order of the page, of columns of `page`
- */
+/** Up to the row that exceeds the page's size; always the first. @param page a SELECT with `size` @param order of `page` */
 export function upToPageBytes(page: string, order: string): string {
   return `(select * from (
       select page.*, sum(page.size) over (order by ${order}) - page.size as before from (${page}) as page

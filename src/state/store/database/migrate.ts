@@ -69,11 +69,7 @@ export async function migrate(connectionString: string): Promise<readonly string
   });
 }
 
-/**
- * Checks that our own tables are new enough for this build.
- *
- * @throws SchemaError with what is missing
- */
+/** @throws SchemaError with what this build needs and our tables lack */
 export async function checkSchema(connectionString: string): Promise<void> {
   const missing = await findMissing(connectionString);
   if (missing.length > 0) throw isOlder(missing);
@@ -85,10 +81,7 @@ interface Owner {
   readonly isSuperuser: boolean;
 }
 
-/**
- * The role that our own tables belong to, if the address logs in as a superuser who is another one. Before they exist, that is
- * the owner of the database. What a superuser makes, the service may not use.
- */
+/** The owner of our tables, else of the database, if the address is of another superuser. Null: it is not. */
 export async function findOwnerBesideSuperuser(connectionString: string): Promise<string | null> {
   const { owner, role, isSuperuser } = await withClient(connectionString, readOwner);
   return owner === role || !isSuperuser ? null : owner;

@@ -3,10 +3,7 @@ import type { Client } from 'pg';
 export const migrationsTable = 'sluice_migrations';
 const queueSchema = 'bullmq';
 
-/**
- * SQL of the schema of our own tables, in any session of any role: the first one on its search path that has them, else one
- * that the role may use. Null if there is none.
- */
+/** SQL: the first schema on the search path with our tables, else one that the role may use; null if there is none. */
 const schemaOfTables = `(select n.nspname from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
   where c.relname = '${migrationsTable}' and c.relkind = 'r'
     and (n.nspname = any (pg_catalog.current_schemas(false)) or pg_catalog.has_schema_privilege(n.oid, 'usage'))
@@ -57,11 +54,7 @@ export async function readSchemas(client: Client): Promise<Schemas> {
 /** The name of the schema that we make, or that an administrator makes for us. */
 const usualName = 'sluice';
 
-/**
- * Chooses the schema of new tables of ours: the one that the search path of the role leads to, else the one that it has.
- *
- * @returns the name, and whether it must be created; or why there is none, with the remedy
- */
+/** The schema that the search path leads to, else the one that it has. `refusal`: why there is none, with the remedy. */
 export function chooseSchema(
   schemas: Schemas,
 ): { readonly name: string; readonly isNew: boolean } | { readonly refusal: string } {

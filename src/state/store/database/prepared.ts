@@ -3,10 +3,8 @@ const usual = 'sluice_';
 const once = 'sluice_once_';
 
 /**
- * Marks a statement that requests send often: each connection parses it once, and Postgres may keep its
- * plan. The text must be one of a few, since it is kept for good.
- *
- * @returns the text
+ * For what requests send often: each connection parses it once. It is kept for good, so there may be few. @returns
+ * the text
  */
 export const prepared = (text: string): string => named(text, usual);
 
@@ -26,10 +24,7 @@ function named(text: string, prefix: string): string {
 
 export const isPlannedOnce = (text: string): boolean => names.get(text)?.startsWith(once) === true;
 
-/**
- * A condition, always true, that makes its transaction, or a statement outside of one, end before the changes are on disk:
- * for what may be lost if the server of the database crashes within the next second.
- */
+/** A condition, always true: the transaction does not wait for the disk. For what may be lost in a crash of the server. */
 export const unflushed = `set_config('synchronous_commit', 'off', true) is not null`;
 
 /**
@@ -40,18 +35,12 @@ export const unflushed = `set_config('synchronous_commit', 'off', true) is not n
  */
 export const isAny = (from: string): string => `(select true ${from} limit 1) is true`;
 
-/**
- * A limit above all that are ever asked for. With a limit that the planner cannot know, plans cost the same however
- * many there are, so it keeps one instead of making a cheaper one each time, which takes longer than to execute it.
- */
+/** A limit above all that are ever asked for. The planner does not know it, so it keeps one plan for any number. */
 export const anyNumber = 'limit (select 2147483647)';
 
 const featureNotSupported = '0A000';
 
-/**
- * Knows whether statements have names on the connections of a pool. A prepared statement belongs to a session of
- * the server. Behind a pooler the next statement may run in another session, so names are off there.
- */
+/** A statement that is prepared belongs to a session. Behind a pooler the next one may be another: there names are off. */
 export class StatementNames {
   #use: 'unknown' | 'on' | 'off' = 'unknown';
 

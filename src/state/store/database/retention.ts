@@ -3,11 +3,7 @@ import type { Sql } from './database.ts';
 /** Rows per statement: short locks, so that no other statement waits long. */
 const batch = 5_000;
 
-/**
- * Deletes one batch of rows older than `days`.
- *
- * @returns how many rows were deleted; 0 means that none is left
- */
+/** Deletes one batch of rows older than `days`. @returns how many; 0 means that none is left */
 export type DeleteOld = (sql: Sql, days: number) => Promise<number>;
 
 const deleteBy =
@@ -17,10 +13,7 @@ const deleteBy =
 
 const isOld = (column: string): string => `${column} < now() - $1 * interval '1 day'`;
 
-/**
- * Searches by number: a search by time would walk all deleted rows, each time. The ids are an array in all
- * of these statements: for a subquery the planner may read the whole table.
- */
+/** By number: a search by time would walk all deleted rows. The ids are an array, or the planner may read the whole table. */
 export const deleteOldLogEntries = deleteBy(
   `delete from log_entries where id = any (array(
      select id from (select id, timestamp from log_entries order by id limit ${batch}) oldest
@@ -40,9 +33,7 @@ export const deleteOldNotifications = deleteBy(
       where ${isOld('happened_at')}) returning 1`,
 );
 
-/**
- * The oldest ticks of each export, up to the first that is young or that the high-water mark still needs. No tick goes before an older one, so those that are left share their bounds.
- */
+/** Up to the first of an export that is young or that the high-water mark needs: those that are left share their bounds. */
 export const deleteOldTicks = deleteBy(
   `delete from ticks where ctid = any (array(
      select t.ctid from batch_exports e

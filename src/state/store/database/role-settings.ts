@@ -2,10 +2,7 @@ import type { Client } from 'pg';
 import { migrationsTable, ownPath } from './own-schema.ts';
 import { pinnedSettings, withClients } from './sessions.ts';
 
-/**
- * Behind a pooler that lends sessions for one transaction, no session is set up for all statements that it gets. So there the
- * role has the settings, in our database.
- */
+/** For a pooler that lends sessions for one transaction: there no session of ours is set up, so the role has the settings. */
 export interface RoleSettings {
   readonly role: string;
   readonly database: string;
@@ -58,11 +55,7 @@ export function alterRoleSql({ role, database, missing, path }: RoleSettings): s
     .join(' ');
 }
 
-/**
- * Gives the role what its sessions need, if the server lets the role do it.
- *
- * @param address of PostgreSQL itself
- */
+/** Does nothing if the server does not let the role do it. @param address of PostgreSQL itself */
 export async function pinRoleSettings(address: string): Promise<void> {
   await withClients([address], async ([given]) => {
     const client = given as Client;

@@ -112,21 +112,13 @@ interface Look {
   readonly isReadOnly: boolean;
 }
 
-/**
- * Sets up a connection of the queue's pool. A job whose last change is lost when the server crashes is enqueued or
- * executed again, as it may be at any time, so nothing waits for the disk.
- *
- * @returns whether no other client gets this session
- */
+/** What is lost in a crash of the server is enqueued or executed again. @returns whether no other client gets this session */
 export async function setUpQueueSession(client: ClientBase): Promise<boolean> {
   const path = `quote_ident(${schemaOfQueue})`;
   return setUp(client, { synchronous_commit: 'off' }, path, true);
 }
 
-/**
- * Properties that the connections of a pool to our own tables share. Behind a pooler the next statement may
- * run in another session of the server. There statements have no names, and transactions limit themselves.
- */
+/** Behind a pooler the next statement may run in another session: there transactions limit themselves. */
 export class Sessions {
   readonly names = new StatementNames();
   readonly #writes: boolean;
@@ -165,10 +157,7 @@ export type PoolMode = 'session' | 'transaction';
 /** A pooler that lends a session to a client for one transaction does it soon after this many. */
 const looks = 10;
 
-/**
- * Finds out whether the clients of an address share sessions of the server: whether two clients that are both
- * connected are ever in the same one, or one client in two.
- */
+/** Whether two connected clients are ever in the same session of the server, or one client in two. */
 export async function findPoolMode(connectionString: string): Promise<PoolMode> {
   return withClients([connectionString, connectionString], async (clients) => {
     const pids: number[][] = clients.map(() => []);

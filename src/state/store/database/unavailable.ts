@@ -83,10 +83,7 @@ const pgbouncerRefusals: readonly (readonly [RegExp, string])[] = [
   ],
 ];
 
-/**
- * Why PostgreSQL or a pooler refuses this address until somebody changes something, and the remedy: a wrong user, password
- * or database, a missing schema. Null if it did not refuse.
- */
+/** The reason, and the remedy: a wrong user, password or database, a missing schema. Null if nothing was refused. */
 export function findRefusal(error: unknown): string | null {
   if (!(error instanceof Error)) return null;
   const code = 'code' in error ? String(error.code) : '';

@@ -40,12 +40,7 @@ export interface Activity {
   readonly happenedAt: Timestamp;
 }
 
-/**
- * SQL that records an activity; it becomes part of a statement with other effects.
- *
- * @param before how many parameters the statement has before those of `activityValues`
- * @param from a FROM clause: no row there, no activity
- */
+/** SQL for a statement with other effects. @param before its parameters before ours @param from no row there, no activity */
 export const activityInsertion = (before: number, from = ''): string =>
   `insert into activity (organization_id, team_id, subject_type, subject_id, action, key_id, changes)
    select ${[1, 2, 3, 4, 5, 6, 7].map((n) => `$${before + n}`).join(', ')} ${from}`;

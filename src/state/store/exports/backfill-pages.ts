@@ -23,11 +23,7 @@ const findSql =
                 and r.status in ${live} and r.started_at < b.created_at) as "begunBefore"
        from backfills b join batch_exports e on e.id = b.export_id where b.id = any ($1::uuid[]) and b.status = 'Running'`);
 
-/**
- * Locks nothing: a page notices if another worker has advanced a backfill since.
- *
- * @returns in the order of the ids; null: the backfill has ended
- */
+/** Locks nothing: a page notices if another worker has advanced a backfill. In the order of the ids; null: it has ended. */
 export async function findAdvancing(
   sql: Sql,
   ids: readonly string[],

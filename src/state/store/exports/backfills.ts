@@ -112,12 +112,7 @@ export async function finishBackfill(
   return rows.length === 1;
 }
 
-/**
- * Stops a backfill whose newest `failures` runs that ended have all Failed. Only a failed run asks, so a backfill that works
- * costs nothing more.
- *
- * @returns whether it has stopped now
- */
+/** If its newest `failures` runs that ended have all Failed. Only a failed run asks. @returns whether it has stopped now */
 export async function stopFailingBackfill(
   tx: Sql,
   id: string,
@@ -162,12 +157,7 @@ const passesOver = (rows: readonly { start: Instant }[], isPassed: boolean): Pas
   return (start) => starts.has(start) === isPassed;
 };
 
-/**
- * The rule of `reprocess` for some intervals: passed over are those with a receipt (`failed`), without a hole
- * (`missing`), or with any run (`none`).
- *
- * @param starts the intervals' starts
- */
+/** Those with a receipt (`failed`), without a hole (`missing`), or with any run (`none`). @param starts of the intervals */
 export async function findPassedOver(
   tx: Sql,
   exportId: string,

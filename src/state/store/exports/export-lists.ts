@@ -84,10 +84,7 @@ export interface ExportSearch {
   readonly descending: boolean;
 }
 
-/**
- * The exports of a search. It looks at each export in reach once, and at no more than their newest runs: the cost
- * does not depend on history. Equal exports are ordered newest first; those without a run are last.
- */
+/** Its cost does not depend on history. Equal exports are ordered newest first; those without a run are last. */
 export async function findBatchExports(
   sql: Sql,
   reach: Reach,

@@ -27,12 +27,7 @@ export const lateSince = `case when not (e.paused and e.paused_reason is null) t
 
 const hasHole = `exists (select from missing_intervals h where h.export_id = e.id)`;
 
-/**
- * SQL of the health of the export `e` by Postgres' clock. It reads the export's row and, if nothing else is
- * wrong, its holes: never its history.
- *
- * @param isIncomplete SQL that is true if intervals are missing
- */
+/** SQL. It reads the row of the export `e`, and at most its holes. @param isIncomplete SQL: whether intervals are missing */
 export const healthOf = (isIncomplete: string): string => `case
   when e.paused and e.paused_reason is null then 'paused'
   when e.failing_since is not null then 'failing'

@@ -184,12 +184,7 @@ const farCreation = creationFrom(
   'from locked',
 );
 
-/**
- * Creates an export and records it, if its project has fewer than `maximum` that are not deleted. Far from
- * the maximum this is one statement, and creations do not wait for each other.
- *
- * @returns null if the project is full
- */
+/** Far from `maximum`, creations do not wait for each other. @returns null if the project is full */
 export async function createBatchExport(
   db: Transactor,
   maximum: number,
@@ -209,10 +204,7 @@ export async function createBatchExport(
   });
 }
 
-/**
- * Waits for all creations of a project that are in progress, and holds later ones until the transaction ends: what
- * the next statement finds among its exports is all that there is.
- */
+/** Until the transaction ends: what the next statement finds among the exports of the project is all that there is. */
 export async function holdCreations(tx: Sql, teamId: number): Promise<void> {
   await tx.query('select pg_advisory_xact_lock($1, $2)', [creationLock, teamId]);
 }

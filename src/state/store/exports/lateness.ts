@@ -13,12 +13,7 @@ const checkSql = prepared(`with changed as (
      update batch_exports e set late_since = ${lateSince}
        from changed where e.id = changed.id returning 1`);
 
-/**
- * Finds exports whose data is late, and those that are late no longer, by Postgres' clock. Workers may check at the same time:
- * each change is made once. An export that is locked at this moment is left to the next check.
- *
- * @returns how many changed
- */
+/** By Postgres' clock. Workers may check at the same time; an export that is locked is left. @returns how many changed */
 export async function checkLateness(sql: Sql): Promise<number> {
   return (await sql.query(checkSql)).length;
 }
@@ -29,11 +24,7 @@ const reportedAfter = `interval '1 hour'`;
 const isIncomplete = `(e.failing_since is null and not (e.paused and e.paused_reason is null) and exists (
     select from missing_intervals h where h.export_id = e.id and h.noted_at < now() - ${reportedAfter}))`;
 
-/**
- * Finds exports that do not fail and have had intervals without data for an hour, and those that have them no more.
- *
- * @returns how many changed
- */
+/** For an hour without data, though they do not fail, or no more. @returns how many changed */
 export async function checkCompleteness(sql: Sql): Promise<number> {
   const rows = await sql.query(
     prepared(`with candidates as (

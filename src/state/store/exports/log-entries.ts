@@ -29,12 +29,7 @@ export async function appendLogEntries(sql: Sql, entries: readonly NewLogEntry[]
   await sql.query(prepared(insertEntries(1)), entryValues(entries));
 }
 
-/**
- * SQL that writes log entries, in order.
- *
- * @param first number of its first parameter; the values are those of `entryValues`
- * @param runs a table of the statement with a column run_id: entries of other runs are not written; default: all are
- */
+/** SQL. @param first number of its parameter for `entryValues` @param runs a table: only entries of its run_id are written */
 export function insertEntries(first: number, runs?: string): string {
   const types = ['int', 'uuid', 'uuid', 'text', 'text', 'float8'];
   const arrays = types.map((type, index) => `$${first + index}::${type}[]`).join(', ');

@@ -4,10 +4,7 @@ import type { Sql } from '../database/database.ts';
 import { isSetAside } from './guarded-work.ts';
 import { live, running } from '../runs/run-moves.ts';
 
-/**
- * Saves an export's current destination, for the uploads that are open there, and counts the move. Call it
- * before the new one is written, in the same transaction.
- */
+/** For the uploads that are open there. Call it before the new one is written, in the same transaction. */
 export async function retireDestination(tx: Sql, exportId: string): Promise<void> {
   await tx.query(
     `with moved as (
@@ -36,12 +33,7 @@ export async function listFormerDestinations(
   );
 }
 
-/**
- * Records that the export is back at an earlier place: its files there are current again, and that place is not a former
- * one any more. Call it after the move, in the same transaction.
- *
- * @param versions former destinations at the same place
- */
+/** Its files there are current again. Call it after the move, in the same transaction. @param versions of that place */
 export async function returnToPlace(
   tx: Sql,
   exportId: string,
@@ -153,12 +145,7 @@ export async function takeUncomparedPlace(
   return { ...rest, destination: { type, config, secrets } };
 }
 
-/**
- * Records whether two places are one. If they are, what is at the former one is at the present one, and the former one is
- * forgotten.
- *
- * @returns false if the export has moved again, or is deleted: then nothing is recorded
- */
+/** If they are one, the former one is forgotten. @returns false if the export has moved again, or is deleted */
 export async function recordComparison(
   tx: Sql,
   { exportId, destinationVersion, formerVersion }: UncomparedPlace,
@@ -178,10 +165,7 @@ export async function recordComparison(
   return true;
 }
 
-/**
- * Deletes former destinations without uploads to look for, unless a worker may still begin one. If files remain, or may remain, only
- * the secrets are deleted, because the export may come back.
- */
+/** Unless a worker may begin an upload there. If files may remain, only the secrets go: the export may come back. */
 export async function deleteSpentDestinations(sql: Sql): Promise<void> {
   const spent = `f.replaced_at < now() - interval '1 day'
         and not exists (select 1 from upload_places p where p.export_id = f.export_id and p.destination_version = f.version)

@@ -32,11 +32,7 @@ const died = 'g.holder is not null and g.holder <> $3';
 /** Deaths at work that has ended well since, some hours after the last one, had another cause. */
 const deathsNow = `(case when g.holder is null and g.died_at < now() - interval '6 hours' then 0 else g.deaths end + (${died})::int)`;
 
-/**
- * Notes that a process begins work. If another process noted it, has not ended it and is over its time, that one died.
- *
- * @param leaseMs after which it cannot still be in progress
- */
+/** If another process noted it and is over its time, that one died. @param leaseMs after which it is in progress no more */
 export async function beginWork(
   sql: Sql,
   { kind, id }: GuardedWork,

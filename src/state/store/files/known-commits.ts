@@ -13,10 +13,7 @@ export interface SeenCommit {
   readonly moved_to?: string | null;
 }
 
-/**
- * SQL of how long after its acceptance an era `e` still accepts commits: the clock of a store may differ from ours, and a
- * request that was sent before may come late. Only in the newest era, since a copy of the database has the others too.
- */
+/** SQL: how long an accepted era `e` still takes commits: clocks differ, and requests come late. Only for the newest one. */
 const margin = `case when e.id = newest.id then interval '1 hour' else interval '0' end`;
 
 /**

@@ -39,18 +39,12 @@ const mayComeAgain = `(l.deleted_at is null and l.manifest_key is not null and l
          where r.export_id = l.export_id and r.data_interval_start = l.data_interval_start and r.data_interval_end = l.data_interval_end
            and r.file_generation >= l.generation and r.id <> c.run_id and r.finished_at > now() - ${lateFor})))`;
 
-/**
- * Keys that a receipt aliased `c` names, which are never removed. A failed attempt that replaces files in
- * place has noted them.
- */
+/** They are never removed. A failed attempt that replaces files in place has noted them. */
 const namedKeys = `select f->>'key' from jsonb_array_elements(c.files || c.rejected_files) f`;
 
 const ofInterval = `l.export_id = $1 and l.data_interval_start = $2 and l.data_interval_end = $3 and l.destination_version = $4`;
 
-/**
- * Leftover files of an interval at this version of the destination. None while a run of the interval is
- * live: the run removes them at its end. One that was just deleted is left out too, until it is deleted again.
- */
+/** None while a run is live: it removes them at its end. One that was just deleted is left out until it is deleted again. */
 export async function listLeftoverFiles(sql: Sql, place: IntervalPlace): Promise<ListedFile[]> {
   return sql.query<ListedFile>(
     `select l.key, l.generation, l.manifest_key as "manifestKey", l.etag,
@@ -82,10 +76,7 @@ export async function withdrawFiles(
   );
 }
 
-/**
- * Deletes the records of leftover files that were removed. If an object may come again, its record stays: then the sweep
- * deletes the object once more, an hour later. No manifest can name it any more.
- */
+/** If an object may come again, its record stays: the sweep deletes it once more, an hour later. */
 export async function forgetLeftoverFiles(
   sql: Sql,
   place: IntervalPlace,
@@ -103,11 +94,7 @@ export async function forgetLeftoverFiles(
   );
 }
 
-/**
- * Keys that commits of an export have replaced at its present place, and whose objects were not deleted yet.
- *
- * @param since only intervals that start then or later; null: all
- */
+/** At its present place, and not deleted yet. @param since only intervals that start then or later; null: all */
 export async function listReplacedFiles(
   sql: Sql,
   exportId: string,

@@ -12,12 +12,7 @@ export interface UnfinishedCommit {
 /** SQL of a leftover file `l` at the present place of its export `e`. */
 const atPresentPlace = `leftover_files l join batch_exports e on e.id = l.export_id and e.destination_version = l.destination_version`;
 
-/**
- * Unfinished commits at the present place of an export, oldest interval first. Those with a live run are left out: it ends such a
- * state itself.
- *
- * @param since only intervals that start then or later; null: all
- */
+/** Oldest first, without those with a live run, which ends such a state. @param since the first interval; null: all */
 export async function listUnfinishedCommits(
   sql: Sql,
   exportId: string,

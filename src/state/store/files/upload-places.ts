@@ -19,12 +19,7 @@ const pause = `interval '1 hour'`;
 const backoff = (tries: string) =>
   `least(21600, 5 * power(2, least(${tries}, 20))) * interval '1 s'`;
 
-/**
- * Notes that an attempt may begin uploads, and extends its lease: until the sweep has found that none is left, it looks for
- * them. Must be durable before the store is asked for the first one.
- *
- * @returns false if the lease is lost
- */
+/** Extends the lease too. Must be durable before the store is asked for an upload. @returns false if the lease is lost */
 export async function noteUploads(
   sql: Sql,
   lease: Lease & { readonly destinationVersion: number },
@@ -103,10 +98,7 @@ type Looked = Pick<UploadPlace, 'exportId' | 'destinationVersion' | 'notes' | 'i
 
 const ofPlace = 'export_id = $1 and destination_version = $2';
 
-/**
- * Records how a look ended. `clean`: no upload of ours was left. The place is forgotten then, unless an upload may have begun
- * since the list was made. `not tried`: it is due again.
- */
+/** `clean`: the place is forgotten, unless an upload may have begun since the list. `not tried`: it is due again. */
 export async function endLook(
   sql: Sql,
   { exportId, destinationVersion, notes, isBusy, tries }: Looked,
@@ -163,10 +155,7 @@ const isInPlace = (run: string) =>
 const holds = `r.data_interval_start = i.data_interval_start and r.data_interval_end = i.data_interval_end
    and r.status = ${running} and r.lease_expires_at is not null and (r.file_generation <= k.generation or ${isInPlace('r')})`;
 
-/**
- * SQL: a worker that lost its lease may be completing the upload, and its manifest may still become current. On some stores an
- * abort at that moment destroys the object. After a day the upload is aborted all the same.
- */
+/** SQL: a lost worker may be completing it, and on some stores an abort then destroys the object. After a day we abort. */
 const mayBeCommitted = `exists (select from leftover_files l
    where l.export_id = e.id and l.key = k.key and l.uncommitted and l.noted_at > now() - interval '1 day'
      and not exists (select from receipts c where ${isSameInterval('c', 'l')} and c.destination_version = l.destination_version

@@ -46,10 +46,7 @@ export async function noteAnnounced(tx: Sql, heldUp: readonly HeldUp[]): Promise
   );
 }
 
-/**
- * Takes exports whose announced error is over: none of their organization fails with it any more. `intervals`: what was healed since, and
- * what still heals.
- */
+/** None of their organization fails with it any more. `intervals`: what was healed since, and what still heals. */
 export async function takeOver(tx: Sql): Promise<readonly HeldUp[]> {
   return tx.query(
     `with announced as (

@@ -21,16 +21,10 @@ export const isAwake = `(e.deleted_at is null and not ${waitsForPerson})`;
 /** SQL: whether an operator has disabled the project of the export `e`, or its organization. A pause that Sluice made before stays one. */
 const isDisabled = `(select d.disabled_at is not null or (select o.disabled_at is not null from organizations o where o.id = d.organization_id)
   from projects d where d.id = e.team_id)`;
-/**
- * SQL: whether Sluice may make runs of the export `e` by itself, besides those of its schedule: to heal, or to add late rows. A pause
- * of a person is a decision, and some errors wait for one.
- */
+/** SQL: whether Sluice may make runs of the export `e` by itself. Some pauses and errors wait for a person. */
 export const mayRun = `(${isAwake} and not ${isDisabled})`;
 
-/**
- * Intervals of an export that failed within these hours heal from now on: those without data whose newest run failed.
- * Not those that a person must decide about.
- */
+/** Those without data whose newest run failed within these hours, if no person must decide about them. */
 export async function healFailed(tx: Sql, exportId: string, hours: number): Promise<void> {
   await tx.query(
     `update holes h set heals_since = h.noted_at
@@ -45,10 +39,7 @@ export async function healFailed(tx: Sql, exportId: string, hours: number): Prom
 /** SQL: when the next attempt is made to heal the hole `h` of the export `e`. */
 export const nextTryOf = `greatest(h.next_try_at, e.heal_after, clock_timestamp())`;
 
-/**
- * SQL of the healing of the export `e`, as JSON; null if nothing heals. Its cost depends on what heals. While a person's pause keeps
- * runs from being made, there is no next attempt.
- */
+/** SQL of the healing of the export `e`, as JSON; null if nothing heals. A person's pause has no next attempt. */
 export const healingColumn = `(select case when count(*) > 0 then jsonb_build_object('intervals', count(*), 'since', api_time(min(x.heals_since)),
     'until', api_time(min(x.heals_since) + e.heal_for_hours * interval '1 hour'),
     'code', coalesce(e.failing_code, (select r.error_code from runs r where r.export_id = e.id and r.error_code is not null

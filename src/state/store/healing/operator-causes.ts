@@ -8,10 +8,7 @@ import { healthOfExport } from '../exports/export-states.ts';
 import { Conditions, type OffsetPage, type PageRequest } from '../database/lists.ts';
 import { rangeOf } from '../database/times.ts';
 
-/**
- * The causes that keep exports from their data: one row for all exports that fail with the same error at the same place. It is a view for people;
- * each export is attempted by itself.
- */
+/** One row for all exports that fail with the same error at the same place, for people. Each export is attempted by itself. */
 export interface OperatorCause {
   /** It stays the same as long as the cause is there. */
   readonly id: string;
@@ -35,10 +32,7 @@ export interface OperatorCause {
   readonly nextProbeAt: Timestamp | null;
 }
 
-/**
- * Codes of exports that do not fail: the newest verification has not proven the files, intervals have no data, data are late, or
- * Sluice paused the export.
- */
+/** Of exports that do not fail: not proven, without data, late, or paused by Sluice. */
 export const conditionCodes = [
   'verify.failed',
   'intervals.missing',

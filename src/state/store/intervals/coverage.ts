@@ -29,10 +29,7 @@ const inRange = (table: string): string =>
 
 const unsettled = `select c.* from receipts c where not c.settled and ${inRange('c')}`;
 
-/**
- * Intervals that are not simply done. There are few of them, usually. `done` comes from the receipts' index
- * alone: their rows are wide.
- */
+/** What is not simply done: few, usually. `done` comes from the receipts' index alone, because their rows are wide. */
 const exceptions = `
   select case when ${hasFailedAttempt('r')} then 'retrying' else 'running' end as state, ${bounds}
     from runs r where r.status in ${live} and ${inRange('r')} and not ${has('receipts', 'r')}
@@ -102,10 +99,7 @@ export async function findCoverage(
   return joinEdges(edges);
 }
 
-/**
- * Reads the ticks of `gaps`, stretches without runs and receipts: `paused` if they came during a pause,
- * `missing` if a run was made and has been deleted.
- */
+/** Of stretches without runs and receipts: `paused` if they came during a pause, `missing` if their run was deleted. */
 export async function findTicksWithoutRun(
   sql: Sql,
   exportId: string,
@@ -170,10 +164,7 @@ export async function findOldestInterval(sql: Sql, exportId: string): Promise<In
   return row?.oldest ?? null;
 }
 
-/**
- * Start of the first tick of an export that ran; null if none did. An export without a high-water mark will
- * get it from here on.
- */
+/** Null if none ran. An export without a high-water mark will get it from here on. */
 export async function findFirstTick(sql: Sql, exportId: string): Promise<Instant | null> {
   const [row] = await sql.query<{ start: Instant }>(
     `select ${instantOf('data_interval_start')} as start from ticks

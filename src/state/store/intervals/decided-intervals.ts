@@ -21,10 +21,7 @@ const ofFacts = facts
   })
   .join(' union all ');
 
-/**
- * The intervals of an export that were decided and start in one of the spans, each once, the strongest first, then
- * oldest first.
- */
+/** Those that start in one of the spans, each once, the strongest first, then oldest first. */
 export async function findDecidedIntervals(
   sql: Sql,
   exportId: string,

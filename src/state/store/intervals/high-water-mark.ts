@@ -4,10 +4,7 @@ import { anyNumber } from '../database/prepared.ts';
 interface Walk {
   /** The ids of the exports: a list, or a SELECT. */
   readonly exportIds: string;
-  /**
-   * A table of the statement with the intervals that it completes: export_id, data_interval_start, data_interval_end and
-   * settled. The statement sees their holes as before, and none of their new receipts.
-   */
+  /** A table of what the statement completes, with `settled`. It sees their holes as before, and none of their receipts. */
   readonly completing?: string;
 }
 
@@ -48,17 +45,11 @@ export function prefixOf({ exportIds, completing }: Walk): string {
 /** SQL of a table: of each export the first and the last mark of `prefix`. */
 export const walked = `(select export_id, max(mark) as mark, min(mark) as first from prefix group by export_id ${anyNumber}) m`;
 
-/**
- * SQL that moves the mark of `e`, a row of `batch_exports`, to the end of the prefix, and notes where it began. It never
- * moves back.
- */
+/** SQL that moves the mark of `e` to the end of the prefix, never back, and notes where it began. */
 export const moveMark = `mark_began_at = coalesce(e.mark_began_at, m.first), high_water_mark =
   case when m.mark > coalesce(e.high_water_mark, m.first) then m.mark else e.high_water_mark end`;
 
-/**
- * Moves the high-water mark to the end of the unbroken prefix of intervals that are completed and settled, or
- * that an operator accepted, counted from the first tick that ran.
- */
+/** To the end of the unbroken prefix that is settled or accepted, counted from the first tick that ran. */
 export async function advanceHighWaterMark(tx: Sql, exportId: string): Promise<void> {
   await tx.query(
     `with recursive ${prefixOf({ exportIds: '$1' })}

@@ -10,10 +10,7 @@ export interface RunUnderWay extends Lease {
   readonly interval: DataInterval;
 }
 
-/**
- * SQL of a live run `r` that may make current what was read before. An attempt may, from its claim on. If an attempt has
- * begun to commit, any later one may: it adopts the manifest of the first, whatever the source has by then.
- */
+/** SQL of a live run `r` from its claim on. After a commit was begun any attempt may: it adopts that manifest. */
 const mayCommit = `r.status in ${live} and (r.lease_holder is not null or r.commit_intent is not null)`;
 
 export async function listUnderWay(sql: Sql, exportId: string): Promise<RunUnderWay[]> {
@@ -24,10 +21,7 @@ export async function listUnderWay(sql: Sql, exportId: string): Promise<RunUnder
   );
 }
 
-/**
- * Which of these runs may still make current what they had read then. If another worker claims a run that has not begun to
- * commit, the run reads anew.
- */
+/** If another worker claims a run that has not begun to commit, the run reads anew. */
 export async function listStillUnderWay(
   sql: Sql,
   runs: readonly Lease[],

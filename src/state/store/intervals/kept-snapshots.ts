@@ -12,11 +12,7 @@ const isHere = `c.export_id = e.id and c.snapshot_at is not null and c.manifest_
 /** A removal that failed is tried again after this time, unless a person must decide. */
 const restedAfter = `interval '1 hour'`;
 
-/**
- * Makes the runs that remove snapshots beyond keep_snapshots, the oldest first. Its cost depends on the snapshots that exports keep.
- *
- * @returns how many runs were made
- */
+/** Beyond keep_snapshots, the oldest first. Its cost depends on the snapshots that exports keep. @returns how many runs */
 export async function makeExpiringRuns(sql: Sql, limit: number): Promise<number> {
   const [row] = await sql.query<{ made: number }>(
     `with old as (

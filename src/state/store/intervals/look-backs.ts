@@ -170,11 +170,7 @@ export async function stampLookBack(sql: Sql, item: LookBack): Promise<void> {
   );
 }
 
-/**
- * Records the check of an interval, unless another run or check has looked at the interval meanwhile.
- *
- * @returns whether it was recorded
- */
+/** Unless another run or check has looked at the interval meanwhile. @returns whether it was recorded */
 export async function recordLookBack(
   tx: Sql,
   item: LookBack,
@@ -235,12 +231,7 @@ export async function noteLook(tx: Sql, { exportId, exportFailures }: LookBack):
   ]);
 }
 
-/**
- * Notes that a look failed: it is tried again later. After some in a row, the export makes no other for a while; a single interval may
- * fail for a reason of its own.
- *
- * @returns whether the export waits now
- */
+/** After some in a row the export makes no other for a while: not only this interval fails. @returns whether it waits now */
 export async function noteFailedLook(sql: Sql, item: LookBack): Promise<boolean> {
   const [row] = await sql.query<{ waits: boolean }>(
     `with failed as (
@@ -255,11 +246,7 @@ export async function noteFailedLook(sql: Sql, item: LookBack): Promise<boolean>
   return row?.waits ?? true;
 }
 
-/**
- * Notes why late rows of an interval cannot be looked for or added.
- *
- * @returns whether that is news of the interval, and whether no interval of the export had this before
- */
+/** @returns whether that is news of the interval, and whether no interval of the export had this before */
 export async function noteLateRowsWait(
   tx: Sql,
   exportId: string,

@@ -75,11 +75,7 @@ const statedMonth = byReach(
       order by e.team_id, lower(e.name), e.id`,
 );
 
-/**
- * The exports in reach, by project and name.
- *
- * @param month its first day; the intervals that begin in it, in UTC
- */
+/** By project and name. @param month its first day; the intervals that begin in it, in UTC */
 export async function listStatedMonth(
   sql: Sql,
   reach: Reach,

@@ -68,11 +68,7 @@ const bounds = 'export_id, data_interval_start, data_interval_end';
 /** SQL: whether a tick was not to run, though only Sluice had paused the export: then the interval is owed. */
 const isOwed = `t.fate = 'paused' and exists (select from batch_exports b where b.id = t.export_id and b.automatic_pauses @> t.tick_at)`;
 
-/**
- * Intervals of an export whose state differs from what the newest statement says, in order. One statement, so it sees one moment.
- *
- * @param periodEnd ticks of intervals from here on are new; null: all are
- */
+/** In order, of one moment. @param periodEnd ticks of intervals from here on are new; null: all are */
 export async function listUnbooked(
   tx: Sql,
   exportId: string,

@@ -240,10 +240,7 @@ export async function notePutFault(sql: Sql, exportId: string, fault: string): P
   return row?.tries === 1;
 }
 
-/**
- * Other statements have numbers of ours: ours from there on are not put, and a chain begins. Its first statement comes later and
- * later if a store does so again and again.
- */
+/** Others have our numbers: ours from there on are not put. A store that does so again and again waits longer and longer. */
 export async function beginChain(
   tx: Sql,
   exportId: string,

@@ -51,12 +51,7 @@ export async function lockDueSchedules(
   );
 }
 
-/**
- * Records ticks with their runs and outbox rows. A tick that exists, or whose interval has a run, changes
- * nothing.
- *
- * @returns how many runs were made
- */
+/** With their runs and outbox rows. A tick that exists, or whose interval has a run, changes nothing. @returns runs made */
 export async function recordTicks(tx: Sql, ticks: readonly DecidedTick[]): Promise<number> {
   const rows = await tx.query<{ runs: number }>(
     `with decided as (
@@ -97,10 +92,7 @@ export async function recordTicks(tx: Sql, ticks: readonly DecidedTick[]): Promi
   return rows[0]?.runs ?? 0;
 }
 
-/**
- * Postpones an export whose schedule cannot be read, so that no other export waits for it. Its schedule is
- * unchanged: once it is fixed, no tick is lost.
- */
+/** If its schedule cannot be read, no other export waits for it. Once it is fixed, no tick is lost. */
 export async function putOffSchedule(tx: Sql, exportId: string, seconds: number): Promise<void> {
   await tx.query(
     `update batch_exports set next_tick_at = now() + $2 * interval '1 s' where id = $1`,

@@ -19,12 +19,7 @@ const isDue = (dueAt: string): string =>
   `clock_timestamp() < ${dueAt} + ${longestRound} and e.deleted_at is null and e.created_at < ${dueAt}
         and (v.verified_at is null or v.verified_at < ${dueAt})`;
 
-/**
- * Exports without a result of the round that began at the newest time of day, the one first that was verified longest ago. Those
- * that a process verifies now, or whose verification was set aside, are left out.
- *
- * @param timeOfDay `HH:MM` in UTC
- */
+/** Without a result since the newest `timeOfDay` (UTC), longest ago first. Not those in progress or set aside. */
 export async function listDueVerifications(sql: Sql, timeOfDay: string): Promise<VerifyJob[]> {
   return sql.query<VerifyJob>(
     `with round as (

@@ -24,12 +24,7 @@ export interface VerifiedExport {
   readonly highWaterMark: Timestamp | null;
 }
 
-/**
- * Exports that are not deleted, the oldest first.
- *
- * @param wanted the id or the name of an export; several may have the name. Null: all
- * @param organization its id or its name; null: all
- */
+/** Not deleted, the oldest first. @param wanted id or name; null: all @param organization id or name; null: all */
 export async function listVerifiedExports(
   sql: Sql,
   wanted: string | null,
@@ -140,10 +135,7 @@ export async function readReceiptNow(
 /** Breaches of one kind that are looked for; a broken table may have millions. */
 const most = 1_000;
 
-/**
- * Gaps between the intervals that are current or accepted, from where the high-water mark began up to the mark. Ticks
- * are not needed for it: retention deletes them.
- */
+/** Between current or accepted intervals, up to the mark. Without ticks: retention deletes them. */
 export async function findGaps(
   sql: Sql,
   exportId: string,
@@ -168,11 +160,7 @@ export async function findGaps(
   );
 }
 
-/**
- * Consecutive ticks that do not share their bound.
- *
- * @param days after which ticks are deleted: behind an older one others may be missing
- */
+/** They do not share their bound. @param days after which ticks are deleted: behind an older one others may be missing */
 export async function findTornTicks(
   sql: Sql,
   exportId: string,
@@ -331,10 +319,7 @@ export async function isUploadKnown(
   return row?.known === true;
 }
 
-/**
- * Says whether the run of a manifest is of the history of this database. Old runs are deleted; then a later generation of
- * the interval says so.
- */
+/** Whether the run of a manifest is of this database. Old runs are deleted; then a later generation says so. */
 export async function isOfOurHistory(
   sql: Sql,
   manifest: {

@@ -19,11 +19,7 @@ export async function notifyGroup(
   ]);
 }
 
-/**
- * Records one event for the targets of the installation that ask for it. It says whose exports it is about.
- *
- * @param organizationId null: several organizations
- */
+/** It says whose exports it is about. @param organizationId null: several organizations */
 export async function notifyInstallation(
   tx: Sql,
   organizationId: string | null,

@@ -110,10 +110,7 @@ const isFree = `d.status = 'waiting' and (d.leased_until is null or d.leased_unt
 const isInProgress = (d: string): string =>
   `${d}.organization_id = o.id and ${d}.kind = $1 and ${d}.status = 'waiting' and ${d}.leased_until > now()`;
 
-/**
- * One index descent per organization, then at most the deliveries that wait for its targets. The next of an
- * organization is chosen only if none is in progress for its target, and none of its export comes before it.
- */
+/** One index descent per organization. Its next is chosen if its target is idle and none of its export comes before. */
 const claimSql = prepared(`with recursive organizations_with as (
        (select organization_id as id from notification_deliveries where status = 'waiting' and kind = $1 order by 1 limit 1)
        union all
@@ -221,11 +218,7 @@ const finishSql = prepared(`with ended as (
      )
      select exists (select from ended) as "isRecorded", exists (select from noted where not enabled) as "isDisabled"`);
 
-/**
- * Records how an attempt ended. If the target has failed for `disableAfterDays`, it is disabled.
- *
- * @returns isRecorded: false if another process has taken the delivery since
- */
+/** Disables a target that fails for `disableAfterDays`. @returns isRecorded: false if another process took the delivery */
 export async function recordAttempt(
   sql: Sql,
   { id, lease }: Pick<ClaimedDelivery, 'id' | 'lease'>,

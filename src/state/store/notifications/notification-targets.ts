@@ -140,11 +140,7 @@ export async function updateTarget(
   return row;
 }
 
-/**
- * Stores secrets. The previous one among them signs for `graceHours` more.
- *
- * @param secrets sealed
- */
+/** The previous one among them signs for `graceHours` more. */
 export async function storeRotatedSecret(
   tx: Sql,
   id: string,

@@ -108,10 +108,7 @@ const nextGeneration = `1 + greatest(0,
 const chainOf = `case when purpose = 'whole' then ${pinnedChainOf('runs')} else coalesce(runs.chain,
   (select c.recipe->'chain' from receipts c where ${isSameInterval('c', 'runs')}), '[]') end`;
 
-/**
- * A table `claimed` of the runs as their attempts have them. A hand-back clears the holder, and so does every statement
- * that takes the lease away: another holder has died.
- */
+/** A hand-back clears the holder, and so does every statement that takes the lease away: another holder has died. */
 const claimed = `claimed as (
   update runs set ${move('claimed')}, attempt = attempt + 1, fence = fence + 1,
          crashes = crashes + coalesce(lease_holder <> locked.holder, false)::int,
@@ -187,11 +184,7 @@ interface ClaimRow extends Omit<ClaimedRun, 'destination' | 'storeTraits' | 'era
   readonly storeTraits: Partial<StoreTraits> | null;
 }
 
-/**
- * Claims runs by one statement, which waits for none of them.
- *
- * @returns in the order of the requests; null for a run that is locked or changes at this moment, or cannot be taken
- */
+/** @returns in the order of the requests; null for a run that is locked or changes now, or cannot be taken */
 export async function claimFree(
   sql: Sql,
   requests: readonly ClaimRequest[],

@@ -264,11 +264,7 @@ export async function beginLockedCommit(
   return (await beginAll(sql, beginLockedSql, [request], leaseMs))[0] === true;
 }
 
-/**
- * Notes that commits begin, by one statement, which waits for no lock.
- *
- * @returns in the order of the requests: false if the lease is lost; null for a run that is locked at this moment
- */
+/** Waits for no lock. In the order of the requests: false if the lease is lost; null for a run that is locked now. */
 export function beginFreeCommits(
   sql: Sql,
   requests: readonly BegunCommit[],

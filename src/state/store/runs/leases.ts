@@ -12,11 +12,7 @@ export interface HeldLease extends Lease {
   readonly step?: StepNow | null;
 }
 
-/**
- * Extends leases, and notes what the attempts are doing.
- *
- * @returns the ids of the runs still held; the others were cancelled or taken over
- */
+/** @returns the runs still held; the others were cancelled or taken over */
 export async function renewLeases(
   sql: Sql,
   leases: readonly HeldLease[],
@@ -39,11 +35,7 @@ export async function renewLeases(
   return new Set(rows.map((row) => row.id));
 }
 
-/**
- * Counts a crash of the run's own process. Each attempt counts once, however often this is repeated.
- *
- * @returns the crashes since the run last made progress; null if the lease is lost
- */
+/** Each attempt counts once. @returns the crashes since the run last made progress; null if the lease is lost */
 export async function countDeathAlone(tx: Sql, lease: Lease): Promise<number | null> {
   const [row] = await tx.query<{ deaths: number }>(
     `update runs set deaths_alone = deaths_alone + (died_at_fence is distinct from fence)::int, died_at_fence = fence
@@ -62,11 +54,7 @@ export async function whyLost(sql: Sql, lease: Lease): Promise<'cancelled' | 'ta
   return row?.status === 'Cancelled' ? 'cancelled' : 'taken_over';
 }
 
-/**
- * Checks the fence before an unconditional write. Extends the lease, so that there is time for the request.
- *
- * @returns false if the lease is lost
- */
+/** Before an unconditional write. Extends the lease, so that there is time for it. @returns false if the lease is lost */
 export async function confirmLease(sql: Sql, lease: Lease, leaseMs: number): Promise<boolean> {
   return (await renewLeases(sql, [lease], leaseMs)).has(lease.runId);
 }
@@ -85,12 +73,7 @@ export async function raiseGeneration(
   return row?.generation ?? null;
 }
 
-/**
- * Re-enqueues runs whose lease expired, for another worker. A lease that ends later than any can was given by a clock that was wrong:
- * it is over at the next call, unless it is renewed.
- *
- * @returns how many
- */
+/** A lease that ends later than any can was given by a clock that was wrong: it is over at the next call. @returns how many */
 export async function sweepExpiredLeases(sql: Sql): Promise<number> {
   const rows = await sql.query(
     `with wrong as (

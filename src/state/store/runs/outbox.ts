@@ -47,10 +47,7 @@ export const enqueueRuns = (rows: string, availableAt = 'now()', small = isSmall
   `insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start, available_at, ready, small)
    select id, team_id, export_id, backfill_id, data_interval_start, ${availableAt}, ${availableAt} <= now(), ${small} from ${rows}`;
 
-/**
- * Makes runs whose time has come visible to the dispatcher: retries after their backoff, ticks after their
- * jitter. If the clock went back since, they are due at once.
- */
+/** Retries after their backoff, ticks after their jitter. If the clock went back since, they are due at once. */
 export async function markReady(tx: Sql): Promise<void> {
   await tx.query(
     `update outbox set ready = true, available_at = least(available_at, now()) where run_id = any (array(
@@ -184,10 +181,7 @@ export async function unmarkDispatched(sql: Sql, runIds: readonly string[]): Pro
   ]);
 }
 
-/**
- * Runs that were enqueued longer than `afterMs` ago and are still unclaimed: the queue may have lost them.
- * A time in the future means that the clock went back since.
- */
+/** The queue may have lost them. A time in the future means that the clock went back since. */
 export async function findUnanswered(tx: Sql, afterMs: number): Promise<string[]> {
   const rows = await tx.query<{ runId: string }>(
     `select run_id as "runId" from outbox
@@ -198,12 +192,7 @@ export async function findUnanswered(tx: Sql, afterMs: number): Promise<string[]
   return rows.map((row) => row.runId);
 }
 
-/**
- * Deletes entries of ended runs. There are none: whatever ends a run deletes its entry. But one such entry would
- * use a slot of its export for good.
- *
- * @returns how many it found
- */
+/** Whatever ends a run deletes its entry, but one that is left would use a slot for good. @returns how many it found */
 export async function removeEndedEntries(sql: Sql): Promise<number> {
   const rows = await sql.query(
     `delete from outbox where dispatched_at is not null and not ${ofLive('outbox')} returning 1`,
@@ -211,11 +200,7 @@ export async function removeEndedEntries(sql: Sql): Promise<number> {
   return rows.length;
 }
 
-/**
- * The seconds in which the dispatcher has enqueued nothing although a run waits, no run is executed and workers have slots.
- *
- * @returns seconds; null if it works
- */
+/** Although a run waits, none is executed and workers have slots. @returns seconds; null if it works */
 export async function findStalledDispatch(sql: Sql, afterSeconds: number): Promise<number | null> {
   const [row] = await sql.query<{ seconds: number }>(
     `select floor(extract(epoch from now() - d.taken_at))::float8 as seconds from installation d
@@ -265,10 +250,7 @@ export async function goBack(
   return runs.map(({ runId }) => firsts.get(runId) ?? null);
 }
 
-/**
- * A run that waits, and was expected to be small, is not: it goes to the dispatcher again as a large one, and so
- * will the next ones of its export.
- */
+/** It goes to the dispatcher again as a large one, and so will the next ones of its export. */
 export async function expectLarge(sql: Sql, runId: string): Promise<void> {
   await sql.query(
     `with waiting as (

@@ -61,10 +61,8 @@ export class RunStatements {
   }
 
   /**
-   * The last check before anything becomes readable at the destination: from here on the run can no longer be
-   * cancelled. Until the receipt names them, the keys are leftovers.
-   *
-   * @returns false if the lease is lost
+   * From here on the run cannot be cancelled. Until the receipt names them, the keys are leftovers. @returns false:
+   * lease lost
    */
   async beginCommit(commit: BegunCommit): Promise<boolean> {
     const isHeld = await this.#commits.take(commit);

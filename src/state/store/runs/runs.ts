@@ -102,10 +102,7 @@ export async function findRun(sql: Sql, exportId: string, runId: string): Promis
   return row ?? null;
 }
 
-/**
- * SQL that is true if a wanted run `w` overlaps no interval of `table` but its own. The intervals there do not overlap
- * each other, so the neighbours of its start are enough.
- */
+/** SQL: a wanted run `w` overlaps none but its own. Those in `table` do not overlap, so two neighbours are enough. */
 export const fitsInto = (table: string, more: string): string => `not exists (
     select from ${table} t where t.export_id = w.export_id and t.data_interval_start >= w.interval_start
        and t.data_interval_start < w.interval_end
@@ -114,12 +111,7 @@ export const fitsInto = (table: string, more: string): string => `not exists (
                  where t.export_id = w.export_id and t.data_interval_start < w.interval_start and ${more}
                  order by t.data_interval_start desc limit 1), true)`;
 
-/**
- * SQL, without its `with`, that makes runs of the table `made` with their outbox rows. $1 to $7 are the values
- * of `valuesOf`.
- *
- * @param condition of a wanted run `w`; otherwise it is not made
- */
+/** SQL without its `with`: the table `made`. $1 to $7 are `valuesOf`. @param condition of a wanted run `w` */
 export const makeRuns = (condition = 'true') => `wanted as (
        select * from unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::timestamptz[], $5::uuid[], $6::text[], $7::boolean[])
          as w (export_id, team_id, interval_start, interval_end, backfill_id, purpose, drops_missing)
@@ -165,11 +157,7 @@ export async function insertRuns(tx: Sql, runs: readonly NewRun[]): Promise<stri
   return rows.map((row) => row.id);
 }
 
-/**
- * Gives a live run the rows that it erases. They leave the run when it ends (`run-moves.ts`).
- *
- * @param request to erase that the run belongs to
- */
+/** They leave the run when it ends (`run-moves.ts`). @param request to erase that the run belongs to */
 export async function sealErased(
   tx: Sql,
   runId: string,
@@ -218,12 +206,7 @@ export async function recordSent(sql: Sql, lease: Lease, sentBytes: number): Pro
   );
 }
 
-/**
- * Ends a run permanently with an error.
- *
- * @param isHandedOver it has made no attempt: its interval heals with the others of its export
- * @returns false if the lease is lost
- */
+/** @param isHandedOver it made no attempt: its interval heals with the others @returns false if the lease is lost */
 export async function failRun(
   tx: Sql,
   lease: Lease,
@@ -300,12 +283,7 @@ export async function findErrorCode(sql: Sql, runId: string): Promise<string | n
   return row?.code ?? null;
 }
 
-/**
- * Cancels live runs that have not begun to commit. Their workers notice at the next heartbeat.
- *
- * @param scope the export, and optionally one run or one backfill of it
- * @returns the ids of the cancelled runs
- */
+/** Not if it has begun to commit. Workers notice at the next heartbeat. @param scope the export, or a run or backfill of it */
 export async function cancelRuns(
   tx: Sql,
   scope: { readonly exportId: string; readonly runId?: string; readonly backfillId?: string },

@@ -1,10 +1,6 @@
 import type { Sql } from '../database/database.ts';
 
-/**
- * Reports that a worker is up, how many slots it has, and how many places for small runs.
- *
- * @param silentSeconds how long ago it has decided schedules and dispatched runs, or has started
- */
+/** @param silentSeconds how long ago it has decided schedules and dispatched runs, or has started */
 export async function reportWorker(
   sql: Sql,
   id: string,

@@ -110,11 +110,7 @@ export async function listApiKeys(sql: Sql, organizationId: string | null): Prom
   );
 }
 
-/**
- * Ends a key after `delaySeconds`; a key that ends sooner keeps its end.
- *
- * @returns the key, or null if there is none
- */
+/** A key that ends sooner keeps its end. @returns the key, or null if there is none */
 export async function revokeApiKey(
   sql: Sql,
   id: string,

@@ -13,11 +13,7 @@ export interface KeptResponse {
   readonly response: string;
 }
 
-/**
- * Locks the key until the transaction ends.
- *
- * @returns false if another transaction has it
- */
+/** Until the transaction ends. @returns false if another transaction has it */
 export async function lockIdempotencyKey(
   tx: Sql,
   { keyId, idempotencyKey }: IdempotentRequest,

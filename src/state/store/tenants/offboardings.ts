@@ -8,10 +8,7 @@ export interface OffboardedTenant {
   readonly teamId: number | null;
 }
 
-/**
- * cancelling: live runs end and uploads are aborted. deleting: rows are deleted. settling: what began before may still
- * write.
- */
+/** cancelling: runs end. deleting: rows go. settling: what began before may still write. */
 export type OffboardingStatus = 'cancelling' | 'deleting' | 'settling' | 'completed';
 
 /** The deletion of an organization or a project. It stays as the record of it. */
@@ -46,11 +43,7 @@ export async function listOffboardings(sql: Sql, limit: number): Promise<Offboar
   );
 }
 
-/**
- * Closes an organization or project: its keys end, notifications end, and no request, run or export of it begins.
- *
- * @returns the offboarding, also if it was in progress already; null if there is no such tenant
- */
+/** From now on no key, request or run of it works. @returns also one in progress; null if there is no such tenant */
 export async function openOffboarding(
   tx: Sql,
   { organizationId, teamId }: OffboardedTenant,
@@ -103,11 +96,7 @@ export async function listOpenOffboardings(sql: Sql): Promise<string[]> {
   return rows.map(({ id }) => id);
 }
 
-/**
- * Locks an offboarding until the end of the transaction, so that one process at a time works on it.
- *
- * @returns null if another process works on it, or if it is completed
- */
+/** One process at a time works on it. @returns null if another does, or if it is completed */
 export async function lockOffboarding(
   tx: Sql,
   id: string,

@@ -15,10 +15,7 @@ export interface SealedSecrets {
   readonly box: Buffer;
 }
 
-/**
- * Every encrypted value, for one transaction. The columns are those with a comment `sealed: <identity>`, in
- * which `{column}` is a column of the row.
- */
+/** For one transaction. The columns have a comment `sealed: <identity>`, in which `{column}` is a column of the row. */
 export async function listSealedSecrets(tx: Sql): Promise<readonly SealedSecrets[]> {
   const sealed: SealedSecrets[] = [];
   for (const at of await listSealedColumns(tx)) {
@@ -71,12 +68,7 @@ function identityOf(template: string): string {
   return `concat(${terms.join(', ')})`;
 }
 
-/**
- * Registers the keys of this process. Every process that shares these tables needs every key with which
- * something may be encrypted.
- *
- * @throws Error with the missing keys, if another process registered keys that this one lacks
- */
+/** Every process needs every key that may have encrypted something. @throws Error with the keys that this one lacks */
 export async function registerEncryptionKeys(sql: Sql, ids: readonly string[]): Promise<void> {
   const missing = await sql.query<{ id: string }>(
     `with registered as (

@@ -23,11 +23,7 @@ export interface Usage {
   readonly bytes: number;
 }
 
-/**
- * The organizations by name. A deleted export counts as long as its receipts are kept.
- *
- * @param month its first day: intervals that begin in it, in UTC; null: the present month
- */
+/** By name. Deleted exports count while their receipts are kept. @param month its first day, in UTC; null: the present one */
 export async function listUsage(
   sql: Sql,
   month: string | null,
@@ -88,11 +84,7 @@ const exportUsage = byReach(
       order by e.team_id, lower(e.name), e.id`,
 );
 
-/**
- * The exports in reach, by project and name. A deleted export is among them as long as it has receipts of the month.
- *
- * @param month its first day: intervals that begin in it, in UTC; null: the present month
- */
+/** By project and name, deleted ones with receipts too. @param month its first day, in UTC; null: the present one */
 export async function listExportUsage(
   sql: Sql,
   reach: Reach,

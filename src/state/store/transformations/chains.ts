@@ -5,10 +5,7 @@ import type { Sql } from '../database/database.ts';
 const asChain = `jsonb_agg(jsonb_strip_nulls(jsonb_build_object('config', c.id, 'version', c.version, 'source',
     (select p.source_sha256 from plugins p where p.id = c.plugin))) order by c."order", c.id)`;
 
-/**
- * SQL of the chain that a run of such a table uses from its first claim on: the enabled steps of its
- * project in their order, none if its export has transformations off.
- */
+/** SQL: from its first claim on, the enabled steps of its project in order; none with transformations off. */
 export const pinnedChainOf = (runs: string): string => `coalesce(${runs}.chain, (
   select ${asChain} from batch_exports e join pipeline_transformation_configs c on c.team_id = e.team_id and c.enabled and not c.deleted
    where e.id = ${runs}.export_id and e.transformations), '[]')`;
