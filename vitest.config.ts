@@ -24,13 +24,13 @@ const pure = [
  * - `store/{statement-plans,burst-plans}.test.ts` have the plans of statements.
  * - `.ci/run` starts a quickstart, which starts the embedded server. `pages.test.ts` has calls of the documentation.
  * - `integration/postgres-standby.test.ts` has standbys.
- * - `reader/postgres.test.ts` has the reader with kills, `e2e/verify.test.ts` the proof, and `e2e/faults/source.test.ts` sources that fail.
+ * - `reader/postgres.test.ts` has the reader with kills, `e2e/verify.test.ts` the proof, and `integration/postgres-{source,settle}.test.ts` sources that fail and rows that come late.
  * - `test/security/{sandbox,slow-readers}` and the attack have hostile plugins and readers, `test/unit/sandbox` what plugins may do, and `pipeline/iceberg-table.test.ts` what tables hold. A clean checkout builds without the types of the API.
  */
 export const atNight = [
   'test/e2e/{erase-and-offboard,erase-organization,iceberg-table,notifications-page,operators-page}.test.ts',
   'test/e2e/{own-models,own-plugins,operate-page,page-in-trouble,quickstart,run-statements,statements-page,transformations-page}.test.ts',
-  'test/e2e/{verify-answers,verify-moved,worker-memory}.test.ts',
+  'test/e2e/{verify-answers,worker-memory}.test.ts',
   'test/integration/{client-package,count-reporter,embedded-postgres}.test.ts',
   'test/integration/store/growth.test.ts',
   'test/integration/{reader/duckdb,sources/silent-server}.test.ts',
@@ -38,9 +38,9 @@ export const atNight = [
   'test/conformance/{parquet-readers,source-maintenance,source-standby}.test.ts',
   'test/security/{answer-weights,hostile-store-runs,sandbox/limits,unread-answers}.test.ts',
   'test/sim/healing.test.ts',
-  'test/e2e/faults/{attack,backfill-requests,broken-starts,clocks,crashes,embedded-start,few-connections}.test.ts',
+  'test/e2e/faults/{broken-starts,clocks,crashes,embedded-start,few-connections}.test.ts',
   'test/e2e/faults/{generations,hostile-statements,migration,outages,own-settings,pooler,postgres,promoted-copy,redis}.test.ts',
-  'test/e2e/faults/{restored-backup,restored-elements,settling,standby,strange-stores}.test.ts',
+  'test/e2e/faults/{restored-backup,restored-elements,settling,standby}.test.ts',
 ];
 
 /**

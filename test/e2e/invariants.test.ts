@@ -10,15 +10,8 @@ import {
   retireExports,
   untilEnded,
 } from '../support/exported-events.ts';
-import {
-  bucket,
-  type Installation,
-  startInstallation,
-  testedQueues,
-} from '../support/installation.ts';
+import { type Installation, startInstallation, testedQueues } from '../support/installation.ts';
 import { expectInvariants, findBreaches } from '../support/invariants.ts';
-import { atNight } from '../support/nightly.ts';
-import { until } from '../support/until.ts';
 
 /** A test of the checker: each breach is made by hand, and must be found. */
 
@@ -56,37 +49,6 @@ test('files are checked against the settings that made them, not against the cur
   await retireExports(installation);
   await pool.query('delete from events');
 });
-
-atNight(
-  'files are in folders by their values, and move with a change of them at the next run',
-  async () => {
-    const { client, pool, s3, tenant } = installation;
-    await insertEvents(pool, { team: tenant.projectIds[0], rows: 100 });
-    const exportId = await createS3Export(installation, {
-      config: { partition_by: ['event', 'day(inserted_at)'] },
-    });
-    const foldersOf = async () => {
-      const keys = (await s3.objects(bucket)).map(({ key }) => key);
-      const files = keys.filter((key) => key.includes(exportId) && key.endsWith('.jsonl'));
-      return files.map((key) => key.split('/').slice(1, -1).join('/')).sort();
-    };
-    await backfill(installation, exportId);
-    await untilEnded(installation, exportId);
-    const values = [0, 1, 2, 3, 4];
-    expect(await foldersOf()).toEqual(values.map((n) => `event=event ${n}/day=2024-03-01`));
-    expect(await expectInvariants(installation)).toMatchObject({ intervals: 1, rows: 100 });
-    const path = `${projectPath(installation)}/batch_exports/${exportId}/`;
-    const destination = { config: { partition_by: ['hour(inserted_at)'], compression: null } };
-    expect((await client.patch(path, { destination })).status).toBe(200);
-    await backfill(installation, exportId);
-    await untilEnded(installation, exportId, { count: 2 });
-    await until(async () => (await foldersOf()).length === 1);
-    expect(await foldersOf()).toEqual(['hour=2024-03-01-00']);
-    expect(await expectInvariants(installation)).toMatchObject({ intervals: 1, rows: 100 });
-    await retireExports(installation);
-    await pool.query('delete from events');
-  },
-);
 
 test('the invariants hold if nothing went wrong, and each breach of them is found', async () => {
   const { pool, s3, secrets, tenant, redis } = installation;

@@ -3,6 +3,8 @@ import type { FailpointName } from '../../../src/foundation/failpoints/failpoint
 import {
   createS3Export,
   insertEvents,
+  projectPath,
+  readRuns,
   retireExports,
   untilEnded,
 } from '../../support/exported-events.ts';
@@ -28,7 +30,21 @@ afterEach(async () => {
 });
 
 const team = () => installation.tenant.projectIds[0];
-const { runAgain, change, keysOf, breakAt, wake } = hourRuns(() => installation);
+const { runAgain, order, change, keysOf, breakAt, wake } = hourRuns(() => installation);
+
+async function touchRows(mark: string) {
+  await installation.pool.query(`update events set event = event || $2 where team_id = $1`, [
+    team(),
+    mark,
+  ]);
+}
+
+/** The first run of an export, by a worker that has ended then. */
+async function deliver(exportId: string) {
+  await installation.startWorker();
+  await runAgain(exportId, 0);
+  await installation.stopWorkers();
+}
 
 async function readManifest(exportId: string, folder = '') {
   const key = `${exportId}${folder}/${stem}_manifest.json`;
@@ -38,7 +54,7 @@ async function readManifest(exportId: string, folder = '') {
 describe('a worker that freezes', () => {
   const steps = casesOf<FailpointName>(
     ['before_manifest'],
-    ['before_complete', 'after_complete', 'after_manifest', 'before_removal'],
+    ['before_complete', 'after_complete', 'after_manifest', 'before_record', 'before_removal'],
   );
   test.each(steps)(
     'at %s of a re-run wakes after gzip, plain and gzip again and harms nothing',
@@ -47,14 +63,9 @@ describe('a worker that freezes', () => {
         name: step,
         config: { compression: 'gzip' },
       });
-      const first = await installation.startWorker();
-      await runAgain(exportId, 0);
-      await installation.pool.query(`update events set event = event || '!' where team_id = $1`, [
-        team(),
-      ]);
+      await deliver(exportId);
+      await touchRows('!');
       await change(exportId, { compression: null });
-      first.kill('SIGTERM');
-      await first.waitForExit();
       const sleeper = await breakAt(exportId, step, 'stop');
       await installation.startWorker();
       let count = (await untilEnded(installation, exportId, { count: 2 })).length;
@@ -71,36 +82,6 @@ describe('a worker that freezes', () => {
   );
 });
 
-test('a small file that a frozen worker puts after its key was cleaned up is removed once more', async () => {
-  const exportId = await createS3Export(installation, { name: 'late put' });
-  const sleeper = await breakAt(exportId, 'before_complete', 'stop');
-  await installation.startWorker();
-  expect(await untilEnded(installation, exportId)).toMatchObject([
-    { status: 'Completed', attempt: 2 },
-  ]);
-  const named = [`${stem}.v2.jsonl`, `${stem}_manifest.json`];
-  const { pool } = installation;
-  const deleted = () =>
-    pool.query(`select from leftover_files where export_id = $1 and deleted_at is not null`, [
-      exportId,
-    ]);
-  await until(async () => (await deleted()).rowCount === 1);
-  expect(await keysOf(exportId)).toEqual(named);
-  await wake(sleeper);
-  expect(await keysOf(exportId)).toEqual([`${stem}.jsonl`, ...named]);
-  await expectInvariants(installation);
-  await pool.query(
-    `update leftover_files set deleted_at = deleted_at - interval '61 minutes', tried_at = null where export_id = $1`,
-    [exportId],
-  );
-  await until(async () => (await keysOf(exportId)).length === named.length, {
-    timeoutMs: 60_000,
-    message: 'the sweep has removed the late file',
-  });
-  expect(await keysOf(exportId)).toEqual(named);
-  expect(await expectInvariants(installation)).toMatchObject({ rows });
-});
-
 test('a new template for names is followed, through a death', async () => {
   const exportId = await createS3Export(installation, {
     name: 'named',
@@ -113,9 +94,7 @@ test('a new template for names is followed, through a death', async () => {
   expect(await keysOf(exportId)).toEqual([`${own}.jsonl`, `${own}_manifest.json`].sort());
   expect(await expectInvariants(installation)).toMatchObject({ rows });
 
-  await installation.pool.query(`update events set event = event || '.' where team_id = $1`, [
-    team(),
-  ]);
+  await touchRows('.');
   expect(await runAgain(exportId, 1)).toMatchObject({ status: 'Completed', rows });
   await until(async () => (await keysOf(exportId)).length === 2);
   // The attempt after the death has used a generation up.
@@ -140,9 +119,7 @@ describe('a re-run that ends for good', () => {
     await runAgain(exportId, 0);
     const delivered = await readManifest(exportId);
     expect(delivered.files.length).toBeGreaterThan(1);
-    await installation.pool.query(`update events set event = event || '?' where team_id = $1`, [
-      team(),
-    ]);
+    await touchRows('?');
     await installation.s3.faults.add({
       match: { operation: 'PutObject', key: /_manifest/ },
       times: 10,
@@ -174,48 +151,21 @@ describe('a re-run that ends for good', () => {
   });
 });
 
-describe('a re-run with the same rows', () => {
-  test('commits all the same beside a sleeper, whose manifest would come later', async () => {
-    const exportId = await createS3Export(installation, { name: 'beside' });
-    const first = await installation.startWorker();
-    await runAgain(exportId, 0);
-    first.kill('SIGTERM');
-    await first.waitForExit();
-    const { pool } = installation;
-    await pool.query(`update events set event = event || '~' where team_id = $1`, [team()]);
-    const sleeper = await breakAt(exportId, 'before_manifest', 'stop');
-    await pool.query(`update events set event = rtrim(event, '~') where team_id = $1`, [team()]);
-    await installation.startWorker();
-    expect((await untilEnded(installation, exportId, { count: 2 })).at(-1)).toMatchObject({
-      status: 'Completed',
-      rows,
-    });
-    const committed = await readManifest(exportId);
-    expect(committed).toMatchObject({ total_rows: rows });
-    await wake(sleeper);
-    expect(await readManifest(exportId)).toEqual(committed);
-    expect(await expectInvariants(installation)).toMatchObject({ rows });
+test('a re-run with the same rows commits after a move there and back, if the first move was not finished', async () => {
+  const exportId = await createS3Export(installation, {
+    name: 'back',
+    config: { prefix: '{batch_export_id}/old' },
   });
-
-  test('commits after a move there and back, if the first move was not finished', async () => {
-    const exportId = await createS3Export(installation, {
-      name: 'back',
-      config: { prefix: '{batch_export_id}/old' },
-    });
-    const first = await installation.startWorker();
-    await runAgain(exportId, 0);
-    first.kill('SIGTERM');
-    await first.waitForExit();
-    await change(exportId, { prefix: '{batch_export_id}/new' });
-    const sleeper = await breakAt(exportId, 'before_removal', 'stop');
-    await change(exportId, { prefix: '{batch_export_id}/old' });
-    await installation.startWorker();
-    expect(await runAgain(exportId, 2)).toMatchObject({ status: 'Completed', rows });
-    await wake(sleeper);
-    expect(await readManifest(exportId, '/old')).toMatchObject({ total_rows: rows });
-    await until(async () => (await readManifest(exportId, '/new')).files.length === 0);
-    expect(await expectInvariants(installation)).toMatchObject({ rows });
-  });
+  await deliver(exportId);
+  await change(exportId, { prefix: '{batch_export_id}/new' });
+  const sleeper = await breakAt(exportId, 'before_removal', 'stop');
+  await change(exportId, { prefix: '{batch_export_id}/old' });
+  await installation.startWorker();
+  expect(await runAgain(exportId, 2)).toMatchObject({ status: 'Completed', rows });
+  await wake(sleeper);
+  expect(await readManifest(exportId, '/old')).toMatchObject({ total_rows: rows });
+  await until(async () => (await readManifest(exportId, '/new')).files.length === 0);
+  expect(await expectInvariants(installation)).toMatchObject({ rows });
 });
 
 describe('an export that moves to another prefix', () => {
@@ -259,9 +209,7 @@ describe('an export without a manifest', () => {
     await installation.startWorker();
     await runAgain(exportId, 0);
     expect(await keysOf(exportId)).toEqual([`${stem}.jsonl`]);
-    await installation.pool.query(`update events set event = event || '.' where team_id = $1`, [
-      team(),
-    ]);
+    await touchRows('.');
     expect(await runAgain(exportId, 1)).toMatchObject({ status: 'Completed', rows });
     expect(await keysOf(exportId)).toEqual([`${stem}.jsonl`]);
     await change(exportId, { manifest: true });
@@ -274,39 +222,121 @@ describe('an export without a manifest', () => {
     await until(async () => (await readManifest(exportId)).moved_to === null);
     expect(await expectInvariants(installation)).toMatchObject({ rows });
   });
-});
 
-describe('a bucket that denies DeleteObject', () => {
-  test('completes the re-run with a warning, and the sweep removes the files once it may', async () => {
-    const exportId = await createS3Export(installation, { name: 'undeleted' });
+  test('whose worker dies before it removes what was replaced keeps no row twice', async () => {
+    const exportId = await createS3Export(installation, {
+      name: 'bare',
+      config: { manifest: false },
+    });
+    await deliver(exportId);
+    await change(exportId, { compression: 'gzip' });
+    await breakAt(exportId, 'before_removal', 'kill');
+    expect((await untilEnded(installation, exportId, { count: 2 })).at(-1)).toMatchObject({
+      status: 'Completed',
+    });
+    await installation.startWorker();
+    await until(async () => (await keysOf(exportId)).length === 1, {
+      timeoutMs: 60_000,
+      message: () => 'only the current file is left',
+    });
+    expect(await keysOf(exportId)).toEqual([`${stem}.jsonl.gz`]);
+  });
+
+  test('that had a manifest for one run which died leaves neither it nor its files', async () => {
+    const exportId = await createS3Export(installation, {
+      name: 'there and back',
+      config: { manifest: false },
+    });
+    await deliver(exportId);
+    await change(exportId, { manifest: true });
+    await touchRows('d');
+    await breakAt(exportId, 'after_manifest', 'kill');
+    await change(exportId, { manifest: false });
+    await installation.startWorker();
+    expect((await untilEnded(installation, exportId, { count: 2 })).at(-1)).toMatchObject({
+      status: 'Completed',
+    });
+    await until(
+      async () => (await keysOf(exportId)).filter((key) => !/_manifest/.test(key)).length === 1,
+      { timeoutMs: 60_000, message: () => 'one data file is left' },
+    );
+    const manifest = await readManifest(exportId);
+    expect(manifest.files).toEqual([]);
+    expect(manifest.moved_to).toBe(null);
+  });
+
+  test('that moves to another prefix moves files whose bytes are the same', async () => {
+    const exportId = await createS3Export(installation, {
+      name: 'prefix',
+      config: { manifest: false, prefix: '{batch_export_id}/old' },
+    });
     await installation.startWorker();
     await runAgain(exportId, 0);
-    await installation.s3.faults.add({
-      match: { operation: 'DeleteObject' },
-      times: 1_000,
-      effect: { status: 403, code: 'AccessDenied' },
+    await change(exportId, { prefix: '{batch_export_id}/new' });
+    expect(await runAgain(exportId, 1)).toMatchObject({ status: 'Completed' });
+    await until(async () => (await keysOf(exportId)).length === 1);
+    expect(await keysOf(exportId)).toEqual([`new/${stem}.jsonl`]);
+  });
+});
+
+describe('a run that is cancelled after a commit of it has died', () => {
+  test('leaves a true manifest, which is replaced by the next run', async () => {
+    const exportId = await createS3Export(installation, { name: 'cancelled' });
+    await breakAt(exportId, 'after_manifest', 'kill');
+    const second = await installation.startWorker({ FAILPOINTS: 'claim=stop@1' });
+    await until(() => second.output().includes('=stop'), {
+      timeoutMs: 60_000,
+      message: () => `the run is claimed again:\n${second.output().slice(-1_000)}`,
     });
-    await installation.pool.query(`update events set event = event || ',' where team_id = $1`, [
-      team(),
-    ]);
-    expect(await runAgain(exportId, 1)).toMatchObject({ status: 'Completed', rows });
-    expect((await keysOf(exportId)).sort()).toEqual([
-      `${stem}.jsonl`,
-      `${stem}.v2.jsonl`,
-      `${stem}_manifest.json`,
-    ]);
-    await until(async () => {
-      const { rows: warnings } = await installation.pool.query(
-        `select message from log_entries where export_id = $1 and level = 'WARNING'`,
-        [exportId],
-      );
-      return /1 replaced files could not be removed: \S+\.jsonl\. .*s3:DeleteObject for these keys/.test(
-        String(warnings[0]?.message),
-      );
-    });
-    await installation.s3.faults.clear();
-    await installation.pool.query('update leftover_files set tried_at = null');
+    const [run] = await readRuns(installation, exportId);
+    const path = `${projectPath(installation)}/batch_exports/${exportId}/runs/${run?.id}/cancel/`;
+    const answer = await installation.client.post(path);
+    expect(answer.status, answer.text).toBe(200);
+    await wake(second);
+    expect((await readRuns(installation, exportId)).at(-1)).toMatchObject({ status: 'Cancelled' });
+    await installation.startWorker();
+    const next = await runAgain(exportId, 1);
+    expect(next).toMatchObject({ status: 'Completed' });
+    expect(await readManifest(exportId)).toMatchObject({ run_id: next?.id });
     expect(await expectInvariants(installation)).toMatchObject({ rows });
-    expect((await keysOf(exportId)).sort()).toEqual([`${stem}.v2.jsonl`, `${stem}_manifest.json`]);
+  });
+});
+
+describe('an export that is deleted while a run commits, and whose worker dies', () => {
+  test('is not exported again: its run records the manifest that is current, or ends', async () => {
+    const ends = { after_manifest: 'Completed', before_manifest: 'Cancelled' } as const;
+    const ids: string[] = [];
+    for (const step of ['after_manifest', 'before_manifest'] as const) {
+      const exportId = await createS3Export(installation, { name: step });
+      ids.push(exportId);
+      const { pool, client } = installation;
+      const worker = await installation.startWorker({ FAILPOINTS: `${step}=stop@1` });
+      await order(exportId);
+      await until(() => worker.output().includes('=stop'), { timeoutMs: 60_000 });
+      const answer = await client.delete(`${projectPath(installation)}/batch_exports/${exportId}/`);
+      expect(answer.status, answer.text).toBe(204);
+      worker.kill('SIGKILL');
+      await worker.waitForExit();
+      const left = await keysOf(exportId);
+      expect(left).toContain(`${stem}.jsonl`);
+      await pool.query('update runs set lease_expires_at = now() where lease_holder is not null');
+      await installation.startWorker();
+      const statuses = async () => {
+        const { rows } = await pool.query<{ status: string }>(
+          'select status from runs where export_id = $1',
+          [exportId],
+        );
+        return rows.map(({ status }) => status);
+      };
+      await until(async () => !(await statuses()).includes('Running'), { timeoutMs: 60_000 });
+      expect(await statuses()).toEqual([ends[step]]);
+      expect(await keysOf(exportId)).toEqual(left);
+      await installation.stopWorkers();
+    }
+    const { rows } = await installation.pool.query(
+      'select export_id as id from receipts where export_id = any ($1::uuid[])',
+      [ids],
+    );
+    expect(rows).toEqual([{ id: ids[0] }]);
   });
 });

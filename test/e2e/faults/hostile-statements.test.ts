@@ -63,43 +63,6 @@ async function untilPut(id: string): Promise<void> {
   );
 }
 
-test('a store that says 200 and stores nothing, or loses a statement, gets it again', async () => {
-  const id = await delivered();
-  const effect = { foreignAnswer: { status: 200, body: '', etag: '"0"' } };
-  await installation.s3.faults.add({
-    match: { operation: 'PutObject', key: keyOf(id, 1) },
-    ...{ times: 1, effect },
-  });
-  await stateNow(id);
-  // The tag is not that of the bytes, so they are read back.
-  await untilPut(id);
-  const first = `${id}/_sluice/statements/1.json`;
-  const bytes = await installation.s3.body(bucket, first);
-  await installation.s3.remove(bucket, first);
-  expect(await stateNow(id)).toMatchObject({ state: 'listed', missing: [first] });
-  await untilPut(id);
-  expect(await installation.s3.body(bucket, first)).toEqual(bytes);
-  await expectRight(installation, id);
-}, 400_000);
-
-test('a store that refuses a free number with 412 gets its statement in the end', async () => {
-  const id = await delivered();
-  await installation.s3.faults.add({
-    match: { operation: 'PutObject', key: keyOf(id, 1) },
-    ...{ times: 5, effect: { status: 412, code: 'PreconditionFailed' } },
-  });
-  await stateNow(id);
-  await untilPut(id);
-  expect(await stateNow(id)).toMatchObject({
-    state: 'listed',
-    missing: [],
-    changed: [],
-    stray: [],
-  });
-  await untilPut(id);
-  await expectRight(installation, id);
-}, 400_000);
-
 test('a list that never ends keeps no statement back, and a store that never answers no other tenant', async () => {
   const [slow, other] = [await delivered(), await delivered()];
   const added = await installation.addTenant();
@@ -132,13 +95,3 @@ test('a list that never ends keeps no statement back, and a store that never ans
   await untilPut(slow);
   await expectRight(installation, slow);
 }, 600_000);
-
-test('a tenant that asks again and again gets ten statements an hour', async () => {
-  const id = await createS3Export(installation);
-  const answers = [];
-  for (let asked = 0; asked < 12; asked += 1) {
-    answers.push(await installation.client.post(`${statementsOf(id)}/`));
-  }
-  expect(answers.map(({ status }) => status)).toEqual([...Array(10).fill(201), 429, 429]);
-  expect(Number(answers.at(-1)?.headers.get('retry-after'))).toBeGreaterThan(3_000);
-});

@@ -1,7 +1,6 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { insertRuns } from '../../../src/state/store/runs/runs.ts';
 import type { ApiAnswer } from '../../support/api-client.ts';
-import { askOfExport, exportActions, otherBucket } from '../../support/export-requests.ts';
 import {
   createS3Export,
   insertEvents,
@@ -24,8 +23,11 @@ import { until } from '../../support/until.ts';
 import { useStage } from '../../support/use-stage.ts';
 
 /** What a user may ask for while a run is in any state. */
-const actions = ['cancel', ...exportActions, 'prefix'] as const;
+const actions = ['cancel', 'pause', 'delete', 'rename', 'cadence', 'bucket', 'prefix'] as const;
 type Action = (typeof actions)[number];
+
+/** That `bucket` moves an export to. */
+const otherBucket = 'exports-2';
 
 /** Which part of its file the store is slow to take. */
 const sending = { 'at its first part': 1, 'between its parts': 2 } as const;
@@ -301,15 +303,24 @@ function untilHit(worker: TestProcess, failpoint: string, times: number): Promis
 async function ask(installation: Installation, action: Action, id: string): Promise<ApiAnswer> {
   const { client } = installation;
   const path = `${projectPath(installation)}/batch_exports/${id}/`;
+  const move = (config: object) => client.patch(path, { destination: { config } });
   switch (action) {
     case 'cancel': {
       const [run] = await readRuns(installation, id);
       return client.post(`${path}runs/${run?.id}/cancel/`);
     }
+    case 'pause':
+      return client.post(`${path}pause/`);
+    case 'delete':
+      return client.delete(path);
+    case 'rename':
+      return client.patch(path, { name: 'renamed' });
+    case 'cadence':
+      return client.patch(path, { interval: 'hour' });
+    case 'bucket':
+      return move({ bucket_name: otherBucket });
     case 'prefix':
-      return client.patch(path, { destination: { config: { prefix: '{batch_export_id}/moved' } } });
-    default:
-      return askOfExport(installation, action, id, 'hour');
+      return move({ prefix: '{batch_export_id}/moved' });
   }
 }
 

@@ -103,6 +103,52 @@ test('a source whose clock is behind: the run waits until it has passed the end,
   await retireExports(installation);
 });
 
+test('rows of transactions that commit late are all in the interval: open, begun and silent, under a savepoint, prepared', async () => {
+  const at = hour(5).start;
+  await insertEvents(installation.pool, { team, rows: 10, ...hour(5) });
+  const connect = async () => {
+    const client = await openSession();
+    await client.query('begin');
+    return client;
+  };
+  const [open, silent, nested, prepared] = [
+    await connect(),
+    await connect(),
+    await connect(),
+    await connect(),
+  ];
+  await open.query(insertSql(`'${at}'`));
+  await silent.query('select 1');
+  await nested.query('savepoint a');
+  await nested.query(insertSql(`'${at}'`));
+  await nested.query('release a');
+  await prepared.query(insertSql(`'${at}'`));
+  await prepared.query(`prepare transaction 'late'`);
+
+  const exportId = await createS3Export(installation, { name: 'late rows' });
+  await backfill(installation, exportId, hour(5));
+  await until(
+    async () => {
+      const waiting = 'select from outbox where export_id = $1 and waits_since is not null';
+      return (await installation.pool.query(waiting, [exportId])).rowCount === 1;
+    },
+    { message: 'the run waits for them' },
+  );
+  await open.query('commit');
+  await silent.query(insertSql(`'${at}'`));
+  await silent.query('commit');
+  await nested.query('commit');
+  // All but one have ended, and still it waits.
+  const [waiting] = await readRuns(installation, exportId);
+  expect(waiting).toMatchObject({ status: 'Starting', rows: null });
+  await prepared.query(`commit prepared 'late'`);
+  expect(await untilEnded(installation, exportId)).toMatchObject([
+    { status: 'Completed', rows: 14, attempt: 1 },
+  ]);
+  expect(await expectInvariants(installation)).toMatchObject({ rows: 14 });
+  await retireExports(installation);
+});
+
 test('many intervals that do not settle use no slot: a run that is ready does not wait for them', async () => {
   const exportId = await createS3Export(installation, { name: 'far ahead' });
   const now = Math.ceil((await readNow(installation.db)) / 1_000) * 1_000;

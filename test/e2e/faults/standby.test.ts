@@ -11,8 +11,6 @@ import {
   untilEnded,
 } from '../../support/exported-events.ts';
 import { type Installation, startInstallation } from '../../support/installation.ts';
-import { expectInvariants } from '../../support/invariants.ts';
-import { isNightly } from '../../support/nightly.ts';
 import { type Replication, startReplication } from '../../support/standby.ts';
 import { createKey } from '../../support/tenants.ts';
 import { until } from '../../support/until.ts';
@@ -41,12 +39,6 @@ afterAll(async () => {
   await replication?.stop();
 });
 
-/** Rows that the standby has received and does not show. */
-async function insertHidden(rows: number): Promise<void> {
-  await replication.pauseReplay();
-  await insertEvents(primary, { team, rows });
-}
-
 /** While an interval is unsettled and rows are hidden: the API looks at the source now and then. */
 async function expectMetrics(): Promise<void> {
   const { key } = await createKey(installation.db, { organizationId: null });
@@ -66,30 +58,6 @@ async function expectMetrics(): Promise<void> {
   // Both databases are of this machine.
   expect(Math.abs(readGauge('sluice_source_clock_offset_seconds'))).toBeLessThan(60);
 }
-
-test('a standby with lag and its primary: rows inside the lag are exported', async () => {
-  const worker = await installation.startWorker({
-    SOURCE_PRIMARY_URL: replication.primary.adminUrl,
-  });
-  await insertHidden(5);
-  const exportId = await createS3Export(installation, { name: 'a standby' });
-  await backfill(installation, exportId);
-  await until(async () => {
-    const { rows } = await primary.query(
-      `select from pg_stat_activity where application_name = 'sluice-export' and query like '%pg_control_init%'`,
-    );
-    return rows.length > 0;
-  });
-  expect(await readRuns(installation, exportId)).toMatchObject([{ status: 'Starting' }]);
-  await replication.resumeReplay();
-  expect(await untilEnded(installation, exportId)).toMatchObject([
-    { status: 'Completed', rows: 15, attempt: 1 },
-  ]);
-  expect(await expectInvariants(installation)).toMatchObject({ rows: 15 });
-  await retireExports(installation);
-  worker.kill('SIGTERM');
-  await worker.waitForExit();
-});
 
 test('a standby without its primary is refused, and readiness says so', async () => {
   const worker = await installation.startWorker({ WORKER_PORT: '0' });
@@ -159,49 +127,3 @@ test('a standby that is allowed without its primary: unsettled, reported as such
   worker.kill('SIGTERM');
   await worker.waitForExit();
 });
-
-test.runIf(isNightly)(
-  'a standby that ends long reads: the run reads short parts in its next attempt, and no row is missing',
-  async () => {
-    const { s3 } = installation;
-    const standby = new Pool({ connectionString: replication.standbyUrl, max: 1 });
-    await standby.query(`alter system set max_standby_streaming_delay = '100ms'`);
-    await standby.query('select pg_reload_conf()');
-    const range = { start: '2024-03-05T00:00:00Z', end: '2024-03-05T01:00:00Z' };
-    await insertEvents(primary, { team, rows: 6_000, rowBytes: 4_000, ...range });
-    await primary.query('create table churn as select 1 as n');
-    await replication.untilReplayed();
-    const worker = await installation.startWorker({
-      SOURCE_PRIMARY_URL: replication.primary.adminUrl,
-    });
-    const exportId = await createS3Export(installation, { name: 'short reads' });
-    // The snapshot of a slow run is older than what vacuum removes.
-    await s3.faults.add({
-      match: { operation: 'UploadPart', key: new RegExp(exportId) },
-      times: 3,
-      effect: { delayMs: 1_500 },
-    });
-    await backfill(installation, exportId, range);
-    let isOver = false;
-    const ended = untilEnded(installation, exportId).finally(() => {
-      isOver = true;
-    });
-    await until(
-      async () => {
-        await primary.query('update churn set n = n + 1');
-        await primary.query('vacuum churn');
-        return isOver;
-      },
-      { timeoutMs: 120_000, everyMs: 100 },
-    );
-    expect(await ended).toMatchObject([{ status: 'Completed', rows: 6_000, attempt: 2 }]);
-    const path = `/api/projects/${team}/batch_exports/${exportId}/logs/`;
-    const { body } = await installation.client.get(path);
-    expect(JSON.stringify(body.results)).toMatch(/source\.recovery_conflict|SQLSTATE 40001/);
-    await expectInvariants(installation);
-    await retireExports(installation);
-    await standby.end();
-    worker.kill('SIGTERM');
-    await worker.waitForExit();
-  },
-);

@@ -143,40 +143,6 @@ describe('kill -9 of a worker', () => {
 });
 
 atNight(
-  'SIGSTOP past the lease, then SIGCONT: its fence fails, one manifest, no doubled row',
-  async () => {
-    await installation.stopWorkers();
-    const steps = casesOf<FailpointName>(
-      ['before_complete', 'before_manifest'],
-      ['mid_part', 'before_record'],
-    );
-    const { workers, exports } = await breakAtEach(steps, 'stop');
-    await installation.startWorker();
-    for (const id of exports) {
-      expect(await untilEnded(installation, id)).toMatchObject([{ status: 'Completed', rows }]);
-    }
-    const manifests = await Promise.all(exports.map(readManifest));
-    for (const worker of workers) {
-      const noticed = () => {
-        worker.kill('SIGCONT');
-        return /"end":"(lost|failed)"/.test(worker.output());
-      };
-      await until(noticed, {
-        message: () => `it notices that it lost its lease:\n${worker.output().slice(-2_000)}`,
-      });
-    }
-    expect(await Promise.all(exports.map(readManifest)), 'nothing is written any more').toEqual(
-      manifests,
-    );
-    for (const id of exports) {
-      expect(await readRuns(installation, id)).toMatchObject([{ status: 'Completed', faults: 0 }]);
-    }
-    await expectInvariants(installation);
-    await retireExports(installation);
-  },
-);
-
-atNight(
   'an upload begun in the instant of a kill is aborted, also if its run is cancelled or fails',
   async () => {
     await installation.stopWorkers();

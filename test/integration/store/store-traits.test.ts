@@ -2,6 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import type { StoreTraits } from '../../../src/foundation/domain/store-traits.ts';
 import { retireDestination } from '../../../src/state/store/files/former-destinations.ts';
+import type { Destination } from '../../../src/rows/destinations/destination.ts';
+import { keepNewTraits } from '../../../src/service/worker/try-store.ts';
 import { findStoreTraits, keepStoreTraits } from '../../../src/state/store/files/store-traits.ts';
 import {
   claim,
@@ -50,6 +52,28 @@ describe('what a probe found', () => {
     await keepStoreTraits(side.db, place(id), traits);
     expect(await findStoreTraits(side.db, place(id))).toBeNull();
     expect(await findStoreTraits(side.db, place(id, 1))).toBeNull();
+  });
+
+  it('is replaced after a run that found a store that had changed, and the log of the run says so', async () => {
+    const { id } = await exportWithRuns(1);
+    await keepStoreTraits(side.db, place(id), traits);
+    const entries: string[] = [];
+    const log = { add: (level: string, text: string) => void entries.push(`${level} ${text}`) };
+    const after = (found: StoreTraits | null) =>
+      keepNewTraits(side.db, place(id), traits, { traits: found } as Destination, log);
+    await after(traits);
+    expect(entries).toEqual([]);
+    await after({ ...traits, ifMatch: 'none' });
+    expect(await findStoreTraits(side.db, place(id))).toMatchObject({ ifMatch: 'none' });
+    const says =
+      /^WARNING The store behaved differently than before and was probed again\. .*If-Match/;
+    expect(entries).toContainEqual(expect.stringMatching(says));
+    entries.length = 0;
+    await after(null);
+    expect(await findStoreTraits(side.db, place(id))).toBeNull();
+    expect(entries).toEqual([
+      'WARNING The store behaved differently than before. The next run probes it.',
+    ]);
   });
 
   it('is not used if an earlier release tested less', async () => {
@@ -120,7 +144,9 @@ describe('a permanent error', () => {
       [runId],
     );
     expect(entries.map(({ level }) => level)).toEqual(['WARNING', 'ERROR']);
-    expect(entries[0]?.message).toMatch(/worked before.*destination\.access_denied/);
+    expect(entries[0]?.message).toMatch(
+      /worked before, so Sluice tries once more in .*destination\.access_denied/,
+    );
   });
 
   it('waits for the second attempt as long as the policy says', async () => {
