@@ -36,7 +36,7 @@ export const atNight = [
   'test/integration/{reader/duckdb,sources/silent-server}.test.ts',
   'test/unit/sandbox/{community-plugins,determinism}.test.ts',
   'test/conformance/{parquet-readers,source-maintenance,source-standby}.test.ts',
-  'test/security/{answer-weights,hostile-store-runs,sandbox/limits,unread-answers}.test.ts',
+  'test/security/{answer-weights,sandbox/limits,unread-answers}.test.ts',
   'test/sim/healing.test.ts',
   'test/e2e/faults/{broken-starts,clocks,crashes,embedded-start,few-connections}.test.ts',
   'test/e2e/faults/{generations,hostile-statements,migration,outages,own-settings,pooler,postgres,promoted-copy,redis}.test.ts',

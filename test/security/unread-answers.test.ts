@@ -142,12 +142,3 @@ test('requests after those that are too many in a pipeline are not parsed', asyn
   }
 });
 
-test.runIf(isLinux)('idle connections take no slots from others', async () => {
-  const opened = Array.from({ length: 600 }, () => connect(ports.api, '127.0.0.1'));
-  for (const socket of opened) socket.on('error', () => {}).resume();
-  await until(() => opened.filter(({ closed }) => closed).length >= 300);
-  expect(filesOf(api.pid)).toBeLessThan(500);
-  const answer = await fetch(`http://127.0.0.1:${ports.api}/livez`);
-  expect(answer.status).toBe(200);
-  for (const socket of opened) socket.destroy();
-});
