@@ -4,10 +4,10 @@ import path from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { stringify } from 'yaml';
 import { s3Definition } from '../../src/rows/destinations/s3/definition.ts';
-import { insertRuns } from '../../src/state/store/runs/runs.ts';
 import { contextWith, owner } from '../conformance/destination-suite.ts';
 import { expectRight, makeStatement as stateNow } from '../support/checked-place.ts';
 import { runCli } from '../support/cli.ts';
+import { elementRuns } from '../support/element-runs.ts';
 import {
   createS3Export,
   projectPath,
@@ -59,7 +59,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-const account = () => installation.tenant.projectIds[0];
+const { account, ask, take } = elementRuns(() => installation);
 
 /** The rows of the tenant are these, and another tenant has one too. */
 async function setRows(rows: Readonly<Record<number, string>>): Promise<void> {
@@ -80,26 +80,6 @@ async function setRows(rows: Readonly<Record<number, string>>): Promise<void> {
 
 const createSnapshots = (changes: S3ExportChanges = {}) =>
   createS3Export(installation, { model: 'customers', mode: 'snapshot', ...changes });
-
-const hourOf = (index: number) => ({
-  start: firstStart + index * hourMs,
-  end: firstStart + (index + 1) * hourMs,
-});
-
-/** The schedule asks for an hour. */
-async function ask(exportId: string, index: number): Promise<void> {
-  const [made] = await insertRuns(installation.db, [
-    { exportId, teamId: account(), interval: hourOf(index), backfillId: null },
-  ]);
-  expect(made).toBeDefined();
-}
-
-async function take(exportId: string, index: number): Promise<void> {
-  const { length: before } = await readRuns(installation, exportId);
-  await ask(exportId, index);
-  const runs = await untilEnded(installation, exportId, { count: before + 1 });
-  expect(runs.map(({ status }) => status)).toEqual(runs.map(() => 'Completed'));
-}
 
 interface SeenManifest {
   readonly data_interval_start: string;
