@@ -1,8 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parquet } from '../../src/rows/encoders/parquet/definition.ts';
 import { defaultSizes, type ParquetSizes } from '../../src/rows/encoders/parquet/encode.ts';
-import { compressionsOf } from '../support/compressions.ts';
-import { casesOf } from '../support/nightly.ts';
 import {
   encodeParquet,
   openDuckDb,
@@ -28,33 +25,7 @@ async function expectReadBack(file: Buffer, written: readonly TestRow[], of = co
   expect(await duckDb.query(file)).toEqual(expected);
 }
 
-/** Pages and encodings do not depend on the compression: by day one codec, and none. */
-const codecs = casesOf(
-  compressionsOf(parquet).filter((codec) => codec === null || codec === 'zstd'),
-  compressionsOf(parquet).filter((codec) => codec !== null && codec !== 'zstd'),
-);
-
 describe('a Parquet file', () => {
-  it.each(compressionsOf(parquet))(
-    'is read back value by value with compression %s',
-    async (compression) => {
-      const file = await encodeParquet(columns, compression, rowBlocks(columns, rows, 700));
-      await expectReadBack(file, rows);
-    },
-  );
-
-  it.each(codecs)('is read back with many row groups and pages, %s', async (codec) => {
-    const file = await encodeParquet(columns, codec, rowBlocks(columns, rows, 97), small);
-    const groups = readMetadata(file).row_groups;
-    expect(groups.length).toBeGreaterThan(5);
-    const used = groups.flatMap(({ columns: chunks }) =>
-      chunks.flatMap((chunk) => chunk.meta_data?.encodings ?? []),
-    );
-    // Every reader knows these.
-    expect(new Set(used)).toEqual(new Set(['PLAIN', 'RLE', 'RLE_DICTIONARY']));
-    await expectReadBack(file, rows);
-  });
-
   it('has times of day as text if the export says so', async () => {
     const times = [
       { name: 'at', type: 'as_json', sourceType: 'time without time zone' },
@@ -77,18 +48,6 @@ describe('a Parquet file', () => {
   it('holds the extremes of every type', async () => {
     const file = await encodeParquet(columns, 'snappy', [rowBlock(columns, extremes)]);
     await expectReadBack(file, extremes);
-  });
-
-  it('holds one column alone and a thousand columns', async () => {
-    const one = columnsOf({ flag: 'bool' });
-    const flags: TestRow[] = Array.from({ length: 50_000 }, (_, index) => [index % 7 < 3]);
-    await expectReadBack(await encodeParquet(one, 'lz4', [rowBlock(one, flags)]), flags, one);
-
-    const many = columnsOf(
-      Object.fromEntries(Array.from({ length: 1000 }, (_, index) => [`c${index}`, 'text'])),
-    );
-    const wide: TestRow[] = [1, 2, 3].map((row) => many.map(({ name }) => `${name}-${row}`));
-    await expectReadBack(await encodeParquet(many, 'gzip', [rowBlock(many, wide)]), wide, many);
   });
 });
 

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { parquet } from '../../src/rows/encoders/parquet/definition.ts';
 import { openParquet, type ParquetSizes } from '../../src/rows/encoders/parquet/encode.ts';
-import { compressionsOf } from '../support/compressions.ts';
 import {
   encodeAll,
   encodeParquet,
@@ -59,13 +58,6 @@ describe('a file', () => {
       const again = await encodeParquet(column(source), 'snappy', blocks, sizes);
       expect(again.equals(file)).toBe(true);
     });
-  });
-
-  it.each(compressionsOf(parquet))('can be read with compression %s', async (codec) => {
-    const rows: TestRow[] = [['["a",null]'], [null], ['[]']];
-    const blocks = rowBlocks(column('text[]'), rows, 2);
-    const file = await encodeParquet(column('text[]'), codec, blocks);
-    expect(await duckDb.query(file)).toEqual([[['a', null]], [null], [[]]]);
   });
 
   it('names the types of PostgreSQL in its metadata', async () => {
