@@ -6,7 +6,7 @@ import {
   readMetadata,
   readWithHyparquet,
 } from '../support/parquet-readers.ts';
-import { columns, extremes, plainTexts, rows } from '../support/parquet-rows.ts';
+import { columns, extremes, plainTexts } from '../support/parquet-rows.ts';
 import { columnsOf, rowBlock, rowBlocks, type TestRow } from '../support/row-blocks.ts';
 import { useStage } from '../support/use-stage.ts';
 

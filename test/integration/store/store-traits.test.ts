@@ -59,17 +59,17 @@ describe('what a probe found', () => {
     await keepStoreTraits(side.db, place(id), traits);
     const entries: string[] = [];
     const log = { add: (level: string, text: string) => void entries.push(`${level} ${text}`) };
-    const after = (found: StoreTraits | null) =>
+    const foundOut = (found: StoreTraits | null) =>
       keepNewTraits(side.db, place(id), traits, { traits: found } as Destination, log);
-    await after(traits);
+    await foundOut(traits);
     expect(entries).toEqual([]);
-    await after({ ...traits, ifMatch: 'none' });
+    await foundOut({ ...traits, ifMatch: 'none' });
     expect(await findStoreTraits(side.db, place(id))).toMatchObject({ ifMatch: 'none' });
     const says =
       /^WARNING The store behaved differently than before and was probed again\. .*If-Match/;
     expect(entries).toContainEqual(expect.stringMatching(says));
     entries.length = 0;
-    await after(null);
+    await foundOut(null);
     expect(await findStoreTraits(side.db, place(id))).toBeNull();
     expect(entries).toEqual([
       'WARNING The store behaved differently than before. The next run probes it.',
