@@ -19,33 +19,6 @@ export const columns = columnsOf({
   time: 'timestamptz',
   blob: 'bytea',
 });
-export const nulls: TestRow = columns.map(() => null);
-const uuid = (index: number) =>
-  `0190c1d2-0000-7000-8000-${(index * 7_919_993).toString(16).padStart(12, '0')}`;
-
-/** Row `index` of a table with every type, some nulls, a name of few values and ids of many. */
-function row(index: number): TestRow {
-  if (index % 11 === 3) return nulls;
-  return [
-    index % 3 === 0,
-    index % 30_000,
-    1 - index * 7919,
-    BigInt(index) * 3_002_399_751_580_331n,
-    Math.fround(index / 3),
-    index / 7,
-    index % 5 === 0 ? '' : `event ${index % 5}`,
-    uuid(index),
-    `{"a": [${index}, 1.10]}`,
-    `{"n": ${index}, "text": "größe 🙂 ${index}"}`,
-    `"1.${index}0"`,
-    index - 20_000,
-    BigInt(index) * 1_000_003n,
-    1_709_251_200_000_001n + BigInt(index),
-    Buffer.from([0, 255, index % 256]),
-  ];
-}
-export const rows: readonly TestRow[] = Array.from({ length: 3000 }, (_, index) => row(index));
-
 /** Extremes of every type that a Parquet file can hold. */
 export const extremes: readonly TestRow[] = [
   [

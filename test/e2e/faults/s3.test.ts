@@ -29,47 +29,22 @@ beforeAll(async () => {
 });
 afterEach(() => installation?.s3.faults.clear());
 
-/** The fault that hits the requests of one export; the others continue meanwhile. */
+/** The fault that hits the requests of one export. `s3-uploads.test.ts` has those of a part and of a completion. */
 type Faults = readonly (Omit<Fault, 'match'> & { readonly match?: Fault['match'] })[];
+
+const refusedPuts = (status: number, code: string): Faults => [
+  { match: { operation: 'PutObject' }, times: 2, effect: { status, code } },
+];
 
 const passing: Record<string, Faults> = {
   'SlowDown at 20%': [{ probability: 0.2, effect: { status: 503, code: 'SlowDown' } }],
   'InternalError at 20%': [{ probability: 0.2, effect: { status: 500, code: 'InternalError' } }],
-  'a reset after 100 kB': [
-    { match: { operation: 'UploadPart' }, times: 3, effect: { resetAfterBytes: 100_000 } },
-  ],
-  'half-open sockets': [
-    { match: { operation: 'UploadPart' }, times: 2, effect: { halfOpen: true } },
-    { match: { operation: 'CompleteMultipartUpload' }, times: 1, effect: { halfOpen: true } },
-  ],
-  'a byte a second': [
-    { match: { operation: 'UploadPart' }, times: 2, effect: { trickleBytesPerSecond: 1 } },
-  ],
-  '200 with an error in the body of the completion': [
-    {
-      match: { operation: 'CompleteMultipartUpload' },
-      times: 2,
-      effect: { okWithError: 'InternalError' },
-    },
-  ],
   'the answers to a completion and to the manifest lost': [
     { match: { operation: 'CompleteMultipartUpload' }, times: 1, effect: { loseResponse: true } },
     { match: { operation: 'PutObject' }, times: 1, effect: { loseResponse: true } },
   ],
-  '409 on the conditional put': [
-    {
-      match: { operation: 'PutObject' },
-      times: 2,
-      effect: { status: 409, code: 'ConditionalRequestConflict' },
-    },
-  ],
-  '412 on the conditional put': [
-    {
-      match: { operation: 'PutObject' },
-      times: 2,
-      effect: { status: 412, code: 'PreconditionFailed' },
-    },
-  ],
+  '409 on the conditional put': refusedPuts(409, 'ConditionalRequestConflict'),
+  '412 on the conditional put': refusedPuts(412, 'PreconditionFailed'),
 };
 
 describe('transient faults: backoff, then success', () => {
