@@ -1,23 +1,13 @@
-import { createServer } from 'node:net';
 import { expect, test } from 'vitest';
 import { createTestDatabase } from '../support/database.ts';
+import { findFreePort } from '../support/free-port.ts';
 import { startBundled } from '../support/processes.ts';
 import { checkMetrics, hasPromtool, promtoolNote } from '../support/promtool.ts';
 import { until } from '../support/until.ts';
 
-/** A port that is free now. */
-function findPort(): Promise<number> {
-  return new Promise((resolve) => {
-    const server = createServer().listen(0, '127.0.0.1', () => {
-      const bound = server.address();
-      server.close(() => resolve(typeof bound === 'object' ? (bound?.port ?? 0) : 0));
-    });
-  });
-}
-
 test('the API serves metrics without a key at METRICS_PORT alone', async () => {
   const database = await createTestDatabase();
-  const metricsPort = await findPort();
+  const metricsPort = await findFreePort();
   const api = startBundled('main/api.js', [], {
     env: { DATABASE_URL: database.url, PORT: '0', METRICS_PORT: String(metricsPort) },
   });
@@ -37,7 +27,7 @@ test('the API serves metrics without a key at METRICS_PORT alone', async () => {
 
 test.runIf(hasPromtool)(`promtool reads what API and worker answer${promtoolNote}`, async () => {
   const database = await createTestDatabase();
-  const [ofApi, ofWorker] = [await findPort(), await findPort()];
+  const [ofApi, ofWorker] = [await findFreePort(), await findFreePort()];
   const env = { DATABASE_URL: database.url, REDIS_URL: '', PORT: '0' };
   const api = startBundled('main/api.js', [], { env: { ...env, METRICS_PORT: String(ofApi) } });
   try {

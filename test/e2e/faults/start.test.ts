@@ -1,15 +1,17 @@
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { createTestDatabase } from '../../support/database.ts';
+import { findFreePort } from '../../support/free-port.ts';
 import { isAlive } from '../../support/is-alive.ts';
 import { atNight, casesOf, isNightly } from '../../support/nightly.ts';
 import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
 import {
   bundleFolder,
+  projectRoot,
   startBundled,
   startProcess,
   startSluice,
@@ -20,12 +22,24 @@ import { until } from '../../support/until.ts';
 import { useStage } from '../../support/use-stage.ts';
 
 let proxy: TcpProxy;
+let folder: string;
+/** A port that is taken. */
+let busy: Server;
+let busyPort: string;
 const database = useStage(createTestDatabase);
 beforeAll(async () => {
   proxy = await startTcpProxy({ target: { port: Number(new URL(database.url).port) } });
+  folder = await mkdtemp(path.join(tmpdir(), 'sluice-start-'));
+  await writeFile(path.join(folder, 'file'), '');
+  await mkdir(path.join(folder, 'kept'));
+  await writeFile(path.join(folder, 'kept/encryption-key'), 'damaged');
+  busyPort = await freePort();
+  busy = createServer().listen(Number(busyPort), '127.0.0.1');
 });
 afterAll(async () => {
+  busy?.close();
   await proxy?.close();
+  await rm(folder, { recursive: true, force: true });
 });
 
 /** The database, by way of the proxy. */
@@ -36,13 +50,7 @@ function through(): string {
   return url.href;
 }
 
-async function freePort(): Promise<string> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return String(typeof address === 'object' ? address?.port : '');
-}
+const freePort = async () => String(await findFreePort());
 
 const settings = {
   REDIS_URL: '',
@@ -112,20 +120,119 @@ describe.each(
   });
 });
 
+/** Starts a program that is expected to end. @returns what it printed that is not a log line */
+async function startBroken(
+  program: string,
+  env: Readonly<Record<string, string>>,
+): Promise<{ readonly code: number | null; readonly lines: readonly string[] }> {
+  const data = { DATABASE_URL: database.url, SLUICE_DATA_DIR: path.join(folder, 'data') };
+  const started = start(program, { ...data, ...env });
+  const { code } = await started.waitForExit(60_000);
+  const lines = started.output().trim().split('\n');
+  return { code, lines: lines.filter((line) => !line.startsWith('{')) };
+}
+
 test.each([
   ['password', '28P01', { password: 'wrong-canary' }],
   ['database', '3D000', { pathname: '/no_such_database' }],
 ])('a wrong %s ends the start with one line that names DATABASE_URL', async (_, code, change) => {
   const url = Object.assign(new URL(database.url), change);
-  const started = start('api', { DATABASE_URL: url.href });
-  expect(await started.waitForExit()).toMatchObject({ code: 1 });
-  expect(started.output()).toMatch(
-    new RegExp(
-      `^sluice api: DATABASE_URL: .*\\(${code}\\); .*correct the address\\. Then start again\\.\\n$`,
-    ),
+  const broken = await startBroken('api', { DATABASE_URL: url.href });
+  const line = new RegExp(
+    `^sluice api: DATABASE_URL: .*\\(${code}\\); .*correct the address\\. Then start again\\.$`,
   );
-  expect(started.output()).not.toContain('canary');
+  expect(broken).toEqual({ code: 1, lines: [expect.stringMatching(line)] });
+  expect(broken.lines.join()).not.toContain('canary');
 });
+
+atNight.each([
+  ['api', 'PORT', /^sluice api: PORT: 127\.0\.0\.1:\d+ is in use by another program\. Stop/],
+  ['api', 'METRICS_PORT', /^sluice api: METRICS_PORT: 127\.0\.0\.1:\d+ is in use/],
+  ['worker', 'WORKER_PORT', /^sluice worker: WORKER_PORT: 127\.0\.0\.1:\d+ is in use/],
+])('%s, with a taken %s: one line that names it', async (program, name, line) => {
+  const { code, lines } = await startBroken(program, { [name]: busyPort });
+  expect([code, lines]).toEqual([1, [expect.stringMatching(line)]]);
+});
+
+atNight.each([
+  ['HOST of another machine', { HOST: '192.0.2.1', PORT: '8765' }, /HOST/],
+  [
+    'HOST without an address',
+    { HOST: 'host.invalid', PORT: '8765' },
+    /^sluice api: HOST: host\.invalid/,
+  ],
+  [
+    'encryption key',
+    { ENCRYPTION_KEYS: 'test:c2hvcnQ=' },
+    /ENCRYPTION_KEYS: entry 1 .*openssl rand/,
+  ],
+  [
+    'generated key',
+    { ENCRYPTION_KEYS: '', SLUICE_DATA_DIR: 'kept' },
+    /kept\/encryption-key: entry 1/,
+  ],
+  ['folder of keys', { ENCRYPTION_KEYS: '', SLUICE_DATA_DIR: 'file' }, /SLUICE_DATA_DIR: /],
+  ['folder of a database', { DATABASE_URL: '', SLUICE_DATA_DIR: 'file' }, /SLUICE_DATA_DIR: /],
+])('a bad %s ends the start with one line', async (_what, env, line) => {
+  const { SLUICE_DATA_DIR: dir } = env as { readonly SLUICE_DATA_DIR?: string };
+  const within = dir === undefined ? {} : { SLUICE_DATA_DIR: path.join(folder, dir) };
+  const { code, lines } = await startBroken('api', { ...env, ...within });
+  expect([code, lines]).toEqual([1, [expect.stringMatching(line)]]);
+  expect(lines.join()).not.toMatch(/^ +at /m);
+});
+
+atNight.each([
+  [
+    'TMPDIR',
+    { TMPDIR: '/no/such/folder' },
+    /^sluice worker: TMPDIR: \/no\/such\/folder does not exist/,
+  ],
+  [
+    'DATABASE_URL_FILE',
+    { DATABASE_URL: '', DATABASE_URL_FILE: '/no/such' },
+    /DATABASE_URL cannot be read: DATABASE_URL_FILE names \/no\/such/,
+  ],
+  ['WORKER_PORT', { WORKER_PORT: '94610' }, /WORKER_PORT must be a whole number from 0 to 65535/],
+])('a worker with a bad %s ends and names it', async (_what, env, line) => {
+  const { code, lines } = await startBroken('worker', env);
+  expect([code, lines.join(' ')]).toEqual([1, expect.stringMatching(line)]);
+  expect(lines.join()).not.toMatch(/^ +at /m);
+});
+
+atNight('a process that may open too few files ends with one line', async () => {
+  const program = path.join(projectRoot, 'dist/main/api.js');
+  const started = startProcess('sh', [
+    '-c',
+    'ulimit -n 64; exec "$0" "$1"',
+    process.execPath,
+    program,
+  ]);
+  expect((await started.waitForExit(60_000)).code).toBe(1);
+  expect(started.output()).toMatch(
+    /^sluice: this process may open too few files .*ulimit -n 1024.*\n$/,
+  );
+});
+
+atNight(
+  'a setting that does not exist, and a folder of files that does not, are reported at the start',
+  async () => {
+    const started = startSluice('main/api.js', [], {
+      env: {
+        ...{ ...settings, DATABASE_URL: database.url },
+        ...{ RATE_LIMIT_PER_MINUT: '10', SLUICE_NONSENSE: 'x' },
+        FILE_DESTINATION_ROOT: path.join(folder, 'gone'),
+      },
+    });
+    await started.waitForLine(/^ready /, 60_000);
+    const warnings = started.output().match(/"level":"warn"[^\n]*is not a setting[^\n]*/g) ?? [];
+    expect(warnings.join()).toContain('Did you mean RATE_LIMIT_PER_MINUTE?');
+    expect(warnings.join()).toContain('SLUICE_NONSENSE is not a setting. .env.example');
+    expect(started.output()).toMatch(
+      /"level":"error"[^\n]*FILE_DESTINATION_ROOT: [^\n]*\/gone does not exist\. Create the folder/,
+    );
+    await end(started);
+  },
+);
 
 atNight('a worker starts while Redis and the source are unreachable', async () => {
   const [redis, source] = [await freePort(), await freePort()];
@@ -139,8 +246,6 @@ atNight('a worker starts while Redis and the source are unreachable', async () =
 });
 
 test('a process whose terminal is gone ends in order', async () => {
-  const folder = await mkdtemp(path.join(tmpdir(), 'sluice-terminal-'));
-  onTestFinished(() => rm(folder, { recursive: true }));
   const log = path.join(folder, 'log');
   const pidFile = path.join(folder, 'pid');
   const end = path.join(folder, 'end');

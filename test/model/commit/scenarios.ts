@@ -27,195 +27,126 @@ const none: Store = { ifNoneMatch: false, ifMatch: false, onComplete: false };
 /** `MODEL=deep` gives each scenario an attempt more: minutes instead of seconds. */
 const deep = process.env.MODEL === 'deep';
 
-const base = { store: full, mutant: null };
+const rerun = [gzip, gzipOfOtherRows];
+const smallRerun = [small, smallPlain];
+const failing = { runs: 2, claims: 3, failures: 1 };
+const two = { runs: 2, claims: deep ? 3 : 2 };
+const three = { runs: 3, claims: deep ? 4 : 3 };
+
+const of = (
+  configs: readonly Config[],
+  budget: Scenario['budget'],
+  rules: Partial<Scenario> = {},
+): Scenario => ({ store: full, mutant: null, ...rules, configs, budget });
 
 export const scenarios = {
-  'two attempts, then a re-run with other bytes, with failures': {
-    ...base,
-    configs: [gzip, gzipOfOtherRows],
-    budget: { runs: 2, claims: 3, failures: 1 },
-  },
-  'gzip, plain, gzip': {
-    ...base,
-    configs: [gzip, plain, gzip],
-    budget: { runs: 3, claims: deep ? 4 : 3 },
-  },
-  'requests that come late, or twice': {
-    ...base,
-    configs: [gzip, plain],
-    budget: { runs: 2, claims: deep ? 3 : 2, late: 1, echoes: 1 },
-  },
-  'the sweep beside attempts': {
-    ...base,
-    configs: [gzip, gzipOfOtherRows],
-    budget: { runs: 2, claims: 3, failures: 1, sweeps: 1 },
-  },
-  'looks for uploads beside attempts': {
-    ...base,
-    looks: true,
-    configs: [gzip, gzipOfOtherRows],
-    budget: { runs: 2, claims: deep ? 3 : 2, failures: 1, looks: 1 },
-  },
-  'looks for uploads beside attempts at another prefix': {
-    ...base,
-    looks: true,
-    configs: [gzip, moved],
-    budget: { runs: 2, claims: deep ? 3 : 2, looks: 1 },
-  },
-  'another prefix and back': {
-    ...base,
-    configs: [gzip, moved, gzip],
-    budget: { runs: 3, claims: deep ? 4 : 3 },
-  },
-  'another place, and back with another prefix': {
-    ...base,
-    configs: [gzip, elsewhere, moved],
-    budget: { runs: 3, claims: deep ? 4 : 3, sweeps: 1 },
-  },
-  'the same place by another address, with another prefix': {
-    ...base,
-    configs: [gzip, byAlias],
-    budget: { runs: 2, claims: 3, sweeps: 1 },
-  },
-  'the same place by another address, at the same keys': {
-    ...base,
-    configs: [gzip, byAliasInPlace],
-    budget: { runs: 2, claims: 3, failures: 1 },
-  },
-  'objects of others': {
-    ...base,
-    configs: [gzip, gzipOfOtherRows],
-    budget: { runs: 2, claims: 3, failures: 1, foreigners: 1 },
-  },
-  'small files and objects of others': {
-    ...base,
-    configs: [small, smallPlain],
-    budget: { runs: 2, claims: 3, failures: 1, foreigners: 1, sweeps: 1 },
-  },
-  "another export's manifest, at a store without conditions": {
-    ...base,
+  'two attempts, then a re-run with other bytes, with failures': of(rerun, failing),
+  'gzip, plain, gzip': of([gzip, plain, gzip], three),
+  'requests that come late, or twice': of([gzip, plain], { ...two, late: 1, echoes: 1 }),
+  'the sweep beside attempts': of(rerun, { ...failing, sweeps: 1 }),
+  'looks for uploads beside attempts': of(
+    rerun,
+    { ...two, failures: 1, looks: 1 },
+    { looks: true },
+  ),
+  'looks for uploads beside attempts at another prefix': of(
+    [gzip, moved],
+    { ...two, looks: 1 },
+    { looks: true },
+  ),
+  'another prefix and back': of([gzip, moved, gzip], three),
+  'another place, and back with another prefix': of([gzip, elsewhere, moved], {
+    ...three,
+    sweeps: 1,
+  }),
+  'the same place by another address, with another prefix': of([gzip, byAlias], {
+    runs: 2,
+    claims: 3,
+    sweeps: 1,
+  }),
+  'the same place by another address, at the same keys': of([gzip, byAliasInPlace], failing),
+  'objects of others': of(rerun, { ...failing, foreigners: 1 }),
+  'small files and objects of others': of(smallRerun, { ...failing, foreigners: 1, sweeps: 1 }),
+  "another export's manifest, at a store without conditions": of([gzip], failing, {
     store: none,
     timely: true,
     takenPrefix: 'p',
-    configs: [gzip],
-    budget: { runs: 2, claims: 3, failures: 1 },
-  },
-  'an outsider deletes a file': {
-    ...base,
-    configs: [gzip],
-    budget: { runs: 2, claims: 3, outsiders: 1 },
-  },
-  'a restored database': {
-    ...base,
-    configs: [gzip, plain],
-    budget: { runs: 2, claims: deep ? 3 : 2, restores: 1 },
-  },
-  'small files, with failures': {
-    ...base,
-    configs: [small, smallPlain],
-    budget: { runs: 2, claims: 3, failures: 1 },
-  },
-  'small files beside large ones, and the sweep': {
-    ...base,
-    configs: [small, gzipOfOtherRows],
-    budget: { runs: 2, claims: deep ? 3 : 2, failures: 1, sweeps: 2 },
-  },
-  'small files, with requests that come late, or twice': {
-    ...base,
-    configs: [small, smallPlain],
-    budget: { runs: 2, claims: deep ? 3 : 2, late: 1, echoes: 1, sweeps: 1 },
-  },
-  'small files at another prefix and back': {
-    ...base,
-    configs: [small, smallMoved, small],
-    budget: { runs: 3, claims: deep ? 4 : 3 },
-  },
-  'small files and a restored database': {
-    ...base,
-    configs: [small, smallPlain],
-    budget: { runs: 2, claims: deep ? 3 : 2, restores: 1 },
-  },
-  'a store with conditions on puts, not on completing': {
-    ...base,
+  }),
+  'an outsider deletes a file': of([gzip], { runs: 2, claims: 3, outsiders: 1 }),
+  'a restored database': of([gzip, plain], { ...two, restores: 1 }),
+  'small files, with failures': of(smallRerun, failing),
+  'small files beside large ones, and the sweep': of([small, gzipOfOtherRows], {
+    ...two,
+    failures: 1,
+    sweeps: 2,
+  }),
+  'small files, with requests that come late, or twice': of(smallRerun, {
+    ...two,
+    late: 1,
+    echoes: 1,
+    sweeps: 1,
+  }),
+  'small files at another prefix and back': of([small, smallMoved, small], three),
+  'small files and a restored database': of(smallRerun, { ...two, restores: 1 }),
+  'a store with conditions on puts, not on completing': of(rerun, failing, {
     store: manifestsOnly,
-    configs: [gzip, gzipOfOtherRows],
-    budget: { runs: 2, claims: 3, failures: 1 },
-  },
-  'a store without If-Match, requests within the lease': {
-    ...base,
+  }),
+  'a store without If-Match, requests within the lease': of(rerun, failing, {
     store: noIfMatch,
     timely: true,
-    configs: [gzip, gzipOfOtherRows],
-    budget: { runs: 2, claims: 3, failures: 1 },
-  },
-  'a store without If-Match, requests at any time: true, but maybe of an earlier run': {
-    ...base,
-    store: noIfMatch,
-    promises: /^C[123]$/,
-    configs: [gzip, gzipOfOtherRows],
-    budget: { runs: 2, claims: 3, failures: 1 },
-  },
-  'a store without conditions, requests at any time: true, but maybe of an earlier run': {
-    ...base,
-    store: none,
-    promises: /^C[123]$/,
-    configs: [gzip, gzipOfOtherRows],
-    budget: { runs: 2, claims: 3 },
-  },
-  'a store without conditions, requests within the lease': {
-    ...base,
-    store: none,
-    timely: true,
-    configs: [gzip, gzipOfOtherRows],
-    budget: { runs: 2, claims: 3, failures: 1, sweeps: 1 },
-  },
-  'a store without conditions and a restored database, requests within the lease': {
-    ...base,
-    store: none,
-    timely: true,
-    configs: [gzip, gzipOfOtherRows],
-    budget: { runs: 2, claims: deep ? 3 : 2, restores: 1 },
-  },
+  }),
+  'a store without If-Match, requests at any time: true, but maybe of an earlier run': of(
+    rerun,
+    failing,
+    { store: noIfMatch, promises: /^C[123]$/ },
+  ),
+  'a store without conditions, requests at any time: true, but maybe of an earlier run': of(
+    rerun,
+    { runs: 2, claims: 3 },
+    { store: none, promises: /^C[123]$/ },
+  ),
+  'a store without conditions, requests within the lease': of(
+    rerun,
+    { ...failing, sweeps: 1 },
+    { store: none, timely: true },
+  ),
+  'a store without conditions and a restored database, requests within the lease': of(
+    rerun,
+    { ...two, restores: 1 },
+    { store: none, timely: true },
+  ),
 } satisfies Record<string, Scenario>;
 
 /** What a store without conditions cannot promise: the shortest way to it. */
 export const weaker = {
-  'without If-Match, a put that lands after its lease replaces a newer manifest': {
-    ...base,
-    store: noIfMatch,
-    configs: [gzip, gzipOfOtherRows],
-    budget: { runs: 2, claims: 3, failures: 1 },
-  },
-  'without If-Match, a second copy of a put names files that are removed since': {
-    ...base,
-    store: noIfMatch,
-    workers: 1,
-    promises: /^C[123]$/,
-    configs: [gzip, gzipOfOtherRows, gzip],
-    budget: { runs: 3, claims: 3, echoes: 1 },
-  },
-  'without conditions, so does the first put of an interval': {
-    ...base,
-    store: none,
-    configs: [gzip, gzipOfOtherRows],
-    budget: { runs: 1, claims: 2 },
-  },
+  'without If-Match, a put that lands after its lease replaces a newer manifest': of(
+    rerun,
+    failing,
+    { store: noIfMatch },
+  ),
+  'without If-Match, a second copy of a put names files that are removed since': of(
+    [gzip, gzipOfOtherRows, gzip],
+    { runs: 3, claims: 3, echoes: 1 },
+    { store: noIfMatch, workers: 1, promises: /^C[123]$/ },
+  ),
+  'without conditions, so does the first put of an interval': of(
+    rerun,
+    { runs: 1, claims: 2 },
+    { store: none },
+  ),
 } satisfies Record<string, Scenario>;
 
 export type ScenarioName = keyof typeof scenarios;
 
 /** A smallest world in which each mutant does its harm, and the invariants that may show it. */
 export const mutantScenarios: Record<Mutant, readonly [Scenario, RegExp]> = {
-  reuse_keys: [
-    { ...base, configs: [gzip, plain, gzip], budget: { runs: 3, claims: 4 } },
-    /^C[13]$/,
-  ],
+  reuse_keys: [of([gzip, plain, gzip], { runs: 3, claims: 4 }), /^C[13]$/],
   overwrite_named_keys: [
     scenarios['two attempts, then a re-run with other bytes, with failures'],
     /^C1$/,
   ],
   unchanged_beside_a_sleeper: [
-    { ...base, configs: [gzip, plain, gzip], budget: { runs: 3, claims: 3, failures: 1 } },
+    of([gzip, plain, gzip], { runs: 3, claims: 3, failures: 1 }),
     /^C[45]$/,
   ],
   unchanged_at_a_former_prefix: [scenarios['another prefix and back'], /^C[46]$/],
@@ -249,10 +180,7 @@ export const mutantScenarios: Record<Mutant, readonly [Scenario, RegExp]> = {
     },
     /^C[134]$/,
   ],
-  fence_without_era: [
-    { ...base, configs: [gzip, plain], budget: { runs: 1, claims: 3, restores: 1 } },
-    /^C[1-6]$/,
-  ],
+  fence_without_era: [of([gzip, plain], { runs: 1, claims: 3, restores: 1 }), /^C[1-6]$/],
   skip_presence_check: [scenarios['an outsider deletes a file'], /^C4$/],
   put_over_what_is_there: [
     scenarios['small files, with requests that come late, or twice'],

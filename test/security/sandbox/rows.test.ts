@@ -18,105 +18,67 @@ const sometimes = (bad: string) => `export function processEvent(event, meta) {
   ${bad}
 }`;
 
+const threw = (what: string) => `The plugin threw ${what}.`;
+const answerThrew = (name: string) => `The event it returned threw a ${name}.`;
+const neverSettles = 'The promise that processEvent returned never settles.';
+const returned = (what: string) =>
+  `processEvent returned ${what}. Return the event, or null to drop it.`;
+
 describe('is an error of its row alone', () => {
   test.each([
-    [
-      'a throw',
-      `throw new TypeError('of ' + event.properties.email);`,
-      'The plugin threw a TypeError.',
-    ],
-    [
-      'a rejection',
-      'return Promise.reject(new RangeError(event.uuid));',
-      'The plugin threw a RangeError.',
-    ],
-    ['a thrown text', `throw 'a@b.c';`, 'The plugin threw a value.'],
-    ['a thrown null', 'throw null;', 'The plugin threw a value.'],
+    ['a throw', `throw new TypeError('of ' + event.properties.email);`, threw('a TypeError')],
+    ['a rejection', 'return Promise.reject(new RangeError(event.uuid));', threw('a RangeError')],
+    ['a thrown text', `throw 'a@b.c';`, threw('a value')],
+    ['a thrown null', 'throw null;', threw('a value')],
     [
       'an error whose name throws',
       'throw Object.defineProperty(new Error(), "name", { get() { throw 1; } });',
-      'The plugin threw an Error.',
+      threw('an Error'),
     ],
     [
       'an error whose name is a value of the row',
       'const error = new Error(); error.name = event.properties.email; throw error;',
-      'The plugin threw a value.',
+      threw('a value'),
     ],
     [
       'a thrown proxy',
       'throw new Proxy({}, { get() { throw 1; }, getPrototypeOf() { throw 1; } });',
-      'The plugin threw an Error.',
+      threw('an Error'),
     ],
-    [
-      'a promise that never settles',
-      'return new Promise(() => {});',
-      'The promise that processEvent returned never settles.',
-    ],
-    [
-      'a thenable that never calls back',
-      'return { then() {} };',
-      'The promise that processEvent returned never settles.',
-    ],
+    ['a promise that never settles', 'return new Promise(() => {});', neverSettles],
+    ['a thenable that never calls back', 'return { then() {} };', neverSettles],
     [
       'a thenable that throws',
       'return { get then() { throw new SyntaxError("x"); } };',
-      'The plugin threw a SyntaxError.',
+      threw('a SyntaxError'),
     ],
-    ['nothing', 'return;', 'processEvent returned nothing. Return the event, or null to drop it.'],
-    [
-      'a number',
-      'return 5;',
-      'processEvent returned number. Return the event, or null to drop it.',
-    ],
-    [
-      'a text',
-      'return JSON.stringify(event);',
-      'processEvent returned string. Return the event, or null to drop it.',
-    ],
-    [
-      'a list',
-      'return [event];',
-      'processEvent returned a list. Return the event, or null to drop it.',
-    ],
-    [
-      'a function',
-      'return () => event;',
-      'processEvent returned function. Return the event, or null to drop it.',
-    ],
-    [
-      'a date',
-      'return new Date();',
-      'processEvent returned no object. Return the event, or null to drop it.',
-    ],
+    ['nothing', 'return;', returned('nothing')],
+    ['a number', 'return 5;', returned('number')],
+    ['a text', 'return JSON.stringify(event);', returned('string')],
+    ['a list', 'return [event];', returned('a list')],
+    ['a function', 'return () => event;', returned('function')],
+    ['a date', 'return new Date();', returned('no object')],
     [
       'a getter that throws',
       'return { ...event, get properties() { throw new TypeError("x"); } };',
-      'The event it returned threw a TypeError.',
+      answerThrew('TypeError'),
     ],
     [
       'a proxy that throws',
       'return new Proxy(event, { ownKeys() { throw new TypeError("x"); } });',
-      'The event it returned threw a TypeError.',
+      answerThrew('TypeError'),
     ],
-    [
-      'a circle',
-      'event.properties.self = event; return event;',
-      'The event it returned threw a TypeError.',
-    ],
-    [
-      'a bigint',
-      'event.properties.n = 5n; return event;',
-      'The event it returned threw a TypeError.',
-    ],
+    ['a circle', 'event.properties.self = event; return event;', answerThrew('TypeError')],
+    ['a bigint', 'event.properties.n = 5n; return event;', answerThrew('TypeError')],
     [
       'a toJSON that throws',
       'event.properties.x = { toJSON() { throw new RangeError("x"); } }; return event;',
-      'The event it returned threw a RangeError.',
+      answerThrew('RangeError'),
     ],
     [
       'a field of meta that is not there',
       'const key = "storage"; return meta[key].get(1);',
-      'The plugin threw a TypeError.',
+      threw('a TypeError'),
     ],
   ])('%s', async (_, bad, reason) => {
     const results = await applyPlugin(sometimes(bad), plain, someEvent, plain);

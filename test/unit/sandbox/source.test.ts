@@ -192,6 +192,10 @@ test.each([
 
 describe('a plugin is refused at its installation', () => {
   const good = 'export function processEvent(event) { return event; }\n';
+  const noExport = (name: string) =>
+    `The export ${name} is not supported. Export processEvent, setupPlugin and teardownPlugin.`;
+  const noField = (name: string) =>
+    `meta.${name} is not supported. Plugins have meta.config and meta.global.`;
   test.each([
     [
       'a mistake in JavaScript',
@@ -219,16 +223,8 @@ describe('a plugin is refused at its installation', () => {
       `export default { processEvent() {} };`,
       'Line 1: export default is not supported. Export processEvent by its name.',
     ],
-    [
-      'another export',
-      `${good}export async function onEvent() {}`,
-      'The export onEvent is not supported. Export processEvent, setupPlugin and teardownPlugin.',
-    ],
-    [
-      'jobs',
-      `${good}export const jobs = {};`,
-      'The export jobs is not supported. Export processEvent, setupPlugin and teardownPlugin.',
-    ],
+    ['another export', `${good}export async function onEvent() {}`, noExport('onEvent')],
+    ['jobs', `${good}export const jobs = {};`, noExport('jobs')],
     [
       'no processEvent',
       'export const setupPlugin = () => {};',
@@ -243,17 +239,17 @@ describe('a plugin is refused at its installation', () => {
     [
       'a field of meta',
       `export function processEvent(event, meta) {\n  meta.storage.set('a', 1);\n  return event;\n}`,
-      'meta.storage is not supported. Plugins have meta.config and meta.global.',
+      noField('storage'),
     ],
     [
       'a parameter that is a field of meta',
       `export const processEvent = async (event, { config, cache }) => event;`,
-      'Line 1: meta.cache is not supported. Plugins have meta.config and meta.global.',
+      `Line 1: ${noField('cache')}`,
     ],
     [
       'a variable that is a field of meta',
       `exports.setupPlugin = function (meta) { const { geoip } = meta; };\nexports.processEvent = (event) => event;`,
-      'Line 1: meta.geoip is not supported. Plugins have meta.config and meta.global.',
+      `Line 1: ${noField('geoip')}`,
     ],
     [
       'a very long text',

@@ -117,6 +117,10 @@ describe('an error with the context of a function', () => {
   });
 });
 
+/** What PgBouncer says again of a login that failed before. */
+const cached = (error: string) =>
+  `server login has been failing, cached error: ${error} (server_login_retry)`;
+
 test.each([
   [
     'no more connections allowed (max_client_conn)',
@@ -153,30 +157,18 @@ test.each([
     /the server behind PgBouncer refuses/,
   ],
   [
-    'server login has been failing, cached error: FATAL: no pg_hba.conf entry for host "10.0.0.7" (server_login_retry)',
+    cached('FATAL: no pg_hba.conf entry for host "10.0.0.7"'),
     'source.access_refused',
     /the server behind PgBouncer refuses/,
   ],
   [
-    'server login has been failing, cached error: database "d" is not currently accepting connections (server_login_retry)',
+    cached('database "d" is not currently accepting connections'),
     'source.access_refused',
     /ALLOW_CONNECTIONS true/,
   ],
-  [
-    'server login has been failing, cached error: server refused SSL (server_login_retry)',
-    'source.access_refused',
-    /server_tls_sslmode/,
-  ],
-  [
-    'server login has been failing, cached error: connect failed (server_login_retry)',
-    'source.unavailable',
-    /reaches no server/,
-  ],
-  [
-    'server login has been failing, cached error: the database system is starting up (server_login_retry)',
-    'source.unavailable',
-    /reaches no server/,
-  ],
+  [cached('server refused SSL'), 'source.access_refused', /server_tls_sslmode/],
+  [cached('connect failed'), 'source.unavailable', /reaches no server/],
+  [cached('the database system is starting up'), 'source.unavailable', /reaches no server/],
   ['pgbouncer cannot connect to server', 'source.unavailable', /reaches no server/],
   ['client_login_timeout (server down)', 'source.unavailable', /reaches no server/],
   ['client_login_timeout', 'source.unavailable', /ended the connection/],
