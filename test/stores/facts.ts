@@ -1,16 +1,16 @@
 import { readFileSync } from 'node:fs';
 import type { Subject } from '../conformance/s3-protocol-subject.ts';
-import type { Fact } from './facts/asking.ts';
+import type { Facts } from './facts/asking.ts';
 import { conditionFacts } from './facts/conditions.ts';
 import { multipartFacts } from './facts/multipart.ts';
 import { objectFacts } from './facts/objects.ts';
 
-const facts: readonly Fact[] = [...conditionFacts, ...multipartFacts, ...objectFacts];
+const facts: Facts = { ...conditionFacts, ...multipartFacts, ...objectFacts };
 
 /** Asks each question once. One that cannot be asked says why, and the others go on. */
 export async function measureFacts(subject: Subject): Promise<ReadonlyMap<string, string>> {
   const measured = new Map<string, string>();
-  for (const { question, ask } of facts) {
+  for (const [question, ask] of Object.entries(facts)) {
     const answer = await ask(subject).catch((error: Error) => `not answered: ${error.message}`);
     measured.set(question, answer);
   }

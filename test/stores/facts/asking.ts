@@ -2,11 +2,8 @@ import { crc32 } from 'node:zlib';
 import type { Subject } from '../../conformance/s3-protocol-subject.ts';
 import type { RawAnswer } from '../../support/s3-server/raw-request.ts';
 
-/** What a store does with one thing that we ask of it, in a few words. */
-export interface Fact {
-  readonly question: string;
-  ask(subject: Subject): Promise<string>;
-}
+/** By each question: what a store does with it, in a few words. */
+export type Facts = Readonly<Record<string, (subject: Subject) => Promise<string>>>;
 
 export const wrongTag = '00000000000000000000000000000000';
 export const fiveMiB = Buffer.alloc(5 * 1024 ** 2, 'x');
