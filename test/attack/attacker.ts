@@ -46,18 +46,17 @@ export async function startAttacker(
     stores,
     pool: installation.pool,
   };
-  const attacks = (await attacksOf(target, createApiClient(baseUrl, tenant.key))).filter(
-    ({ name }) => name.startsWith(only),
-  );
+  const all = await attacksOf(target, createApiClient(baseUrl, tenant.key));
+  const attacks = Object.entries(all).filter(([name]) => name.startsWith(only));
   const answered = new Map<string, Map<string, number>>();
   const over = new AbortController();
-  const all = keys.map((key, index) =>
+  const asking = keys.map((key, index) =>
     attackByKey(createApiClient(baseUrl, key), index, attacks, answered, over.signal),
   );
   return {
     async stop() {
       over.abort();
-      await Promise.all(all);
+      await Promise.all(asking);
       return answered;
     },
   };
@@ -66,17 +65,17 @@ export async function startAttacker(
 async function attackByKey(
   client: ApiClient,
   first: number,
-  attacks: readonly Attack[],
+  attacks: readonly (readonly [string, Attack])[],
   answered: Map<string, Map<string, number>>,
   signal: AbortSignal,
 ): Promise<void> {
   const open = new Set<Promise<void>>();
   for (let turn = first; !signal.aborted; turn += 1) {
-    const attack = attacks[turn % attacks.length];
-    if (!attack) return;
+    const [name, attack] = attacks[turn % attacks.length] ?? [];
+    if (!name || !attack) return;
     if (open.size < maxOpen) {
       const asking: Promise<void> = ask(attack, client, turn)
-        .then((what) => note(answered, attack.name, what))
+        .then((what) => note(answered, name, what))
         .finally(() => open.delete(asking));
       open.add(asking);
     }
@@ -87,8 +86,7 @@ async function attackByKey(
 
 async function ask(attack: Attack, client: ApiClient, turn: number): Promise<string> {
   const patience = sleep(requestMs).then(() => 'no answer in 30 s');
-  const asked = attack
-    .act(client, turn)
+  const asked = attack(client, turn)
     .then((answer: ApiAnswer) => String(answer.status))
     .catch((error: unknown) => `broken: ${(error as Error).message}`.slice(0, 40));
   return Promise.race([asked, patience]);

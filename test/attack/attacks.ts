@@ -18,16 +18,15 @@ export interface Target {
 }
 
 /** One request, or few. `turn` rises: choose among variants by it. */
-export interface Attack {
-  /** Class of the threat model (A to G) and what it does. */
-  readonly name: string;
-  readonly act: (client: ApiClient, turn: number) => Promise<ApiAnswer>;
-}
+export type Attack = (client: ApiClient, turn: number) => Promise<ApiAnswer>;
+
+/** By the class of the threat model (A to G) and what each does. */
+export type Attacks = Readonly<Record<string, Attack>>;
 
 const range = { start_at: '2024-03-01T00:00:00Z', end_at: '2024-03-02T00:00:00Z' };
 
 /** Prepares rows and exports of the attacker, and gives its attacks. */
-export async function attacksOf(target: Target, owner: ApiClient): Promise<readonly Attack[]> {
+export async function attacksOf(target: Target, owner: ApiClient): Promise<Attacks> {
   await insertRows(target);
   const made = await createExports(target, owner);
   const project = (turn: number) => `/api/projects/${pick(target.projectIds, turn)}`;
@@ -37,137 +36,89 @@ export async function attacksOf(target: Target, owner: ApiClient): Promise<reado
   const bodies = largeBodies();
   const create = (client: ApiClient, turn: number, body: object) =>
     client.post(exportsOf(turn), exportBody({ paused: true, ...body }));
-  return [
-    {
-      name: 'A query that grows or never stops, created and previewed',
-      async act(client, turn) {
-        const answer = await create(client, turn, { dsl_query: pick(queries, turn) });
-        if (answer.status !== 201) return answer;
-        const path = `${exportsOf(turn)}/${answer.body.id}`;
-        const preview = await client.get(`${path}/preview`);
-        await client.delete(path);
-        return preview;
-      },
+  return {
+    'A query that grows or never stops, created and previewed': async (client, turn) => {
+      const answer = await create(client, turn, { dsl_query: pick(queries, turn) });
+      if (answer.status !== 201) return answer;
+      const path = `${exportsOf(turn)}/${answer.body.id}`;
+      const preview = await client.get(`${path}/preview`);
+      await client.delete(path);
+      return preview;
     },
-    {
-      name: 'A preview of huge rows',
-      act: (client, turn) => client.get(`${pick(made.heavy, turn)}/preview`),
+    'A preview of huge rows': (client, turn) => client.get(`${pick(made.heavy, turn)}/preview`),
+    'A runs of huge rows, with hostile queries': (client, turn) =>
+      client.post(`${pick(made.heavy, turn)}/backfill`, range),
+    'A body of 1 MiB with faults': (client, turn) =>
+      client.post(exportsOf(turn), undefined, {
+        raw: pick(bodies, turn),
+        headers: { 'content-type': 'application/json' },
+      }),
+    'B runs at hostile stores': (client, turn) =>
+      client.post(`${pick(made.hostile, turn)}/backfill`, range),
+    'B test of a hostile store': (client, turn) => client.post(`${pick(made.hostile, turn)}/test`),
+    'B store whose name is never answered': async (client, turn) => {
+      const endpoint = `http://n${turn}-${Math.random()}.silent.example`;
+      const config = { destination: { config: { endpoint_url: endpoint } } };
+      await client.patch(pick(made.silent, turn), config);
+      return client.post(`${pick(made.silent, turn)}/test`);
     },
-    {
-      name: 'A runs of huge rows, with hostile queries',
-      act: (client, turn) => client.post(`${pick(made.heavy, turn)}/backfill`, range),
+    'C damage: the same directory, secrets sent again': (client, turn) =>
+      client.patch(pick(made.hostile, turn), {
+        destination: { config: { aws_secret_access_key: 'x'.repeat(10_000) } },
+      }),
+    'D filters and configs of 60 KiB': async (client, turn) => {
+      const names = Array.from({ length: 100 }, (_, n) => `${n}${'n'.repeat(190)}`);
+      const destination = s3({ include_events: names, exclude_events: names });
+      return create(client, turn, { destination, name: 'n'.repeat(400) });
     },
-    {
-      name: 'A body of 1 MiB with faults',
-      act: (client, turn) =>
-        client.post(exportsOf(turn), undefined, {
-          raw: pick(bodies, turn),
-          headers: { 'content-type': 'application/json' },
-        }),
+    'D backfill of 100,000 intervals, cancelled': async (client, turn) => {
+      const long = { start_at: '2013-01-01T00:00:00Z', end_at: '2024-01-01T00:00:00Z' };
+      const path = pick(made.noOp, turn);
+      const answer = await client.post(`${path}/backfill`, long);
+      if (answer.status === 200 && turn % 3 === 0) {
+        await client.post(`${path}/backfills/${answer.body.backfill_id}/cancel`, {});
+      }
+      return answer;
     },
-    {
-      name: 'B runs at hostile stores',
-      act: (client, turn) => client.post(`${pick(made.hostile, turn)}/backfill`, range),
+    'D dry run of 90,000 intervals': (client, turn) => {
+      const long = { start_at: '2014-01-01T00:00:00Z', end_at: '2024-01-01T00:00:00Z' };
+      return client.post(`${pick(made.noOp, turn)}/backfill`, { ...long, dry_run: true });
     },
-    {
-      name: 'B test of a hostile store',
-      act: (client, turn) => client.post(`${pick(made.hostile, turn)}/test`),
+    'D pages of 1,000': (client, turn) => {
+      const lists = [
+        `${exportsOf(turn)}?limit=1000`,
+        `${pick(made.hostile, turn)}/activity?limit=1000`,
+        `${pick(made.noOp, turn)}/runs?limit=1000`,
+        `${pick(made.heavy, turn)}/logs?limit=1000&search=a`,
+      ];
+      return client.get(pick(lists, turn));
     },
-    {
-      name: 'B store whose name is never answered',
-      async act(client, turn) {
-        const endpoint = `http://n${turn}-${Math.random()}.silent.example`;
-        const config = { destination: { config: { endpoint_url: endpoint } } };
-        await client.patch(pick(made.silent, turn), config);
-        return client.post(`${pick(made.silent, turn)}/test`);
-      },
+    'E wrong keys': async (client) => {
+      const many = Array.from({ length: 8 }, () =>
+        client.withKey(mintApiKey()).get('/api/projects/@current/batch_exports'),
+      );
+      return (await Promise.all(many))[0] as ApiAnswer;
     },
-    {
-      name: 'C damage: the same directory, secrets sent again',
-      act: (client, turn) =>
-        client.patch(pick(made.hostile, turn), {
-          destination: { config: { aws_secret_access_key: 'x'.repeat(10_000) } },
-        }),
-    },
-    {
-      name: 'D filters and configs of 60 KiB',
-      async act(client, turn) {
-        const names = Array.from({ length: 100 }, (_, n) => `${n}${'n'.repeat(190)}`);
-        const destination = s3({ include_events: names, exclude_events: names });
-        return create(client, turn, { destination, name: 'n'.repeat(400) });
-      },
-    },
-    {
-      name: 'D backfill of 100,000 intervals, cancelled',
-      async act(client, turn) {
-        const long = { start_at: '2013-01-01T00:00:00Z', end_at: '2024-01-01T00:00:00Z' };
-        const path = pick(made.noOp, turn);
-        const answer = await client.post(`${path}/backfill`, long);
-        if (answer.status === 200 && turn % 3 === 0) {
-          await client.post(`${path}/backfills/${answer.body.backfill_id}/cancel`, {});
-        }
-        return answer;
-      },
-    },
-    {
-      name: 'D dry run of 90,000 intervals',
-      act: (client, turn) => {
-        const long = { start_at: '2014-01-01T00:00:00Z', end_at: '2024-01-01T00:00:00Z' };
-        return client.post(`${pick(made.noOp, turn)}/backfill`, { ...long, dry_run: true });
-      },
-    },
-    {
-      name: 'D pages of 1,000',
-      act: (client, turn) => {
-        const lists = [
-          `${exportsOf(turn)}?limit=1000`,
-          `${pick(made.hostile, turn)}/activity?limit=1000`,
-          `${pick(made.noOp, turn)}/runs?limit=1000`,
-          `${pick(made.heavy, turn)}/logs?limit=1000&search=a`,
-        ];
-        return client.get(pick(lists, turn));
-      },
-    },
-    {
-      name: 'E wrong keys',
-      async act(client) {
-        const many = Array.from({ length: 8 }, () =>
-          client.withKey(mintApiKey()).get('/api/projects/@current/batch_exports'),
-        );
-        return (await Promise.all(many))[0] as ApiAnswer;
-      },
-    },
-    {
-      name: 'E readiness and metrics',
-      act: (client, turn) => client.withKey(null).get(turn % 2 === 0 ? '/readyz' : '/metrics'),
-    },
-    {
-      name: 'F lab: 1 MiB in 50 steps',
-      act: (client, turn) =>
-        client.post(lab(turn), undefined, {
-          raw: pick(labBodies.large, turn),
-          headers: { 'content-type': 'application/json' },
-        }),
-    },
-    {
-      name: 'F lab: as much as is allowed',
-      act: (client, turn) =>
-        client.post(lab(turn), undefined, {
-          raw: pick(labBodies.allowed, turn),
-          headers: { 'content-type': 'application/json' },
-        }),
-    },
-    {
-      name: 'F runs and previews through 50 steps',
-      act: (client, turn) =>
-        turn % 2 === 0
-          ? client.post(`${made.chained}/backfill`, range)
-          : client.get(`${made.chained}/preview`),
-    },
+    'E readiness and metrics': (client, turn) =>
+      client.withKey(null).get(turn % 2 === 0 ? '/readyz' : '/metrics'),
+    'F lab: 1 MiB in 50 steps': (client, turn) =>
+      client.post(lab(turn), undefined, {
+        raw: pick(labBodies.large, turn),
+        headers: { 'content-type': 'application/json' },
+      }),
+    'F lab: as much as is allowed': (client, turn) =>
+      client.post(lab(turn), undefined, {
+        raw: pick(labBodies.allowed, turn),
+        headers: { 'content-type': 'application/json' },
+      }),
+    'F runs and previews through 50 steps': (client, turn) =>
+      turn % 2 === 0
+        ? client.post(`${made.chained}/backfill`, range)
+        : client.get(`${made.chained}/preview`),
     ...(await kindsOfAttack(target, owner)),
     ...(await ownPluginAttacks(target, owner)),
     ...strangerAttacks,
-  ];
+  };
 }
 
 function pick<T>(all: readonly T[], turn: number): T {

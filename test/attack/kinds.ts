@@ -1,7 +1,7 @@
 import { exportBody } from '../support/batch-export-bodies.ts';
 import type { ApiAnswer, ApiClient } from '../support/api-client.ts';
 import { fillPath, type Operation, readDocument } from '../support/openapi.ts';
-import type { Attack, Target } from './attacks.ts';
+import type { Attacks, Target } from './attacks.ts';
 
 /** Of at most 1 MiB: names that do not exist, a long one, and elements of the wrong type at every level. */
 const faulty: readonly string[] = [
@@ -11,7 +11,7 @@ const faulty: readonly string[] = [
 ];
 
 /** Every operation of the OpenAPI document, so a new route is attacked at once: its largest page, and bodies of faults. */
-async function everyOperation(target: Target, owner: ApiClient): Promise<readonly Attack[]> {
+async function everyOperation(target: Target, owner: ApiClient): Promise<Attacks> {
   const { operations } = await readDocument(owner);
   // What deletes would end the other attacks.
   const attacked = operations.filter(({ method, scope }) => scope !== null && method !== 'DELETE');
@@ -30,20 +30,17 @@ async function everyOperation(target: Target, owner: ApiClient): Promise<readonl
       ? client.get(`${filled}?limit=1000&${'x'.repeat(1_000)}=1`)
       : client.send(method, filled, { raw });
   };
-  return [
-    {
-      name: 'H every operation, with its largest page or a body of faults',
-      act: (client, turn) => {
-        const operation = attacked[turn % attacked.length];
-        if (!operation) throw new Error('no operations');
-        return act(client, operation, turn);
-      },
+  return {
+    'H every operation, with its largest page or a body of faults': (client, turn) => {
+      const operation = attacked[turn % attacked.length];
+      if (!operation) throw new Error('no operations');
+      return act(client, operation, turn);
     },
-  ];
+  };
 }
 
 /** One for each kind of thing that a tenant stores, shows or asks for. */
-export async function kindsOfAttack(target: Target, owner: ApiClient): Promise<readonly Attack[]> {
+export async function kindsOfAttack(target: Target, owner: ApiClient): Promise<Attacks> {
   const project = (turn: number) => `/api/projects/${target.projectIds[turn % 2]}`;
   const create = async (client: ApiClient, turn: number, body: object): Promise<ApiAnswer> => {
     const path = `${project(turn)}/batch_exports`;
@@ -53,57 +50,38 @@ export async function kindsOfAttack(target: Target, owner: ApiClient): Promise<r
     await client.delete(`${path}/${answer.body.id}`);
     return preview;
   };
-  return [
+  return {
     ...(await everyOperation(target, owner)),
-    {
-      name: 'A as many filters as are allowed, previewed',
-      act: (client, turn) =>
-        create(client, turn, {
-          filters: Array.from({ length: 20 }, (_, n) => ({
-            ...{ key: `k${n}`, operator: 'not_icontains' },
-            value: Array.from({ length: 4 }, (_, v) => `${v}${'%'.repeat(40)}`),
-          })),
-        }),
+    'A as many filters as are allowed, previewed': (client, turn) =>
+      create(client, turn, {
+        filters: Array.from({ length: 20 }, (_, n) => ({
+          ...{ key: `k${n}`, operator: 'not_icontains' },
+          value: Array.from({ length: 4 }, (_, v) => `${v}${'%'.repeat(40)}`),
+        })),
+      }),
+    'A time zones of every spelling': (client, turn) => {
+      const name = [...'America/Argentina/Buenos_Aires'];
+      const timezone = name
+        .map((c, at) => ((turn >> (at % 16)) & 1 ? c.toUpperCase() : c))
+        .join('');
+      const dsl_query = `select inserted_at at time zone '${timezone}' as t from events`;
+      return create(client, turn, { timezone, dsl_query });
     },
-    {
-      name: 'A time zones of every spelling',
-      act: (client, turn) => {
-        const name = [...'America/Argentina/Buenos_Aires'];
-        const timezone = name
-          .map((c, at) => ((turn >> (at % 16)) & 1 ? c.toUpperCase() : c))
-          .join('');
-        const dsl_query = `select inserted_at at time zone '${timezone}' as t from events`;
-        return create(client, turn, { timezone, dsl_query });
-      },
+    'D disabled steps of 60 KiB, listed and moved': async (client, turn) => {
+      const steps = `${project(turn)}/pipeline_transformation_configs`;
+      const config = { properties: 'p'.repeat(60_000) };
+      const made = await client.post(steps, { plugin: 5, order: turn, config });
+      if (made.status !== 201) return client.get(`${steps}?limit=1000`);
+      return client.patch(`${steps}/rearrange`, { orders: { [made.body.id]: turn + 1 } });
     },
-    {
-      name: 'D disabled steps of 60 KiB, listed and moved',
-      async act(client, turn) {
-        const steps = `${project(turn)}/pipeline_transformation_configs`;
-        const config = { properties: 'p'.repeat(60_000) };
-        const made = await client.post(steps, { plugin: 5, order: turn, config });
-        if (made.status !== 201) return client.get(`${steps}?limit=1000`);
-        return client.patch(`${steps}/rearrange`, { orders: { [made.body.id]: turn + 1 } });
-      },
-    },
-    {
-      name: 'D answers that an Idempotency-Key keeps',
-      act: (client, turn) =>
-        client.post(
-          `${project(turn)}/batch_exports`,
-          exportBody({ paused: true, interval: 'no' }),
-          {
-            headers: { 'idempotency-key': `${turn}-${Math.random()}` },
-          },
-        ),
-    },
-    {
-      name: 'I mail to strangers',
-      act: (client, turn) =>
-        client.post(`/api/organizations/${target.organizationId}/notification_targets`, {
-          ...{ kind: 'email', events: ['run.failed'] },
-          recipients: Array.from({ length: 20 }, (_, n) => `stranger${turn}-${n}@example.com`),
-        }),
-    },
-  ];
+    'D answers that an Idempotency-Key keeps': (client, turn) =>
+      client.post(`${project(turn)}/batch_exports`, exportBody({ paused: true, interval: 'no' }), {
+        headers: { 'idempotency-key': `${turn}-${Math.random()}` },
+      }),
+    'I mail to strangers': (client, turn) =>
+      client.post(`/api/organizations/${target.organizationId}/notification_targets`, {
+        ...{ kind: 'email', events: ['run.failed'] },
+        recipients: Array.from({ length: 20 }, (_, n) => `stranger${turn}-${n}@example.com`),
+      }),
+  };
 }

@@ -1,6 +1,6 @@
 import type { ApiClient } from '../support/api-client.ts';
 import { exportBody } from '../support/batch-export-bodies.ts';
-import type { Attack, Target } from './attacks.ts';
+import type { Attacks, Target } from './attacks.ts';
 
 const sources = {
   'computes as long as it may': `export function processEvent(event) {
@@ -17,7 +17,7 @@ const range = { start_at: '2024-03-01T00:00:00Z', end_at: '2024-03-02T00:00:00Z'
 export async function ownPluginAttacks(
   { organizationId, projectIds }: Target,
   owner: ApiClient,
-): Promise<readonly Attack[]> {
+): Promise<Attacks> {
   const post = async (path: string, body: object) => {
     const answer = await owner.post(path, body);
     if (answer.status !== 201) throw new Error(`${path}: ${answer.text}`);
@@ -34,32 +34,21 @@ export async function ownPluginAttacks(
   const destination = { type: 'NoOp', config: {} };
   const body = exportBody({ paused: true, destination, transformations: true });
   const chained = `${project}/batch_exports/${await post(`${project}/batch_exports`, body)}`;
-  return [
-    {
-      name: 'F runs and previews through own code',
-      act: (client, turn) =>
-        turn % 2 === 0
-          ? client.post(`${chained}/backfill`, range)
-          : client.get(`${chained}/preview`),
+  return {
+    'F runs and previews through own code': (client, turn) =>
+      turn % 2 === 0 ? client.post(`${chained}/backfill`, range) : client.get(`${chained}/preview`),
+    'F lab with own code': (client, turn) =>
+      client.post(`${project}/batch_exports/preview`, {
+        trace: true,
+        configs: [{ plugin: ids[turn % ids.length], config: {} }],
+        rows: [{ event: 'a', properties: {} }],
+      }),
+    'F own code of 400 KB': async (client, turn) => {
+      const filler = Array.from({ length: 20_000 }, (_, n) => `const a${n}=[{}];`).join('\n');
+      const source = `${filler}\n${sources.leaks}`;
+      const made = await client.post(plugins, { name: `Large ${turn}`, source });
+      if (made.status === 201) await client.delete(`${plugins}/${made.body.id}`);
+      return made;
     },
-    {
-      name: 'F lab with own code',
-      act: (client, turn) =>
-        client.post(`${project}/batch_exports/preview`, {
-          trace: true,
-          configs: [{ plugin: ids[turn % ids.length], config: {} }],
-          rows: [{ event: 'a', properties: {} }],
-        }),
-    },
-    {
-      name: 'F own code of 400 KB',
-      async act(client, turn) {
-        const filler = Array.from({ length: 20_000 }, (_, n) => `const a${n}=[{}];`).join('\n');
-        const source = `${filler}\n${sources.leaks}`;
-        const made = await client.post(plugins, { name: `Large ${turn}`, source });
-        if (made.status === 201) await client.delete(`${plugins}/${made.body.id}`);
-        return made;
-      },
-    },
-  ];
+  };
 }

@@ -1,7 +1,7 @@
 import { connect } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ApiClient } from '../support/api-client.ts';
-import type { Attack } from './attacks.ts';
+import type { Attacks } from './attacks.ts';
 
 /** Time for which a connection stays open without being read. */
 const openMs = 500;
@@ -32,22 +32,11 @@ const request = (method: string, path: string, head = '') =>
   `${method} ${path} HTTP/1.1\r\nhost: x\r\n${head}\r\n`;
 
 /** What a stranger without a key may send: requests whose answers are not read, and ones that do not end. */
-export const strangerAttacks: readonly Attack[] = [
-  {
-    name: 'G pipelined requests without a key, unread',
-    act: (client, turn) =>
-      hold(client, 10, request('GET', paths[turn % paths.length] ?? '/').repeat(1_000)),
-  },
-  {
-    name: 'G headers that do not end',
-    act: (client) => hold(client, 50, 'GET / HTTP/1.1\r\nx: '),
-  },
-  {
-    name: 'G bodies that do not end, without a key',
-    act: (client) => hold(client, 50, request('POST', '/nowhere', 'content-length: 1000000\r\n')),
-  },
-  {
-    name: 'G idle connections',
-    act: (client) => hold(client, 300, ''),
-  },
-];
+export const strangerAttacks: Attacks = {
+  'G pipelined requests without a key, unread': (client, turn) =>
+    hold(client, 10, request('GET', paths[turn % paths.length] ?? '/').repeat(1_000)),
+  'G headers that do not end': (client) => hold(client, 50, 'GET / HTTP/1.1\r\nx: '),
+  'G bodies that do not end, without a key': (client) =>
+    hold(client, 50, request('POST', '/nowhere', 'content-length: 1000000\r\n')),
+  'G idle connections': (client) => hold(client, 300, ''),
+};
