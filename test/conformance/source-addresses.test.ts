@@ -5,14 +5,14 @@ import { networkInterfaces, tmpdir } from 'node:os';
 import path from 'node:path';
 import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { SluiceError } from '../../src/foundation/domain/errors.ts';
 import { chooseIdentity } from '../../src/state/embedded-postgres/identity.ts';
 import { findFreePort } from '../support/free-port.ts';
 import {
-  caseRequest,
-  openSourceCase,
   type SourceCase,
   type SourceServer,
+  caseRequest,
+  openSourceCase,
+  outcomeOf,
   startSourceServer,
 } from '../support/source-cases.ts';
 import { choosePrograms } from '../support/stock-postgres.ts';
@@ -72,15 +72,9 @@ describe.skipIf(bin === null)('an address', () => {
       addressName: 'SHOP_URL',
       connectTimeoutMs: 3_000,
     };
-    try {
-      const snapshot = await shop.source({}, options).open(caseRequest(), never);
-      await snapshot.close();
-      return snapshot.totalCount;
-    } catch (error) {
-      const { code, detail = '' } = error as SluiceError;
-      expect(detail).not.toContain('reader');
-      return `${code} ${detail}`;
-    }
+    const outcome = await outcomeOf(shop.source({}, options));
+    expect(String(outcome)).not.toContain('reader');
+    return outcome;
   };
 
   test.skipIf(!hasIpv6)('may be IPv6, in brackets or as a parameter', async () => {

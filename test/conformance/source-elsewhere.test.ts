@@ -6,14 +6,16 @@ import path from 'node:path';
 import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
-  caseRequest,
-  openSourceCase,
   type SourceCase,
   type SourceServer,
+  caseRequest,
+  openSourceCase,
+  outcomeOf,
+  readHour,
+  relation,
   startSourceServer,
   useSourceCase,
 } from '../support/source-cases.ts';
-import { readAll } from '../support/source-tables.ts';
 import { choosePrograms } from '../support/stock-postgres.ts';
 import { until } from '../support/until.ts';
 
@@ -23,7 +25,7 @@ describe('a foreign table', () => {
   const { server, shop } = useSourceCase();
   let far: Client;
   const database = `far_${process.pid}`;
-  const ofFar = { relation: { schema: 'shop', name: 'far' } };
+  const ofFar = relation('far');
   const warning =
     /^shop\.\w+ is a foreign table: no run can wait .* Only look-backs find late rows: set look_back_hours .*\.$/;
 
@@ -79,21 +81,17 @@ describe('a foreign table', () => {
       create foreign table shop.heir () inherits (shop.parent) server away options (schema_name 'public', table_name 'far');
       create user mapping if not exists for current_user server away options (user '${shop.reader}', password 'reader');
       create view shop.through as select * from shop.far`);
-    const relation = { schema: 'shop', name };
-    expect(await shop.check({ relation })).toContainEqual(
+    const model = relation(name);
+    expect(await shop.check(model)).toContainEqual(
       expect.stringMatching(new RegExp(`^warning: ${warning.source.slice(1)}`)),
     );
-    const source = shop.source({ relation }, { settleTimeoutMs: 30_000 });
+    const source = shop.source(model, { settleTimeoutMs: 30_000 });
     const request = caseRequest();
     expect((await source.describe(request, never)).warnings).toContainEqual(
       expect.stringMatching(warning),
     );
     expect((await source.settle(request.interval, never)).settled).toBe(true);
-    const snapshot = await source.open(request, never);
-    await readAll(snapshot, never);
-    const keys = snapshot.keySet() ?? { digest: '', count: 0 };
-    const seen = { snapshot: snapshot.snapshot, ...keys };
-    await snapshot.close();
+    const seen = await readHour(source, request);
     expect(seen.count).toBe(100);
     expect((await source.lookAgain(request, seen, null, never)).mayHaveLateRows).toBe(false);
     await far.query(
@@ -108,14 +106,7 @@ describe('a foreign table', () => {
   });
 
   test('names what its server says: an outage passes, what a person must correct does not', async () => {
-    const fault = () =>
-      shop
-        .source(ofFar)
-        .open(caseRequest(), never)
-        .then(
-          () => null,
-          ({ code, detail }) => `${code} ${detail}`,
-        );
+    const fault = () => outcomeOf(shop.source(ofFar));
     const change = (sql: string) => shop.run(sql);
     const words = 'a server that the relation reads from, such as that of a foreign table:';
     await change(`alter server away options (set port '1')`);
@@ -186,12 +177,8 @@ describe.skipIf(bin === null)('a subscriber of logical replication', () => {
     const request = caseRequest();
     const settled = await source.settle(request.interval, never);
     expect(settled).toMatchObject({ settled: true, blockers: [] });
-    const snapshot = await source.open(request, never);
-    await readAll(snapshot, never);
-    const seen = { snapshot: snapshot.snapshot, digest: null, ...snapshot.keySet() };
-    await snapshot.close();
-    expect(seen.count).toBe(100);
-    const earlier = { ...seen, count: 100 };
+    const earlier = await readHour(source, request);
+    expect(earlier.count).toBe(100);
     expect((await source.lookAgain(request, earlier, null, never)).mayHaveLateRows).toBe(false);
     await publisher.query(`insert into shop.base values (1000, 1, '2024-03-01 00:30Z', 'late')`);
     await until(

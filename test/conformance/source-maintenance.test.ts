@@ -8,6 +8,8 @@ import { atNight } from '../support/nightly.ts';
 import {
   caseRequest,
   openSourceCase,
+  readHour,
+  relation,
   startSourceServer,
   useSourceCase,
 } from '../support/source-cases.ts';
@@ -279,7 +281,7 @@ describe('maintenance of a source', () => {
       create table shop.parted (like shop.base) partition by range (at);
       create table shop.part_1 partition of shop.parted for values from ('2024-01-01') to ('2025-01-01');
       insert into shop.parted select * from shop.base; create index on shop.parted (team, at)`);
-    const held = { relation: { schema: 'shop', name } };
+    const held = relation(name);
     const snapshot = await shop.source(held, { lockWaitMs: 300 }).open(caseRequest(), never);
     await shop.run(`set lock_timeout = '20s'`);
     for (const statement of statements) await shop.run(statement);
@@ -289,7 +291,7 @@ describe('maintenance of a source', () => {
   });
 
   test('rows of a materialized view that is refreshed meanwhile come by a look-back', async () => {
-    const kept = { relation: { schema: 'shop', name: 'kept' } };
+    const kept = relation('kept');
     await shop.run(`update shop.pace set seconds = 0.02;
       insert into shop.base values (1000, 1, '2024-03-01 00:30Z', 'late')`);
     const refresh = await begin('refresh materialized view concurrently shop.kept');
@@ -300,11 +302,7 @@ describe('maintenance of a source', () => {
       settled: false,
       blockers: [expect.stringMatching(new RegExp(`^process ${refresh.pid} `))],
     });
-    const snapshot = await source.open(request, never);
-    await readAll(snapshot, never);
-    const keys = snapshot.keySet() ?? { digest: '', count: 0 };
-    const seen = { snapshot: snapshot.snapshot, ...keys };
-    await snapshot.close();
+    const seen = await readHour(source, request);
     expect(seen.count).toBe(100);
     await refresh.done;
     expect((await source.lookAgain(request, seen, null, never)).mayHaveLateRows).toBe(true);

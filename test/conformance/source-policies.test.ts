@@ -4,11 +4,16 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { SluiceError } from '../../src/foundation/domain/errors.ts';
 import type { Model } from '../../src/foundation/domain/model.ts';
 import { planModels } from '../../src/rows/sources/index.ts';
-import { caseModel, caseRequest, plainColumn, useSourceCase } from '../support/source-cases.ts';
+import {
+  caseModel,
+  caseRequest,
+  plainColumn,
+  relation,
+  useSourceCase,
+} from '../support/source-cases.ts';
 import { mayHaveLateRows } from '../support/late-rows.ts';
 
 const never = new AbortController().signal;
-const relation = (name: string): Partial<Model> => ({ relation: { schema: 'shop', name } });
 const calling = (expression: string): Partial<Model> => {
   const called = { name: 'v', expression, sourceType: 'text', json: false };
   return { columns: [plainColumn('id', 'bigint'), called] };

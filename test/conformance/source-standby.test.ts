@@ -4,7 +4,7 @@ import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Source, SourceSnapshot } from '../../src/rows/sources/source.ts';
 import { attempt, encodingOf, firstJob, jobAfter, openedBy } from '../support/interval-bench.ts';
-import { caseRequest, openSourceCase, type SourceCase } from '../support/source-cases.ts';
+import { type SourceCase, caseRequest, openSourceCase, relation } from '../support/source-cases.ts';
 import { readAll } from '../support/source-tables.ts';
 import { type Replication, startReplication } from '../support/standby.ts';
 import { until } from '../support/until.ts';
@@ -31,10 +31,11 @@ describe('a standby', () => {
     const url = new URL(pair.standbyUrl);
     url.username = shop.reader;
     url.password = 'reader';
-    source = shop.source(
-      { relation: { schema: 'shop', name: 'slow' } },
-      { connectionString: url.href, primaryUrl: shop.url, keepConnectionMs: 2_000 },
-    );
+    source = shop.source(relation('slow'), {
+      connectionString: url.href,
+      primaryUrl: shop.url,
+      keepConnectionMs: 2_000,
+    });
     await until(async () => (await rowsAtStandby()) === 100);
   });
 
@@ -106,7 +107,7 @@ describe('a standby', () => {
   });
 
   test('that ends long reads is read in shorter ones, without a row less', async () => {
-    const expected = shop.source({ relation: { schema: 'shop', name: 'slow' } });
+    const expected = shop.source(relation('slow'));
     const whole = await expected.open(caseRequest(), never);
     expect(await countOf(whole)).toBe(100);
     const short = await source.open(caseRequest(), never);
@@ -128,10 +129,10 @@ describe('a standby', () => {
     const url = new URL(pair.standbyUrl);
     url.username = shop.reader;
     url.password = 'reader';
-    const kept = shop.source(
-      { relation: { schema: 'shop', name: 'kept' } },
-      { connectionString: url.href, primaryUrl: shop.url },
-    );
+    const kept = shop.source(relation('kept'), {
+      connectionString: url.href,
+      primaryUrl: shop.url,
+    });
     const keysOnly = caseRequest({ select: 'keys' });
     const ended = await kept.open(keysOnly, never);
     await whileVacuumed(
@@ -187,10 +188,10 @@ describe('a standby', () => {
     const url = new URL(pair.standbyUrl);
     url.username = shop.reader;
     url.password = 'reader';
-    const slower = shop.source(
-      { relation: { schema: 'shop', name: 'slower' } },
-      { connectionString: url.href, primaryUrl: shop.url },
-    );
+    const slower = shop.source(relation('slower'), {
+      connectionString: url.href,
+      primaryUrl: shop.url,
+    });
     const { interval } = caseRequest();
     // One moment with a row: nothing is shorter.
     const moment = { start: interval.start + 601_000, end: interval.start + 601_001 };

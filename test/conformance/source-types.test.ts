@@ -4,10 +4,10 @@ import { Client } from 'pg';
 import { describe, expect, test } from 'vitest';
 import { boundaryAtOrBefore, nextBoundary } from '../../src/service/scheduling/boundary.ts';
 import { parseCadence } from '../../src/service/scheduling/parse-cadence.ts';
-import { caseRequest, plainColumn, useSourceCase } from '../support/source-cases.ts';
+import { caseRequest, plainColumn, relation, useSourceCase } from '../support/source-cases.ts';
 
 const never = new AbortController().signal;
-const typed = { relation: { schema: 'shop', name: 'typed' } };
+const typed = relation('typed');
 
 describe('the types of a source', () => {
   const { server, shop } = useSourceCase();
@@ -104,7 +104,7 @@ describe('the types of a source', () => {
   });
 
   test('a local time is read as UTC, also on days of 23 or 25 hours', async () => {
-    const wall = { relation: { schema: 'shop', name: 'wall' } };
+    const wall = relation('wall');
     const admin = new Client({ connectionString: server.url });
     await admin.connect();
     await shop.create(`create table shop.wall (id bigint primary key, team int not null, at timestamp not null, v text);
@@ -179,7 +179,7 @@ describe('the types of a source', () => {
       await shop.create(
         `create view shop.exact as select id, team::text collate "C" as team, at, v from shop.typed`,
       );
-      expect(await shop.read({ relation: { schema: 'shop', name: 'exact' } })).toHaveLength(100);
+      expect(await shop.read(relation('exact'))).toHaveLength(100);
       await shop.run('drop view shop.exact');
     },
   );

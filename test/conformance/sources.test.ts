@@ -2,13 +2,17 @@
 
 import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Model } from '../../src/foundation/domain/model.ts';
 import type { Source } from '../../src/rows/sources/source.ts';
-import { caseRequest, plainColumn, useSourceCase } from '../support/source-cases.ts';
+import {
+  caseRequest,
+  plainColumn,
+  readHour,
+  relation,
+  useSourceCase,
+} from '../support/source-cases.ts';
 import { until } from '../support/until.ts';
 
 const never = new AbortController().signal;
-const relation = (name: string): Partial<Model> => ({ relation: { schema: 'shop', name } });
 
 describe('any source', () => {
   const { server, shop } = useSourceCase();
@@ -200,13 +204,9 @@ describe('any source', () => {
     const request = caseRequest();
     expect((await source.describe(request, never)).warnings).toEqual([partly]);
     // A look at it neither fails nor finds late rows for ever.
-    const snapshot = await source.open(request, never);
-    for (const slice of snapshot.slices) for await (const _ of snapshot.read(slice, never));
-    const { snapshot: taken } = snapshot;
-    const keys = snapshot.keySet() ?? { digest: '', count: 0 };
-    await snapshot.close();
+    const seen = await readHour(source, request);
     await shop.run('delete from shop.partly where id = 1');
-    const look = await source.lookAgain(request, { snapshot: taken, ...keys }, null, never);
+    const look = await source.lookAgain(request, seen, null, never);
     expect(look.mayHaveLateRows).toBe(true);
     expect((await source.lookAgain(request, look.now, null, never)).mayHaveLateRows).toBe(false);
   });

@@ -1,5 +1,6 @@
 import { Client } from 'pg';
 import { afterAll, beforeAll } from 'vitest';
+import type { SluiceError } from '../../src/foundation/domain/errors.ts';
 import { readFileSettings } from '../../src/foundation/domain/file-settings.ts';
 import type { Model } from '../../src/foundation/domain/model.ts';
 import { jsonLines, jsonOfField, openEncoder } from '../../src/rows/encoders/index.ts';
@@ -85,6 +86,30 @@ export const caseModel: Model = {
 export const caseRequest = (more: Partial<SourceRequest> = {}): SourceRequest => {
   return { ...eventsRequest(1, caseHour, '2024-03-01T01:00:00Z'), model: 'rows', ...more };
 };
+
+/** A model of another relation of the schema `shop`. */
+export const relation = (name: string): Partial<Model> => ({ relation: { schema: 'shop', name } });
+
+/** Opens the hour. @returns the number of its rows, or code and detail of the error */
+export async function outcomeOf(source: Source): Promise<number | string | null> {
+  try {
+    const snapshot = await source.open(caseRequest(), never);
+    await snapshot.close();
+    return snapshot.totalCount;
+  } catch (error) {
+    const { code, detail } = error as SluiceError;
+    return `${code} ${detail ?? ''}`;
+  }
+}
+
+/** Exports the hour. @returns what a later look-back compares with */
+export async function readHour(source: Source, request: SourceRequest) {
+  const opened = await source.open(request, never);
+  await readAll(opened, never);
+  const keys = opened.keySet() ?? { digest: '', count: 0 };
+  await opened.close();
+  return { snapshot: opened.snapshot, ...keys };
+}
 
 /** Makes the table `shop.base` with 100 rows, and a role that may read it. */
 export async function openSourceCase(server: SourceServer): Promise<SourceCase> {
