@@ -141,4 +141,3 @@ test('requests after those that are too many in a pipeline are not parsed', asyn
     server.close();
   }
 });
-
