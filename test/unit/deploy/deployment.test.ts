@@ -47,14 +47,6 @@ describe('docker-compose.yml', () => {
     }
   });
 
-  test('gives our processes settings that exist', () => {
-    for (const name of ours) {
-      expect(Object.keys(settings)).toEqual(
-        expect.arrayContaining(Object.keys(service(name).environment ?? {})),
-      );
-    }
-  });
-
   test('starts programs that exist', () => {
     for (const name of ours) {
       expect(existsSync(path.join(root, sourceOf(service(name).command?.join(' ') ?? '')))).toBe(
