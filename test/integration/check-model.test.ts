@@ -1,13 +1,14 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
 import { readConfig } from '../../src/foundation/config/config.ts';
 import type { Model } from '../../src/foundation/domain/model.ts';
 import { checkModels } from '../../src/clients/cli/check-models.ts';
 import { checkModel } from '../../src/rows/sources/index.ts';
 import { createEmptyDatabase } from '../support/database.ts';
 import { useStage } from '../support/use-stage.ts';
+import { folderOfTest } from '../support/own-folder.ts';
+import { asRole } from '../support/template-database.ts';
 
 /** As a role that reads, and sees all sessions. */
 let readerUrl: string;
@@ -31,7 +32,7 @@ const good: Model = {
 
 const database = useStage(createEmptyDatabase);
 beforeAll(async () => {
-  await database.pool.query(`
+  await database.sql`
     create domain amount as numeric(10, 2);
     create table things (
       id bigint primary key, team int not null, at timestamptz not null, local timestamp not null,
@@ -43,19 +44,15 @@ beforeAll(async () => {
     create table parent (like things including all);
     create table heir () inherits (parent);
     create index on heir (team, at);
-    create table days (id bigint, team int not null, at timestamptz not null) partition by range (at)`);
-  await database.admin.query(`create role check_model_blind login password 'blind'`);
-  await database.admin.query(
-    `create role check_model_reader login password 'reader' in role pg_read_all_data, pg_read_all_stats`,
-  );
-  const reader = new URL(database.url);
-  reader.username = 'check_model_reader';
-  reader.password = 'reader';
-  readerUrl = reader.href;
+    create table days (id bigint, team int not null, at timestamptz not null) partition by range (at)`;
+  await database.adminSql`create role check_model_blind login password 'blind'`;
+  await database.adminSql`
+    create role check_model_reader login password 'reader' in role pg_read_all_data, pg_read_all_stats`;
+  readerUrl = asRole(database.url, 'check_model_reader');
 });
 
 afterAll(async () => {
-  await database.admin.query('drop role check_model_blind, check_model_reader');
+  await database.adminSql`drop role check_model_blind, check_model_reader`;
 });
 
 const check = (changes: Partial<Model>, url = readerUrl) =>
@@ -139,7 +136,7 @@ it.each<[string, Partial<Model>, readonly RegExp[]]>([
 });
 
 it('a wrong address of one model leaves the others checked', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'sluice-models-'));
+  const folder = folderOfTest();
   const file = join(folder, 'models.yaml');
   const entry = (name: string, source: string) =>
     `  - { name: ${name}, relation: public.things, source: ${source}, tenant_column: team, interval_column: at, key_columns: [id], columns: [{ name: id, type: bigint }] }`;
@@ -149,48 +146,45 @@ it('a wrong address of one model leaves the others checked', async () => {
   );
   process.env.TWO_HOSTS_URL = 'postgres://u:s3cret@one,two/db';
   process.env.ONE_HOST_URL = readerUrl;
-  try {
-    const config = readConfig({ MODELS_FILE: file });
-    const checked = await checkModels(
-      config,
-      async () => readerUrl,
-      ['1'],
-      async () => false,
-      'SOURCE_DATABASE_URL names several hosts',
-    );
-    const found = Object.fromEntries(
-      checked.map(({ model, findings }) => [model, findings.map(({ detail }) => detail)]),
-    );
-    expect(found.right).toEqual([]);
-    expect(found.wrong).toEqual([expect.stringMatching(/TWO_HOSTS_URL.* names several hosts/)]);
-    expect(found.events).toEqual(['SOURCE_DATABASE_URL names several hosts']);
-    expect(JSON.stringify(checked)).not.toContain('s3cret');
-  } finally {
+  onTestFinished(async () => {
     delete process.env.TWO_HOSTS_URL;
     delete process.env.ONE_HOST_URL;
-    await rm(folder, { recursive: true });
-  }
+  });
+  const config = readConfig({ MODELS_FILE: file });
+  const checked = await checkModels(
+    config,
+    async () => readerUrl,
+    ['1'],
+    async () => false,
+    'SOURCE_DATABASE_URL names several hosts',
+  );
+  const found = Object.fromEntries(
+    checked.map(({ model, findings }) => [model, findings.map(({ detail }) => detail)]),
+  );
+  expect(found.right).toEqual([]);
+  expect(found.wrong).toEqual([expect.stringMatching(/TWO_HOSTS_URL.* names several hosts/)]);
+  expect(found.events).toEqual(['SOURCE_DATABASE_URL names several hosts']);
+  expect(JSON.stringify(checked)).not.toContain('s3cret');
 });
 
 it('an error reports a role that may not read, and a database that does not answer', async () => {
-  const url = new URL(database.url);
-  url.username = 'check_model_blind';
-  url.password = 'blind';
-  const blind = await check({}, url.href);
+  const url = asRole(database.url, 'check_model_blind', 'blind');
+  const blind = await check({}, url);
   expect(blind.findings).toContainEqual({
     severity: 'error',
     detail: expect.stringMatching(
       /^The role may not read team, at, id\. GRANT SELECT ON public\.things TO check_model_blind\.$/,
     ),
   });
-  url.port = '1';
-  expect((await check({}, url.href)).findings).toEqual([
+  const closed = new URL(url);
+  closed.port = '1';
+  expect((await check({}, closed.href)).findings).toEqual([
     { severity: 'error', detail: expect.stringMatching(/^source\.unavailable/) },
   ]);
 });
 
 it('the built-in model without its table is no model beside those of the installation, unless it is exported', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'sluice-models-'));
+  const folder = folderOfTest();
   const path = join(folder, 'models.yaml');
   await writeFile(
     path,
@@ -216,5 +210,4 @@ it('the built-in model without its table is no model beside those of the install
   expect(severities(await check({ MODELS_FILE: path }))).toEqual([['things', undefined]]);
   expect(severities(await check({ MODELS_FILE: path }, true))[0]).toEqual(['events', 'error']);
   expect(severities(await check({}))).toEqual([['events', 'error']]);
-  await rm(folder, { recursive: true });
 });

@@ -1,14 +1,10 @@
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { projectRoot, startProcess } from '../support/processes.ts';
+import { folderOfTests } from '../support/own-folder.ts';
 
-let folder: string;
-beforeAll(async () => {
-  folder = await mkdtemp(path.join(tmpdir(), 'sluice-reporter-'));
-});
-afterAll(() => rm(folder, { recursive: true, force: true }));
+const folder = folderOfTests();
 
 /** Runs test files with the reporter and gives the exit code and the last line of the output. */
 async function runTests(

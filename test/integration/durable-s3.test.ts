@@ -1,5 +1,4 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import {
   CreateBucketCommand,
@@ -11,17 +10,14 @@ import {
   S3Client,
 } from '@aws-sdk/client-s3';
 import { Upload } from '@aws-sdk/lib-storage';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { openDurableS3 } from '../../src/clients/quickstart/durable-s3.ts';
 import { countWithDuckDb } from '../../src/clients/quickstart/duckdb.ts';
+import { folderOfTest, folderOfTests } from '../support/own-folder.ts';
 
 const Bucket = 'kept';
-let folder: string;
-beforeAll(async () => {
-  folder = await mkdtemp(path.join(tmpdir(), 'sluice-durable-s3-'));
-});
-afterAll(() => rm(folder, { recursive: true, force: true }));
+const folder = folderOfTests();
 
 /** A server over the folder. It is not closed before the next one opens: a kill closes nothing. */
 async function open(): Promise<S3Client> {
@@ -75,7 +71,7 @@ test('a change of an object is on disk before it is answered: bytes, metadata an
 });
 
 test('the quickstart counts the files that manifests name, not a replaced one beside them', async () => {
-  const folder = await mkdtemp(path.join(tmpdir(), 'sluice-duckdb-'));
+  const folder = folderOfTest();
   const { app } = await openDurableS3(path.join(folder, 's3'));
   const endpoint = await app.listen({ port: 0, host: '127.0.0.1' });
   const keys = { accessKeyId: 'any', secretAccessKey: 'any' };
@@ -88,7 +84,6 @@ test('the quickstart counts the files that manifests name, not a replaced one be
   onTestFinished(async () => {
     client.destroy();
     await app.close();
-    await rm(folder, { recursive: true, force: true });
   });
   const file = path.join(folder, 'rows.parquet');
   const duckdb = await (await DuckDBInstance.create()).connect();

@@ -1,20 +1,8 @@
-import {
-  chmod,
-  cp,
-  lstat,
-  mkdir,
-  mkdtemp,
-  readdir,
-  readFile,
-  rm,
-  stat,
-  writeFile,
-} from 'node:fs/promises';
+import { chmod, cp, lstat, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:net';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Client } from 'pg';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it } from 'vitest';
 import { findBinaries, locatePackage } from '../../src/state/embedded-postgres/binaries.ts';
 import { chooseIdentity } from '../../src/state/embedded-postgres/identity.ts';
 import {
@@ -25,16 +13,13 @@ import {
 import { isNightly } from '../support/nightly.ts';
 import { projectRoot, startProcess, type TestProcess } from '../support/processes.ts';
 import { until } from '../support/until.ts';
+import { folderOfTest, folderOfTests } from '../support/own-folder.ts';
 
 const settings = { fsync: 'off', shared_buffers: '16MB' };
 
-let dataDir: string;
-beforeAll(async () => {
-  dataDir = await mkdtemp(path.join(tmpdir(), 'sluice-embedded-'));
-});
+const dataDir = folderOfTests();
 afterAll(async () => {
   await start().then((server) => server.stop());
-  await rm(dataDir, { recursive: true, force: true });
 });
 
 const start = (): Promise<EmbeddedPostgres> => startEmbeddedPostgres({ dataDir, settings });
@@ -185,11 +170,7 @@ describe('the embedded PostgreSQL', () => {
 });
 
 describe('a first start', () => {
-  let fresh: string;
-  beforeAll(async () => {
-    fresh = await mkdtemp(path.join(tmpdir(), 'sluice-embedded-'));
-  });
-  afterAll(() => rm(fresh, { recursive: true, force: true }));
+  const fresh = folderOfTests();
 
   it.runIf(isNightly)(
     'that was killed in the middle is cleared and done anew, by one of two at once',
@@ -217,7 +198,7 @@ describe('a first start', () => {
 });
 
 it('clears what an initdb whose start was killed is still writing', async () => {
-  const folder = await mkdtemp(path.join(tmpdir(), 'sluice-embedded-'));
+  const folder = folderOfTest();
   // No process has this number: the highest that Linux gives is one less.
   const unfinished = path.join(folder, 'postgres', 'init-4194304-0');
   await mkdir(unfinished, { recursive: true });
@@ -229,12 +210,11 @@ it('clears what an initdb whose start was killed is still writing', async () => 
   expect(await readdir(path.join(folder, 'postgres'))).not.toContain('init-4194304-0');
   await server.stop();
   await initdb.waitForExit();
-  await rm(folder, { recursive: true });
 });
 
 describe("PostgreSQL's programs", () => {
   it('are copied to a place where the server can run them; a copy that others can write to is not run', async () => {
-    const top = await mkdtemp(path.join(tmpdir(), 'sluice-embedded-'));
+    const top = folderOfTest();
     await chmod(top, 0o755);
     // Closed to another user, read-only for this one, and as npm unpacks it: without links.
     const closed = path.join(top, 'closed');
@@ -260,7 +240,6 @@ describe("PostgreSQL's programs", () => {
     await chmod(copy, 0o777);
     await expect(findBinaries(identity, source, [folder])).rejects.toThrow('Set DATABASE_URL');
     await chmod(path.join(source.native, 'lib'), 0o755);
-    await rm(top, { recursive: true, force: true });
   });
 });
 

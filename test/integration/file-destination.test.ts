@@ -1,18 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import {
-  lstat,
-  mkdir,
-  mkdtemp,
-  readdir,
-  readFile,
-  rm,
-  symlink,
-  utimes,
-  writeFile,
-} from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { lstat, mkdir, readdir, readFile, rm, symlink, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import type { Destination, PutLease } from '../../src/rows/destinations/destination.ts';
 import { fileDefinition } from '../../src/rows/destinations/file/definition.ts';
 import {
@@ -24,6 +13,7 @@ import {
   readAll,
   recordingJournal,
 } from '../conformance/destination-suite.ts';
+import { folderOfTest } from '../support/own-folder.ts';
 
 let base: string;
 let root: string;
@@ -31,7 +21,7 @@ let outside: string;
 let destination: Destination;
 
 beforeEach(async () => {
-  base = await mkdtemp(join(tmpdir(), 'sluice-file-'));
+  base = folderOfTest();
   root = join(base, 'root');
   outside = join(base, 'outside');
   await mkdir(root);
@@ -43,7 +33,6 @@ beforeEach(async () => {
     owner,
   );
 });
-afterEach(() => rm(base, { recursive: true, force: true }));
 
 const create = (key: string) => destination.createFile(options(key), recordingJournal().journal);
 

@@ -28,16 +28,16 @@ const modelOf = (name: string): Model => ({
 
 const database = useStage(createEmptyDatabase);
 beforeAll(async () => {
-  await database.pool.query(`
+  await database.sql`
     create table parts (id int, team int, at timestamptz) partition by range (at);
     create table parts_1 partition of parts default;
-    create view shown as select id, team, at from parts`);
+    create view shown as select id, team, at from parts`;
   await database.pool.query(createEvents);
 });
 
 afterEach(async () => {
   await endSessions();
-  await database.pool.query('truncate events');
+  await database.sql`truncate events`;
 });
 
 /** Exports the interval. @returns what a later look-back compares with */
@@ -54,8 +54,8 @@ const settlingSource = (settleTimeoutMs: number) =>
   createPostgresSource({ connectionString: database.url, settleTimeoutMs, settlePollMs: 20 });
 
 it.each(['parts', 'shown'])('late rows of %s are found, and none if nothing came', async (name) => {
-  await database.pool.query('truncate parts');
-  await database.pool.query(`insert into parts values (1, 1, '2024-03-01T00:30:00Z')`);
+  await database.sql`truncate parts`;
+  await database.sql`insert into parts values (1, 1, '2024-03-01T00:30:00Z')`;
   const source = createPostgresSource({
     connectionString: database.url,
     plan: planModels([modelOf(name)]),
@@ -67,15 +67,15 @@ it.each(['parts', 'shown'])('late rows of %s are found, and none if nothing came
   const earlier = await see(source, request);
   const late = () => mayHaveLateRows(source, request, earlier, null, signal);
   expect(await late()).toBe(false);
-  await database.pool.query(`insert into parts values (2, 2, '2024-03-01T00:31:00Z')`);
+  await database.sql`insert into parts values (2, 2, '2024-03-01T00:31:00Z')`;
   expect(await late(), 'another project').toBe(false);
-  await database.pool.query(`insert into parts values (3, 1, '2024-03-01T00:31:00Z')`);
+  await database.sql`insert into parts values (3, 1, '2024-03-01T00:31:00Z')`;
   expect(await late()).toBe(true);
   const then = await see(source, request);
-  await database.pool.query(`delete from parts where id = 1`);
-  await database.pool.query(`insert into parts values (4, 1, '2024-03-01T00:32:00Z')`);
+  await database.sql`delete from parts where id = 1`;
+  await database.sql`insert into parts values (4, 1, '2024-03-01T00:32:00Z')`;
   expect(await mayHaveLateRows(source, request, then, null, signal), 'one for one').toBe(true);
-  await database.pool.query(`insert into parts select * from parts`);
+  await database.sql`insert into parts select * from parts`;
   // Beside an open transaction of another test the snapshot would count these rows as late.
   await untilWritersEnded(database.pool);
   const twice = await see(source, request);
@@ -83,7 +83,7 @@ it.each(['parts', 'shown'])('late rows of %s are found, and none if nothing came
   expect(await mayHaveLateRows(source, request, twice, null, signal), 'keys that repeat').toBe(
     false,
   );
-  await database.pool.query(`delete from parts where id = 4`);
+  await database.sql`delete from parts where id = 4`;
   // The rows of a view do not show their writer: late ones may have come.
   expect(await mayHaveLateRows(source, request, twice, null, signal), 'fewer').toBe(
     name === 'shown',
@@ -91,10 +91,10 @@ it.each(['parts', 'shown'])('late rows of %s are found, and none if nothing came
 });
 
 it('rows of an attached partition are found though their writer is older than the snapshot', async () => {
-  await database.pool.query(`
+  await database.sql`
     create table spread (id int, team int, at timestamptz) partition by range (at);
     create table spread_old (id int, team int, at timestamptz);
-    insert into spread_old values (1, 1, '2024-03-01T00:30:00Z')`);
+    insert into spread_old values (1, 1, '2024-03-01T00:30:00Z')`;
   const source = createPostgresSource({
     connectionString: database.url,
     plan: planModels([modelOf('spread')]),
@@ -104,17 +104,16 @@ it('rows of an attached partition are found though their writer is older than th
     model: 'spread',
   };
   const earlier = await see(source, request);
-  await database.pool.query(
-    `alter table spread attach partition spread_old for values from ('2024-01-01') to ('2025-01-01')`,
-  );
+  await database.sql`
+    alter table spread attach partition spread_old for values from ('2024-01-01') to ('2025-01-01')`;
   expect(await mayHaveLateRows(source, request, earlier, null, signal)).toBe(true);
 });
 
 it('a label of an enum that is renamed makes no row late', async () => {
-  await database.pool.query(`
+  await database.sql`
     create type kind as enum ('new', 'old');
     create table labelled (id kind, team int, at timestamptz);
-    insert into labelled values ('new', 1, '2024-03-01T00:30:00Z'), ('old', 1, '2024-03-01T00:30:00Z')`);
+    insert into labelled values ('new', 1, '2024-03-01T00:30:00Z'), ('old', 1, '2024-03-01T00:30:00Z')`;
   const model = modelOf('labelled');
   const columns = model.columns.map((column) => ({ ...column, sourceType: 'kind' }));
   const source = createPostgresSource({
@@ -127,16 +126,16 @@ it('a label of an enum that is renamed makes no row late', async () => {
   };
   await untilWritersEnded(database.pool);
   const earlier = await see(source, request);
-  await database.pool.query(`alter type kind rename value 'new' to 'open'`);
+  await database.sql`alter type kind rename value 'new' to 'open'`;
   expect(await mayHaveLateRows(source, request, earlier, null, signal)).toBe(false);
-  await database.pool.query(`insert into labelled values ('old', 1, '2024-03-01T00:31:00Z')`);
+  await database.sql`insert into labelled values ('old', 1, '2024-03-01T00:31:00Z')`;
   expect(await mayHaveLateRows(source, request, earlier, null, signal)).toBe(true);
 });
 
 it('keys that the query does not select are read all the same, and no encoder sees them', async () => {
-  await database.pool.query(`
+  await database.sql`
     create table pairs (id int, part numeric, note text, team int, at timestamptz);
-    insert into pairs select n, n / 3.0, 'note ' || n, 1, '2024-03-01T00:30:00Z' from generate_series(1, 700) n`);
+    insert into pairs select n, n / 3.0, 'note ' || n, 1, '2024-03-01T00:30:00Z' from generate_series(1, 700) n`;
   const column = (name: string, sourceType: string) => ({
     name,
     expression: null,

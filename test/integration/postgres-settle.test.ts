@@ -13,6 +13,7 @@ import {
 } from '../support/source-sessions.ts';
 import { columnBytes, createEvents, readAll } from '../support/source-tables.ts';
 import { until } from '../support/until.ts';
+import { asRole } from '../support/template-database.ts';
 
 /** It lets sessions prepare transactions, which is off by default. */
 let postgres: OwnPostgres;
@@ -27,11 +28,10 @@ beforeAll(async () => {
 
 beforeEach(async () => {
   await endSessions();
-  const { rows } = await database.pool.query<{ gid: string }>(
-    'SELECT gid FROM pg_prepared_xacts WHERE database = current_database()',
-  );
+  const { rows } = await database.sql<{ gid: string }>`
+    SELECT gid FROM pg_prepared_xacts WHERE database = current_database()`;
   for (const { gid } of rows) await database.pool.query(`ROLLBACK PREPARED '${gid}'`);
-  await database.pool.query('TRUNCATE events');
+  await database.sql`TRUNCATE events`;
 });
 
 afterAll(async () => {
@@ -52,10 +52,8 @@ const now = () => timeOf(database.pool);
 /** How many messages a session is at work on. */
 async function alive(session: pg.Client): Promise<number> {
   const { processID } = session as unknown as { processID: number };
-  const { rowCount } = await database.pool.query(
-    `SELECT FROM pg_stat_activity WHERE pid = $1 AND state = 'active' AND wait_event = 'PgSleep'`,
-    [processID],
-  );
+  const { rowCount } = await database.sql`
+    SELECT FROM pg_stat_activity WHERE pid = ${processID} AND state = 'active' AND wait_event = 'PgSleep'`;
   return rowCount ?? 0;
 }
 
@@ -91,10 +89,9 @@ async function looks(times: number): Promise<void> {
 }
 
 async function lastLook(): Promise<string | undefined> {
-  const { rows } = await database.pool.query<{ at: string }>(
-    `SELECT max(query_start)::text AS at FROM pg_stat_activity
-      WHERE application_name = 'sluice-export' AND datname = current_database()`,
-  );
+  const { rows } = await database.sql<{ at: string }>`
+    SELECT max(query_start)::text AS at FROM pg_stat_activity
+      WHERE application_name = 'sluice-export' AND datname = current_database()`;
   return rows[0]?.at;
 }
 
@@ -269,18 +266,16 @@ describe('settling', () => {
   it('sees every transaction also as a role without privileges', async () => {
     const role = `settler_${database.url.slice(-12)}`;
     await database.admin.query(`CREATE ROLE ${role} LOGIN PASSWORD 'settler'`);
-    const url = new URL(database.url);
-    url.username = role;
-    url.password = 'settler';
+    const url = asRole(database.url, role, 'settler');
     const session = await openSession();
     await session.query('BEGIN; SELECT 1');
-    expect(await sourceOf(200, url.href).settle(hourTo(Date.now()), never)).toMatchObject({
+    expect(await sourceOf(200, url).settle(hourTo(Date.now()), never)).toMatchObject({
       settled: false,
     });
     await session.query('ROLLBACK');
     const interval = hourTo(Date.now());
     const source = createPostgresSource({
-      connectionString: url.href,
+      connectionString: url,
       settleTimeoutMs: 5_000,
       settlePollMs: 20,
       unseenMs: 300,
@@ -300,7 +295,7 @@ describe('settling', () => {
 
     // The lock that marks our own transactions says nothing of other roles: they may write.
     await session.query(`BEGIN; SELECT ${markOwnTransaction}`);
-    const late = sourceOf(200, url.href).settle(hourTo(await now()), never);
+    const late = sourceOf(200, url).settle(hourTo(await now()), never);
     expect(await late).toMatchObject({ settled: false, reason: 'transactions' });
     await session.query('ROLLBACK');
     await database.admin.query(`DROP ROLE ${role}`);

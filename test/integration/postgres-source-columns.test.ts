@@ -87,11 +87,8 @@ describe('a query', () => {
 describe('a value of 60 MB', () => {
   it('comes through whole, among small rows', async () => {
     await insertEvents(database.pool, { team: 5, start: day, count: 20, everyMs: 1000 });
-    await database.pool.query(
-      `UPDATE events SET elements_chain = repeat('0123456789', 6000000)
-        WHERE team_id = 5 AND inserted_at = $1`,
-      ['2024-03-01T00:00:07Z'],
-    );
+    await database.sql`UPDATE events SET elements_chain = repeat('0123456789', 6000000)
+        WHERE team_id = 5 AND inserted_at = ${'2024-03-01T00:00:07Z'}`;
     const { blocks } = await read(eventsRequest(5, day, '2024-03-01T00:01:00Z'));
     const lengths = columnBytes(blocks, 'elements_chain').map((bytes) => bytes?.length ?? null);
     expect(lengths).toHaveLength(20);
@@ -116,15 +113,11 @@ describe('rows that share their moment with others', () => {
   const accounts = 'SELECT account FROM visits WHERE account % 3 = 0';
 
   beforeAll(async () => {
-    await database.pool.query(
-      'CREATE TABLE visits (id bigint, account int, team_id int, at timestamptz)',
-    );
+    await database.sql`CREATE TABLE visits (id bigint, account int, team_id int, at timestamptz)`;
     // Ids fall, so that no order but that of the key sorts them.
-    await database.pool.query(
-      `INSERT INTO visits SELECT 5000 - n, n, 1 + n % 2, timestamptz '2024-03-01T00:00:00Z'
+    await database.sql`INSERT INTO visits SELECT 5000 - n, n, 1 + n % 2, timestamptz '2024-03-01T00:00:00Z'
          + CASE WHEN n % 2 = 0 THEN n / 7 ELSE least(n / 7, 100) END * interval '1 s'
-         FROM generate_series(1, 4000) n`,
-    );
+         FROM generate_series(1, 4000) n`;
   });
 
   it.each([
@@ -135,10 +128,8 @@ describe('rows that share their moment with others', () => {
   ])('come by key: %s', async (_, team, dslQuery) => {
     const request = { ...hour, model: 'visits', tenantKey: String(team), dslQuery };
     const source = createPostgresSource({ connectionString: database.url, plan, blockBytes: 4096 });
-    const { rows } = await database.pool.query<{ account: number }>(
-      `SELECT account FROM visits WHERE team_id = $1 AND ($2 OR account % 3 = 0) ORDER BY at, id`,
-      [team, dslQuery === null],
-    );
+    const { rows } = await database.sql<{ account: number }>`
+      SELECT account FROM visits WHERE team_id = ${team} AND (${dslQuery === null} OR account % 3 = 0) ORDER BY at, id`;
     const snapshot = await source.open(request, never);
     const found = columnBytes(await readAll(snapshot, never), 'account');
     expect(found.map((bytes) => bytes?.readInt32BE())).toEqual(rows.map((row) => row.account));

@@ -39,7 +39,7 @@ beforeAll(async () => {
     everyMs: 20,
     padding: 4000,
   });
-  await database.pool.query('VACUUM ANALYZE events');
+  await database.sql`VACUUM ANALYZE events`;
 });
 
 /** The rows of a request, and what was reported about them. */
@@ -74,10 +74,8 @@ async function expectedUuids(where: string): Promise<string[]> {
 const noSession = (name: string) =>
   until(
     async () => {
-      const { rows } = await database.pool.query(
-        'SELECT FROM pg_stat_activity WHERE application_name = $1',
-        [name],
-      );
+      const { rows } = await database.sql`
+        SELECT FROM pg_stat_activity WHERE application_name = ${name}`;
       return rows.length === 0;
     },
     { message: `the sessions of ${name} to end` },
@@ -138,9 +136,9 @@ describe('reading again', () => {
       digestOf((await read(tied)).blocks),
     ];
     const before = await digests();
-    await database.pool.query('CREATE INDEX by_person ON events (person_id)');
-    await database.pool.query('CLUSTER events USING by_person');
-    await database.pool.query('ANALYZE events');
+    await database.sql`CREATE INDEX by_person ON events (person_id)`;
+    await database.sql`CLUSTER events USING by_person`;
+    await database.sql`ANALYZE events`;
     expect(await digests()).toEqual(before);
   });
 
@@ -155,7 +153,7 @@ describe('a snapshot', () => {
     const request = eventsRequest(4, day, '2024-03-01T00:20:00Z');
     await insertEvents(database.pool, { team: 4, start: day, count: 2000, everyMs: 500 });
     const snapshot = await sourceOf().open(request, never);
-    await database.pool.query('DELETE FROM events WHERE team_id = 4');
+    await database.sql`DELETE FROM events WHERE team_id = 4`;
     await insertEvents(database.pool, { team: 4, start: day, count: 50, everyMs: 500 });
     // Both slices at once: the second read has a connection of its own.
     const [first, second] = snapshot.slices.map((slice) => snapshot.read(slice, never));
@@ -192,10 +190,8 @@ describe('a slow consumer', () => {
     const first = await rows.next();
     const before = process.memoryUsage().arrayBuffers;
     await until(async () => {
-      const { rows: found } = await database.pool.query<{ wait_event: string | null }>(
-        'SELECT wait_event FROM pg_stat_activity WHERE application_name = $1',
-        [applicationName],
-      );
+      const { rows: found } = await database.sql<{ wait_event: string | null }>`
+        SELECT wait_event FROM pg_stat_activity WHERE application_name = ${applicationName}`;
       return found[0]?.wait_event === 'ClientWrite';
     });
     expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(4_000_000);
@@ -257,10 +253,8 @@ describe('an abort', () => {
     const snapshot = await source.open(hour, controller.signal);
     const next = snapshot.read(hour.interval, controller.signal)[Symbol.asyncIterator]().next();
     await until(async () => {
-      const { rows } = await database.pool.query(
-        "SELECT FROM pg_stat_activity WHERE application_name = $1 AND wait_event = 'PgSleep'",
-        [applicationName],
-      );
+      const { rows } = await database.sql`
+        SELECT FROM pg_stat_activity WHERE application_name = ${applicationName} AND wait_event = 'PgSleep'`;
       return rows.length === 1;
     });
     controller.abort(new Error('the run was cancelled'));
@@ -289,10 +283,8 @@ describe('an abort', () => {
     };
     const opening = sourceOf({ applicationName, plan }).open(hour, controller.signal);
     await until(async () => {
-      const { rows } = await database.pool.query(
-        "SELECT FROM pg_stat_activity WHERE application_name = $1 AND wait_event = 'PgSleep'",
-        [applicationName],
-      );
+      const { rows } = await database.sql`
+        SELECT FROM pg_stat_activity WHERE application_name = ${applicationName} AND wait_event = 'PgSleep'`;
       return rows.length === 1;
     });
     controller.abort(new Error('the worker stops'));
@@ -347,10 +339,8 @@ describe('a failure', () => {
     const snapshot = await sourceOf({ applicationName }).open(wide, never);
     const rows = snapshot.read(wide.interval, never)[Symbol.asyncIterator]();
     await rows.next();
-    await database.pool.query(
-      'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1',
-      [applicationName],
-    );
+    await database.sql`
+      SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = ${applicationName}`;
     const rest = async () => {
       while (!(await rows.next()).done);
     };

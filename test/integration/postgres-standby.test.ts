@@ -1,5 +1,5 @@
 import { Client } from 'pg';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
 import { eventsModel } from '../../src/foundation/domain/events-model.ts';
 import { checkModel, createPostgresSource } from '../../src/rows/sources/index.ts';
 import { readLook } from '../../src/rows/sources/postgres/live-transactions.ts';
@@ -53,29 +53,26 @@ it('a walsender counts with its message, which may have several transactions, un
   const config = { connectionString: replication.primary.adminUrl, replication: 'database' };
   const walsender = new Client(config);
   await walsender.connect();
-  try {
-    const { rows } = await walsender.query<{ pid: number }>('select pg_backend_pid() as pid');
-    await observer.query('select pg_advisory_lock(7)');
-    const message = walsender.query('begin; commit; select pg_advisory_xact_lock(7)');
-    const seen = await until(
-      async () => {
-        const { sessions } = await readLook(observer, never);
-        const isThere = sessions.some(
-          ({ pid, messageAt }) => pid === rows[0]?.pid && messageAt !== null,
-        );
-        return isThere ? sessions : null;
-      },
-      { message: 'the walsender waits for the lock' },
-    );
-    await observer.query('select pg_advisory_unlock(7)');
-    await message;
-    const counted = seen.filter(({ messageAt }) => messageAt !== null);
-    expect(counted.map(({ pid }) => pid)).toEqual([rows[0]?.pid]);
-    // That of the standby.
-    expect(seen.length).toBeGreaterThan(1);
-  } finally {
-    await walsender.end();
-  }
+  onTestFinished(() => walsender.end());
+  const { rows } = await walsender.query<{ pid: number }>('select pg_backend_pid() as pid');
+  await observer.query('select pg_advisory_lock(7)');
+  const message = walsender.query('begin; commit; select pg_advisory_xact_lock(7)');
+  const seen = await until(
+    async () => {
+      const { sessions } = await readLook(observer, never);
+      const isThere = sessions.some(
+        ({ pid, messageAt }) => pid === rows[0]?.pid && messageAt !== null,
+      );
+      return isThere ? sessions : null;
+    },
+    { message: 'the walsender waits for the lock' },
+  );
+  await observer.query('select pg_advisory_unlock(7)');
+  await message;
+  const counted = seen.filter(({ messageAt }) => messageAt !== null);
+  expect(counted.map(({ pid }) => pid)).toEqual([rows[0]?.pid]);
+  // That of the standby.
+  expect(seen.length).toBeGreaterThan(1);
 });
 
 it('a standby is settled once it shows what its primary had written when the last transaction ended', async () => {
@@ -192,86 +189,80 @@ it('our own database is not a standby, even if a failover leads its address ther
     const [row] = await sql.query<{ pid: number }>('select pg_backend_pid() as pid');
     return row?.pid;
   };
-  try {
-    await db.query('create table own (n int)');
-    await replication.untilReplayed();
-    lead('standby');
-    proxy.cut();
-    // Without the refusal this connection would stay in the pool, and give answers of before.
-    await until(async () => {
-      const answer = await db.query('select n from own').catch((error: Error) => error);
-      if (!(answer instanceof Error)) throw new Error('a standby was asked');
-      return isDatabaseUnavailable(answer) && 'code' in answer && answer.code === '25006';
-    });
-    lead('primary');
-    await db.transaction((tx) => tx.query('insert into own values (1)'));
-
-    // A server that ceases to take writes does not end its connections.
-    const last = await pidOf(db);
-    const refused = db.transaction(async (tx) => {
-      await tx.query('set transaction read only');
-      await tx.query('insert into own values (2)');
-    });
-    expect(isDatabaseUnavailable(await refused.catch((error: unknown) => error))).toBe(true);
-    expect(await pidOf(db)).not.toBe(last);
-  } finally {
+  onTestFinished(async () => {
     await db.close();
     await proxy.close();
     await writer.query('drop table if exists own');
-  }
+  });
+  await db.query('create table own (n int)');
+  await replication.untilReplayed();
+  lead('standby');
+  proxy.cut();
+  // Without the refusal this connection would stay in the pool, and give answers of before.
+  await until(async () => {
+    const answer = await db.query('select n from own').catch((error: Error) => error);
+    if (!(answer instanceof Error)) throw new Error('a standby was asked');
+    return isDatabaseUnavailable(answer) && 'code' in answer && answer.code === '25006';
+  });
+  lead('primary');
+  await db.transaction((tx) => tx.query('insert into own values (1)'));
+
+  // A server that ceases to take writes does not end its connections.
+  const last = await pidOf(db);
+  const refused = db.transaction(async (tx) => {
+    await tx.query('set transaction read only');
+    await tx.query('insert into own values (2)');
+  });
+  expect(isDatabaseUnavailable(await refused.catch((error: unknown) => error))).toBe(true);
+  expect(await pidOf(db)).not.toBe(last);
 });
 
 it('rows are read only from the server that settled, if one address leads to several', async () => {
   const { source, proxy, lead } = await behindOneAddress();
-  try {
-    const from = await sourceNow();
-    await replication.pauseReplay();
-    await insert();
-    const interval = { start: from, end: await sourceNow() };
-    const { settled, position, server } = await source.settle(interval, never);
-    expect(settled).toBe(true);
-    const request = {
-      ...eventsRequest(1, '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z'),
-      interval,
-    };
-    const nothing = { snapshot: '1:1:', digest: null, count: 0 };
-    lead('standby');
-    await expect(source.open(request, never, position, server)).rejects.toMatchObject({
-      code: 'source.unavailable',
-    });
-    await expect(
-      mayHaveLateRows(source, request, nothing, position, never, server),
-    ).rejects.toMatchObject({ code: 'source.unavailable' });
-    lead('primary');
-    const snapshot = await source.open(request, never, position, server);
-    expect(snapshot.totalCount).toBe(1);
-    await snapshot.close();
-    expect(await mayHaveLateRows(source, request, nothing, position, never, server)).toBe(true);
-  } finally {
+  onTestFinished(async () => {
     await proxy.close();
     await replication.resumeReplay();
-  }
+  });
+  const from = await sourceNow();
+  await replication.pauseReplay();
+  await insert();
+  const interval = { start: from, end: await sourceNow() };
+  const { settled, position, server } = await source.settle(interval, never);
+  expect(settled).toBe(true);
+  const request = { ...eventsRequest(1, '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z'), interval };
+  const nothing = { snapshot: '1:1:', digest: null, count: 0 };
+  lead('standby');
+  await expect(source.open(request, never, position, server)).rejects.toMatchObject({
+    code: 'source.unavailable',
+  });
+  await expect(
+    mayHaveLateRows(source, request, nothing, position, never, server),
+  ).rejects.toMatchObject({ code: 'source.unavailable' });
+  lead('primary');
+  const snapshot = await source.open(request, never, position, server);
+  expect(snapshot.totalCount).toBe(1);
+  await snapshot.close();
+  expect(await mayHaveLateRows(source, request, nothing, position, never, server)).toBe(true);
 });
 
 it('a wait does not go on at another server, which does not show its transactions', async () => {
   const { source, proxy, lead } = await behindOneAddress({ settlePollMs: 200 });
-  try {
-    await writer.query('begin');
-    await insert();
-    const end = await sourceNow();
-    const settling = source.settle({ start: end - 3_600_000, end }, never);
-    const outcome = settling.then(
-      ({ settled }) => `settled: ${settled}`,
-      ({ code }) => code,
-    );
-    await untilLooked();
-    lead('standby');
-    proxy.cut();
-    expect(await outcome).toBe('source.unavailable');
-  } finally {
+  onTestFinished(async () => {
     await writer.query('rollback');
     await proxy.close();
-  }
+  });
+  await writer.query('begin');
+  await insert();
+  const end = await sourceNow();
+  const settling = source.settle({ start: end - 3_600_000, end }, never);
+  const outcome = settling.then(
+    ({ settled }) => `settled: ${settled}`,
+    ({ code }) => code,
+  );
+  await untilLooked();
+  lead('standby');
+  proxy.cut();
+  expect(await outcome).toBe('source.unavailable');
 });
 
 /** Waits until the settling session on the primary has looked again. */

@@ -67,7 +67,7 @@ describe.each(Object.entries(unread))('an answer that is %s', (_, given) => {
 
   it('is requested again', async () => {
     store = await openStore();
-    store.server.faults.add({ match: { operation: 'GetObject' }, times: 2, effect });
+    store.fault('GetObject', effect, { times: 2 });
     expect(await store.destination.readFile('missing_manifest.json')).toBeNull();
     expect(store.sent('GetObject')).toBe(3);
   });
@@ -75,7 +75,7 @@ describe.each(Object.entries(unread))('an answer that is %s', (_, given) => {
   it('is described, if it comes again and again', async () => {
     // A slow machine must not use up a try by a connection that comes late.
     store = await openStore({}, { connectTimeoutMs: 60_000 });
-    store.server.faults.add({ match: { operation: 'CreateMultipartUpload' }, ...forever, effect });
+    store.fault('CreateMultipartUpload', effect, forever);
     const { journal } = recordingJournal();
     const error = await errorOf(store.destination.createFile(options('a'), journal));
     expect(error.code).toBe(code);
@@ -86,7 +86,7 @@ describe.each(Object.entries(unread))('an answer that is %s', (_, given) => {
 
   it('is named in the error of a read', async () => {
     store = await openStore();
-    store.server.faults.add({ match: { operation: 'GetObject' }, ...forever, effect });
+    store.fault('GetObject', effect, forever);
     const slowDown = { status: 503, code: 'SlowDown' };
     const match = { operation: 'ListObjectsV2' } as const;
     store.server.faults.add({ match, ...forever, effect: slowDown });
@@ -99,9 +99,9 @@ describe.each(Object.entries(unread))('an answer that is %s', (_, given) => {
 it('does not take a proxy’s page for a manifest', async () => {
   store = await openStore();
   const effect = { foreignAnswer: { status: 200, body: page } };
-  store.server.faults.add({ match: { operation: 'GetObject' }, effect });
+  store.fault('GetObject', effect);
   expect(await store.destination.readFile('m.json')).toBeNull();
-  store.server.faults.add({ match: { operation: 'GetObject' }, ...forever, effect });
+  store.fault('GetObject', effect, forever);
   expect(await codeOf(store.destination.readFile('m.json'))).toBe(notTheStore);
 });
 
@@ -119,14 +119,14 @@ describe('a store that gives a 404 no body', () => {
     store = await openStore();
     await store.destination.commitManifest('m.json', Buffer.from('{}'), null);
     const effect = { foreignAnswer: { status: 404, body: '' } };
-    store.server.faults.add({ match: { operation: 'GetObject' }, ...forever, effect });
+    store.fault('GetObject', effect, forever);
     expect(await codeOf(store.destination.readFile('m.json'))).toBe('destination.unavailable');
   });
 
   it('is not believed if the list is a page of a proxy', async () => {
     store = await openStore({ quirks });
     const effect = { foreignAnswer: { status: 200, body: '<html><body>ok</body></html>' } };
-    store.server.faults.add({ match: { operation: 'ListObjectsV2' }, ...forever, effect });
+    store.fault('ListObjectsV2', effect, forever);
     expect(await codeOf(store.destination.readFile('m.json'))).toBe('destination.unavailable');
   });
 });
@@ -162,13 +162,12 @@ it('a list whose keys are encoded, although that was not asked for, has the keys
   const body = `<ListBucketResult><Prefix>p/</Prefix><EncodingType>url</EncodingType><IsTruncated>false</IsTruncated>
     <Contents><Key>${encoded}</Key><Size>3</Size></Contents></ListBucketResult>`;
   const effect = { foreignAnswer: { status: 200, body, contentType: 'application/xml' } };
-  store.server.faults.add({ match: { operation: 'ListObjectsV2' }, effect });
+  store.fault('ListObjectsV2', effect);
   expect(await keysUnder(store.destination, 'p/')).toEqual([key]);
   const uploads = `<ListMultipartUploadsResult><EncodingType>url</EncodingType><IsTruncated>false</IsTruncated>
     <Upload><Key>${encoded}</Key><UploadId>u</UploadId></Upload></ListMultipartUploadsResult>`;
-  store.server.faults.add({
-    match: { operation: 'ListMultipartUploads' },
-    effect: { foreignAnswer: { status: 200, body: uploads, contentType: 'application/xml' } },
+  store.fault('ListMultipartUploads', {
+    foreignAnswer: { status: 200, body: uploads, contentType: 'application/xml' },
   });
   expect(await uploadsUnder(store.destination, 'p/')).toEqual([key]);
 });
@@ -209,11 +208,7 @@ describe('a refusal of a HEAD, which has no body', () => {
   it('ends nothing for good if the GET is cut off', async () => {
     store = await openStore();
     store.server.faults.add({ match: head, ...forever, effect: { status: 403, code: 'x' } });
-    store.server.faults.add({
-      match: { operation: 'GetObject' },
-      times: 2,
-      effect: { foreignAnswer: { status: 403, body: page } },
-    });
+    store.fault('GetObject', { foreignAnswer: { status: 403, body: page } }, { times: 2 });
     await complete('a');
     expect(store.sent('GetObject')).toBe(3);
   });
@@ -277,7 +272,7 @@ it.each([
     store = await openStore();
     const body = `<ListBucketResult><Prefix>p/</Prefix><IsTruncated>true</IsTruncated>${next}</ListBucketResult>`;
     const effect = { foreignAnswer: { status: 200, body, contentType: 'application/xml' } };
-    store.server.faults.add({ match: { operation: 'ListObjectsV2' }, ...forever, effect });
+    store.fault('ListObjectsV2', effect, forever);
     const list = async () => {
       for await (const { key } of store.destination.listFiles('p/')) expect(key).toBe('');
     };
@@ -301,10 +296,7 @@ describe('an answer to another request', () => {
     const writer = await store.destination.createFile(options('a'), journal);
     await writer.write(randomBytes(bytes));
     const other = `<CompleteMultipartUploadResult><Key>b</Key><ETag>${otherTag}</ETag></CompleteMultipartUploadResult>`;
-    store.server.faults.add({
-      match: { operation: 'CompleteMultipartUpload' },
-      effect: instead(other, otherTag),
-    });
+    store.fault('CompleteMultipartUpload', instead(other, otherTag));
     expect((await errorOf(writer.complete())).code).toBe('destination.unavailable');
     const { etag } = await writer.complete();
     expect((await store.destination.statFile('a'))?.etag).toBe(etag);

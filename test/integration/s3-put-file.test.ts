@@ -49,8 +49,7 @@ async function begin(destination: Destination, bytes: Uint8Array = small, given 
 }
 
 const operations = () => store.server.requests.map(({ operation }) => operation);
-const onPut = (effect: FaultEffect, times = 1) =>
-  store.server.faults.add({ match: { operation: 'PutObject' }, times, effect });
+const onPut = (effect: FaultEffect, times = 1) => store.fault('PutObject', effect, { times });
 
 describe('a file smaller than a part, at a key of its own', () => {
   it('is sent in one request once it is complete, as an upload would be', async () => {

@@ -157,7 +157,7 @@ describe('a refusal', () => {
     store = await openStore({}, {}, { object_tags: ['team=data'] });
     const message = 'User u is not authorized to perform: s3:PutObjectTagging on resource r';
     const effect = { status: 403, code: 'AccessDenied', message };
-    store.server.faults.add({ match: { operation: 'PutObject' }, ...forever, effect });
+    store.fault('PutObject', effect, forever);
     const { detail } = await errorOf(calls.PutObject?.(store.destination) ?? Promise.resolve());
     expect(detail).toContain('s3:PutObjectTagging was refused');
   });
@@ -262,7 +262,7 @@ describe('an odd answer to a trial', () => {
   it('fails the probe if the plain request is refused too', async () => {
     store = await openStore();
     const effect = { status: 403, code: 'AccessDenied' };
-    store.server.faults.add({ match: { operation: 'PutObject' }, ...forever, effect });
+    store.fault('PutObject', effect, forever);
     expect(await codeOf(store.destination.probe(soon()))).toBe('destination.access_denied');
   });
 });

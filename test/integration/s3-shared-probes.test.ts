@@ -81,11 +81,7 @@ describe('the marker of a probe during a commit', () => {
     const { etag } = await destination.commitManifest('a_manifest.json', Buffer.from('1'), null);
     store.server.setQuirks({ quotedIfMatch: 'refuse' });
     const refused = { status: 403, code: 'AccessDenied' };
-    store.server.faults.add({
-      match: { operation: 'DeleteObject' },
-      times: faults,
-      effect: refused,
-    });
+    store.fault('DeleteObject', refused, { times: faults });
     const markersNow = () =>
       store.server
         .objects(bucket)
@@ -176,7 +172,7 @@ describe('a store that names no tag when it completes', () => {
     store = await openStore({ quirks });
     const denied = { status: 403, code: 'AccessDenied' };
     for (const operation of ['HeadObject', 'GetObject'] as const) {
-      store.server.faults.add({ match: { operation }, times: forever, effect: denied });
+      store.fault(operation, denied, { times: forever });
     }
     const writer = await create();
     await writer.write(Buffer.from('bytes'));

@@ -255,10 +255,7 @@ describe('a lease that ends', () => {
 
   it('between two tries: our database is asked, and no second one is sent', async () => {
     store = await openStore();
-    store.server.faults.add({
-      match: { operation: 'PutObject' },
-      effect: { status: 503, code: 'SlowDown' },
-    });
+    store.fault('PutObject', { status: 503, code: 'SlowDown' });
     const asked: boolean[] = [];
     const lease = {
       holds: () => true,

@@ -1,32 +1,23 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it } from 'vitest';
 import { SluiceError } from '../../src/foundation/domain/errors.ts';
 import { codeOf } from '../conformance/destination-suite.ts';
-import {
-  attempt,
-  firstJob,
-  type IntervalBench,
-  manifestPath,
-  openIntervalBench,
-} from '../support/interval-bench.ts';
+import { attempt, firstJob, manifestPath, openIntervalBench } from '../support/interval-bench.ts';
 import { bucket, type OpenedStore, openStore } from '../support/s3-destination.ts';
+import { useStage } from '../support/use-stage.ts';
 
 /** Credentials that may put and delete, but neither read nor list. */
 
-let bench: IntervalBench;
+const bench = useStage(() => openIntervalBench(10));
 let store: OpenedStore;
 
-beforeAll(async () => {
-  bench = await openIntervalBench(10);
-});
-afterAll(() => bench?.drop());
 afterEach(() => store?.close());
 
 const start = async (config: Readonly<Record<string, unknown>> = {}) => {
   store = await openStore({}, {}, config);
   for (const operation of ['GetObject', 'HeadObject'] as const) {
     const effect = { status: 403, code: 'AccessDenied' };
-    store.server.faults.add({ match: { operation }, times: 1_000, effect });
+    store.fault(operation, effect, { times: 1_000 });
   }
   return store.destination;
 };

@@ -1,10 +1,14 @@
+import { expect } from 'vitest';
 import { buildApi } from '../../src/service/api/build-api.ts';
 import type { ApiOptions } from '../../src/service/api/options.ts';
 import { type Database, openDatabase } from '../../src/state/store/database/database.ts';
-import { type ApiClient, createApiClient } from './api-client.ts';
+import { type ApiClient, createApiClient, type WireBody } from './api-client.ts';
+import { exportBody } from './batch-export-bodies.ts';
+import type { NewApiKey } from '../../src/state/store/tenants/api-keys.ts';
 import { createTestDatabase } from './database.ts';
+import { type SqlTag, sqlOf } from './sql.ts';
 import { planShop, type Shop } from './stranger-shop.ts';
-import { createTenant, type Tenant } from './tenants.ts';
+import { createKey, createTenant, type Tenant } from './tenants.ts';
 import { testApiOptions } from './test-api-options.ts';
 
 /** A service that can be called, and its database. */
@@ -13,17 +17,32 @@ export interface Service {
   readonly databaseUrl: string;
   /** For what a test must find or put there. */
   readonly db: Database;
+  readonly sql: SqlTag;
   /** The database of the models besides `events`. */
   readonly shop: Pick<Shop, 'url' | 'open'>;
 }
 
-/** A service, and a tenant to call it with. */
-export interface ApiUnderTest extends Service {
+/** A service, and a tenant to call it with. Its own verbs are those of `client`. */
+export interface ApiUnderTest extends Service, ApiClient {
   readonly tenant: Tenant;
+  /** The tenant's first project. */
+  readonly teamId: number;
   /** Calls with the tenant's key of all scopes. */
   readonly client: ApiClient;
   /** Path of the tenant's first project: `/api/projects/1`. */
   readonly project: string;
+  /** Path of the exports of that project. */
+  readonly exports: string;
+  /** Posts what must be created. @returns the answer's body */
+  make(path: string, body: object): Promise<WireBody>;
+  /** Creates an export of the first project. @returns the answer's body */
+  create(changes?: Parameters<typeof exportBody>[0]): Promise<WireBody>;
+  /** The path of a new export. */
+  createPath(changes?: Parameters<typeof exportBody>[0]): Promise<string>;
+  /** Calls with a new key; by default of the tenant, with all scopes. */
+  withNewKey(wanted: Partial<NewApiKey>): Promise<ApiClient>;
+  /** Calls with a new key of an operator. */
+  asOperator(scopes?: readonly string[]): Promise<ApiClient>;
   stop(): Promise<void>;
 }
 
@@ -44,7 +63,7 @@ export async function startApiUnderTest(
   onOptions(options);
   const api = await buildApi(options);
   const baseUrl = await api.listen({ port: 0, host: '127.0.0.1' });
-  return join({ baseUrl, databaseUrl: database.url, db, shop }, async () => {
+  return join({ baseUrl, databaseUrl: database.url, db, sql: sqlOf(db), shop }, async () => {
     await api.close();
     await db.close();
     await database.drop();
@@ -66,5 +85,23 @@ export async function startApiBeside(
 async function join(service: Service, stop: () => Promise<void>): Promise<ApiUnderTest> {
   const tenant = await createTenant(service.db);
   const client = createApiClient(service.baseUrl, tenant.key);
-  return { ...service, tenant, client, project: `/api/projects/${tenant.projectIds[0]}`, stop };
+  const [teamId] = tenant.projectIds;
+  const project = `/api/projects/${teamId}`;
+  const exports = `${project}/batch_exports`;
+  const make = async (path: string, made: object) => {
+    const { status, text, body } = await client.post(path, made);
+    expect(status, text).toBe(201);
+    return body;
+  };
+  const withNewKey = async (wanted: Partial<NewApiKey>) => {
+    const { organizationId } = tenant;
+    return client.withKey((await createKey(service.db, { organizationId, ...wanted })).key);
+  };
+  return {
+    ...{ ...client, ...service, tenant, teamId, client, project, exports, withNewKey, stop },
+    asOperator: (scopes = ['*']) => withNewKey({ organizationId: null, scopes }),
+    make,
+    create: (changes) => make(exports, exportBody(changes)),
+    createPath: async (changes) => `${exports}/${(await make(exports, exportBody(changes))).id}`,
+  };
 }

@@ -1,6 +1,7 @@
 import pg from 'pg';
 import type { Model } from '../../src/foundation/domain/model.ts';
 import { triggerStatements } from '../../src/rows/changes/trigger-sql.ts';
+import { withClient } from './drop-database.ts';
 
 /** The project whose rows are exported. */
 export const tenant = '7';
@@ -41,7 +42,7 @@ export const comparedModel = (every: number): Model => ({
 
 /** Makes the table, and all that `sluice models trigger` prints for it. */
 export async function createChangingTable(url: string): Promise<void> {
-  await withConnection(url, async (client) => {
+  await withClient(url, async (client) => {
     await client.query(`
       create table things (id bigint not null, team int not null, kind int not null, note text, price numeric(10,2),
         primary key (id, kind)) partition by list (kind);
@@ -51,18 +52,13 @@ export async function createChangingTable(url: string): Promise<void> {
   });
 }
 
-export async function withConnection<T>(
-  url: string,
-  work: (client: pg.Client) => Promise<T>,
-): Promise<T> {
-  const client = new pg.Client(url);
-  await client.connect();
-  try {
-    return await work(client);
-  } finally {
-    await client.end();
-  }
-}
+/** Each statement in a transaction of its own, in one session. @returns the rows of the last */
+export const runSql = (url: string, ...statements: readonly string[]) =>
+  withClient(url, async (client) => {
+    let rows: Record<string, unknown>[] = [];
+    for (const statement of statements) ({ rows } = await client.query(statement));
+    return rows;
+  });
 
 /** What a session does next. */
 export interface WriterStep {

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Pool } from 'pg';
 import { afterAll, inject } from 'vitest';
 import { dropDatabase, withClient } from './drop-database.ts';
+import { type PoolSqlTag, poolSqlOf } from './sql.ts';
 import { type OwnedServer, type TestPostgres, urlOf } from './template-database.ts';
 import { until } from './until.ts';
 
@@ -12,10 +13,12 @@ export interface TestDatabase {
   readonly url: string;
   /** As that role, for a test's own looks into it, at most five connections. Opened at the first query. */
   readonly pool: Pool;
+  readonly sql: PoolSqlTag;
   /** The same of a superuser. */
   readonly adminUrl: string;
   /** As a superuser: for what the administrator of a server does. */
   readonly admin: Pool;
+  readonly adminSql: PoolSqlTag;
   /** Ends all connections and transactions, prepared ones too, and drops it. May be called again. */
   drop(): Promise<void>;
 }
@@ -80,7 +83,7 @@ async function create(server: OwnedServer, template: string): Promise<TestDataba
     made.delete(name);
   };
   return {
-    ...{ url, pool, adminUrl, admin },
+    ...{ url, pool, adminUrl, admin, sql: poolSqlOf(pool), adminSql: poolSqlOf(admin) },
     drop: () => {
       dropping ??= drop();
       return dropping;

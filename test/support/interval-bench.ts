@@ -1,7 +1,7 @@
 import { icebergTables } from '../../src/extensions/iceberg/iceberg-table.ts';
 import type { ExportTable } from '../../src/rows/pipeline/table-format.ts';
 import { randomUUID } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Destination } from '../../src/rows/destinations/destination.ts';
@@ -26,7 +26,8 @@ import type {
 } from '../../src/foundation/domain/receipt.ts';
 import { makeSigningKey, signWith } from '../../src/foundation/security/signing-keys.ts';
 import { decodeManifest, type Manifest } from '../../src/rows/pipeline/manifest.ts';
-import { readDeliveredKeys } from '../../src/rows/pipeline/read-back.ts';
+import type { ReadRow } from '../../src/rows/encoders/encoder.ts';
+import { madeBy, readDeliveredKeys } from '../../src/rows/pipeline/read-back.ts';
 import { SpoolFolder } from '../../src/rows/pipeline/spool-folder.ts';
 import { createPostgresSource } from '../../src/rows/sources/index.ts';
 import type { Source } from '../../src/rows/sources/source.ts';
@@ -38,6 +39,7 @@ import {
   recordingJournal,
 } from '../conformance/destination-suite.ts';
 import { createEmptyDatabase, type TestDatabase } from './database.ts';
+import { folderOfTest } from './own-folder.ts';
 import { openStore } from './s3-destination.ts';
 import { createEvents, eventsRequest, insertEvents } from './source-tables.ts';
 import { testSecrets } from './test-secrets.ts';
@@ -249,6 +251,27 @@ export async function deliveredKeys(
   await folder.remove();
   if (fault !== null) throw new Error(fault);
   return keys;
+}
+
+/** Each row of the files of a result with the key of its file, in the order of the files; rejected ones last. */
+export async function rowsIn(
+  destination: Destination,
+  { readRows }: Pick<IntervalJob, 'readRows'>,
+  { files, rejectedFiles, recipe }: ExportedInterval['result'],
+  columns: Parameters<IntervalJob['readRows']>[2],
+) {
+  const file = join(folderOfTest(), 'file');
+  const rows: { readonly key: string; readonly row: ReadRow }[] = [];
+  for (const [made, by] of [
+    [files, madeBy(recipe)],
+    [rejectedFiles, 'rejected'],
+  ] as const) {
+    for (const { key } of made) {
+      await writeFile(file, (await readAll(destination, key)) ?? '');
+      for await (const row of readRows(file, by, columns)) rows.push({ key, row });
+    }
+  }
+  return rows;
 }
 
 /** The lines of the files that the manifest names. */

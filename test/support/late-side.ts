@@ -7,7 +7,7 @@ import { ensureEventsTable } from '../../src/rows/sources/index.ts';
 import type { LookBackOptions } from '../../src/service/use-cases/runs/look-back.ts';
 import { SlowExports } from '../../src/service/use-cases/runs/slow-exports.ts';
 import { WorkGuard } from '../../src/service/use-cases/work-guard.ts';
-import { listRuns, openRunSide, type RunRow, type RunSide } from './run-side.ts';
+import { openRunSide, type RunRow, type RunSide } from './run-side.ts';
 import { sweepSoon } from './sweep-soon.ts';
 import { until } from './until.ts';
 
@@ -62,7 +62,7 @@ export async function openLateSide(): Promise<LateSide> {
         async () => {
           await letTimePass();
           await sweep();
-          const runs = await listRuns(side.db, exportId);
+          const runs = await side.listRuns(exportId);
           const done = runs.filter(({ status }) => status === 'Completed');
           return done.length === wanted ? done : null;
         },

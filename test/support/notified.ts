@@ -13,7 +13,7 @@ import {
 } from '../../src/service/use-cases/notifications/change-targets.ts';
 import { NotificationCourier } from '../../src/service/worker/notification-courier.ts';
 import type { Receiver } from './receiver.ts';
-import { createExportOfThePast, decide, hourMs, listRuns, type RunSide } from './run-side.ts';
+import type { RunSide } from './run-side.ts';
 
 /** What sends to a receiver on 127.0.0.1, which the operator allows. */
 export function senderTo(
@@ -80,17 +80,6 @@ export function openCouriers(side: Pick<RunSide, 'context'>): Couriers {
       if (errors.length > 0) throw errors[0];
     },
   };
-}
-
-/** An export with some runs that wait for their first attempt. */
-export async function exportWithRuns(
-  side: RunSide,
-  count: number,
-  teamId = side.teamId,
-): Promise<{ readonly id: string; readonly runIds: readonly string[] }> {
-  const { id } = await createExportOfThePast(side, { createdMsAgo: count * hourMs, teamId });
-  await decide(side.context);
-  return { id, runIds: (await listRuns(side.db, id)).map((run) => run.id) };
 }
 
 export interface DeliveryRow {

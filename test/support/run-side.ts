@@ -20,8 +20,10 @@ import type { ClaimedRun } from '../../src/state/store/runs/claims.ts';
 import { createTestDatabase, type TestDatabase } from './database.ts';
 import { recordManifest } from './record-manifest.ts';
 import { claimRun } from './run-verbs.ts';
+import { type SqlTag, sqlOf } from './sql.ts';
 import { storeExport } from './store-export.ts';
 import { createTenant, type Tenant } from './tenants.ts';
+import { until } from './until.ts';
 
 export const hourMs = 3_600_000;
 
@@ -32,12 +34,40 @@ export interface RunSide {
   readonly admin: TestDatabase['admin'];
   readonly adminUrl: string;
   readonly db: Database;
+  readonly sql: SqlTag;
   readonly context: Context;
   readonly tenant: Tenant;
   /** The tenant's first project. */
   readonly teamId: number;
+  /** Who changes things, for the record of changes. */
+  readonly actor: { readonly organizationId: string; readonly keyId: null };
   /** The context with other decisions of the operator. */
   withPolicy(changes: Partial<Policy>): Context;
+  /** An export as if made a while ago, with nothing decided since. */
+  createExport(wanted?: ExportWanted): Promise<BatchExport>;
+  /** An export whose runs of the last hours wait for their first attempts. */
+  exportWithRuns(
+    count: number,
+    teamId?: number,
+  ): Promise<{ readonly id: string; readonly runIds: string[] }>;
+  /** An export with one run that waits for its first attempt. */
+  waitingRun(): Promise<{ readonly exportId: string; readonly runId: string }>;
+  /** Decides what is due; a schedule that cannot be planned fails the test. */
+  decide(): Promise<number>;
+  /** A worker takes the run. Fails if it may not. */
+  claim(runId: string | undefined, options?: Parameters<typeof claim>[2]): Promise<ClaimedRun>;
+  /** The worker has committed an empty manifest. @returns false if its lease is lost */
+  complete(run: ClaimedRun): Promise<boolean>;
+  /** Claims the run and lets the attempt end in `error`. */
+  failAttempt(runId: string, error: SluiceError): Promise<void>;
+  /** Runs of an export, oldest interval first. */
+  listRuns(exportId: string): Promise<RunRow[]>;
+  /** The oldest of an export's runs; fails if there is none. */
+  firstRun(exportId: string): Promise<RunRow>;
+  /** Lets the lease of a run run out now, as if its worker were long silent. */
+  expireLease(runId: string): Promise<void>;
+  /** Waits until a session of this database waits for a lock. */
+  untilLocked(): Promise<unknown>;
   stop(): Promise<void>;
 }
 
@@ -53,15 +83,45 @@ export async function openRunSide(changes: Partial<Policy> = {}): Promise<RunSid
     doorbell: { runsWaiting() {}, backfillWaiting() {} },
     ownSteps,
   };
+  const teamId = tenant.projectIds[0];
+  const side = { db, teamId };
+  const exportWithRuns = async (count: number, ofTeam = teamId) => {
+    const wanted = { createdMsAgo: count * hourMs, teamId: ofTeam };
+    const { id } = await createExportOfThePast(side, wanted);
+    await decide(context);
+    return { id, runIds: (await listRuns(db, id)).map((run) => run.id) };
+  };
   return {
     url: database.url,
     admin: database.admin,
     adminUrl: database.adminUrl,
     db,
+    sql: sqlOf(db),
     context,
     tenant,
-    teamId: tenant.projectIds[0],
+    teamId,
+    actor: { organizationId: tenant.organizationId, keyId: null },
     withPolicy: (more) => ({ ...context, policy: { ...policy, ...more } }),
+    createExport: (wanted) => createExportOfThePast(side, wanted),
+    exportWithRuns,
+    async waitingRun() {
+      const { id, runIds } = await exportWithRuns(1);
+      return { exportId: id, runId: runIds[0] ?? '' };
+    },
+    decide: () => decide(context),
+    claim: (runId, options) => claim(side, runId ?? '', options),
+    complete: (run) => complete(context, run),
+    failAttempt: (runId, error) => failAttempt(side, context, runId, error),
+    listRuns: (exportId) => listRuns(db, exportId),
+    firstRun: (exportId) => firstRun(db, exportId),
+    expireLease: (runId) => expireLease(db, runId),
+    untilLocked: () =>
+      until(async () => {
+        const waits = await db.query(
+          `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+        );
+        return waits.length > 0;
+      }),
     async stop() {
       await db.close();
       await database.drop();

@@ -5,6 +5,8 @@ import type {
 } from '../../src/rows/destinations/destination.ts';
 import { s3Definition } from '../../src/rows/destinations/s3/definition.ts';
 import { contextWith, owner } from '../conformance/destination-suite.ts';
+import type { ActiveFault, Fault, FaultEffect } from './s3-server/faults.ts';
+import type { OperationName } from './s3-server/operations.ts';
 import { type S3Server, type S3ServerOptions, startS3Server } from './s3-server/server.ts';
 
 export const credentials = {
@@ -18,12 +20,19 @@ export const bucket = 'exports';
 export interface OpenedStore {
   readonly server: S3Server;
   readonly destination: Destination;
+  /** What it was opened with. */
+  readonly config: Readonly<Record<string, unknown>>;
+  readonly context: DestinationContext;
   /** The same destination in another process, as it were. */
   open(traits?: StoreTraits | null): Destination;
+  /** The next request for the operation meets this; `more` says how often, if not once. */
+  fault(operation: OperationName, effect: FaultEffect, more?: Partial<Fault>): ActiveFault;
   /** How many requests for an operation came in. */
   sent(operation: string): number;
   close(): Promise<void>;
 }
+
+export const serverDefaults = { buckets: [bucket], credentials, minPartBytes: partBytes };
 
 /** The strict server, with quirks if a test wants them, and a destination that writes to it. */
 export async function openStore(
@@ -31,34 +40,31 @@ export async function openStore(
   context: Partial<DestinationContext> = {},
   config: Readonly<Record<string, unknown>> = {},
 ): Promise<OpenedStore> {
-  const started = await startS3Server({
-    buckets: [bucket],
-    credentials,
-    minPartBytes: partBytes,
-    ...server,
-  });
+  const started = await startS3Server({ ...serverDefaults, ...server });
   const opened: Destination[] = [];
+  const given = {
+    config: {
+      bucket_name: bucket,
+      region: started.region,
+      aws_access_key_id: credentials.accessKeyId,
+      aws_secret_access_key: credentials.secretAccessKey,
+      endpoint_url: started.endpoint,
+      ...config,
+    },
+    context: contextWith({ partBytes, ...context }),
+  };
   const open = (traits: StoreTraits | null = null) => {
-    const destination = s3Definition.open(
-      {
-        bucket_name: bucket,
-        region: started.region,
-        aws_access_key_id: credentials.accessKeyId,
-        aws_secret_access_key: credentials.secretAccessKey,
-        endpoint_url: started.endpoint,
-        ...config,
-      },
-      contextWith({ partBytes, ...context }),
-      owner,
-      traits,
-    );
+    const destination = s3Definition.open(given.config, given.context, owner, traits);
     opened.push(destination);
     return destination;
   };
   return {
+    ...given,
     server: started,
     destination: open(),
     open,
+    fault: (operation, effect, more) =>
+      started.faults.add({ match: { operation }, effect, ...more }),
     sent: (operation) => started.requests.filter((entry) => entry.operation === operation).length,
     async close() {
       for (const destination of opened) await destination.close();

@@ -17,6 +17,7 @@ import { encodeAll } from './parquet-readers.ts';
 import { startOwnPostgres } from './postgres-server.ts';
 import { eventsRequest, readAll } from './source-tables.ts';
 import { choosePrograms } from './stock-postgres.ts';
+import { asRole } from './template-database.ts';
 
 /** A server with an empty database, for tests of sources. */
 export interface SourceServer {
@@ -128,10 +129,7 @@ export async function openSourceCase(server: SourceServer): Promise<SourceCase> 
       select g, 1, timestamptz '2024-03-01 00:10Z' + g * interval '1 second', 'v' || g from generate_series(1, 100) g;
     create index on shop.base (team, at);
     grant select on shop.base to ${reader}`);
-  const address = new URL(server.url);
-  address.username = reader;
-  address.password = 'reader';
-  const url = address.href;
+  const url = asRole(server.url, reader);
   const modelOf = (changes: Partial<Model>): Model => ({ ...caseModel, ...changes });
   const source: SourceCase['source'] = (changes = {}, options = {}) =>
     createPostgresSource({

@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, expect } from 'vitest';
+import { beforeEach, expect } from 'vitest';
 import { canonicalBytes } from '../../src/foundation/domain/canonical-json.ts';
 import type { StoredDestination } from '../../src/foundation/domain/batch-export.ts';
 import type { Booking, Reconciliation } from '../../src/foundation/domain/statement.ts';
@@ -18,16 +17,10 @@ import { stateExports } from '../../src/service/worker/sweep.ts';
 import { RunStatements } from '../../src/state/store/runs/run-statements.ts';
 import { insertRuns } from '../../src/state/store/runs/runs.ts';
 import { contextWith } from '../conformance/destination-suite.ts';
-import { type IntervalBench, openIntervalBench } from './interval-bench.ts';
-import {
-  claim,
-  createExportOfThePast,
-  decide,
-  hourMs,
-  listRuns,
-  openRunSide,
-  type RunSide,
-} from './run-side.ts';
+import { openIntervalBench } from './interval-bench.ts';
+import { folderOfTest } from './own-folder.ts';
+import { hourMs, openRunSide } from './run-side.ts';
+import { useEach, useStage } from './use-stage.ts';
 
 export interface Statement {
   readonly number: number;
@@ -43,18 +36,13 @@ export const sha256 = (bytes: Buffer) => createHash('sha256').update(bytes).dige
 
 /** Exports of the destination File, their runs, and the sweep that makes and puts their statements. */
 export function useStatementBench() {
-  let bench: IntervalBench;
-  let side: RunSide;
+  const bench = useStage(() => openIntervalBench(20));
+  const side = useEach(openRunSide);
   let root: string;
   let options: StatementOptions;
 
-  beforeAll(async () => {
-    bench = await openIntervalBench(20);
-  });
-  afterAll(() => bench?.drop());
-  beforeEach(async () => {
-    side = await openRunSide();
-    root = await mkdtemp(join(tmpdir(), 'sluice-receipts-'));
+  beforeEach(() => {
+    root = folderOfTest();
     const { context, db } = side;
     options = {
       context,
@@ -72,11 +60,6 @@ export function useStatementBench() {
       checkers: [],
     };
   });
-  afterEach(async () => {
-    await side?.stop();
-    await rm(root, { recursive: true, force: true });
-  });
-
   const usual = (config = {}) => ({
     type: 'File',
     config: { directory: 'acme', prefix: 'events/{year}', ...config },
@@ -85,8 +68,8 @@ export function useStatementBench() {
   const folder = () => join(root, 'acme/events/_sluice');
 
   return {
-    bench: () => bench,
-    side: () => side,
+    bench,
+    side,
     root: () => root,
     options: () => options,
     folder,
@@ -97,9 +80,9 @@ export function useStatementBench() {
     async runAll(exportId: string): Promise<void> {
       const { context, db } = side;
       const statements = new RunStatements(db, context.policy.leaseMs);
-      for (const { id, status } of await listRuns(db, exportId)) {
+      for (const { id, status } of await side.listRuns(exportId)) {
         if (status !== 'Starting') continue;
-        const run = await claim(side, id);
+        const run = await side.claim(id);
         const attempt = new Attempt(
           {
             ...{ context, statements, connectors: options.connectors, memoryBytes: 2 ** 30 },
@@ -114,8 +97,8 @@ export function useStatementBench() {
     },
 
     async exportOfHours(hours: number, destination: StoredDestination = usual()) {
-      const made = await createExportOfThePast(side, { createdMsAgo: hours * hourMs, destination });
-      await decide(side.context);
+      const made = await side.createExport({ createdMsAgo: hours * hourMs, destination });
+      await side.decide();
       return made.id;
     },
 
@@ -149,9 +132,7 @@ export function useStatementBench() {
 
     /** The next statement of the schedule is due. */
     async due(exportId: string): Promise<void> {
-      await side.db.query(`update batch_exports set statement_at = now() where id = $1`, [
-        exportId,
-      ]);
+      await side.sql`update batch_exports set statement_at = now() where id = ${exportId}`;
     },
   };
 }

@@ -18,15 +18,20 @@ export interface TestPostgres extends OwnedServer {
   readonly template: string;
 }
 
+/** The URL as another role. Its password is that of all readers of tests if none is given. */
+export function asRole(address: string, name: string, password = 'reader'): string {
+  const url = new URL(address);
+  url.username = encodeURIComponent(name);
+  url.password = password;
+  return url.href;
+}
+
 /** The URL of a database on a server of tests: by default of the role that owns it. */
 export function urlOf(server: OwnedServer, database: string, asAdmin = false): string {
   const url = new URL(server.adminUrl);
   url.pathname = `/${database}`;
-  if (!asAdmin) {
-    url.username = server.owner.name;
-    url.password = server.owner.password;
-  }
-  return url.href;
+  const { name, password } = server.owner;
+  return asAdmin ? url.href : asRole(url.href, name, password);
 }
 
 /**

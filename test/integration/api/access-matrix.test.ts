@@ -33,20 +33,17 @@ beforeAll(async () => {
   scoped = all.filter((operation) => !operators.includes(operation));
 });
 
-/** The path, with ids that name nothing. */
-function pathOf(operation: Operation, tenant: Tenant = api.tenant): string {
-  return fillPath(operation.path, {
+/** Asks with a body that would be refused if it were checked before the key. By default, the id names nothing. */
+function call(client: ApiClient, operation: Operation, tenant: Tenant = api.tenant, id?: string) {
+  const path = fillPath(operation.path, {
     organization_id: tenant.organizationId,
     project_id: tenant.projectIds[0],
-    id: operation.path.includes('batch_exports') ? crypto.randomUUID() : 2_000_000_000,
-    batch_export_id: crypto.randomUUID(),
+    id: id ?? (operation.path.includes('batch_exports') ? crypto.randomUUID() : 2_000_000_000),
+    batch_export_id: id ?? crypto.randomUUID(),
     run_id: crypto.randomUUID(),
   });
+  return client.send(operation.method, path, operation.body ? { raw: '{' } : {});
 }
-
-/** A body that would be refused if it were checked before the key. */
-const call = (client: ApiClient, operation: Operation, tenant?: Tenant) =>
-  client.send(operation.method, pathOf(operation, tenant), operation.body ? { raw: '{' } : {});
 
 async function expectAll(
   status: number,
@@ -65,9 +62,6 @@ async function expectAll(
   }
 }
 
-const withKey = async (changes: Parameters<typeof createKey>[1]) =>
-  api.client.withKey((await createKey(api.db, changes)).key);
-
 test('every operation but the probes needs a key of a scope', () => {
   const known: readonly string[] = scopes;
   expect(scoped.filter(({ scope }) => !known.includes(scope ?? ''))).toEqual([]);
@@ -77,32 +71,26 @@ test('every operation but the probes needs a key of a scope', () => {
   expect(guarded.length).toBeGreaterThan(40);
 });
 
-test('no key: 401', () => expectAll(401, 'not_authenticated', () => api.client.withKey(null)));
-
-test.each(['nonsense', 'slc_tooshort', `${mintApiKey().slice(0, -1)}!`])(
-  'a malformed key: 401 (%s)',
-  (key) => expectAll(401, 'authentication_failed', () => api.client.withKey(key)),
+test.each([null, 'nonsense', 'slc_tooshort', `${mintApiKey().slice(0, -1)}!`, mintApiKey()])(
+  'no key, a malformed or an unknown one: 401 (%s)',
+  (key) => {
+    const code = key === null ? 'not_authenticated' : 'authentication_failed';
+    return expectAll(401, code, () => api.withKey(key));
+  },
 );
-
-test('an unknown key: 401', () =>
-  expectAll(401, 'authentication_failed', () => api.client.withKey(mintApiKey())));
 
 test('a revoked key: 401', async () => {
   const { key, apiKey } = await createKey(api.db, { organizationId: api.tenant.organizationId });
-  await api.db.query('update api_keys set revoked_at = now() where id = $1', [apiKey.id]);
-  await expectAll(401, 'authentication_failed', () => api.client.withKey(key));
+  await api.sql`update api_keys set revoked_at = now() where id = ${apiKey.id}`;
+  await expectAll(401, 'authentication_failed', () => api.withKey(key));
 });
 
 test('an expired key: 401', async () => {
-  const client = await withKey({
-    organizationId: api.tenant.organizationId,
-    expiresAt: '2024-03-01T00:00:00.000000Z',
-  });
+  const client = await api.withNewKey({ expiresAt: '2024-03-01T00:00:00.000000Z' });
   await expectAll(401, 'authentication_failed', () => client);
 });
 
 test('a key without the scope: 403', async () => {
-  const { organizationId } = api.tenant;
   const clients = new Map<string, ApiClient>();
   for (const scope of scopes) {
     // Everything that does not imply the scope.
@@ -111,11 +99,10 @@ test('a key without the scope: 403', async () => {
       const [otherResource] = other.split(':');
       return otherResource !== resource || (verb === 'write' && other.endsWith(':read'));
     });
-    clients.set(scope, await withKey({ organizationId, scopes: others }));
+    clients.set(scope, await api.withNewKey({ scopes: others }));
   }
   // It shows rows to one scope, and what a plugin makes of given rows to another.
-  const previewer = await withKey({
-    organizationId,
+  const previewer = await api.withNewKey({
     scopes: scopes.filter(
       (scope) => !/^(batch_export:read|batch_export:write|plugin:write)$/.test(scope),
     ),
@@ -128,12 +115,8 @@ test('a key without the scope: 403', async () => {
 });
 
 test("an organization's key of any scope on an operator's path, and one that lacks the scope: 403", async () => {
-  const { organizationId } = api.tenant;
-  const forged = await withKey({
-    organizationId,
-    scopes: ['*', 'operator:read', 'operator:write'],
-  });
-  const reader = await withKey({ organizationId: null, scopes: ['operator:read'] });
+  const forged = await api.withNewKey({ scopes: ['*', 'operator:read', 'operator:write'] });
+  const reader = await api.asOperator(['operator:read']);
   const tenant = api.tenant;
   for (const client of [api.client, forged]) {
     await expectAll(403, 'permission_denied', () => client, tenant, operators);
@@ -143,7 +126,7 @@ test("an organization's key of any scope on an operator's path, and one that lac
 });
 
 test("an operator's key on the path of a customer: 403, but for what it may look at", async () => {
-  const operator = await withKey({ organizationId: null });
+  const operator = await api.asOperator();
   const looks = scoped.filter(({ otherScope }) => otherScope === 'operator:read');
   expect(
     looks.every(({ method, path }) => method === 'GET' && path.includes('/batch_exports/')),
@@ -151,10 +134,12 @@ test("an operator's key on the path of a customer: 403, but for what it may look
   const others = scoped.filter((operation) => !looks.includes(operation));
   await expectAll(403, 'permission_denied', () => operator, api.tenant, others);
   for (const operation of looks) expect((await call(operator, operation)).status).toBe(404);
+  const refused = await operator.get(api.exports);
+  expect(refused.body.detail).toContain('belongs to no organization');
 });
 
 test('the key of another organization: 403, whether the path exists or not', () =>
-  expectAll(403, 'permission_denied', () => api.client.withKey(foreign.key)));
+  expectAll(403, 'permission_denied', () => api.withKey(foreign.key)));
 
 test("another organization's path: 403", () =>
   expectAll(403, 'permission_denied', () => api.client, foreign));
@@ -170,51 +155,50 @@ test.each([
 );
 
 test('a key narrowed to another project: 403 there and on organization paths', async () => {
-  const { organizationId, projectIds } = api.tenant;
-  const client = await withKey({ organizationId, projectIds: [projectIds[1]] });
+  const { projectIds } = api.tenant;
+  const client = await api.withNewKey({ projectIds: [projectIds[1]] });
   await expectAll(403, 'permission_denied', () => client);
 });
 
 test('a key narrowed to the project is as good as any there', async () => {
-  const { organizationId, projectIds } = api.tenant;
-  const client = await withKey({ organizationId, projectIds: [projectIds[0]] });
+  const { projectIds } = api.tenant;
+  const client = await api.withNewKey({ projectIds: [projectIds[0]] });
   for (const operation of scoped.filter(({ path }) => path.includes('{project_id}'))) {
     const { status } = await call(client, operation);
     expect([401, 403], operation.id).not.toContain(status);
   }
 });
 
-test('an object that is not there, or was deleted: 404, before the body is looked at', async () => {
-  const exports = `${api.project}/batch_exports`;
-  const { body } = await api.client.post(exports, exportBody());
-  await api.client.delete(`${exports}/${body.id}`);
+test('an object that is not there, was deleted or is of others: 404, before the body is looked at', async () => {
+  const deleted = await api.create();
+  await api.delete(`${api.exports}/${deleted.id}`);
+  const theirs = `/api/projects/${foreign.projectIds[0]}/batch_exports`;
+  const { body: other } = await api.withKey(foreign.key).post(theirs, exportBody());
   const named = scoped.filter(({ path }) => /\{(id|batch_export_id)\}/.test(path));
   expect(named.length).toBeGreaterThan(30);
   for (const operation of named) {
     const row = `${operation.method} ${operation.path}`;
-    expect([row, (await call(api.client, operation)).status]).toEqual([row, 404]);
-    if (!operation.path.includes('batch_exports')) continue;
-    const path = fillPath(operation.path, {
-      organization_id: api.tenant.organizationId,
-      project_id: api.tenant.projectIds[0],
-      id: body.id,
-      batch_export_id: body.id,
-      run_id: body.id,
-    });
-    const deleted = await api.client.send(operation.method, path);
-    expect([row, deleted.status, deleted.body.code]).toEqual([row, 404, 'not_found']);
+    const ids = operation.path.includes('batch_exports') ? [deleted.id, other.id] : [];
+    for (const id of [undefined, ...ids]) {
+      const { status, body } = await call(api, operation, api.tenant, id);
+      expect([row, id, status, body.code]).toEqual([row, id, 404, 'not_found']);
+    }
+  }
+  for (const own of [api.project, `/api/organizations/${api.tenant.organizationId}`]) {
+    const { results } = (await api.get(`${own}/batch_exports?limit=1000`)).body;
+    expect(results.map(({ id }: { id: string }) => id)).not.toContain(other.id);
   }
 });
 
 test('@current is the organization, and the project if the key has one', async () => {
-  const { organizationId, projectIds } = api.tenant;
-  const narrowed = await withKey({ organizationId, projectIds: [projectIds[1]] });
+  const { projectIds } = api.tenant;
+  const narrowed = await api.withNewKey({ projectIds: [projectIds[1]] });
   const made = await narrowed.post('/api/projects/@current/batch_exports', exportBody());
   expect(made.body.team_id).toBe(projectIds[1]);
   expect((await narrowed.get('/api/organizations/@current/batch_exports')).status).toBe(403);
-  expect((await api.client.get('/api/organizations/@current/batch_exports')).status).toBe(200);
+  expect((await api.get('/api/organizations/@current/batch_exports')).status).toBe(200);
   // The organization has two projects: none is the current one.
-  const both = await withKey({ organizationId, projectIds });
+  const both = await api.withNewKey({ projectIds });
   for (const client of [api.client, both]) {
     const { status, body } = await client.get('/api/projects/@current/batch_exports');
     expect([status, body.code]).toEqual([403, 'permission_denied']);
@@ -226,50 +210,22 @@ test('@current is the organization, and the project if the key has one', async (
 
 test('last_used_at is recorded, at most once a minute', async () => {
   const { key, apiKey } = await createKey(api.db, { organizationId: api.tenant.organizationId });
-  const client = api.client.withKey(key);
+  const client = api.withKey(key);
   const lastUsed = async () => {
-    const [row] = await api.db.query<{ at: string | null }>(
-      'select last_used_at as at from api_keys where id = $1',
-      [apiKey.id],
-    );
+    const [row] = await api.sql<{ at: string | null }>`
+      select last_used_at as at from api_keys where id = ${apiKey.id}`;
     return row?.at ?? null;
   };
   expect(await lastUsed()).toBeNull();
-  await client.get(`${api.project}/batch_exports`);
+  await client.get(api.exports);
   const first = await lastUsed();
   expect(first).not.toBeNull();
-  await client.get(`${api.project}/batch_exports`);
+  await client.get(api.exports);
   expect(await lastUsed()).toBe(first);
 });
 
 test('keys are not stored in readable form', async () => {
-  const [row] = await api.db.query<{ found: boolean }>(
-    `select exists (select from api_keys k where k::text like '%' || $1 || '%') as found`,
-    [api.tenant.key],
-  );
+  const [row] = await api.sql<{ found: boolean }>`
+    select exists (select from api_keys k where k::text like '%' || ${api.tenant.key} || '%') as found`;
   expect(row?.found).toBe(false);
-});
-
-test('an export of another organization: 404 by either path, and in no list', async () => {
-  const theirs = api.client.withKey(foreign.key);
-  const path = `/api/projects/${foreign.projectIds[0]}/batch_exports`;
-  const { body } = await theirs.post(path, exportBody());
-  const named = scoped.filter(({ path }) => /batch_exports\/\{(id|batch_export_id)\}/.test(path));
-  expect(named.some((operation) => operation.path.includes('{organization_id}'))).toBe(true);
-  for (const operation of named) {
-    const ids = { id: body.id, batch_export_id: body.id, run_id: crypto.randomUUID() };
-    const [project_id] = api.tenant.projectIds;
-    const asked = { ...ids, project_id, organization_id: api.tenant.organizationId };
-    const row = `${operation.method} ${operation.path}`;
-    const { status } = await api.client.send(
-      operation.method,
-      fillPath(operation.path, asked),
-      operation.body ? { raw: '{' } : {},
-    );
-    expect([row, status]).toEqual([row, 404]);
-  }
-  for (const own of [api.project, `/api/organizations/${api.tenant.organizationId}`]) {
-    const { results } = (await api.client.get(`${own}/batch_exports?limit=1000`)).body;
-    expect(results.map(({ id }: { id: string }) => id)).not.toContain(body.id);
-  }
 });

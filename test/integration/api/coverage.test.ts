@@ -3,21 +3,18 @@ import { toTimestamp } from '../../../src/foundation/domain/time.ts';
 import { takeLookBacks } from '../../../src/state/store/intervals/look-backs.ts';
 import { readNow } from '../../../src/state/store/intervals/ticks.ts';
 import { startApiUnderTest } from '../../support/api-under-test.ts';
-import { exportBody } from '../../support/batch-export-bodies.ts';
 import { allowBriefReceipts } from '../../support/brief-receipts.ts';
 import { cliEnv, runCli } from '../../support/cli.ts';
 import { insertElements } from '../../support/page-rows.ts';
 import { useStage } from '../../support/use-stage.ts';
 
 const hourMs = 3_600_000;
-let exports: string;
 /** The last complete hour ends here. */
 let now: number;
 
 const api = useStage(startApiUnderTest);
 beforeAll(async () => {
   await allowBriefReceipts(api.db);
-  exports = `${api.project}/batch_exports`;
   now = Math.floor((await readNow(api.db)) / hourMs) * hourMs;
 });
 
@@ -28,7 +25,7 @@ type Ended = 'done' | 'unsettled' | 'late_rows' | 'Failed' | 'Cancelled' | 'paus
 async function createWith(
   hours: readonly Ended[],
 ): Promise<{ id: string; path: string; at: (hour: number) => string }> {
-  const { id } = (await api.client.post(exports, exportBody())).body;
+  const { id } = await api.create();
   const first = now - hours.length * hourMs;
   const at = (hour: number) => toTimestamp(first + hour * hourMs);
   for (const [hour, ended] of hours.entries()) {
@@ -44,7 +41,7 @@ async function createWith(
       `insert into runs (export_id, team_id, data_interval_start, data_interval_end, status, error_code, finished_at)
        values ($1, $5, $2, $3, $4, $6, now()) returning id`,
       [
-        ...[...bounds, completed ? 'Completed' : ended, api.tenant.projectIds[0]],
+        ...[...bounds, completed ? 'Completed' : ended, api.teamId],
         ended === 'Failed' ? 'run.crashed' : null,
       ],
     );
@@ -59,7 +56,7 @@ async function createWith(
       ],
     );
   }
-  return { id, path: `${exports}/${id}`, at };
+  return { id, path: `${api.exports}/${id}`, at };
 }
 
 describe('the coverage of an export', () => {
@@ -74,7 +71,7 @@ describe('the coverage of an export', () => {
       'Cancelled',
       'unsettled',
     ]);
-    const { status, body } = await api.client.get(`${path}/coverage`);
+    const { status, body } = await api.get(`${path}/coverage`);
     expect(status).toBe(200);
     const range = (from: number, to: number, state: string) => ({
       start: at(from),
@@ -99,15 +96,13 @@ describe('the coverage of an export', () => {
         range(7, 8, 'unsettled'),
       ],
     });
-    await api.db.query('update batch_exports set high_water_mark = $2 where id = $1', [
-      path.split('/').at(-1),
-      at(2),
-    ]);
-    const marked = await api.client.get(`${path}/coverage`);
+    await api.sql`
+      update batch_exports set high_water_mark = ${at(2)} where id = ${path.split('/').at(-1)}`;
+    const marked = await api.get(`${path}/coverage`);
     expect(marked.body).toMatchObject({ high_water_mark: at(2), blocker: range(2, 4, 'failed') });
-    const { body: shown } = await api.client.get(path);
+    const { body: shown } = await api.get(path);
     expect(shown).toMatchObject({ missing: { count: 3, since: at(2) }, unsettled_from: at(7) });
-    const list = await api.client.get(exports);
+    const list = await api.get(api.exports);
     expect(list.body.results.find(({ id }) => path.endsWith(id))).toMatchObject({
       missing: { count: 3, since: at(2) },
     });
@@ -115,9 +110,9 @@ describe('the coverage of an export', () => {
 
   test('is limited to a range, widened to whole intervals, and names the blocker outside of it', async () => {
     const { path, at, id } = await createWith(['done', 'Failed', 'done', 'done']);
-    await api.db.query('update batch_exports set high_water_mark = $2 where id = $1', [id, at(1)]);
+    await api.sql`update batch_exports set high_water_mark = ${at(1)} where id = ${id}`;
     const inside = (hour: number) => at(hour).replace(':00:00.000000Z', ':30:00Z');
-    const { body } = await api.client.get(`${path}/coverage?from=${inside(2)}&to=${inside(3)}`);
+    const { body } = await api.get(`${path}/coverage?from=${inside(2)}&to=${inside(3)}`);
     expect(body).toMatchObject({
       from: at(2),
       to: at(4),
@@ -127,8 +122,8 @@ describe('the coverage of an export', () => {
   });
 
   test('of a new export is empty', async () => {
-    const { id } = (await api.client.post(exports, exportBody())).body;
-    const { status, body } = await api.client.get(`${exports}/${id}/coverage`);
+    const { id } = await api.create();
+    const { status, body } = await api.get(`${api.exports}/${id}/coverage`);
     expect(status).toBe(200);
     expect(body).toEqual({
       elements: null,
@@ -140,25 +135,8 @@ describe('the coverage of an export', () => {
       healing: null,
       ranges: [],
     });
-    const { body: shown } = await api.client.get(`${exports}/${id}`);
+    const { body: shown } = await api.get(`${api.exports}/${id}`);
     expect(shown.missing).toEqual({ count: 0, since: null });
-  });
-
-  test.each([
-    [
-      'a range of too many intervals',
-      'from=2004-01-01',
-      'from',
-      /the maximum is 20000\. Choose a later from/,
-    ],
-    ['a range before 1970', 'from=1969-12-31', 'from', /before 1970/],
-    ['an empty range', 'from=2024-01-02&to=2024-01-01', 'from', /before to/],
-    ['a text that is no time', 'from=yesterday', 'from', /./],
-  ])('refuses %s', async (_what, query, attr, detail) => {
-    const { path } = await createWith([]);
-    const { status, body } = await api.client.get(`${path}/coverage?${query}`);
-    expect([status, body.attr]).toEqual([400, attr]);
-    expect(body.detail).toMatch(detail);
   });
 });
 
@@ -173,7 +151,7 @@ describe('accepting intervals as they are', () => {
       'done',
     ]);
     const reason = 'the source was empty';
-    const { status, body } = await api.client.post(`${path}/coverage/accept`, {
+    const { status, body } = await api.post(`${path}/coverage/accept`, {
       from: at(0),
       to: at(5),
       reason,
@@ -185,20 +163,20 @@ describe('accepting intervals as they are', () => {
       high_water_mark: at(6),
       missing: { count: 0, since: null },
     });
-    const { body: shown } = await api.client.get(path);
+    const { body: shown } = await api.get(path);
     expect(shown).toMatchObject({
       high_water_mark: at(6),
       unsettled_from: null,
       missing: { count: 0 },
     });
-    const coverage = await api.client.get(`${path}/coverage`);
+    const coverage = await api.get(`${path}/coverage`);
     expect(coverage.body).toMatchObject({ blocker: null });
     expect((coverage.body.ranges as { state: string }[]).map(({ state }) => state)).toEqual([
       'done',
       'accepted',
       'done',
     ]);
-    const { body: activity } = await api.client.get(`${path}/activity`);
+    const { body: activity } = await api.get(`${path}/activity`);
     expect(activity.results[0]).toMatchObject({
       action: 'accepted',
       key_id: api.tenant.keyId,
@@ -214,7 +192,7 @@ describe('accepting intervals as they are', () => {
 
   test('ends the wait of late rows, and no look-back looks for them again', async () => {
     const { path, at, id } = await createWith(['late_rows', 'late_rows', 'done', 'done']);
-    const { body: before } = await api.client.get(`${path}/coverage`);
+    const { body: before } = await api.get(`${path}/coverage`);
     const why = 'run.late_rows_wait: the key may not read';
     expect(before).toMatchObject({
       ranges: [
@@ -226,9 +204,9 @@ describe('accepting intervals as they are', () => {
         { start: at(1), end: at(2), why },
       ],
     });
-    const accepted = await api.client.post(`${path}/coverage/accept`, { from: at(0), to: at(1) });
+    const accepted = await api.post(`${path}/coverage/accept`, { from: at(0), to: at(1) });
     expect(accepted.body).toMatchObject({ accepted: 1, counts: { late_rows: 1 } });
-    const { body: after } = await api.client.get(`${path}/coverage`);
+    const { body: after } = await api.get(`${path}/coverage`);
     expect(after).toMatchObject({
       ranges: [
         { start: at(0), end: at(1), state: 'done' },
@@ -238,9 +216,7 @@ describe('accepting intervals as they are', () => {
       late_rows_wait: [{ start: at(1), end: at(2), why }],
     });
     // The export has changed since the late rows were found. Other intervals of the tenant are not due.
-    await api.db.query('update receipts set pending_checked_at = now() where export_id <> $1', [
-      id,
-    ]);
+    await api.sql`update receipts set pending_checked_at = now() where export_id <> ${id}`;
     const wanted = { limit: 10, without: [], dead: [], slow: [], isLong: false };
     const taken = (
       await takeLookBacks(api.db, { lateLookbackHours: 100_000, modelLookbackHours: {} }, wanted)
@@ -251,57 +227,19 @@ describe('accepting intervals as they are', () => {
 
   test('takes only whole intervals of the range, and no live one', async () => {
     const { path, at, id } = await createWith(['Failed', 'Failed', 'Failed', 'Failed']);
-    await api.db.query(
-      `insert into runs (export_id, team_id, data_interval_start, data_interval_end, generation) values ($1, $2, $3, $4, 1)`,
-      [id, api.tenant.projectIds[0], at(1), at(2)],
-    );
+    await api.sql`
+      insert into runs (export_id, team_id, data_interval_start, data_interval_end, generation)
+        values (${id}, ${api.teamId}, ${at(1)}, ${at(2)}, 1)`;
     const half = at(3).replace(':00:00.000000Z', ':30:00Z');
-    const { body } = await api.client.post(`${path}/coverage/accept`, { from: at(0), to: half });
+    const { body } = await api.post(`${path}/coverage/accept`, { from: at(0), to: half });
     expect(body).toMatchObject({ accepted: 2, missing: { count: 1, since: at(3) } });
   });
 
   test('of an interval before the mark leaves the mark', async () => {
     const { path, at, id } = await createWith(['Failed', 'done']);
-    await api.db.query(`delete from ticks where export_id = $1 and data_interval_start = $2`, [
-      id,
-      at(0),
-    ]);
-    const { body } = await api.client.post(`${path}/coverage/accept`, { from: at(0), to: at(1) });
+    await api.sql`delete from ticks where export_id = ${id} and data_interval_start = ${at(0)}`;
+    const { body } = await api.post(`${path}/coverage/accept`, { from: at(0), to: at(1) });
     expect(body).toMatchObject({ accepted: 1, missing: { count: 0 }, high_water_mark: at(2) });
-  });
-
-  test.each([
-    [
-      'too many intervals',
-      { from: '2004-01-01T00:00:00Z', to: '2024-01-01T00:00:00Z' },
-      'to',
-      /the maximum is 10000\. Choose a shorter range/,
-    ],
-    [
-      'a bound without an offset',
-      { from: '2024-01-01T00:00:00', to: '2024-01-01T05:00:00Z' },
-      'from',
-      /offset/,
-    ],
-    ['the future', { from: '2024-01-01T00:00:00Z', to: '2999-01-01T00:00:00Z' }, 'to', /future/],
-    [
-      'a range without a whole interval',
-      { from: '2024-01-01T00:10:00Z', to: '2024-01-01T00:50:00Z' },
-      'from',
-      /no whole interval/,
-    ],
-    [
-      'an empty range',
-      { from: '2024-01-02T00:00:00Z', to: '2024-01-01T00:00:00Z' },
-      'from',
-      /before to/,
-    ],
-    ['no range', {}, 'from', /./],
-  ])('refuses %s', async (_what, body, attr, detail) => {
-    const { path } = await createWith([]);
-    const answer = await api.client.post(`${path}/coverage/accept`, body);
-    expect([answer.status, answer.body.attr]).toEqual([400, attr]);
-    expect(answer.body.detail).toMatch(detail);
   });
 });
 
@@ -309,7 +247,7 @@ test('an export without a past lists its elements, with what follows them and wh
   const { id, path } = await createWith([]);
   await api.db.query(insertElements, [id]);
   const at = (hoursAgo: number) => toTimestamp(now - hoursAgo * hourMs);
-  const { elements, ranges } = (await api.client.get(`${path}/coverage`)).body;
+  const { elements, ranges } = (await api.get(`${path}/coverage`)).body;
   const superseded = { start: at(4), end: at(2), intervals: 2 };
   expect(elements).toMatchObject([
     {
@@ -330,7 +268,7 @@ test('an export without a past lists its elements, with what follows them and wh
   ]);
   expect(ranges).toHaveLength(4);
   // A page of older ones.
-  const older = (await api.client.get(`${path}/coverage?to=${at(2)}`)).body;
+  const older = (await api.get(`${path}/coverage?to=${at(2)}`)).body;
   expect(older.elements).toMatchObject([{ start: at(5), followed_by: 7 }]);
   const env = cliEnv(api);
   const { out, err } = await runCli(['coverage', 'list', id], { env });

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { readConfig } from '../../../src/foundation/config/config.ts';
 import { findTenantsOf } from '../../../src/main/api-process.ts';
 import { loadModels } from '../../../src/main/models.ts';
@@ -25,7 +25,7 @@ beforeAll(async () => {
   shop = await api.shop.open();
   await ensureEventsTable(api.databaseUrl);
   await allowBriefReceipts(api.db);
-  operator = api.client.withKey((await createKey(api.db, { organizationId: null })).key);
+  operator = await api.asOperator();
   organization = `/api/admin/organizations/${api.tenant.organizationId}`;
 });
 
@@ -33,31 +33,18 @@ describe('names', () => {
   test('change, in the list and in the record of changes', async () => {
     const named = await operator.patch(organization, { name: 'Acme & Co' });
     expect([named.status, named.body.name]).toEqual([200, 'Acme & Co']);
-    const project = `/api/admin/projects/${api.tenant.projectIds[0]}`;
+    const project = `/api/admin/projects/${api.teamId}`;
     const both = await operator.patch(project, { name: 'Shop', disabled: true });
     expect(both.body).toMatchObject({ name: 'Shop', disabled_at: expect.any(String) });
     expect((await operator.patch(project, { disabled: false })).body.disabled_at).toBeNull();
     const listed = (await operator.get('/api/admin/organizations?search=%26 co')).body;
     expect(listed.results.map(({ name }) => name)).toEqual(['Acme & Co']);
-    const recorded = await api.db.query<{ subject: string; changes: unknown }>(
-      `select subject_type as subject, changes from activity where action = 'renamed' order by id`,
-    );
+    const recorded = await api.sql<{ subject: string; changes: unknown }>`
+      select subject_type as subject, changes from activity where action = 'renamed' order by id`;
     expect(recorded).toEqual([
       { subject: 'organization', changes: [{ field: 'name', before: 'Acme', after: 'Acme & Co' }] },
       { subject: 'project', changes: [{ field: 'name', before: 'Website', after: 'Shop' }] },
     ]);
-  });
-
-  test.each([
-    [{ name: ' ' }, 'name'],
-    [{ name: 'x'.repeat(401) }, 'name'],
-    [{}, null],
-    [{ nonsense: '7' }, 'nonsense'],
-  ])('of %j is refused', async (body, attr) => {
-    for (const path of [organization, `/api/admin/projects/${api.tenant.projectIds[0]}`]) {
-      const refused = await operator.patch(path, body);
-      expect([refused.status, refused.body.attr]).toEqual([400, attr]);
-    }
   });
 });
 
@@ -67,7 +54,7 @@ describe('rows and bytes of a month', () => {
   test('are those of the intervals that begin in it, in UTC, of all exports of the customer', async () => {
     for (const [at, project] of api.tenant.projectIds.entries()) {
       const path = `/api/projects/${project}/batch_exports`;
-      const { id } = (await api.client.post(path, exportBody())).body;
+      const { id } = (await api.post(path, exportBody())).body;
       await api.db.query(
         `with made as (
            insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, finished_at)
@@ -79,7 +66,7 @@ describe('rows and bytes of a month', () => {
         [id, project, 3_000_000_000 + at],
       );
       // Its files are still there.
-      if (at === 1) await api.client.delete(`${path}/${id}`);
+      if (at === 1) await api.delete(`${path}/${id}`);
     }
     const own = `search=${api.tenant.organizationId}`;
     const { results, count } = await usage(`${own}&month=2024-02`);
@@ -108,10 +95,10 @@ describe('rows and bytes of a month', () => {
       const lines = answer.text.trimEnd().split('\r\n');
       return lines.map((line) => line.split(','));
     };
-    const sums = await api.db.query<{ id: string; sums: string[] }>(
-      `select export_id as id, array[count(*)::text, sum(rows)::text, sum(bytes)::text] as sums from receipts
-        where data_interval_start >= '2024-02-01Z' and data_interval_start < '2024-03-01Z' group by 1 order by export_id::text`,
-    );
+    const sums = await api.sql<{ id: string; sums: string[] }>`
+      select export_id as id, array[count(*)::text, sum(rows)::text, sum(bytes)::text] as sums from receipts
+        where data_interval_start >= '2024-02-01Z' and data_interval_start < '2024-03-01Z' group by 1
+          order by export_id::text`;
     expect(sums).toHaveLength(2);
     const path = `/api/organizations/${api.tenant.organizationId}/usage`;
     const [heads, ...lines] = await read(api.client, path);
@@ -123,7 +110,7 @@ describe('rows and bytes of a month', () => {
     const [project] = api.tenant.projectIds;
     const ofProject = await read(api.client, `/api/projects/${project}/usage`);
     expect(ofProject.slice(1)).toEqual(lines.filter((line) => line[1] === String(project)));
-    const paged = (await api.client.get(`${path}?month=2024-02&limit=1&offset=1`)).body;
+    const paged = (await api.get(`${path}?month=2024-02&limit=1&offset=1`)).body;
     expect([paged.count, paged.results]).toEqual([
       lines.length,
       [expect.objectContaining({ id: lines[1]?.[2], month: '2024-02' })],
@@ -134,15 +121,15 @@ describe('rows and bytes of a month', () => {
     expect(own?.slice(-2)).toEqual([total(1), total(2)]);
     // A spreadsheet must not compute what a customer typed.
     const name = '=1+1,"a"';
-    await api.client.post(`/api/projects/${project}/batch_exports`, { ...exportBody(), name });
-    const answer = await api.client.get(`${path}?month=2024-02&format=csv`);
+    await api.post(`/api/projects/${project}/batch_exports`, { ...exportBody(), name });
+    const answer = await api.get(`${path}?month=2024-02&format=csv`);
     expect(answer.text).toContain(`,"'=1+1,""a""",,0,0,0\r\n`);
     const foreign = await createTenant(api.db);
-    const stranger = api.client.withKey(foreign.key);
+    const stranger = api.withKey(foreign.key);
     const theirs = `/api/organizations/${foreign.organizationId}/usage`;
     expect(await read(stranger, theirs)).toHaveLength(1);
     expect((await stranger.get(path)).status).toBeGreaterThanOrEqual(403);
-    expect((await api.client.get(`${path}?format=xml`)).body.attr).toBe('format');
+    expect((await api.get(`${path}?format=xml`)).body.attr).toBe('format');
   });
 
   test('are refused for what is no month, and to the key of a customer', async () => {
@@ -150,7 +137,7 @@ describe('rows and bytes of a month', () => {
       const { status, body } = await operator.get(`/api/admin/usage?month=${month}`);
       expect([month, status, body.attr]).toEqual([month, 400, 'month']);
     }
-    expect((await api.client.get('/api/admin/usage')).status).toBe(403);
+    expect((await api.get('/api/admin/usage')).status).toBe(403);
   });
 });
 
@@ -171,29 +158,23 @@ describe('the tenant key of a new project', () => {
 
   test('is refused if no model can have it, with the models and their types', async () => {
     const { create, stop } = await startOver((name) => ['events', 'line_items'].includes(name));
-    try {
-      const { status, body } = await create('acme');
-      expect([status, body.attr, body.code]).toEqual([400, 'tenant_key', 'invalid_input']);
-      expect(body.detail).toContain('team_id of events is integer');
-      expect(body.detail).toContain('accountId of line_items is uuid');
-      expect((await create('99999999999')).status).toBe(400);
-      // One model can.
-      expect((await create(randomUUID())).status).toBe(201);
-      expect((await create()).status).toBe(201);
-    } finally {
-      await stop();
-    }
+    onTestFinished(() => stop());
+    const { status, body } = await create('acme');
+    expect([status, body.attr, body.code]).toEqual([400, 'tenant_key', 'invalid_input']);
+    expect(body.detail).toContain('team_id of events is integer');
+    expect(body.detail).toContain('accountId of line_items is uuid');
+    expect((await create('99999999999')).status).toBe(400);
+    // One model can.
+    expect((await create(randomUUID())).status).toBe(201);
+    expect((await create()).status).toBe(201);
   });
 
   test('is refused if it is left out, and no model can have the id of a project', async () => {
     const { create, stop } = await startOver((name) => name === 'line_items');
-    try {
-      const { status, body } = await create();
-      expect([status, body.attr]).toEqual([400, 'tenant_key']);
-      expect(body.detail).toContain('the id of the project is taken');
-    } finally {
-      await stop();
-    }
+    onTestFinished(() => stop());
+    const { status, body } = await create();
+    expect([status, body.attr]).toEqual([400, 'tenant_key']);
+    expect(body.detail).toContain('the id of the project is taken');
   });
 
   test('is taken with a warning if no row has it, and without one if a row has it', async () => {
@@ -201,16 +182,13 @@ describe('the tenant key of a new project', () => {
       `insert into "Shop"."Orders" ("Account", "orderTotal", state) values ('O''Brien', 1, 'new')`,
     );
     const { create, stop } = await startOver((name) => name === 'orders');
-    try {
-      const silent = await create('nobody');
-      expect(silent.status).toBe(201);
-      expect(silent.body.warnings).toEqual([
-        expect.stringContaining('No row has this tenant_key yet (Account of orders)'),
-      ]);
-      expect((await create("O'Brien")).body.warnings).toEqual([]);
-    } finally {
-      await stop();
-    }
+    onTestFinished(() => stop());
+    const silent = await create('nobody');
+    expect(silent.status).toBe(201);
+    expect(silent.body.warnings).toEqual([
+      expect.stringContaining('No row has this tenant_key yet (Account of orders)'),
+    ]);
+    expect((await create("O'Brien")).body.warnings).toEqual([]);
   });
 
   test('is taken with a warning if a model does not answer', async () => {
@@ -218,12 +196,9 @@ describe('the tenant key of a new project', () => {
       (name) => ['events', 'orders'].includes(name),
       'postgres://nobody@127.0.0.1:1/none',
     );
-    try {
-      const made = await create('unknown');
-      expect(made.status).toBe(201);
-      expect(made.body.warnings).toEqual([expect.stringContaining('1 of 2 models did not answer')]);
-    } finally {
-      await stop();
-    }
+    onTestFinished(() => stop());
+    const made = await create('unknown');
+    expect(made.status).toBe(201);
+    expect(made.body.warnings).toEqual([expect.stringContaining('1 of 2 models did not answer')]);
   });
 });

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import {
   contextWith,
   options,
@@ -6,31 +6,20 @@ import {
   recordingJournal,
 } from '../../conformance/destination-suite.ts';
 import { s3Definition } from '../../../src/rows/destinations/s3/definition.ts';
-import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody, s3 } from '../../support/batch-export-bodies.ts';
 import { allowBriefReceipts } from '../../support/brief-receipts.ts';
-import { type S3Server, startS3Server } from '../../support/s3-server/server.ts';
-import { createKey } from '../../support/tenants.ts';
+import { startS3Server } from '../../support/s3-server/server.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 const credentials = { accessKeyId: 'AKIAIOSFODNN7EXAMPLE', secretAccessKey: 'canary-secret' };
 const bytes = Buffer.from('{"id":1}\n');
 
-let api: ApiUnderTest;
-let store: S3Server;
-let exports: string;
-
-beforeAll(async () => {
-  store = await startS3Server({ buckets: ['my-events', 'other'], credentials });
-  api = await startApiUnderTest({
-    destinationContext: contextWith({ fileDestinationRoot: '/var/tmp' }),
-  });
-  await allowBriefReceipts(api.db);
-  exports = `${api.project}/batch_exports`;
-});
-afterAll(async () => {
-  await api.stop();
-  await store.close();
-});
+const store = useStage(() => startS3Server({ buckets: ['my-events', 'other'], credentials }));
+const api = useStage(() =>
+  startApiUnderTest({ destinationContext: contextWith({ fileDestinationRoot: '/var/tmp' }) }),
+);
+beforeAll(() => allowBriefReceipts(api.db));
 
 const configOf = (bucket: string) => ({
   bucket_name: bucket,
@@ -50,28 +39,27 @@ async function put(bucket: string, key: string): Promise<void> {
 
 /** An export whose run has delivered these files. */
 async function deliver(keys: readonly string[], destination: object = s3(configOf('my-events'))) {
-  const created = await api.client.post(exports, exportBody({ destination }));
+  const created = await api.post(api.exports, exportBody({ destination }));
   expect(created.status).toBe(201);
   const { id } = created.body;
-  const [run] = await api.db.query<{ id: string }>(
-    `insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, generation, committing_generation, finished_at)
-     values ($1, $2, 'Completed', '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z', 1, 2, now()) returning id`,
-    [id, api.tenant.projectIds[0]],
-  );
+  const [run] = await api.sql<{ id: string }>`
+    insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, generation,
+      committing_generation, finished_at)
+     values (${id}, ${api.teamId}, 'Completed', '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z', 1, 2, now()) returning id`;
   const files = keys.map((key, n) => ({
     ...{ key, generation: n + 1, rows: 1, bytes: bytes.length },
     ...{ sha256: 'ab'.repeat(32), etag: '"t"' },
   }));
-  await api.db.query(
-    `insert into receipts (export_id, data_interval_start, data_interval_end, run_id, manifest_key, files, rows, bytes, generation, settled)
-     values ($1, '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z', $2, 'm_manifest.json', $3, 1, 1, 2, true)`,
-    [id, run?.id, JSON.stringify(files)],
-  );
-  return { id: String(id), path: `${exports}/${id}/runs/${run?.id}/link` };
+  await api.sql`
+    insert into receipts (export_id, data_interval_start, data_interval_end, run_id, manifest_key, files, rows, bytes,
+      generation, settled)
+     values (${id}, '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z', ${run?.id}, 'm_manifest.json',
+       ${JSON.stringify(files)}, 1, 1, 2, true)`;
+  return { id: String(id), path: `${api.exports}/${id}/runs/${run?.id}/link` };
 }
 
 const changesOf = async (id: string) =>
-  (await api.client.get(`${exports}/${id}/activity`)).body.results.filter(
+  (await api.get(`${api.exports}/${id}/activity`)).body.results.filter(
     ({ action }) => action === 'linked a file',
   );
 
@@ -80,7 +68,7 @@ test('a link reads a file of any generation and the manifest, and the changes sa
   for (const key of [...keys, 'm_manifest.json']) await put('my-events', key);
   const { id, path } = await deliver(keys);
   for (const key of [...keys, 'm_manifest.json']) {
-    const { status, body, headers } = await api.client.post(path, { key, expires_in_seconds: 60 });
+    const { status, body, headers } = await api.post(path, { key, expires_in_seconds: 60 });
     expect([status, headers.get('cache-control')]).toEqual([200, 'no-store']);
     const left = Date.parse(String(body.expires_at)) - Date.now();
     expect(left).toBeGreaterThan(50_000);
@@ -99,8 +87,8 @@ test('a link reads a file of any generation and the manifest, and the changes sa
     ],
   });
   expect(JSON.stringify(made)).not.toContain('X-Amz-');
-  const operator = api.client.withKey((await createKey(api.db, { organizationId: null })).key);
-  const looked = await operator.get(`${exports}/${id}/activity`);
+  const operator = await api.asOperator();
+  const looked = await operator.get(`${api.exports}/${id}/activity`);
   expect(looked.text).toContain('country=…/a.jsonl');
   expect(looked.text).not.toContain('country=NL');
 });
@@ -108,13 +96,14 @@ test('a link reads a file of any generation and the manifest, and the changes sa
 test('only the scope file:read and * give links, and no key of an operator', async () => {
   await put('my-events', 'scoped.jsonl');
   const { id, path } = await deliver(['scoped.jsonl']);
-  const { organizationId } = api.tenant;
-  const status = async (scopes: readonly string[], of: string | null = organizationId) => {
-    const { key } = await createKey(api.db, { organizationId: of, scopes: [...scopes] });
-    return (await api.client.withKey(key).post(path, { key: 'scoped.jsonl' })).status;
+  const status = async (scopes: readonly string[], more = {}) => {
+    const client = await api.withNewKey({ scopes, ...more });
+    return (await client.post(path, { key: 'scoped.jsonl' })).status;
   };
   expect(await status(['batch_export:write', 'plugin:write'])).toBe(403);
-  expect(await status(['operator:read', 'operator:write', '*', 'file:read'], null)).toBe(403);
+  expect(
+    await status(['operator:read', 'operator:write', '*', 'file:read'], { organizationId: null }),
+  ).toBe(403);
   expect(await changesOf(id)).toEqual([]);
   expect(await status(['file:read'])).toBe(200);
   expect(await status(['*'])).toBe(200);
@@ -125,37 +114,35 @@ test('a file that is not of the run, or not there as it was delivered, is refuse
   await put('my-events', 'theirs.jsonl');
   await put('my-events', 'larger.jsonl');
   const { id, path } = await deliver(['gone.jsonl', 'a/./dots.jsonl', 'larger.jsonl']);
-  await api.db.query(
-    `update receipts set files = jsonb_set(files, '{2,bytes}', '3') where export_id = $1`,
-    [id],
-  );
+  await api.sql`
+    update receipts set files = jsonb_set(files, '{2,bytes}', '3') where export_id = ${id}`;
   for (const [key, said] of [
     ['theirs.jsonl', /no current file with this key/],
     ['gone.jsonl', /is not there/],
     ['larger.jsonl', /another size/],
     ['a/./dots.jsonl', /folder \. or \.\./],
   ] as const) {
-    const { status, body } = await api.client.post(path, { key });
+    const { status, body } = await api.post(path, { key });
     expect([key, status, body.attr]).toEqual([key, 400, 'key']);
     expect(body.detail).toMatch(said);
   }
   for (const seconds of [9, 3_601, 1.5]) {
     const body = { key: 'gone.jsonl', expires_in_seconds: seconds };
-    expect((await api.client.post(path, body)).body.attr).toBe('expires_in_seconds');
+    expect((await api.post(path, body)).body.attr).toBe('expires_in_seconds');
   }
   expect(await changesOf(id)).toEqual([]);
 });
 
 test('a destination without links says so, and one that refuses its keys says which', async () => {
   const without = await deliver(['a.jsonl'], { type: 'NoOp', config: {} });
-  const refused = await api.client.post(without.path, { key: 'a.jsonl' });
+  const refused = await api.post(without.path, { key: 'a.jsonl' });
   expect([refused.status, refused.body.detail]).toEqual([
     400,
     'This destination has no links: its files are not in a store.',
   ]);
   const wrong = { ...configOf('my-events'), aws_secret_access_key: 'canary-wrong' };
   const { path } = await deliver(['a.jsonl'], s3(wrong));
-  const denied = await api.client.post(path, { key: 'a.jsonl' });
+  const denied = await api.post(path, { key: 'a.jsonl' });
   expect([denied.status, denied.body.attr]).toEqual([400, null]);
   expect(denied.body.detail).toMatch(/^destination\.invalid_credentials: /);
   expect(denied.text).not.toContain('canary');
@@ -165,13 +152,13 @@ test('a file stays at the place that the export has left, until the keys of that
   await put('my-events', 'left.jsonl');
   await put('other', 'left.jsonl');
   const { id, path } = await deliver(['left.jsonl']);
-  const moved = await api.client.patch(`${exports}/${id}`, {
+  const moved = await api.patch(`${api.exports}/${id}`, {
     destination: { config: configOf('other') },
   });
   expect(moved.status).toBe(200);
-  const { body } = await api.client.post(path, { key: 'left.jsonl' });
+  const { body } = await api.post(path, { key: 'left.jsonl' });
   expect(new URL(String(body.url)).pathname).toBe('/my-events/left.jsonl');
-  await api.db.query('update former_destinations set destination_secrets = null');
-  const locked = await api.client.post(path, { key: 'left.jsonl' });
+  await api.sql`update former_destinations set destination_secrets = null`;
+  const locked = await api.post(path, { key: 'left.jsonl' });
   expect([locked.status, locked.body.detail]).toEqual([400, expect.stringMatching(/are gone/)]);
 });

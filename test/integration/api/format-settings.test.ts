@@ -5,18 +5,18 @@ import { useStage } from '../../support/use-stage.ts';
 
 const api = useStage(startApiUnderTest);
 
-const exportsPath = () => `${api.project}/batch_exports`;
+const exportsPath = () => api.exports;
 
 async function create(config: object) {
   const body = exportBody({ destination: s3({ file_format: 'Parquet', ...config }) });
-  const created = await api.client.post(`${exportsPath()}/`, body);
+  const created = await api.post(`${exportsPath()}/`, body);
   expect(created.status).toBe(201);
   return { id: created.body.id };
 }
 
 async function change(id: string, config: object) {
   const path = `${exportsPath()}/${id}`;
-  const changed = await api.client.patch(path, { destination: { config } });
+  const changed = await api.patch(path, { destination: { config } });
   return { status: changed.status, body: changed.body };
 }
 
@@ -100,7 +100,7 @@ test('folders by values are refused if an entry cannot be one, or with a table, 
     400,
     expect.stringContaining('partition_by'),
   ]);
-  const shown = await api.client.get(`${exportsPath()}/${id}`);
+  const shown = await api.get(`${exportsPath()}/${id}`);
   expect(shown.body.destination.config.partition_by).toEqual(['event', 'day(inserted_at)']);
   const hours = await change(id, { partition_by: ['hour(timestamp)'] });
   expect(hours.body.destination.config.partition_by).toEqual(['hour(timestamp)']);
@@ -109,7 +109,7 @@ test('folders by values are refused if an entry cannot be one, or with a table, 
   const table = exportBody({
     destination: s3({ file_format: 'Parquet', table_format: 'iceberg', partition_by: ['event'] }),
   });
-  const refused = await api.client.post(`${exportsPath()}/`, table);
+  const refused = await api.post(`${exportsPath()}/`, table);
   expect([refused.status, refused.body.attr]).toEqual([400, attr]);
   expect(refused.body.detail).toMatch(
     /^Not possible with table_format iceberg.* Leave one of them empty\.$/,
@@ -128,10 +128,8 @@ test('a file setting that is no longer there is refused by name, with what to us
     expect(body.detail).toMatch(/^Sluice no longer has it\. Remove it\. \w/);
   }
   // An earlier release has stored it.
-  await api.db.query(
-    `update batch_exports set destination_config = destination_config || '{"parquet_encodings": "modern"}' where id = $1`,
-    [id],
-  );
+  await api.sql`
+    update batch_exports set destination_config = destination_config || '{"parquet_encodings": "modern"}' where id = ${id}`;
   const { status, body } = await change(id, { prefix: 'elsewhere' });
   expect([status, body.destination.config.prefix]).toEqual([200, 'elsewhere']);
   expect(body.destination.config).not.toHaveProperty('parquet_encodings');
@@ -152,13 +150,13 @@ test('refuses arrays as PostgreSQL prints them for other formats, and with trans
   const other = await change(id, { file_format: 'Parquet' });
   expect([other.status, other.body.attr]).toEqual([400, attr]);
   expect(other.body.detail).toContain('Set file_format to CSV');
-  const chained = await api.client.patch(path, { transformations: true });
+  const chained = await api.patch(path, { transformations: true });
   expect([chained.status, chained.body.attr]).toEqual([400, attr]);
   const body = exportBody({
     transformations: true,
     destination: s3({ file_format: 'CSV', csv_arrays: 'postgres' }),
   });
-  const created = await api.client.post(`${exportsPath()}/`, body);
+  const created = await api.post(`${exportsPath()}/`, body);
   expect([created.status, created.body.attr]).toEqual([400, attr]);
 });
 
@@ -166,7 +164,7 @@ const table = { file_format: 'Parquet', table_format: 'iceberg' };
 
 test('an Iceberg table is refused if the export cannot write one, with the field to change', async () => {
   const refused = async (destination: object) => {
-    const answer = await api.client.post(`${exportsPath()}/`, exportBody({ destination }));
+    const answer = await api.post(`${exportsPath()}/`, exportBody({ destination }));
     return [answer.status, answer.body.attr];
   };
   const attr = (name: string) => [400, `destination__config__${name}`];

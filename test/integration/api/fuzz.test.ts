@@ -29,16 +29,15 @@ const destination = s3({ endpoint_url: 'http://127.0.0.1:1/' });
 
 /** Ids that exist, so that requests get past the object. */
 async function existing(): Promise<Record<string, string>> {
-  const exports = `${api.project}/batch_exports`;
-  const made = await api.client.post(
-    exports,
+  const made = await api.post(
+    api.exports,
     exportBody({ start_at: '2024-03-01T00:00:00Z', destination }),
   );
   const config = { plugin: 2, order: 1, config: { events: 'a' } };
-  const step = await api.client.post(`${api.project}/pipeline_transformation_configs`, config);
+  const step = await api.post(`${api.project}/pipeline_transformation_configs`, config);
   return {
     organization_id: api.tenant.organizationId,
-    project_id: String(api.tenant.projectIds[0]),
+    project_id: String(api.teamId),
     batch_export_id: made.body.id,
     export: made.body.id,
     step: String(step.body.id),
@@ -82,13 +81,7 @@ async function check({ operation, ids, query, body }: FuzzRequest): Promise<void
     query.length === 0
       ? ''
       : `?${new URLSearchParams(query.map(([a, b]): [string, string] => [a, b]))}`;
-  const {
-    status,
-    body: answer,
-    text,
-  } = await api.client.send(operation.method, path + search, {
-    body,
-  });
+  const { status, body: answer, text } = await api.send(operation.method, path + search, { body });
   const what = `${operation.method} ${path}${search} ${JSON.stringify(body)} gave ${status} ${text}`;
   expect(status, what).toBeLessThan(500);
   // A path parameter can hold what makes it another path.
@@ -124,13 +117,12 @@ test('any sequence of operations on one export leaves a state that makes sense',
   const sequence = fc.array(fc.tuple(step, fc.boolean()), { minLength: 1, maxLength: 12 });
   await fc.assert(
     fc.asyncProperty(sequence, async (steps) => {
-      const exports = `${api.project}/batch_exports`;
-      const { body: made } = await api.client.post(exports, exportBody());
+      const made = await api.create();
       let deleted = false;
       let paused = false;
       for (const [[method = '', path = ''], flag] of steps) {
         const body = bodyOf(path, method, flag);
-        const answer = await api.client.send(method, `${exports}/${made.id}${path}`, { body });
+        const answer = await api.send(method, `${api.exports}/${made.id}${path}`, { body });
         if (deleted) {
           expect(answer.status).toBe(404);
           continue;

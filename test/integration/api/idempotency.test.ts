@@ -1,23 +1,17 @@
-import { beforeAll, expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { buildApi } from '../../../src/service/api/build-api.ts';
 import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
-import { createKey } from '../../support/tenants.ts';
 import { testApiOptions } from '../../support/test-api-options.ts';
 import { until } from '../../support/until.ts';
 import { useStage } from '../../support/use-stage.ts';
 
-let exports: string;
-
 const api = useStage(startApiUnderTest);
-beforeAll(async () => {
-  exports = `${api.project}/batch_exports`;
-});
 
 const create = (key: string, body: object = exportBody(), client = api.client) =>
-  client.post(exports, body, { headers: { 'idempotency-key': key } });
+  client.post(api.exports, body, { headers: { 'idempotency-key': key } });
 
-const count = async () => (await api.client.get(exports)).body.count;
+const count = async () => (await api.get(api.exports)).body.count;
 
 test('the same request takes effect once, and is answered alike', async () => {
   const before = await count();
@@ -51,12 +45,12 @@ test('a name that must be unique is taken once, and the refusal names the export
       expect([status, refused.code, refused.attr]).toEqual([409, 'conflict', 'name']);
     if (status !== 201) expect(refused.detail).toContain(made?.body.id);
   }
-  const free = await api.client.post(exports, { ...body, name: 'of many clients' });
+  const free = await api.post(api.exports, { ...body, name: 'of many clients' });
   expect(free.status, free.text).toBe(201);
-  const plain = await api.client.post(exports, { ...body, unique_name: undefined });
+  const plain = await api.post(api.exports, { ...body, unique_name: undefined });
   expect(plain.status, plain.text).toBe(201);
-  for (const id of [made?.body.id, plain.body.id]) await api.client.delete(`${exports}/${id}`);
-  expect((await api.client.post(exports, body)).status).toBe(201);
+  for (const id of [made?.body.id, plain.body.id]) await api.delete(`${api.exports}/${id}`);
+  expect((await api.post(api.exports, body)).status).toBe(201);
 });
 
 test('a request that dies before its answer is stored has no effect, and its key is free at once', async () => {
@@ -66,13 +60,11 @@ test('a request that dies before its answer is stored has no effect, and its key
     await tx.query('lock table activity in exclusive mode');
     const dying = create('dying');
     const waiting = () =>
-      api.db.query<{ pid: number }>(
-        `select a.pid from pg_locks l join pg_stat_activity a using (pid)
-          where l.relation = 'activity'::regclass and not l.granted and a.datname = current_database()`,
-      );
+      api.sql<{ pid: number }>`select a.pid from pg_locks l join pg_stat_activity a using (pid)
+          where l.relation = 'activity'::regclass and not l.granted and a.datname = current_database()`;
     const backend = await until(async () => (await waiting())[0]);
     expect((await create('dying')).status).toBe(409);
-    await api.db.query('select pg_terminate_backend($1)', [backend.pid]);
+    await api.sql`select pg_terminate_backend(${backend.pid})`;
     expect((await dying).status).toBe(503);
   });
   expect(await count()).toBe(before);
@@ -83,12 +75,11 @@ test('a request that dies before its answer is stored has no effect, and its key
 
 test('a request whose answer cannot be stored has no effect', async () => {
   const before = await count();
-  await api.db.query(
-    `alter table idempotency_keys add constraint nothing_kept check (idempotency_key <> 'unkept')`,
-  );
+  await api.sql`
+    alter table idempotency_keys add constraint nothing_kept check (idempotency_key <> 'unkept')`;
   expect((await create('unkept')).status).toBe(500);
   expect(await count()).toBe(before);
-  await api.db.query('alter table idempotency_keys drop constraint nothing_kept');
+  await api.sql`alter table idempotency_keys drop constraint nothing_kept`;
   expect((await create('unkept')).status).toBe(201);
 });
 
@@ -96,39 +87,37 @@ test('a backfill is announced to the workers once they can see it', async () => 
   const seen: Promise<number>[] = [];
   const options = testApiOptions(api.db, api.databaseUrl);
   const backfillWaiting = (id: string) => {
-    const found = api.db.query('select from backfills where id = $1', [id]);
+    const found = api.sql`select from backfills where id = ${id}`;
     seen.push(found.then(({ length }) => length));
   };
   const doorbell = { runsWaiting() {}, backfillWaiting };
   const ringing = await buildApi({ ...options, context: { ...options.context, doorbell } });
-  try {
-    const answer = await ringing.inject({
-      method: 'POST',
-      url: exports,
-      headers: { authorization: `Bearer ${api.tenant.key}`, 'idempotency-key': 'locked' },
-      payload: exportBody({ start_at: '2024-03-01T00:00:00Z', backfill: true }),
-    });
-    expect(answer.statusCode).toBe(201);
-    expect(await Promise.all(seen)).toEqual([1]);
-  } finally {
-    await ringing.close();
-  }
+  onTestFinished(() => ringing.close());
+  const answer = await ringing.inject({
+    method: 'POST',
+    url: api.exports,
+    headers: { authorization: `Bearer ${api.tenant.key}`, 'idempotency-key': 'locked' },
+    payload: exportBody({ start_at: '2024-03-01T00:00:00Z', backfill: true }),
+  });
+  expect(answer.statusCode).toBe(201);
+  expect(await Promise.all(seen)).toEqual([1]);
 });
 
 test('another body under the same key is 422', async () => {
   await create('other-body');
-  const { status, body } = await create('other-body', exportBody({ name: 'another' }));
-  expect(status).toBe(422);
-  expect(body).toMatchObject({ type: 'invalid_request', attr: 'Idempotency-Key' });
+  expect(await create('other-body', exportBody({ name: 'another' }))).toMatchObject({
+    status: 422,
+    body: { type: 'invalid_request', attr: 'Idempotency-Key' },
+  });
 });
 
 test('the same body on another path under the same key is 422', async () => {
   const { body } = await create('made');
   const headers = { 'idempotency-key': 'paused' };
-  expect((await api.client.post(`${exports}/${body.id}/pause`, {}, { headers })).status).toBe(200);
-  const { status } = await api.client.post(`${exports}/${body.id}/unpause`, {}, { headers });
+  expect((await api.post(`${api.exports}/${body.id}/pause`, {}, { headers })).status).toBe(200);
+  const { status } = await api.post(`${api.exports}/${body.id}/unpause`, {}, { headers });
   expect(status).toBe(422);
-  expect((await api.client.get(`${exports}/${body.id}`)).body.paused).toBe(true);
+  expect((await api.get(`${api.exports}/${body.id}`)).body.paused).toBe(true);
 });
 
 test('a refused request leaves its key free', async () => {
@@ -138,17 +127,15 @@ test('a refused request leaves its key free', async () => {
 
 test('keys of different API keys never meet', async () => {
   const first = await create('mine');
-  const { key } = await createKey(api.db, { organizationId: api.tenant.organizationId });
-  const second = await create('mine', exportBody({ name: 'theirs' }), api.client.withKey(key));
+  const second = await create('mine', exportBody({ name: 'theirs' }), await api.withNewKey({}));
   expect(second.status).toBe(201);
   expect(second.body.id).not.toBe(first.body.id);
 });
 
 test('after 24 hours a key may be used anew', async () => {
   const first = await create('old');
-  await api.db.query(
-    `update idempotency_keys set created_at = now() - interval '25 hours' where idempotency_key = 'old'`,
-  );
+  await api.sql`
+    update idempotency_keys set created_at = now() - interval '25 hours' where idempotency_key = 'old'`;
   const second = await create('old', exportBody({ name: 'anew' }));
   expect(second.status).toBe(201);
   expect(second.body.id).not.toBe(first.body.id);

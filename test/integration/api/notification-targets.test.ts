@@ -1,30 +1,25 @@
 import { createHmac, randomUUID } from 'node:crypto';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { notificationTypes } from '../../../src/foundation/domain/notification.ts';
 import type { ApiClient } from '../../support/api-client.ts';
-import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { senderTo } from '../../support/notified.ts';
-import { type Received, type Receiver, startReceiver } from '../../support/receiver.ts';
+import { type Received, startReceiver } from '../../support/receiver.ts';
 import { createTenant } from '../../support/tenants.ts';
+import { useStage } from '../../support/use-stage.ts';
 
-let receiver: Receiver;
-let api: ApiUnderTest;
+const receiver = useStage(startReceiver);
+const api = useStage(() =>
+  startApiUnderTest({ notifications: senderTo([receiver], { timeoutMs: 2_000 }) }),
+);
 let targets: string;
 
 beforeAll(async () => {
-  receiver = await startReceiver();
-  api = await startApiUnderTest({
-    notifications: senderTo([receiver], { timeoutMs: 2_000 }),
-  });
   targets = `${api.project}/notification_targets`;
-});
-afterAll(async () => {
-  await api?.stop();
-  await receiver?.close();
 });
 beforeEach(() => receiver.answer(204));
 afterEach(async () => {
-  await api.db.query('delete from notification_targets');
+  await api.sql`delete from notification_targets`;
 });
 
 const webhook = (changes: object = {}) => ({ url: receiver.url, ...changes });
@@ -45,7 +40,7 @@ describe('a notification target', () => {
   test('is created with defaults; its secret and its URL are shown never again', async () => {
     const created = await create({ url: `${receiver.url}/T0KEN/abcd?key=canary` });
     expect(created).toMatchObject({
-      team_id: api.tenant.projectIds[0],
+      team_id: api.teamId,
       kind: 'webhook',
       url_preview: `http://${receiver.endpoint}/…nary`,
       format: 'json',
@@ -56,52 +51,31 @@ describe('a notification target', () => {
     expect(created.events).toEqual([...notificationTypes]);
     expect(created.secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/);
     for (const path of [targets, `${targets}/${created.id}`]) {
-      const { text } = await api.client.get(path);
+      const { text } = await api.get(path);
       expect(text).toContain(created.id);
       expect(text).not.toContain('whsec_');
       expect(text).not.toContain('T0KEN');
     }
-    const [row] = await api.db.query<{ found: boolean }>(
-      `select exists (select from notification_targets t where t::text like '%T0KEN%' or t::text like '%whsec_%') as found`,
-    );
+    const [row] = await api.sql<{ found: boolean }>`
+      select exists (select from notification_targets t
+        where t::text like '%T0KEN%' or t::text like '%whsec_%') as found`;
     expect(row?.found).toBe(false);
   });
 
   test('has no copy of its secret among the answers kept for an Idempotency-Key', async () => {
     const headers = { 'idempotency-key': randomUUID() };
-    const first = await api.client.post(targets, webhook(), { headers });
-    const again = await api.client.post(targets, webhook(), { headers });
+    const first = await api.post(targets, webhook(), { headers });
+    const again = await api.post(targets, webhook(), { headers });
     expect(first.body.secret).toMatch(/^whsec_/);
     expect(again.body).toEqual({ ...first.body, secret: null });
-    const [kept] = await api.db.query<{ response: string }>(
-      'select response from idempotency_keys where idempotency_key = $1',
-      [headers['idempotency-key']],
-    );
+    const [kept] = await api.sql<{ response: string }>`
+      select response from idempotency_keys where idempotency_key = ${headers['idempotency-key']}`;
     expect(kept?.response).not.toContain('whsec_');
-  });
-
-  test.each([
-    [{ url: undefined }, 'url', 'required'],
-    [{ url: 'nonsense' }, 'url', 'invalid_input'],
-    [{ url: 'http://example.com/' }, 'url', 'invalid_input'],
-    [{ url: 'ftp://example.com/' }, 'url', 'invalid_input'],
-    [{ url: 'https://user:word@example.com/' }, 'url', 'invalid_input'],
-    [{ url: 'https://example.com/#x' }, 'url', 'invalid_input'],
-    [{ format: 'pagerduty' }, 'url', 'invalid_input'],
-    [{ events: [] }, 'events', 'invalid_input'],
-    [{ events: ['export.unknown'] }, 'events__0', 'invalid_choice'],
-    [{ format: 'xml' }, 'format', 'invalid_choice'],
-    [{ digests: false }, 'digests', 'invalid_input'],
-    [{ recipients: ['a@example.com'] }, 'recipients', 'invalid_input'],
-    [{ kind: 'email', url: undefined, recipients: ['a@example.com'] }, 'kind', 'invalid_input'],
-  ])('is refused with %j', async (changes, attr, code) => {
-    const { status, body } = await api.client.post(targets, webhook(changes));
-    expect([status, body.attr, body.code]).toEqual([400, attr, code]);
   });
 
   test('changes field by field, and says who changed it', async () => {
     const { id } = await create();
-    const changed = await api.client.patch(`${targets}/${id}`, {
+    const changed = await api.patch(`${targets}/${id}`, {
       description: 'On-call',
       events: ['export.recovered', 'export.recovered'],
       format: 'slack',
@@ -114,43 +88,40 @@ describe('a notification target', () => {
       enabled: false,
       url_preview: `http://${receiver.endpoint}/…uice`,
     });
-    const refused = await api.client.patch(`${targets}/${id}`, { url: 'http://example.com/' });
+    const refused = await api.patch(`${targets}/${id}`, { url: 'http://example.com/' });
     expect([refused.status, refused.body.attr]).toEqual([400, 'url']);
-    const activity = await api.db.query<{ action: string }>(
-      `select action from activity where subject_type = 'notification_target' and subject_id = $1 order by id`,
-      [id],
-    );
+    const activity = await api.sql<{ action: string }>`
+      select action from activity where subject_type = 'notification_target' and subject_id = ${id}
+        order by id`;
     expect(activity.map(({ action }) => action)).toEqual(['created', 'updated']);
-    expect((await api.client.delete(`${targets}/${id}`)).status).toBe(204);
-    expect((await api.client.get(`${targets}/${id}`)).status).toBe(404);
+    expect((await api.delete(`${targets}/${id}`)).status).toBe(204);
+    expect((await api.get(`${targets}/${id}`)).status).toBe(404);
   });
 
   test('is seen by its project and organization, and by no other', async () => {
     const organization = `/api/organizations/${api.tenant.organizationId}/notification_targets`;
     const second = `/api/projects/${api.tenant.projectIds[1]}/notification_targets`;
     const ofProject = await create();
-    const ofAll = (await api.client.post(organization, webhook())).body;
+    const ofAll = (await api.post(organization, webhook())).body;
     expect(ofAll.team_id).toBeNull();
     const idsAt = async (path: string, client = api.client) =>
       (await client.get(path)).body.results.map(({ id }) => id);
     expect(await idsAt(targets)).toEqual([ofProject.id]);
     expect(await idsAt(second)).toEqual([]);
     expect(await idsAt(organization)).toEqual([ofAll.id, ofProject.id]);
-    expect((await api.client.get(`${second}/${ofProject.id}`)).status).toBe(404);
+    expect((await api.get(`${second}/${ofProject.id}`)).status).toBe(404);
     // A key of one project must not change what notifies the whole organization.
-    expect((await api.client.delete(`${targets}/${ofAll.id}`)).status).toBe(404);
+    expect((await api.delete(`${targets}/${ofAll.id}`)).status).toBe(404);
     const foreign = await createTenant(api.db);
     const path = `/api/projects/${foreign.projectIds[0]}/notification_targets`;
-    const theirs = api.client.withKey(foreign.key);
+    const theirs = api.withKey(foreign.key);
     expect(await idsAt(path, theirs)).toEqual([]);
     expect((await theirs.post(`${path}/${ofProject.id}/test`)).status).toBe(404);
   });
 
   test('is one of 20 at most', async () => {
     const organization = `/api/organizations/${api.tenant.organizationId}/notification_targets`;
-    const made = await Promise.all(
-      [...Array(24)].map(() => api.client.post(organization, webhook())),
-    );
+    const made = await Promise.all([...Array(24)].map(() => api.post(organization, webhook())));
     expect(made.filter(({ status }) => status === 201)).toHaveLength(20);
     const refused = made.find(({ status }) => status !== 201);
     expect(refused?.body.detail).toContain('20 notification targets');
@@ -160,7 +131,7 @@ describe('a notification target', () => {
 describe('a test', () => {
   test('reaches the receiver, signed by the secret that was shown', async () => {
     const { id, secret } = await create();
-    const { status, body } = await api.client.post(`${targets}/${id}/test`);
+    const { status, body } = await api.post(`${targets}/${id}/test`);
     expect([status, body.delivered, body.answer]).toEqual([200, true, 'HTTP 204']);
     const { headers, body: sent } = last();
     const signed = `${headers['webhook-id']}.${headers['webhook-timestamp']}.${sent}`;
@@ -174,9 +145,9 @@ describe('a test', () => {
   test('says how it failed, is in the log, is not retried, and can be sent again', async () => {
     const { id } = await create();
     receiver.answer(418);
-    const { body } = await api.client.post(`${targets}/${id}/test`);
+    const { body } = await api.post(`${targets}/${id}/test`);
     expect(body).toMatchObject({ delivered: false, answer: 'HTTP 418' });
-    const log = (await api.client.get(`${targets}/${id}/deliveries`)).body;
+    const log = (await api.get(`${targets}/${id}/deliveries`)).body;
     expect(log.results).toEqual([
       expect.objectContaining({
         event_type: 'test',
@@ -190,44 +161,36 @@ describe('a test', () => {
       }),
     ]);
     const ofStatus = async (status: string) =>
-      (await api.client.get(`${targets}/${id}/deliveries?status=${status}`)).body.results?.length;
+      (await api.get(`${targets}/${id}/deliveries?status=${status}`)).body.results?.length;
     expect([await ofStatus('given_up'), await ofStatus('replaced')]).toEqual([1, 0]);
     expect(await ofStatus('lost')).toBeUndefined();
-    expect((await api.client.get(`${targets}/${id}`)).body.failing_since).not.toBeNull();
+    expect((await api.get(`${targets}/${id}`)).body.failing_since).not.toBeNull();
     const again = `${targets}/${id}/deliveries/${log.results[0]?.id}/redeliver`;
-    expect((await api.client.post(again)).body.status).toBe('waiting');
-    await api.client.patch(`${targets}/${id}`, { enabled: false });
-    const refused = await api.client.post(again);
+    expect((await api.post(again)).body.status).toBe('waiting');
+    await api.patch(`${targets}/${id}`, { enabled: false });
+    const refused = await api.post(again);
     expect([refused.status, refused.body.code]).toEqual([409, 'conflict']);
     const unknown = `${targets}/${id}/deliveries/${randomUUID()}/redeliver`;
-    await api.client.patch(`${targets}/${id}`, { enabled: true });
-    expect((await api.client.post(unknown)).status).toBe(404);
+    await api.patch(`${targets}/${id}`, { enabled: true });
+    expect((await api.post(unknown)).status).toBe(404);
   });
 
   test('of a receiver that never answers ends, and shows nothing of our network', async () => {
     const { id } = await create();
     receiver.answer(() => {});
-    const { body } = await api.client.post(`${targets}/${id}/test`);
+    const { body } = await api.post(`${targets}/${id}/test`);
     expect(body).toMatchObject({ delivered: false, answer: 'timeout' });
-  });
-
-  test('at a private address is refused at once, and names the setting', async () => {
-    for (const url of ['https://10.0.0.1:22/', 'https://[::1]/', 'https://localhost/']) {
-      const { status, body } = await api.client.post(targets, webhook({ url }));
-      expect([url, status, body.attr]).toEqual([url, 400, 'url']);
-      expect(body.detail).toContain('ALLOWED_PRIVATE_ENDPOINTS');
-    }
   });
 });
 
 test('a rotated secret is shown once, and both secrets sign for a day', async () => {
   const { id, secret } = await create();
-  const rotated = (await api.client.post(`${targets}/${id}/rotate_secret`)).body;
+  const rotated = (await api.post(`${targets}/${id}/rotate_secret`)).body;
   expect(rotated.secret).not.toBe(secret);
   expect(Date.parse(String(rotated.previous_secret_until))).toBeGreaterThan(
     Date.parse(String(rotated.last_updated_at)) + 23 * 3_600_000,
   );
-  await api.client.post(`${targets}/${id}/test`);
+  await api.post(`${targets}/${id}/test`);
   const signatures = receiver.received.at(-1)?.headers['webhook-signature']?.split(' ');
   expect(signatures).toHaveLength(2);
 });

@@ -20,12 +20,12 @@ const noOp = { type: 'NoOp', config: {} };
 const nowhere = 'http://127.0.0.1:1/';
 
 const create = async (changes: Readonly<Record<string, unknown>> = {}) => {
-  const { status, body } = await api.client.post(`${exports}/`, exportBody(changes));
+  const { status, body } = await api.post(`${exports}/`, exportBody(changes));
   expect(status, JSON.stringify(body)).toBe(201);
   return body;
 };
 const refused = async (destination: unknown, path = `${exports}/`, method = 'POST') => {
-  const answer = await api.client.send(method, path, { body: exportBody({ destination }) });
+  const answer = await api.send(method, path, { body: exportBody({ destination }) });
   return [answer.status, answer.body.attr, answer.body.detail];
 };
 const address = 'destination__config__endpoint_url';
@@ -35,23 +35,23 @@ const lines: Readonly<Record<string, () => Promise<void>>> = {
   '`/api/environments/{id}/…`': async () => {
     const { id } = await create();
     await create();
-    expect((await api.client.get(`${api.project}/batch_exports/${id}`)).body.id).toBe(id);
-    const page = await api.client.get(`${exports}/?limit=1`);
+    expect((await api.get(`${api.exports}/${id}`)).body.id).toBe(id);
+    const page = await api.get(`${exports}/?limit=1`);
     const next = new URL(page.body.next ?? '');
     expect(next.pathname).toBe(`${exports}/`);
-    expect((await api.client.get(next.pathname + next.search)).body.results).toHaveLength(1);
-    const current = await api.client.get('/api/environments/@current/batch_exports/');
+    expect((await api.get(next.pathname + next.search)).body.results).toHaveLength(1);
+    const current = await api.get('/api/environments/@current/batch_exports/');
     expect(current.status).toBe(403);
-    expect((await api.client.send('DELETE', exports)).headers.get('allow')).toContain('POST');
-    expect((await api.client.get('/api/environments/999999/batch_exports/')).status).toBe(403);
+    expect((await api.send('DELETE', exports)).headers.get('allow')).toContain('POST');
+    expect((await api.get('/api/environments/999999/batch_exports/')).status).toBe(403);
     for (const list of ['runs', 'logs', 'backfills']) {
-      expect((await api.client.get(`${exports}/${id}/${list}/`)).status).toBe(200);
+      expect((await api.get(`${exports}/${id}/${list}/`)).status).toBe(200);
     }
   },
   '`POST …/batch_exports/{id}/backfills/`': async () => {
     const { id } = await create();
     const bounds = { start_at: '2024-03-01T00:00:00Z', end_at: '2024-03-01T02:30:00Z' };
-    const { status, body } = await api.client.post(`${exports}/${id}/backfills/`, bounds);
+    const { status, body } = await api.post(`${exports}/${id}/backfills/`, bounds);
     expect([status, body]).toEqual([
       201,
       {
@@ -61,30 +61,30 @@ const lines: Readonly<Record<string, () => Promise<void>>> = {
         total_runs: 3,
       },
     ]);
-    const backfill = await api.client.get(`${exports}/${id}/backfills/${body.backfill_id}/`);
+    const backfill = await api.get(`${exports}/${id}/backfills/${body.backfill_id}/`);
     expect(backfill.body).toMatchObject({ total_runs: 3 });
-    const future = await api.client.post(`${exports}/${id}/backfills/`, {
+    const future = await api.post(`${exports}/${id}/backfills/`, {
       ...bounds,
       end_at: '2999-01-01T00:00:00Z',
     });
     expect([future.status, future.body.attr]).toEqual([400, 'end_at']);
-    const open = await api.client.post(`${exports}/${id}/backfills/`, {});
+    const open = await api.post(`${exports}/${id}/backfills/`, {});
     expect(open.body.errors.map(({ attr }) => attr)).toEqual(['start_at', 'end_at']);
   },
   'a date as a bound of that backfill': async () => {
     const zone = { timezone: 'Europe/Berlin', offset_hour: 5 };
     const bounds = { start_at: '2024-03-30', end_at: '2024-04-01' };
     const day = await create({ interval: 'day', ...zone });
-    const daily = await api.client.post(`${exports}/${day.id}/backfills/`, bounds);
+    const daily = await api.post(`${exports}/${day.id}/backfills/`, bounds);
     expect(daily.body).toMatchObject({
       start_at: '2024-03-30T04:00:00.000000Z',
       end_at: '2024-04-01T03:00:00.000000Z',
       total_runs: 2,
     });
     const hour = await create();
-    const { status, body } = await api.client.post(`${exports}/${hour.id}/backfills/`, bounds);
+    const { status, body } = await api.post(`${exports}/${hour.id}/backfills/`, bounds);
     expect([status, body.errors.map(({ attr }) => attr)]).toEqual([400, ['start_at', 'end_at']]);
-    expect((await api.client.post(`${exports}/${day.id}/backfill/`, bounds)).status).toBe(400);
+    expect((await api.post(`${exports}/${day.id}/backfill/`, bounds)).status).toBe(400);
   },
   '`type: AwsS3`': async () => {
     const sent = { ...s3(), type: 'AwsS3' };
@@ -93,7 +93,7 @@ const lines: Readonly<Record<string, () => Promise<void>>> = {
     for (const method of ['PUT', 'PATCH']) {
       for (const again of [destination, sent]) {
         const body = exportBody({ destination: again });
-        const answer = await api.client.send(method, `${exports}/${id}/`, { body });
+        const answer = await api.send(method, `${exports}/${id}/`, { body });
         expect([answer.status, answer.body.destination.type]).toEqual([200, 'S3']);
       }
     }
@@ -111,7 +111,7 @@ const lines: Readonly<Record<string, () => Promise<void>>> = {
     });
     expect(destination).toMatchObject({ type: 'S3', config: store });
     const change = { destination: { type: 'S3Compatible', config: { prefix: 'a/' } } };
-    const changed = await api.client.patch(`${exports}/${id}/`, change);
+    const changed = await api.patch(`${exports}/${id}/`, change);
     expect(changed.body.destination.config).toMatchObject({ ...store, prefix: 'a/' });
     const says = [400, address, expect.stringContaining('type S3')];
     expect(await refused({ ...s3(), type: 'S3Compatible' })).toEqual(says);
@@ -124,7 +124,7 @@ const lines: Readonly<Record<string, () => Promise<void>>> = {
     ]);
   },
   '`GET …/batch_exports/test/?destination=S3`': async () => {
-    const { status, body } = await api.client.get(`${exports}/test/?destination=S3`);
+    const { status, body } = await api.get(`${exports}/test/?destination=S3`);
     expect([status, body.steps]).toEqual([
       200,
       [{ name: expect.any(String), description: expect.any(String), result: null }],
@@ -133,13 +133,13 @@ const lines: Readonly<Record<string, () => Promise<void>>> = {
       ['AwsS3', 200],
       ['Snowflake', 400],
     ] as const) {
-      const answer = await api.client.get(`${exports}/test/?destination=${type}`);
+      const answer = await api.get(`${exports}/test/?destination=${type}`);
       expect(answer.status, type).toBe(code);
     }
   },
   '`POST …/batch_exports/run_test_step_new/`': async () => {
     const path = `${exports}/run_test_step_new/`;
-    const passed = await api.client.post(path, { ...exportBody({ destination: noOp }), step: 0 });
+    const passed = await api.post(path, { ...exportBody({ destination: noOp }), step: 0 });
     expect([passed.status, passed.body]).toEqual([
       200,
       {
@@ -149,18 +149,18 @@ const lines: Readonly<Record<string, () => Promise<void>>> = {
       },
     ]);
     const destination = { ...s3({ endpoint_url: nowhere }), type: 'S3Compatible' };
-    const failed = await api.client.post(path, exportBody({ destination }));
+    const failed = await api.post(path, exportBody({ destination }));
     expect(failed.body.result).toEqual({ status: 'Failed', message: expect.any(String) });
-    const other = await api.client.post(path, { ...exportBody({ destination: noOp }), step: 1 });
+    const other = await api.post(path, { ...exportBody({ destination: noOp }), step: 1 });
     expect([other.status, other.body.attr]).toEqual([400, 'step']);
   },
   '`POST …/batch_exports/{id}/run_test_step/`': async () => {
     const { id } = await create({ destination: s3({ endpoint_url: nowhere }) });
     const path = `${exports}/${id}/run_test_step/`;
-    const stored = await api.client.post(path, { step: 0 });
+    const stored = await api.post(path, { step: 0 });
     expect(stored.body.result).toMatchObject({ status: 'Failed' });
     const other = await create({ destination: noOp });
-    const changed = await api.client.post(`${exports}/${other.id}/run_test_step/`, {
+    const changed = await api.post(`${exports}/${other.id}/run_test_step/`, {
       ...other,
       step: 0,
     });
@@ -170,8 +170,8 @@ const lines: Readonly<Record<string, () => Promise<void>>> = {
     const made = await create({ interval: 'day', timezone: null });
     expect(made.timezone).toBe('UTC');
     const path = `${exports}/${made.id}/`;
-    await api.client.patch(path, { timezone: 'Europe/Berlin' });
-    expect((await api.client.patch(path, { timezone: null })).body.timezone).toBe('UTC');
+    await api.patch(path, { timezone: 'Europe/Berlin' });
+    expect((await api.patch(path, { timezone: null })).body.timezone).toBe('UTC');
   },
   '`integration_id`': async () => {
     for (const field of ['integration_id', 'integration']) {
@@ -189,7 +189,7 @@ const lines: Readonly<Record<string, () => Promise<void>>> = {
     const exact = { key: '$browser', operator: 'exact', type: 'event', value: ['Firefox'] };
     expect((await create({ filters: [exact] })).dsl_query).toMatch(/\$browser/);
     const filters = [{ key: 'id', type: 'cohort', value: 1 }];
-    const { status, body } = await api.client.post(exports, exportBody({ filters }));
+    const { status, body } = await api.post(exports, exportBody({ filters }));
     expect([status, body.attr]).toEqual([400, expect.stringMatching(/^filters__0/)]);
   },
 };
@@ -228,19 +228,17 @@ describe('filters of PostHog', () => {
   };
 
   beforeAll(async () => {
-    exports = `${api.project}/batch_exports`;
+    exports = api.exports;
     for (const [event, properties] of Object.entries(events)) {
-      await api.db.query(
-        `insert into events (uuid, team_id, event, distinct_id, properties, person_properties, inserted_at)
-       values (gen_random_uuid(), $1, $2, 'd', $3, $4, now() - interval '1 minute')`,
-        [api.tenant.projectIds[0], event, JSON.stringify(properties), '{"country":"DE"}'],
-      );
+      await api.sql`insert into events (uuid, team_id, event, distinct_id, properties, person_properties, inserted_at)
+       values (gen_random_uuid(), ${api.teamId}, ${event}, 'd', ${JSON.stringify(properties)},
+         ${'{"country":"DE"}'}, now() - interval '1 minute')`;
     }
   });
 
   /** The events that a preview with these filters shows. */
   async function eventsWith(...filters: readonly object[]): Promise<readonly unknown[]> {
-    const { status, text, body } = await api.client.post(`${exports}/preview`, { filters });
+    const { status, text, body } = await api.post(`${exports}/preview`, { filters });
     expect(status, text).toBe(200);
     const columns = body.columns as readonly { readonly name: string }[];
     const at = columns.findIndex(({ name }) => name === 'event');
@@ -296,7 +294,7 @@ describe('filters of PostHog', () => {
     [{ key: '', value: 'b' }, 'key'],
   ])('what cannot be translated exactly is refused by its entry: %j', async (filter, field) => {
     const filters = [{ key: 'plan', value: 'pro' }, filter];
-    const { status, body } = await api.client.post(exports, exportBody({ filters }));
+    const { status, body } = await api.post(exports, exportBody({ filters }));
     expect([status, body.attr]).toEqual([400, `filters__1__${field}`]);
   });
 
@@ -304,7 +302,7 @@ describe('filters of PostHog', () => {
     const pro = { key: 'plan', value: 'pro' };
     const free = { key: 'plan', value: 'free' };
     const create = async (fields: Readonly<Record<string, unknown>>) => {
-      const made = await api.client.post(exports, exportBody(fields));
+      const made = await api.post(exports, exportBody(fields));
       expect(made.status, made.text).toBe(201);
       return { path: `${exports}/${made.body.id}`, body: made.body };
     };
@@ -325,36 +323,33 @@ describe('filters of PostHog', () => {
         dsl_query: "select event from events where event = 'a'",
         filters: [pro],
       });
-      const changed = await api.client.patch(path, { filters: [free] });
+      const changed = await api.patch(path, { filters: [free] });
       expect(changed.body.dsl_query).toMatch(/'a'.* AND .*plan.* IN \('free'\)/);
       expect(changed.body.dsl_query).not.toContain("'pro'");
-      const none = await api.client.patch(path, { filters: [] });
+      const none = await api.patch(path, { filters: [] });
       expect(none.body.dsl_query).toMatch(/WHERE .*event.*'a'/);
       expect(none.body.dsl_query).not.toContain('plan');
       expect(none.body.filters).toBe(null);
       const alone = await create({ filters: [pro] });
-      const all = await api.client.patch(alone.path, { filters: null });
+      const all = await api.patch(alone.path, { filters: null });
       expect([all.body.dsl_query, all.body.schema]).toEqual([null, null]);
     });
 
     test('keeps them when only its query changes, or is asked', async () => {
       const { path, body } = await create({ filters: [pro] });
-      const changed = await api.client.patch(path, { dsl_query: 'select event from events' });
+      const changed = await api.patch(path, { dsl_query: 'select event from events' });
       expect([changed.status, changed.body.filters]).toEqual([200, [pro]]);
       expect(changed.body.dsl_query).toMatch(
         /^SELECT event FROM events WHERE .*plan.* IN \('pro'\)/,
       );
-      const every = await api.client.patch(path, { dsl_query: null });
+      const every = await api.patch(path, { dsl_query: null });
       expect([every.body.dsl_query, every.body.filters]).toEqual([body.dsl_query, [pro]]);
       // As the page sends it: what a person reads and changes is all that counts.
       const edited = `${body.dsl_query} and event = 'a'`;
-      const own = await api.client.patch(path, { dsl_query: edited, filters: null });
+      const own = await api.patch(path, { dsl_query: edited, filters: null });
       expect([own.status, own.body.dsl_query, own.body.filters]).toEqual([200, edited, null]);
-      await api.client.patch(path, { dsl_query: null, filters: [pro] });
-      const said = await api.client.patch(path, {
-        dsl_query: 'select event from events',
-        filters: null,
-      });
+      await api.patch(path, { dsl_query: null, filters: [pro] });
+      const said = await api.patch(path, { dsl_query: 'select event from events', filters: null });
       expect([said.status, said.body.dsl_query]).toEqual([200, 'select event from events']);
     });
 
@@ -362,15 +357,13 @@ describe('filters of PostHog', () => {
       const query = 'select event from events';
       const { path, body } = await create({ hogql_query: query });
       expect(body.dsl_query).toBe(query);
-      expect((await api.client.patch(path, { hogql_query: null })).body.dsl_query).toBe(null);
-      const differ = await api.client.patch(path, {
+      expect((await api.patch(path, { hogql_query: null })).body.dsl_query).toBe(null);
+      const differ = await api.patch(path, {
         hogql_query: query,
         dsl_query: `${query} where event is null`,
       });
       expect([differ.status, differ.body.attr]).toEqual([400, 'hogql_query']);
-      expect((await api.client.patch(path, { hogql_query: query, dsl_query: query })).status).toBe(
-        200,
-      );
+      expect((await api.patch(path, { hogql_query: query, dsl_query: query })).status).toBe(200);
     });
   });
 });

@@ -53,12 +53,10 @@ const described: string[] = [];
 
 const api = useStage(startApiUnderTest);
 beforeAll(async () => {
-  await api.db.query(`create type mood as enum ('calm', 'cross')`);
-  await api.db.query(
-    `create table orders (id int primary key, team_id int not null, owner uuid, kind mood, word text,
+  await api.sql`create type mood as enum ('calm', 'cross')`;
+  await api.sql`create table orders (id int primary key, team_id int not null, owner uuid, kind mood, word text,
        total numeric, "Word" text, note json, at timestamptz not null,
-       day date, seen timestamp)`,
-  );
+       day date, seen timestamp)`;
   const sourced = models.map(
     (model): SourcedModel => ({ model, sourceUrl: null, primaryUrl: null }),
   );
@@ -94,7 +92,7 @@ async function serve(sourceUrl: string, sourced: readonly SourcedModel[]) {
 }
 
 const create = (changes: object, by = client) =>
-  by.post(`${api.project}/batch_exports`, exportBody({ model: 'orders', ...changes }));
+  by.post(api.exports, exportBody({ model: 'orders', ...changes }));
 
 const refusals = [
   [
@@ -141,7 +139,7 @@ describe('a new export', () => {
       ['Orders', both],
       [7, [...both, 'name']],
     ] as const) {
-      const { body } = await client.patch(`${api.project}/batch_exports/${id}`, {
+      const { body } = await client.patch(`${api.exports}/${id}`, {
         ...change,
         name,
       });
@@ -182,7 +180,7 @@ describe('a new export', () => {
     const { status, body, headers } = await dated({ interval: 'day' });
     expect(status).toBe(201);
     expect(headers.get('sluice-warning')).toMatch(/day is date, .* midnight in UTC/);
-    const hourly = await client.patch(`${api.project}/batch_exports/${body.id}`, {
+    const hourly = await client.patch(`${api.exports}/${body.id}`, {
       interval: 'hour',
     });
     expect([hourly.status, hourly.body.attr]).toEqual([400, 'model']);
@@ -253,7 +251,7 @@ describe('a new export', () => {
       expect((await made('sum', changes)).status).toBe(201);
     }
     const { body } = await made('total');
-    const path = `${api.project}/batch_exports/${body.id}`;
+    const path = `${api.exports}/${body.id}`;
     const other = await client.patch(path, {
       destination: { config: { decimal_columns: ['word decimal(9,2)'] } },
     });
@@ -280,11 +278,11 @@ describe('a new export', () => {
       expect((await by('sum', changes)).status).toBe(201);
     }
     const { body } = await by('total');
-    const path = `${api.project}/batch_exports/${body.id}`;
+    const path = `${api.exports}/${body.id}`;
     const config = { partition_by: ['id', 'none'] };
     const [created, previewed, tested, changed] = [
       await by('none'),
-      await client.post(`${api.project}/batch_exports/preview`, {
+      await client.post(`${api.exports}/preview`, {
         ...{ id: body.id, destination: { config: { partition_by: ['none'] } } },
       }),
       await client.post(`${path}/test`, { destination: { config: { partition_by: ['none'] } } }),
@@ -310,14 +308,14 @@ describe('a new export', () => {
     });
     expect(status).toBe(201);
     expect(headers.get('sluice-warning')).toMatch(/"word" and "Word".*Rename one/);
-    const logs = await client.get(`${api.project}/batch_exports/${body.id}/logs?level=WARNING`);
+    const logs = await client.get(`${api.exports}/${body.id}/logs?level=WARNING`);
     expect(logs.body.results[0]?.message).toContain('differ only in upper and lower case');
   });
 });
 
 test('a change that cannot run is refused; one of the name is not checked', async () => {
   const { body } = await create({ dsl_query: 'SELECT id FROM orders' });
-  const path = `${api.project}/batch_exports/${body.id}`;
+  const path = `${api.exports}/${body.id}`;
   described.length = 0;
   expect((await client.patch(path, { name: 'other' })).status).toBe(200);
   expect(described).toEqual([]);

@@ -1,9 +1,8 @@
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { buildApi } from '../../../src/service/api/build-api.ts';
 import { openDatabase } from '../../../src/state/store/database/database.ts';
 import { type ApiAnswer, createApiClient } from '../../support/api-client.ts';
 import { startApiUnderTest } from '../../support/api-under-test.ts';
-import { createKey } from '../../support/tenants.ts';
 import { testApiOptions } from '../../support/test-api-options.ts';
 
 const rateLimit = { perMinute: 50, perHour: 60 };
@@ -17,98 +16,85 @@ test('a key may send exactly its limit over all API processes, and then learns w
     onError: () => {},
   });
   const other = await buildApi(testApiOptions(otherDb, api.databaseUrl, { rateLimit }));
-  try {
-    const otherUrl = await other.listen({ port: 0, host: '127.0.0.1' });
-    const path = `${api.project}/batch_exports`;
-    const clients = [api.client, createApiClient(otherUrl, api.tenant.key)];
-    const answers = await Promise.all(
-      Array.from({ length: 140 }, (_, n) => clients[n % 2 === 0 ? 0 : 1]?.get(path)),
-    );
-    const passed = answers.filter((answer) => answer?.status === 200);
-    const refused = answers.filter((answer) => answer?.status === 429);
-    expect(passed).toHaveLength(rateLimit.perMinute);
-    expect(refused).toHaveLength(140 - rateLimit.perMinute);
-    const [one] = refused;
-    expect(one?.body).toMatchObject({ type: 'throttled_error', code: 'throttled', attr: null });
-    const retryAfter = Number(one?.headers.get('retry-after'));
-    expect(retryAfter).toBeGreaterThan(0);
-    expect(retryAfter).toBeLessThanOrEqual(60);
-
-    // Another key has a limit of its own.
-    const { key } = await createKey(api.db, { organizationId: api.tenant.organizationId });
-    const fresh = await api.client.withKey(key).get(path);
-    expect(fresh.status).toBe(200);
-    expect(fresh.headers.get('ratelimit-limit')).toBe('50');
-    expect(fresh.headers.get('ratelimit-remaining')).toBe('49');
-    expect(Number(fresh.headers.get('ratelimit-reset'))).toBeLessThanOrEqual(60);
-    expect(fresh.headers.get('ratelimit-policy')).toBe('50;w=60, 60;w=3600');
-
-    // A minute later there is the rest of the hour.
-    await api.db.query(
-      `update used_budgets set began_at = now() - interval '61 seconds' where owner = $1 and span = 'minute'`,
-      [api.tenant.keyId],
-    );
-    const third = await buildApi(testApiOptions(otherDb, api.databaseUrl, { rateLimit }));
-    const later = createApiClient(
-      await third.listen({ port: 0, host: '127.0.0.1' }),
-      api.tenant.key,
-    );
-    const next = await Promise.all(Array.from({ length: 20 }, () => later.get(path)));
-    await third.close();
-    expect(next.filter(({ status }) => status === 200)).toHaveLength(10);
-    const hourly = next.find(({ status }) => status === 429);
-    expect(Number(hourly?.headers.get('retry-after'))).toBeGreaterThan(60);
-  } finally {
+  onTestFinished(async () => {
     await other.close();
     await otherDb.close();
     await api.stop();
-  }
+  });
+  const otherUrl = await other.listen({ port: 0, host: '127.0.0.1' });
+  const path = api.exports;
+  const clients = [api.client, createApiClient(otherUrl, api.tenant.key)];
+  const answers = await Promise.all(
+    Array.from({ length: 140 }, (_, n) => clients[n % 2 === 0 ? 0 : 1]?.get(path)),
+  );
+  const passed = answers.filter((answer) => answer?.status === 200);
+  const refused = answers.filter((answer) => answer?.status === 429);
+  expect(passed).toHaveLength(rateLimit.perMinute);
+  expect(refused).toHaveLength(140 - rateLimit.perMinute);
+  const [one] = refused;
+  expect(one?.body).toMatchObject({ type: 'throttled_error', code: 'throttled', attr: null });
+  const retryAfter = Number(one?.headers.get('retry-after'));
+  expect(retryAfter).toBeGreaterThan(0);
+  expect(retryAfter).toBeLessThanOrEqual(60);
+
+  // Another key has a limit of its own.
+  const fresh = await (await api.withNewKey({})).get(path);
+  expect(fresh.status).toBe(200);
+  expect(fresh.headers.get('ratelimit-limit')).toBe('50');
+  expect(fresh.headers.get('ratelimit-remaining')).toBe('49');
+  expect(Number(fresh.headers.get('ratelimit-reset'))).toBeLessThanOrEqual(60);
+  expect(fresh.headers.get('ratelimit-policy')).toBe('50;w=60, 60;w=3600');
+
+  // A minute later there is the rest of the hour.
+  await api.sql`
+      update used_budgets set began_at = now() - interval '61 seconds' where owner = ${api.tenant.keyId}
+        and span = 'minute'`;
+  const third = await buildApi(testApiOptions(otherDb, api.databaseUrl, { rateLimit }));
+  const later = createApiClient(await third.listen({ port: 0, host: '127.0.0.1' }), api.tenant.key);
+  const next = await Promise.all(Array.from({ length: 20 }, () => later.get(path)));
+  await third.close();
+  expect(next.filter(({ status }) => status === 200)).toHaveLength(10);
+  const hourly = next.find(({ status }) => status === 429);
+  expect(Number(hourly?.headers.get('retry-after'))).toBeGreaterThan(60);
 });
 
 test('costly requests, large bodies and large pages count as several', async () => {
   const api = await startApiUnderTest({ rateLimit: { perMinute: 40, perHour: 60 } });
-  try {
-    const exports = `${api.project}/batch_exports`;
-    const left = async (answering: Promise<ApiAnswer>) => {
-      const { headers } = await answering;
-      return Number(headers.get('ratelimit-remaining'));
-    };
-    const { client } = api;
-    const id = '00000000-0000-0000-0000-000000000000';
-    expect(await left(client.get(exports))).toBe(39);
-    expect(await left(client.get(`${exports}?limit=100`))).toBe(38);
-    expect(await left(client.get(`${exports}?limit=1000`))).toBe(33);
-    expect(await left(client.get(`${exports}?limit=99999`))).toBe(28);
-    expect(await left(client.post(exports, { name: 'n'.repeat(40_000) }))).toBe(25);
-    expect(await left(client.get(`${exports}/${id}/preview`))).toBe(15);
-    // Without a length, as streams are sent.
-    const chunks = new Blob([JSON.stringify({ name: 'n'.repeat(40_000) })]).stream();
-    const streamed = await fetch(`${client.baseUrl}${exports}`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${api.tenant.key}`, 'content-type': 'application/json' },
-      body: chunks,
-      duplex: 'half',
-    } as RequestInit);
-    expect(streamed.headers.get('ratelimit-remaining')).toBe('12');
-    expect(await left(client.post(`${exports}/${id}/test`))).toBe(2);
-    const refused = await client.post(`${exports}/${id}/test`);
-    expect(refused.status).toBe(429);
-    expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0);
-    expect(await left(client.get(exports))).toBe(1);
-    expect(await left(client.get(exports))).toBe(0);
-    expect((await client.get(exports)).status).toBe(429);
-  } finally {
-    await api.stop();
-  }
+  onTestFinished(() => api.stop());
+  const left = async (answering: Promise<ApiAnswer>) => {
+    const { headers } = await answering;
+    return Number(headers.get('ratelimit-remaining'));
+  };
+  const { client } = api;
+  const id = '00000000-0000-0000-0000-000000000000';
+  expect(await left(client.get(api.exports))).toBe(39);
+  expect(await left(client.get(`${api.exports}?limit=100`))).toBe(38);
+  expect(await left(client.get(`${api.exports}?limit=1000`))).toBe(33);
+  expect(await left(client.get(`${api.exports}?limit=99999`))).toBe(28);
+  expect(await left(client.post(api.exports, { name: 'n'.repeat(40_000) }))).toBe(25);
+  expect(await left(client.get(`${api.exports}/${id}/preview`))).toBe(15);
+  // Without a length, as streams are sent.
+  const chunks = new Blob([JSON.stringify({ name: 'n'.repeat(40_000) })]).stream();
+  const streamed = await fetch(`${client.baseUrl}${api.exports}`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${api.tenant.key}`, 'content-type': 'application/json' },
+    body: chunks,
+    duplex: 'half',
+  } as RequestInit);
+  expect(streamed.headers.get('ratelimit-remaining')).toBe('12');
+  expect(await left(client.post(`${api.exports}/${id}/test`))).toBe(2);
+  const refused = await client.post(`${api.exports}/${id}/test`);
+  expect(refused.status).toBe(429);
+  expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0);
+  expect(await left(client.get(api.exports))).toBe(1);
+  expect(await left(client.get(api.exports))).toBe(0);
+  expect((await client.get(api.exports)).status).toBe(429);
 });
 
 test('a request that costs more than a window gets the whole window', async () => {
   const api = await startApiUnderTest({ rateLimit: { perMinute: 5, perHour: 60 } });
-  try {
-    const path = `${api.project}/batch_exports/00000000-0000-0000-0000-000000000000/preview`;
-    expect((await api.client.get(path)).status).toBe(404);
-    expect((await api.client.get(path)).status).toBe(429);
-  } finally {
-    await api.stop();
-  }
+  onTestFinished(() => api.stop());
+  const path = `${api.exports}/00000000-0000-0000-0000-000000000000/preview`;
+  expect((await api.get(path)).status).toBe(404);
+  expect((await api.get(path)).status).toBe(429);
 });

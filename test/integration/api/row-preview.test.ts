@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { readConfig } from '../../../src/foundation/config/config.ts';
 import { loadModels } from '../../../src/main/models.ts';
 import { previewsOf } from '../../../src/main/preview-rows.ts';
@@ -11,11 +11,8 @@ import { testApiOptions } from '../../support/test-api-options.ts';
 import { testSecrets } from '../../support/test-secrets.ts';
 import { useStage } from '../../support/use-stage.ts';
 
-let exports: string;
-
 const api = useStage(startApiUnderTest);
 beforeAll(async () => {
-  exports = `${api.project}/batch_exports`;
   await ensureEventsTable(api.databaseUrl);
 });
 
@@ -31,8 +28,8 @@ async function insertEvents(teamId: number, event: string, count: number, agoMin
 }
 
 async function preview(changes: Readonly<Record<string, unknown>> = {}) {
-  const { body } = await api.client.post(exports, exportBody(changes));
-  const answer = await api.client.get(`${exports}/${body.id}/preview`);
+  const body = await api.create(changes);
+  const answer = await api.get(`${api.exports}/${body.id}/preview`);
   const columns = answer.body.columns as readonly { name: string; type: string }[];
   const rows = answer.body.rows as readonly (readonly unknown[])[];
   const valuesOf = (name: string) =>
@@ -88,17 +85,17 @@ describe('the row preview', () => {
     const path = `${api.project}/pipeline_transformation_configs`;
     const plugins = `/api/organizations/${api.tenant.organizationId}/plugins`;
     const source = `export function processEvent(event) { return Number(event.distinct_id.slice(5)) % 20 === 0 ? event : null; }`;
-    const { body: plugin } = await api.client.post(plugins, { name: 'Each twentieth', source });
+    const { body: plugin } = await api.post(plugins, { name: 'Each twentieth', source });
     const step = { plugin: plugin.id, order: 1, enabled: true };
-    const { body: made } = await api.client.post(path, step);
+    const { body: made } = await api.post(path, step);
     const kept = await preview({
       transformations: true,
       destination: s3({ include_events: ['busy'] }),
     });
     const twentieth = Array.from({ length: 100 }, (_, n) => `user ${1_020 + 20 * n}`);
     expect(kept.valuesOf('distinct_id'), kept.text).toEqual(twentieth);
-    await api.client.delete(`${path}/${made.id}`);
-    await api.db.query(`delete from events where event = 'busy'`);
+    await api.delete(`${path}/${made.id}`);
+    await api.sql`delete from events where event = 'busy'`;
   });
 
   test('holds to the dsl_query and its columns', async () => {
@@ -112,8 +109,8 @@ describe('the row preview', () => {
   });
 
   test('has infinite times as the export writes them', async () => {
-    await insertEvents(api.tenant.projectIds[0], 'endless', 1);
-    await api.db.query(`update events set timestamp = 'infinity' where event = 'endless'`);
+    await insertEvents(api.teamId, 'endless', 1);
+    await api.sql`update events set timestamp = 'infinity' where event = 'endless'`;
     const shown = async (infinity: string) => {
       const chosen = { include_events: ['endless'], infinity };
       return (await preview({ destination: s3(chosen) })).valuesOf('timestamp');
@@ -141,7 +138,7 @@ describe('the row preview', () => {
         /^source\.json_too_deep: .*column properties of the row with the key \{"uuid".*In dsl_query/,
       );
     }
-    const lab = await api.client.post(`${api.project}/batch_exports/preview`, {
+    const lab = await api.post(`${api.exports}/preview`, {
       configs: [{ plugin: 1, config: { properties: 'x' } }],
       limit: 50,
       trace: true,
@@ -149,12 +146,12 @@ describe('the row preview', () => {
     expect([lab.status, lab.body.detail]).toEqual([400, expect.stringMatching(/json_too_deep/)]);
     await deepen(999);
     expect((await shown(false)).status).toBe(200);
-    await api.db.query(`delete from events where event = 'deep'`);
+    await api.sql`delete from events where event = 'deep'`;
   });
 
   test('reaches back as far as the rows lie', async () => {
     const year = 365 * 24 * 60;
-    await insertEvents(api.tenant.projectIds[0], 'old', 2, 3 * year);
+    await insertEvents(api.teamId, 'old', 2, 3 * year);
     const { valuesOf } = await preview({ destination: s3({ include_events: ['old'] }) });
     expect(valuesOf('event')).toEqual(['old', 'old']);
   });
@@ -174,20 +171,17 @@ describe('the row preview', () => {
       300,
     );
     const hurried = await buildApi(testApiOptions(db, databaseUrl, { previewRows }));
-    const made = await client.post(exports, exportBody());
-    try {
-      await db.transaction(async (tx) => {
-        await tx.query('lock table events in access exclusive mode');
-        const { statusCode, body } = await hurried.inject({
-          url: `${exports}/${made.body.id}/preview`,
-          headers: { authorization: `Bearer ${tenant.key}` },
-        });
-        expect(statusCode).toBe(503);
-        expect(body).toContain('source.timeout');
+    const made = await client.post(api.exports, exportBody());
+    onTestFinished(() => hurried.close());
+    await db.transaction(async (tx) => {
+      await tx.query('lock table events in access exclusive mode');
+      const { statusCode, body } = await hurried.inject({
+        url: `${api.exports}/${made.body.id}/preview`,
+        headers: { authorization: `Bearer ${tenant.key}` },
       });
-    } finally {
-      await hurried.close();
-    }
+      expect(statusCode).toBe(503);
+      expect(body).toContain('source.timeout');
+    });
   });
 
   test('of a source whose encoding is unknown is refused with the reason', async () => {
@@ -204,33 +198,32 @@ describe('the row preview', () => {
       sourceConnections: new ConnectionLimit(8),
     });
     const beside = await buildApi(testApiOptions(db, databaseUrl, { previewRows }));
-    try {
-      await ensureEventsTable(url);
-      const made = await client.post(exports, exportBody());
-      const answer = await beside.inject({
-        url: `${exports}/${made.body.id}/preview`,
-        headers: { authorization: `Bearer ${tenant.key}` },
-      });
-      expect(answer.statusCode, answer.body).toBe(400);
-      expect(answer.json().detail).toMatch(/^source\.unsupported: .*SQL_ASCII/);
-    } finally {
+    onTestFinished(async () => {
       await beside.close();
       await ascii.drop();
-    }
+    });
+    await ensureEventsTable(url);
+    const made = await client.post(api.exports, exportBody());
+    const answer = await beside.inject({
+      url: `${api.exports}/${made.body.id}/preview`,
+      headers: { authorization: `Bearer ${tenant.key}` },
+    });
+    expect(answer.statusCode, answer.body).toBe(400);
+    expect(answer.json().detail).toMatch(/^source\.unsupported: .*SQL_ASCII/);
   });
 
   test('says what is wrong with the source as a run would', async () => {
-    await api.db.query('alter table events rename column elements_chain to renamed');
-    try {
-      const { status, body } = await preview();
-      expect(status).toBe(400);
-      expect(body).toMatchObject({
+    await api.sql`alter table events rename column elements_chain to renamed`;
+    onTestFinished(async () => {
+      await api.sql`alter table events rename column renamed to elements_chain`;
+    });
+    expect(await preview()).toMatchObject({
+      status: 400,
+      body: {
         type: 'validation_error',
         code: 'invalid_input',
         detail: expect.stringContaining('source.relation_missing'),
-      });
-    } finally {
-      await api.db.query('alter table events rename column renamed to elements_chain');
-    }
+      },
+    });
   });
 });

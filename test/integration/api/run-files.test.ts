@@ -1,6 +1,5 @@
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { startApiUnderTest } from '../../support/api-under-test.ts';
-import { exportBody } from '../../support/batch-export-bodies.ts';
 import { allowBriefReceipts } from '../../support/brief-receipts.ts';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import type { Context } from '../../../src/service/use-cases/context.ts';
@@ -17,12 +16,9 @@ import { toTimestamp } from '../../../src/foundation/domain/time.ts';
 import { readNow } from '../../../src/state/store/intervals/ticks.ts';
 import { useStage } from '../../support/use-stage.ts';
 
-let exports: string;
-
 const api = useStage(startApiUnderTest);
 beforeAll(async () => {
   await allowBriefReceipts(api.db);
-  exports = `${api.project}/batch_exports`;
 });
 
 const file = (key: string, rows: number, generation = 2) => ({
@@ -36,20 +32,20 @@ const file = (key: string, rows: number, generation = 2) => ({
 
 /** An export with two completed runs of one hour; the files are of the second. */
 async function createWithFiles(files: readonly object[], rejected: readonly object[] = []) {
-  const { id } = (await api.client.post(exports, exportBody())).body;
-  const runs = await api.db.query<{ id: string }>(
-    `insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, generation, committing_generation, finished_at)
-     select $1, $2, 'Completed', '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z', n, n + 1, now() from generate_series(0, 1) n
-     returning id`,
-    [id, api.tenant.projectIds[0]],
-  );
+  const { id } = await api.create();
+  const runs = await api.sql<{ id: string }>`
+    insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, generation,
+      committing_generation, finished_at)
+     select ${id}, ${api.teamId}, 'Completed', '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z', n, n + 1, now()
+       from generate_series(0, 1) n
+     returning id`;
   const [first, second] = runs.map((run) => run.id);
-  await api.db.query(
-    `insert into receipts (export_id, data_interval_start, data_interval_end, run_id, manifest_key, files, rejected_files, rows, bytes, generation, settled)
-     values ($1, '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z', $2, 'events/x_manifest.json', $3, $4, 0, 0, 2, true)`,
-    [id, second, JSON.stringify(files), JSON.stringify(rejected)],
-  );
-  const pathOf = (run: string | undefined) => `${exports}/${id}/runs/${run}/files`;
+  await api.sql`
+    insert into receipts (export_id, data_interval_start, data_interval_end, run_id, manifest_key, files,
+      rejected_files, rows, bytes, generation, settled)
+     values (${id}, '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z', ${second}, 'events/x_manifest.json',
+       ${JSON.stringify(files)}, ${JSON.stringify(rejected)}, 0, 0, 2, true)`;
+  const pathOf = (run: string | undefined) => `${api.exports}/${id}/runs/${run}/files`;
   return { id, first, second, pathOf };
 }
 
@@ -58,10 +54,9 @@ test('the files of a run have their keys, addresses, sizes and digests; rejected
     [file('a', 5), file('b', 7)],
     [file('r', 1)],
   );
-  const { status, body } = await api.client.get(pathOf(second));
+  const { status, body } = await api.get(pathOf(second));
   expect(status).toBe(200);
-  const { bucket_name: bucket } = (await api.client.get(`${exports}/${id}`)).body.destination
-    .config;
+  const { bucket_name: bucket } = (await api.get(`${api.exports}/${id}`)).body.destination.config;
   expect(body).toEqual({
     count: 3,
     next: null,
@@ -91,7 +86,7 @@ test('the files of a run have their keys, addresses, sizes and digests; rejected
 
 test('a run whose files a later one replaced names that run, and no files', async () => {
   const { first, second, pathOf } = await createWithFiles([file('a', 5)]);
-  const { body } = await api.client.get(pathOf(first));
+  const { body } = await api.get(pathOf(first));
   expect(body).toMatchObject({ count: 0, results: [], manifest: null, current_run: second });
 });
 
@@ -101,37 +96,37 @@ test('a run keeps those of its files that a run of late rows left as they were',
     (answer.body.results as { key: string; generation: number }[]).map(
       ({ key, generation }) => `${key} ${generation}`,
     );
-  const earlier = await api.client.get(pathOf(first));
+  const earlier = await api.get(pathOf(first));
   expect(keysOf(earlier)).toEqual(['events/a 1']);
   expect(earlier.body).toMatchObject({ count: 1, current_run: second });
-  expect(keysOf(await api.client.get(pathOf(second)))).toEqual(['events/a 1', 'events/b 2']);
+  expect(keysOf(await api.get(pathOf(second)))).toEqual(['events/a 1', 'events/b 2']);
 });
 
 test('many files come in pages', async () => {
   const files = Array.from({ length: 5 }, (_, n) => file(String(n), n));
   const { second, pathOf } = await createWithFiles(files);
-  const page = await api.client.get(`${pathOf(second)}?limit=2&offset=2`);
+  const page = await api.get(`${pathOf(second)}?limit=2&offset=2`);
   expect(page.body.results.map(({ key }) => key)).toEqual(['events/2', 'events/3']);
   const { next, previous, count } = page.body;
   expect(count).toBe(5);
-  const last = await api.client.get(String(next));
+  const last = await api.get(String(next));
   expect(last.body.results.map(({ key }) => key)).toEqual(['events/4']);
-  expect((await api.client.get(String(previous))).body.results).toHaveLength(2);
+  expect((await api.get(String(previous))).body.results).toHaveLength(2);
 });
 
 test('files that an export has left are shown at the place where they are', async () => {
   const { id, second, pathOf } = await createWithFiles([file('a', 5)]);
   const moved = { destination: { config: { bucket_name: 'another-bucket' } } };
-  const before = (await api.client.get(pathOf(second))).body.results[0]?.uri;
-  expect((await api.client.patch(`${exports}/${id}`, moved)).status).toBe(200);
-  expect((await api.client.get(pathOf(second))).body.results[0]?.uri).toBe(before);
+  const before = (await api.get(pathOf(second))).body.results[0]?.uri;
+  expect((await api.patch(`${api.exports}/${id}`, moved)).status).toBe(200);
+  expect((await api.get(pathOf(second))).body.results[0]?.uri).toBe(before);
 });
 
 test('a run of another export is 404', async () => {
   const { first } = await createWithFiles([]);
   const other = await createWithFiles([]);
-  expect((await api.client.get(other.pathOf(first))).status).toBe(404);
-  expect((await api.client.get(other.pathOf('x'))).status).toBe(404);
+  expect((await api.get(other.pathOf(first))).status).toBe(404);
+  expect((await api.get(other.pathOf('x'))).status).toBe(404);
 });
 
 describe('the attempts of a run', () => {
@@ -148,18 +143,17 @@ describe('the attempts of a run', () => {
     await decide(context);
     const run = await firstRun(api.db, id);
     await makeDue(run.id);
-    const exports = `${api.project}/batch_exports`;
     const read = async () => {
-      const { body } = await api.client.get(`${exports}/${id}/runs/${run.id}`);
+      const { body } = await api.get(`${api.exports}/${id}/runs/${run.id}`);
       const { status, attempt, max_attempts, next_attempt_at } = body;
       return { status, attempt, max_attempts, next_attempt_at };
     };
-    return { runId: run.id, path: `${exports}/${id}`, read };
+    return { runId: run.id, path: `${api.exports}/${id}`, read };
   }
 
   /** Lets a run that waits be due now. */
   const makeDue = (runId: string) =>
-    api.db.query('update outbox set available_at = now() where run_id = $1', [runId]);
+    api.sql`update outbox set available_at = now() where run_id = ${runId}`;
 
   test('a run says which attempt comes next, when, and how many there can be', async () => {
     const { runId, path, read } = await createDueRun();
@@ -174,14 +168,12 @@ describe('the attempts of a run', () => {
     await recordFault(context, first, new SluiceError('destination.unavailable'), 0.9);
     const waits = await read();
     expect(waits).toMatchObject({ status: 'Running', attempt: 1, max_attempts: 10 });
-    const [row] = await api.db.query<{ at: string }>(
-      'select available_at as at from outbox where run_id = $1',
-      [runId],
-    );
+    const [row] = await api.sql<{ at: string }>`
+      select available_at as at from outbox where run_id = ${runId}`;
     expect(waits.next_attempt_at).toBe(row?.at);
-    const { results } = (await api.client.get(`${path}/runs`)).body;
+    const { results } = (await api.get(`${path}/runs`)).body;
     expect(results[0]?.next_attempt_at).toBe(row?.at);
-    const shown = (await api.client.get(path)).body.latest_runs[0];
+    const shown = (await api.get(path)).body.latest_runs[0];
     expect(shown).toMatchObject({ max_attempts: 10, next_attempt_at: row?.at });
 
     await makeDue(runId);
@@ -214,10 +206,10 @@ describe('a run that is asked for now', () => {
   let path: string;
 
   const ago = (hours: number) => toTimestamp(now - hours * hourMs);
-  const runNow = async () => (await api.client.post(`${path}/run_now`)).body;
+  const runNow = async () => (await api.post(`${path}/run_now`)).body;
   const create = async (changes: Readonly<Record<string, unknown>>) => {
-    const { body } = await api.client.post(`${api.project}/batch_exports`, exportBody(changes));
-    path = `${api.project}/batch_exports/${body.id}`;
+    const body = await api.create(changes);
+    path = `${api.exports}/${body.id}`;
   };
   beforeEach(async () => {
     // The last complete hour ends here.
@@ -233,7 +225,7 @@ describe('a run that is asked for now', () => {
       end_at: ago(0),
       reason: null,
     });
-    const { body } = await api.client.get(`${path}/backfills/${started.backfill_id}`);
+    const { body } = await api.get(`${path}/backfills/${started.backfill_id}`);
     expect(body).toMatchObject({ reprocess: 'failed', status: 'Running', total_runs: 3 });
     const again = await runNow();
     expect(again).toMatchObject({ backfill_id: null, total_runs: 0 });
@@ -246,7 +238,7 @@ describe('a run that is asked for now', () => {
     expect((await runNow()).reason).toBe(
       `No interval has ended yet. The present interval ends at ${next}, and is exported then.`,
     );
-    expect((await api.client.get(`${path}/backfills`)).body.results).toEqual([]);
+    expect((await api.get(`${path}/backfills`)).body.results).toEqual([]);
   });
 
   test('says that all is exported or has a run', async () => {
@@ -285,12 +277,11 @@ describe('a run that is asked for now', () => {
     await addRun('Failed', 4);
     await addRun('Starting', 3);
     expect((await runNow()).reason).toContain('A run is in progress.');
-    await api.db.query(
-      `update runs set status = 'Cancelled', finished_at = now() where status = 'Starting'`,
-    );
+    await api.sql`
+      update runs set status = 'Cancelled', finished_at = now() where status = 'Starting'`;
     expect(await runNow()).toMatchObject({ total_runs: 1, start_at: ago(1), end_at: ago(0) });
     expect((await runNow()).reason).toContain('of an overlapping range is running');
-    const { body } = await api.client.get(`${path}/coverage`);
+    const { body } = await api.get(`${path}/coverage`);
     expect(JSON.stringify(body.ranges)).toContain('superseded');
   });
 });

@@ -1,23 +1,13 @@
-import { beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { appendLogEntries, type LogLevel } from '../../../src/state/store/exports/log-entries.ts';
-import type { ApiClient, WireBody } from '../../support/api-client.ts';
+import type { WireBody } from '../../support/api-client.ts';
 import { startApiUnderTest } from '../../support/api-under-test.ts';
-import { exportBody } from '../../support/batch-export-bodies.ts';
 import { useStage } from '../../support/use-stage.ts';
 
-let client: ApiClient;
-let exports: string;
-
 const api = useStage(startApiUnderTest);
-beforeAll(async () => {
-  client = api.client;
-  exports = `${api.project}/batch_exports`;
-});
 
 /** Its own schedule makes no run meanwhile. */
-async function createExport(): Promise<string> {
-  return (await client.post(exports, exportBody({ interval: 'week' }))).body.id;
-}
+const createExport = async () => (await api.create({ interval: 'week' })).id;
 
 /** Runs of the hours from 2024-03-01 on, oldest first; created an hour apart, a day ago. */
 async function insertRuns(
@@ -32,7 +22,7 @@ async function insertRuns(
             case when $4 in ('Starting', 'Running') then null else now() end, 5, 5
        from generate_series(1, $3) n, lateral (select timestamptz '2024-03-01Z' + n * interval '1 hour' as t) at
      returning id`,
-    [exportId, api.tenant.projectIds[0], count, status],
+    [exportId, api.teamId, count, status],
   );
   return rows.map(({ id }) => id);
 }
@@ -40,7 +30,7 @@ async function insertRuns(
 async function readAll(path: string, direction: 'next' | 'previous' = 'next'): Promise<WireBody[]> {
   const all: WireBody[] = [];
   for (let url: string | null = path; url !== null; ) {
-    const { body }: { body: WireBody } = await client.get(url);
+    const { body }: { body: WireBody } = await api.get(url);
     all.push(...body.results);
     url = body[direction];
   }
@@ -51,7 +41,7 @@ describe('runs', () => {
   test('a run has the shape of the contract', async () => {
     const exportId = await createExport();
     const [id] = await insertRuns(exportId, 1);
-    const { status, body } = await client.get(`${exports}/${exportId}/runs/${id}/`);
+    const { status, body } = await api.get(`${api.exports}/${exportId}/runs/${id}/`);
     expect(status).toBe(200);
     expect(body).toMatchObject({
       id,
@@ -71,7 +61,7 @@ describe('runs', () => {
       element: null,
       backfill_id: null,
     });
-    const listed = await client.get(`${exports}/${exportId}/runs`);
+    const listed = await api.get(`${api.exports}/${exportId}/runs`);
     expect(Object.keys(listed.body)).toEqual(['next', 'previous', 'results']);
     expect(listed.body.results).toEqual([body]);
   });
@@ -79,22 +69,21 @@ describe('runs', () => {
   test('a failure is superseded once its interval was exported after it', async () => {
     const exportId = await createExport();
     const [id] = await insertRuns(exportId, 1);
-    await api.db.query(
-      `update runs set status = 'Failed', finished_at = now() - interval '1 hour' where id = $1`,
-      [id],
-    );
+    await api.sql`
+      update runs set status = 'Failed', finished_at = now() - interval '1 hour' where id = ${id}`;
     const superseded = async () =>
-      (await client.get(`${exports}/${exportId}/runs/${id}`)).body.superseded;
+      (await api.get(`${api.exports}/${exportId}/runs/${id}`)).body.superseded;
     expect(await superseded()).toBe(false);
-    await api.db.query(
-      `insert into receipts (export_id, data_interval_start, data_interval_end, run_id, era, destination_version, generation, recipe,
-              rejected_files, files, snapshot, settled, pending_transactions, key_count, pending_checked_at, looked_back_at, rows, bytes)
-       select export_id, data_interval_start, data_interval_end, id, gen_random_uuid(), 0, 1, '{}', '[]', '[]', '1:1:', true, '{}', 0,
-              now(), now(), 0, 0 from runs where id = $1`,
-      [id],
-    );
+    await api.sql`
+      insert into receipts (export_id, data_interval_start, data_interval_end, run_id, era, destination_version,
+        generation, recipe,
+              rejected_files, files, snapshot, settled, pending_transactions, key_count, pending_checked_at,
+                looked_back_at, rows, bytes)
+       select export_id, data_interval_start, data_interval_end, id, gen_random_uuid(), 0, 1,
+         '{}', '[]', '[]', '1:1:', true, '{}', 0,
+              now(), now(), 0, 0 from runs where id = ${id}`;
     expect(await superseded()).toBe(true);
-    const { body } = await client.get(`${exports}/${exportId}`);
+    const { body } = await api.get(`${api.exports}/${exportId}`);
     expect(body.latest_runs[0]?.superseded).toBe(true);
   });
 
@@ -103,33 +92,32 @@ describe('runs', () => {
     const [id] = await insertRuns(exportId, 1);
     const counted = { config: 7, in: 5, out: 4, dropped: 1, errored: 0, error: null };
     const stored = [{ ...counted, timeMs: 12 }];
-    await api.db.query('update runs set steps = $2 where id = $1', [id, JSON.stringify(stored)]);
-    const { body } = await client.get(`${exports}/${exportId}/runs/${id}/`);
+    await api.sql`update runs set steps = ${JSON.stringify(stored)} where id = ${id}`;
+    const { body } = await api.get(`${api.exports}/${exportId}/runs/${id}/`);
     expect(body.steps).toEqual([{ ...counted, time_ms: 12 }]);
   });
 
   test('an export shows its 10 latest runs, newest first', async () => {
     const exportId = await createExport();
     const ids = await insertRuns(exportId, 12);
-    const { body } = await client.get(`${exports}/${exportId}`);
+    const { body } = await api.get(`${api.exports}/${exportId}`);
     expect(body.latest_runs.map(({ id }) => id)).toEqual(ids.toReversed().slice(0, 10));
   });
 
   test('pages forth and back give every run once, while others are added', async () => {
     const exportId = await createExport();
     const ids = await insertRuns(exportId, 25);
-    const path = `${exports}/${exportId}/runs?limit=7`;
-    const first = await client.get(path);
+    const path = `${api.exports}/${exportId}/runs?limit=7`;
+    const first = await api.get(path);
     expect(first.body.previous).toBeNull();
-    await api.db.query(
-      `insert into runs (export_id, team_id, data_interval_start, data_interval_end) values ($1, 1, now(), now() + interval '1 s')`,
-      [exportId],
-    );
+    await api.sql`
+      insert into runs (export_id, team_id, data_interval_start, data_interval_end)
+        values (${exportId}, 1, now(), now() + interval '1 s')`;
     const rest = await readAll(String(first.body.next));
     const forth = [...first.body.results, ...rest].map(({ id }) => id);
     expect(forth).toEqual(ids.toReversed());
     // The new run is found on the way back.
-    const second = await client.get(String(first.body.next));
+    const second = await api.get(String(first.body.next));
     const back = await readAll(String(second.body.previous), 'previous');
     expect(back.map(({ id }) => id).slice(0, 7)).toEqual(forth.slice(0, 7));
     expect(back).toHaveLength(8);
@@ -138,8 +126,8 @@ describe('runs', () => {
   test('runs of one instant are in one page each, none twice', async () => {
     const exportId = await createExport();
     const ids = await insertRuns(exportId, 9);
-    await api.db.query('update runs set created_at = now() where export_id = $1', [exportId]);
-    const path = `${exports}/${exportId}/runs?limit=2`;
+    await api.sql`update runs set created_at = now() where export_id = ${exportId}`;
+    const path = `${api.exports}/${exportId}/runs?limit=2`;
     const found = (await readAll(path)).map(({ id }) => id);
     expect(found).toHaveLength(9);
     expect(new Set(found)).toEqual(new Set(ids));
@@ -153,105 +141,88 @@ describe('runs', () => {
   ])('ordering=%s', async (ordering, descending) => {
     const exportId = await createExport();
     const ids = await insertRuns(exportId, 5);
-    const all = await readAll(`${exports}/${exportId}/runs?limit=2&ordering=${ordering}`);
+    const all = await readAll(`${api.exports}/${exportId}/runs?limit=2&ordering=${ordering}`);
     expect(all.map(({ id }) => id)).toEqual(descending ? ids.toReversed() : ids);
   });
 
   test('filters by status, creation and interval; links keep them', async () => {
     const exportId = await createExport();
     const completed = await insertRuns(exportId, 6);
-    const path = `${exports}/${exportId}/runs`;
+    const path = `${api.exports}/${exportId}/runs`;
     const count = async (query: string) => (await readAll(`${path}?limit=2&${query}`)).length;
     expect(await count('status=Completed')).toBe(6);
     expect(await count('status=Failed&status=Cancelled')).toBe(0);
     expect(await count('status=Failed&status=Completed')).toBe(6);
     expect(await count('after=-2d')).toBe(6);
     expect(await count('after=-2h')).toBe(0);
+    expect(await count('after=-999y')).toBe(6);
     expect(await count('before=-2h')).toBe(6);
     expect(await count('start=2024-03-01T03:00:00Z')).toBe(4);
     expect(await count('start=2024-03-01T03:00:00Z&end=2024-03-01T05:00:00Z')).toBe(2);
     expect(completed).toHaveLength(6);
   });
 
-  test.each([
-    ['status=Nope', 'status'],
-    ['status=Completed&status=Nope&status=No', 'status'],
-    ['ordering=id', 'ordering'],
-    ['after=yesterday', 'after'],
-    ['after=-2x', 'after'],
-    ['cursor=!!!', 'cursor'],
-    ['cursor=e30', 'cursor'],
-    ['limit=0', 'limit'],
-  ])('refuses ?%s', async (query, attr) => {
-    const exportId = await createExport();
-    const { status, body } = await client.get(`${exports}/${exportId}/runs?${query}`);
-    expect(status).toBe(400);
-    expect(body.attr).toBe(attr);
-  });
-
   test('a cursor of another ordering is refused', async () => {
     const exportId = await createExport();
     await insertRuns(exportId, 3);
-    const { body } = await client.get(`${exports}/${exportId}/runs?limit=1`);
+    const { body } = await api.get(`${api.exports}/${exportId}/runs?limit=1`);
     const other = `${body.next}&ordering=created_at`;
-    expect((await client.get(other)).status).toBe(400);
+    expect((await api.get(other)).status).toBe(400);
   });
 
   test('a run of another export is 404', async () => {
     const [id] = await insertRuns(await createExport(), 1);
     const other = await createExport();
     for (const path of ['', '/logs']) {
-      expect((await client.get(`${exports}/${other}/runs/${id}${path}`)).status).toBe(404);
+      expect((await api.get(`${api.exports}/${other}/runs/${id}${path}`)).status).toBe(404);
     }
-    expect((await client.get(`${exports}/${other}/runs/x`)).status).toBe(404);
+    expect((await api.get(`${api.exports}/${other}/runs/x`)).status).toBe(404);
   });
 
   test('cancel ends a live run, once', async () => {
     const exportId = await createExport();
     const [id] = await insertRuns(exportId, 1, 'Starting');
-    const path = `${exports}/${exportId}/runs/${id}`;
-    const cancelled = await client.post(`${path}/cancel/`);
+    const path = `${api.exports}/${exportId}/runs/${id}`;
+    const cancelled = await api.post(`${path}/cancel/`);
     expect(cancelled.status).toBe(200);
     expect(cancelled.body).toEqual({ cancelled: true });
-    expect((await client.get(path)).body.status).toBe('Cancelled');
-    expect((await client.post(`${path}/cancel`)).status).toBe(400);
+    expect((await api.get(path)).body.status).toBe('Cancelled');
+    expect((await api.post(`${path}/cancel`)).status).toBe(400);
   });
 
   test('retry answers 201 with a new run of the same interval, one at a time', async () => {
     const exportId = await createExport();
     const [id] = await insertRuns(exportId, 1, 'Failed');
-    const path = `${exports}/${exportId}/runs`;
-    const retry = await client.post(`${path}/${id}/retry`);
+    const path = `${api.exports}/${exportId}/runs`;
+    const retry = await api.post(`${path}/${id}/retry`);
     expect(retry.status).toBe(201);
     expect(retry.body).toMatchObject({
       status: 'Starting',
       data_interval_start: '2024-03-01T01:00:00.000000Z',
     });
     expect(retry.body.id).not.toBe(id);
-    expect((await client.get(`${path}/${id}`)).body.status).toBe('Failed');
-    const again = await client.post(`${path}/${id}/retry`);
+    expect((await api.get(`${path}/${id}`)).body.status).toBe('Failed');
+    const again = await api.post(`${path}/${id}/retry`);
     expect([again.status, again.body.code]).toEqual([409, 'conflict']);
-    expect((await client.post(`${path}/${retry.body.id}/retry`)).status).toBe(400);
+    expect((await api.post(`${path}/${retry.body.id}/retry`)).status).toBe(400);
   });
 });
 
 describe('logs', () => {
   const append = (exportId: string, runId: string | null, level: LogLevel, message: string) =>
-    appendLogEntries(api.db, [
-      { teamId: api.tenant.projectIds[0], exportId, runId, level, message },
-    ]);
+    appendLogEntries(api.db, [{ teamId: api.teamId, exportId, runId, level, message }]);
 
   test('of an export are newest first, those of its runs among them', async () => {
     const exportId = await createExport();
     const [runId = ''] = await insertRuns(exportId, 1);
     await append(exportId, null, 'INFO', 'first');
     await append(exportId, runId, 'ERROR', 'second');
-    const { status, body } = await client.get(`${exports}/${exportId}/logs/`);
+    const { status, body } = await api.get(`${api.exports}/${exportId}/logs/`);
     expect(status).toBe(200);
     expect(body.count).toBe(2);
     expect(body.results).toEqual([
       {
-        team_id: api.tenant.projectIds[0],
+        team_id: api.teamId,
         batch_export_id: exportId,
         run_id: runId,
         timestamp: expect.stringMatching(/\.\d{6}Z$/),
@@ -260,7 +231,7 @@ describe('logs', () => {
       },
       expect.objectContaining({ run_id: null, message: 'first' }),
     ]);
-    const ofRun = await client.get(`${exports}/${exportId}/runs/${runId}/logs`);
+    const ofRun = await api.get(`${api.exports}/${exportId}/runs/${runId}/logs`);
     expect(ofRun.body).toMatchObject({ count: 1, results: [{ message: 'second' }] });
   });
 
@@ -275,7 +246,7 @@ describe('logs', () => {
       await append(exportId, null, level, message);
     }
     const found = async (query: string) => {
-      const { body } = await client.get(`${exports}/${exportId}/logs?${query}`);
+      const { body } = await api.get(`${api.exports}/${exportId}/logs?${query}`);
       expect(body.count).toBe(body.results.length);
       return body.results.map(({ message }) => message);
     };
@@ -298,23 +269,10 @@ describe('logs', () => {
   test('offset works, also over several levels', async () => {
     const exportId = await createExport();
     for (let n = 0; n < 12; n += 1) await append(exportId, null, n % 2 ? 'INFO' : 'LOG', `${n}`);
-    const page = await client.get(
-      `${exports}/${exportId}/logs?limit=4&offset=4&level=INFO&level=LOG`,
+    const page = await api.get(
+      `${api.exports}/${exportId}/logs?limit=4&offset=4&level=INFO&level=LOG`,
     );
     expect(page.body.results.map(({ message }) => message)).toEqual(['7', '6', '5', '4']);
     expect(page.body.count).toBe(12);
-  });
-
-  test.each([
-    ['level=TRACE', 'level'],
-    ['level=INFO&level=TRACE', 'level'],
-    ['limit=1&limit=2', 'limit'],
-    ['after=x', 'after'],
-    ['offset=-1', 'offset'],
-    ['search=%00', 'search'],
-  ])('refuses ?%s', async (query, attr) => {
-    const { status, body } = await client.get(`${exports}/${await createExport()}/logs?${query}`);
-    expect(status).toBe(400);
-    expect(body.attr).toBe(attr);
   });
 });

@@ -5,26 +5,25 @@ import { checkLateness } from '../../../src/state/store/exports/lateness.ts';
 import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { fillProject } from '../../support/many-exports.ts';
-import { createKey } from '../../support/tenants.ts';
 import { useStage } from '../../support/use-stage.ts';
 
-let exports: string;
 const listed = 50;
 
 const api = useStage(startApiUnderTest);
 beforeAll(async () => {
-  exports = `${api.project}/batch_exports`;
   for (let n = 0; n < listed; n += 1) {
-    const made = await api.client.post(exports, exportBody({ name: `Orders of customer ${n}` }));
+    const made = await api.post(api.exports, exportBody({ name: `Orders of customer ${n}` }));
     expect(made.status, made.text).toBe(201);
   }
-  await api.db.query(
-    `insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, created_at, started_at, finished_at, attempt, latest_error)
-     select e.id, e.team_id, case when n = 1 then 'Failed' else 'Completed' end, at, at + interval '1 hour', ended, ended, ended, 1,
+  await api.sql`
+    insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, created_at, started_at,
+      finished_at, attempt, latest_error)
+     select e.id, e.team_id, case when n = 1 then 'Failed' else 'Completed' end, at, at + interval '1 hour', ended,
+       ended, ended, 1,
             case when n = 1 then 'destination.denied: Access denied. Allow the key to write.' end
        from batch_exports e, generate_series(1, 10) n,
-         lateral (select date_trunc('hour', now()) - n * interval '1 hour' as at) t, lateral (select at + random() * interval '1 hour' as ended) d`,
-  );
+         lateral (select date_trunc('hour', now()) - n * interval '1 hour' as at) t,
+           lateral (select at + random() * interval '1 hour' as ended) d`;
 });
 
 /** Bytes of an answer on the wire. A client of a lower level: `fetch` unpacks. */
@@ -43,13 +42,13 @@ function onTheWire(path: string, coding: string) {
 }
 
 test('a page of the short form has at most 20 kB on the wire', async () => {
-  const path = `${exports}/summaries?limit=${listed}`;
+  const path = `${api.exports}/summaries?limit=${listed}`;
   for (const coding of ['br', 'gzip'] as const) {
     const sent = await onTheWire(path, coding);
     expect(sent.coding).toBe(coding);
     expect(sent.bytes).toBeLessThanOrEqual(20_000);
   }
-  const whole = await onTheWire(`${exports}?limit=${listed}`, 'identity');
+  const whole = await onTheWire(`${api.exports}?limit=${listed}`, 'identity');
   const short = await onTheWire(path, 'identity');
   expect([whole.coding, short.coding]).toEqual([undefined, undefined]);
   expect(short.bytes).toBeLessThan(whole.bytes / 2);
@@ -59,7 +58,7 @@ test('a page of the short form has at most 20 kB on the wire', async () => {
 test('the short form says the same as the whole one, page by page', async () => {
   for (const query of ['limit=7&offset=7', 'health=failing&ordering=name', 'search=customer%204']) {
     const [whole, short] = await Promise.all(
-      ['', '/summaries'].map((path) => api.client.get(`${exports}${path}?${query}`)),
+      ['', '/summaries'].map((path) => api.get(`${api.exports}${path}?${query}`)),
     );
     expect(short?.body.count).toBe(whole?.body.count);
     for (const [at, one] of (short?.body.results ?? []).entries()) {
@@ -75,18 +74,18 @@ test('the short form says the same as the whole one, page by page', async () => 
 });
 
 test('only answers without rows, logs and secrets are compressed', async () => {
-  const { results } = (await api.client.get(`${exports}/summaries?limit=1`)).body;
+  const { results } = (await api.get(`${api.exports}/summaries?limit=1`)).body;
   for (const path of ['/logs', '/preview', '/activity']) {
-    expect((await onTheWire(`${exports}/${results[0]?.id}${path}`, 'br')).coding).toBeUndefined();
+    expect(
+      (await onTheWire(`${api.exports}/${results[0]?.id}${path}`, 'br')).coding,
+    ).toBeUndefined();
   }
 });
 
 test('a 304 says that nothing has changed, and never hides a change', async () => {
   const [first, second] = api.tenant.projectIds;
   const path = `/api/projects/@current/batch_exports/summaries?limit=3`;
-  const { organizationId } = api.tenant;
-  const keyOf = async (projectId = 0) =>
-    api.client.withKey((await createKey(api.db, { organizationId, projectIds: [projectId] })).key);
+  const keyOf = (projectId = 0) => api.withNewKey({ projectIds: [projectId] });
   const client = await keyOf(first);
   let etag = '';
   /** The status with the last tag; takes the new one. */
@@ -99,14 +98,12 @@ test('a 304 says that nothing has changed, and never hides a change', async () =
   expect([await ask(), await ask()]).toEqual([200, 304]);
 
   const [newest] = (await client.get(path)).body.results;
-  await api.client.patch(`${exports}/${newest?.id}`, { name: 'Another name' });
+  await api.patch(`${api.exports}/${newest?.id}`, { name: 'Another name' });
   expect([await ask(), await ask()]).toEqual([200, 304]);
 
   // Its health changes, because time goes by.
-  await api.db.query(
-    `update batch_exports set high_water_mark = now() - interval '5 hours' where id = $1`,
-    [newest?.id],
-  );
+  await api.sql`
+    update batch_exports set high_water_mark = now() - interval '5 hours' where id = ${newest?.id}`;
   await ask();
   await checkLateness(api.db);
   expect([await ask(), await ask()]).toEqual([200, 304]);
@@ -114,7 +111,7 @@ test('a 304 says that nothing has changed, and never hides a change', async () =
   // Another key sees what it may see.
   expect(await ask(await keyOf(second))).toBe(200);
   expect(await ask(api.client)).not.toBe(304);
-  expect(await ask(api.client.withKey('slc_unknown'))).toBe(401);
+  expect(await ask(api.withKey('slc_unknown'))).toBe(401);
   const anyTag = await client.get(path, { headers: { 'if-none-match': '*' } });
   expect(anyTag.status).toBe(200);
 });
@@ -123,7 +120,7 @@ test('the count by health looks at each export once', async () => {
   const { organizationId, projectIds } = api.tenant;
   const teamId = Number(projectIds[1]);
   await api.db.query(fillProject, [teamId]);
-  await api.db.query('analyze');
+  await api.sql`analyze`;
   let plan = '';
   const explaining = {
     query: async (text: string, values: readonly unknown[]) => {

@@ -1,36 +1,31 @@
 /** `sluice apply` of exports with a query and PostHog's filters. */
 
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { stringify } from 'yaml';
-import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { cliEnv, runCli } from '../../support/cli.ts';
 import { readConfig } from '../../../src/foundation/config/config.ts';
 import { destinationContextOf } from '../../../src/main/connectors.ts';
+import { folderOfTests } from '../../support/own-folder.ts';
+import { useStage } from '../../support/use-stage.ts';
 
-let api: ApiUnderTest;
+const api = useStage(startApiUnderTest);
 let env: Record<string, string>;
-let folder: string;
+const folder = folderOfTests();
 
-beforeAll(async () => {
-  folder = await mkdtemp(path.join(tmpdir(), 'sluice-apply-'));
-  api = await startApiUnderTest();
+beforeAll(() => {
   env = cliEnv(api);
-});
-afterAll(async () => {
-  await api.stop();
-  await rm(folder, { recursive: true });
 });
 beforeEach(async () => {
   for (const { id } of await stored()) {
-    await api.client.delete(`${api.project}/batch_exports/${id}`);
+    await api.delete(`${api.exports}/${id}`);
   }
 });
 
 async function stored() {
-  return (await api.client.get(`${api.project}/batch_exports`)).body.results;
+  return (await api.get(api.exports)).body.results;
 }
 
 const wanted = (name: string, fields: object = {}) => ({
@@ -121,25 +116,15 @@ test('what is wrong with filters or a query names the field, and changes nothing
 
 /** `sluice apply` with exports of two destinations in one file. */
 describe('a whole file', () => {
-  let api: ApiUnderTest;
-  let folder: string;
-  let file: string;
+  const folder = folderOfTests();
+  const file = path.join(folder, 'all.yaml');
+  const destinationContext = destinationContextOf(readConfig({ FILE_DESTINATION_ROOT: folder }));
+  const api = useStage(() => startApiUnderTest({ destinationContext }));
   let env: Record<string, string>;
 
-  beforeAll(async () => {
-    folder = await mkdtemp(path.join(tmpdir(), 'sluice-apply-'));
-    file = path.join(folder, 'all.yaml');
-    api = await startApiUnderTest({
-      destinationContext: destinationContextOf(readConfig({ FILE_DESTINATION_ROOT: folder })),
-    });
-    env = {
-      ...cliEnv(api),
-      ...{ KEY_ID: 'AKIAIOSFODNN7EXAMPLE', SECRET: 'canary-secret', SALT: 'canary-salt' },
-    };
-  });
-  afterAll(async () => {
-    await api?.stop();
-    await rm(folder, { recursive: true, force: true });
+  beforeAll(() => {
+    const values = { KEY_ID: 'AKIAIOSFODNN7EXAMPLE', SECRET: 'canary-secret', SALT: 'canary-salt' };
+    env = { ...cliEnv(api), ...values };
   });
 
   const whole = () => ({

@@ -1,40 +1,29 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { beforeAll, beforeEach, expect, test } from 'vitest';
 import { stringify } from 'yaml';
 import { readConfig } from '../../../src/foundation/config/config.ts';
 import { destinationContextOf } from '../../../src/main/connectors.ts';
 import type { WireBody } from '../../support/api-client.ts';
-import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { exportBody } from '../../support/batch-export-bodies.ts';
 import { type CliOptions, cliEnv, runCli } from '../../support/cli.ts';
+import { folderOfTests } from '../../support/own-folder.ts';
+import { useStage } from '../../support/use-stage.ts';
 
-let api: ApiUnderTest;
 let env: Record<string, string>;
-let folder: string;
-
-beforeAll(async () => {
-  folder = await mkdtemp(path.join(tmpdir(), 'sluice-apply-'));
-  const destinationContext = destinationContextOf(readConfig({ FILE_DESTINATION_ROOT: folder }));
-  api = await startApiUnderTest({ destinationContext });
-  env = {
-    ...cliEnv(api),
-    KEY_ID: 'AKIAIOSFODNN7EXAMPLE',
-    SECRET: 'canary-secret',
-  };
-});
-afterAll(async () => {
-  await api.stop();
-  await rm(folder, { recursive: true });
+const folder = folderOfTests();
+const destinationContext = destinationContextOf(readConfig({ FILE_DESTINATION_ROOT: folder }));
+const api = useStage(() => startApiUnderTest({ destinationContext }));
+beforeAll(() => {
+  env = { ...cliEnv(api), KEY_ID: 'AKIAIOSFODNN7EXAMPLE', SECRET: 'canary-secret' };
 });
 beforeEach(async () => {
-  for (const { id } of await stored())
-    await api.client.delete(`${api.project}/batch_exports/${id}`);
+  for (const { id } of await stored()) await api.delete(`${api.exports}/${id}`);
 });
 
 async function stored(): Promise<readonly WireBody[]> {
-  return (await api.client.get(`${api.project}/batch_exports`)).body.results;
+  return (await api.get(api.exports)).body.results;
 }
 
 const secrets = { aws_access_key_id: `\${KEY_ID}`, aws_secret_access_key: `\${SECRET}` };
@@ -161,7 +150,7 @@ test('the service refuses one: the others are applied, nothing is deleted, and t
 test('pruning asks, and deletes what the file lacks', async () => {
   await apply([wanted('Old'), wanted('One')]);
   const args = ['--prune'];
-  const web = `project ${api.tenant.projectIds[0]} (Website)`;
+  const web = `project ${api.teamId} (Website)`;
   expect(await apply([wanted('One')], args)).toMatchObject({
     code: 2,
     err: `Delete 1 export of ${web} that the file does not have? Pass --yes: there is no terminal to ask.\n`,
@@ -222,8 +211,8 @@ test('the same file from several at once creates each export once, and prunes ea
 });
 
 test('a name that two exports have is refused with their ids', async () => {
-  await api.client.post(`${api.project}/batch_exports`, exportBody({ name: 'Twice' }));
-  await api.client.post(`${api.project}/batch_exports`, exportBody({ name: 'Twice' }));
+  await api.post(api.exports, exportBody({ name: 'Twice' }));
+  await api.post(api.exports, exportBody({ name: 'Twice' }));
   const ids = (await stored()).map(({ id }) => id);
   const { code, err } = await apply([wanted('Twice')]);
   expect(code).toBe(1);
@@ -232,8 +221,8 @@ test('a name that two exports have is refused with their ids', async () => {
 
 test('export prints a file that apply accepts, with variables for secrets and no change', async () => {
   const query = `SELECT properties."\${x}" AS x, event FROM events`;
-  const created = await api.client.post(
-    `${api.project}/batch_exports`,
+  const created = await api.post(
+    api.exports,
     exportBody({ name: 'Tricky, name', dsl_query: query, start_at: '2024-03-01T00:00:00Z' }),
   );
   expect(created.status, created.text).toBe(201);
@@ -244,7 +233,7 @@ test('export prints a file that apply accepts, with variables for secrets and no
   expect(back).toMatchObject({ code: 0, err: '' });
   expect(back.out).toContain('No change: 1 export as in the file.');
 
-  await api.client.delete(`${api.project}/batch_exports/${created.body.id}`);
+  await api.delete(`${api.exports}/${created.body.id}`);
   const again = await runCli(['apply', '-f', '-'], {
     env: {
       ...env,
@@ -330,7 +319,7 @@ test('the chain of the project is part of the file, and is applied before the ex
   const second = await applyChain([hash, drop]);
   expect(second.out).toContain('0 updated, 0 deleted, 2 unchanged.');
   const chain = async () =>
-    (await api.client.get(`${api.project}/pipeline_transformation_configs`)).body.results.map(
+    (await api.get(`${api.project}/pipeline_transformation_configs`)).body.results.map(
       ({ name, enabled, order }) => [name, enabled, order],
     );
   const third = await applyChain([drop, { ...hash, enabled: false }], '--dry-run');

@@ -1,7 +1,6 @@
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { runCli } from '../../support/cli.ts';
 import {
   bucket,
@@ -14,6 +13,7 @@ import { withClient } from '../../support/drop-database.ts';
 import { projectRoot } from '../../support/processes.ts';
 import { fillShop } from '../../support/stranger-shop.ts';
 import { createKey } from '../../support/tenants.ts';
+import { folderOfTests } from '../../support/own-folder.ts';
 
 /**
  * Runs every example of docs/cli.md against a real service, in their order, and compares what they print with
@@ -22,7 +22,7 @@ import { createKey } from '../../support/tenants.ts';
 
 const page = path.join(projectRoot, 'docs/cli.md');
 let installation: Installation;
-let folder: string;
+const folder = folderOfTests();
 let env: Record<string, string>;
 
 /** As docs/operate.md recommends it for the role that reads the source. */
@@ -51,12 +51,10 @@ beforeAll(async () => {
     AWS_SECRET_ACCESS_KEY: installation.secrets.get('the secret access key') ?? '',
   };
   await fillShop(shop, String(tenant.projectIds[0]), { rows: 300, hours: 3 });
-  folder = await mkdtemp(path.join(tmpdir(), 'sluice-cli-'));
 });
 afterAll(async () => {
   await installation?.close();
   await changeRole('REVOKE pg_read_all_stats FROM {role}');
-  await rm(folder, { recursive: true, force: true });
 });
 
 /** The words of a command line, with quotes and the variables of the page's shell. */
@@ -133,25 +131,22 @@ test('every example of docs/cli.md prints what the page says', async () => {
     await writeFile(target, out);
     return '';
   };
-  try {
-    const parts = text.split(/(```(?:console|yaml)\n[\s\S]*?```\n)/);
-    const written: string[] = [];
-    for (const part of parts) {
-      const [, kind, body = ''] = /^```(console|yaml)\n([\s\S]*?)```\n$/.exec(part) ?? [];
-      const [, file] = /^# (\S+\.yaml)\n/.exec(body) ?? [];
-      if (kind === 'yaml' && file !== undefined) await writeFile(file, body);
-      if (kind !== 'console') {
-        written.push(part);
-        continue;
-      }
-      let block = '';
-      for (const line of body.split('\n').filter((one) => one.startsWith('$ '))) {
-        block += `${line}\n${await answer(line.slice(2))}`;
-      }
-      written.push(`\`\`\`console\n${block}\`\`\`\n`);
+  onTestFinished(() => void process.chdir(here));
+  const parts = text.split(/(```(?:console|yaml)\n[\s\S]*?```\n)/);
+  const written: string[] = [];
+  for (const part of parts) {
+    const [, kind, body = ''] = /^```(console|yaml)\n([\s\S]*?)```\n$/.exec(part) ?? [];
+    const [, file] = /^# (\S+\.yaml)\n/.exec(body) ?? [];
+    if (kind === 'yaml' && file !== undefined) await writeFile(file, body);
+    if (kind !== 'console') {
+      written.push(part);
+      continue;
     }
-    await expect(written.join('')).toMatchFileSnapshot(page);
-  } finally {
-    process.chdir(here);
+    let block = '';
+    for (const line of body.split('\n').filter((one) => one.startsWith('$ '))) {
+      block += `${line}\n${await answer(line.slice(2))}`;
+    }
+    written.push(`\`\`\`console\n${block}\`\`\`\n`);
   }
+  await expect(written.join('')).toMatchFileSnapshot(page);
 });

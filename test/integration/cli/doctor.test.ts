@@ -115,13 +115,11 @@ test('buckets, roles and the mail server are tried through the proxy', async () 
       role_arn: 'arn:aws:iam::123456789012:role/exports',
     }),
   });
-  const created = await own.client.post(`${own.project}/batch_exports/`, body);
+  const created = await own.post(`${own.project}/batch_exports/`, body);
   expect(created.status, created.text).toBe(201);
   // The command has no key of this API.
-  await own.db.query(
-    `update batch_exports set destination_secrets = null,
-            destination_config = destination_config || '{"aws_access_key_id":"AKIAX","aws_secret_access_key":"x"}'`,
-  );
+  await own.sql`update batch_exports set destination_secrets = null,
+            destination_config = destination_config || '{"aws_access_key_id":"AKIAX","aws_secret_access_key":"x"}'`;
   const { checks, of } = await doctor(env);
   expect(of('S3')).toMatchObject({ result: 'ok' });
   expect(of('mail')).toMatchObject({ result: 'ok' });
@@ -138,14 +136,12 @@ test('it names the places, and the exports of a place, whose credentials were no
   for (const bucket_name of buckets) {
     const destination = s3({ bucket_name, endpoint_url: 'http://127.0.0.1:1' });
     const body = exportBody({ name: `to ${bucket_name}`, destination });
-    const created = await own.client.post(`${own.project}/batch_exports/`, body);
+    const created = await own.post(`${own.project}/batch_exports/`, body);
     expect(created.status, created.text).toBe(201);
   }
   // The command has no key of this API.
-  await own.db.query(
-    `update batch_exports set destination_secrets = null,
-            destination_config = destination_config || '{"aws_access_key_id":"AKIAX","aws_secret_access_key":"x"}'`,
-  );
+  await own.sql`update batch_exports set destination_secrets = null,
+            destination_config = destination_config || '{"aws_access_key_id":"AKIAX","aws_secret_access_key":"x"}'`;
   const { checks } = await doctor({
     DATABASE_URL: own.databaseUrl,
     ALLOWED_PRIVATE_ENDPOINTS: '127.0.0.1',
@@ -282,14 +278,14 @@ test('without a worker the doctor fails, because exports wait', async () => {
   };
   expect(await workers()).toBe('warning: No worker has reported in the last minute. Start two.');
   const body = exportBody({ destination: { type: 'NoOp', config: {} } });
-  expect((await own.client.post(`${own.project}/batch_exports`, body)).status).toBe(201);
+  expect((await own.post(`${own.project}/batch_exports`, body)).status).toBe(201);
   expect(await workers()).toBe(
     'failed: No worker has reported in the last minute: 1 export waits. Start one.',
   );
   expect((await runCli(['doctor'], { env: { DATABASE_URL: own.databaseUrl } })).code).toBe(1);
-  await own.db.query(`insert into workers (id, capacity, small_capacity) values ('one', 4, 4)`);
+  await own.sql`insert into workers (id, capacity, small_capacity) values ('one', 4, 4)`;
   expect(await workers()).toBe('ok: 1 reported in the last minute');
-  await own.db.query(`update workers set heartbeat_at = now() - interval '2 minutes'`);
+  await own.sql`update workers set heartbeat_at = now() - interval '2 minutes'`;
   expect(await workers()).toMatch(/^failed: /);
 });
 
@@ -298,7 +294,7 @@ test('a database that was restored from a dump is held', async () => {
   onTestFinished(() => own.stop());
   const era = async () => (await doctor({ DATABASE_URL: own.databaseUrl })).of('era');
   expect(await era()).toMatchObject({ result: 'ok', detail: 'accepted' });
-  await own.db.query("update eras set system_identifier = '1'");
+  await own.sql`update eras set system_identifier = '1'`;
   expect(await era()).toMatchObject({
     result: 'failed',
     detail: expect.stringMatching(/restored from a dump, or copied.*`sluice eras accept`/),

@@ -3,11 +3,10 @@
  * with 3. A new verb fails until it has a row here.
  */
 
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { Command, Option } from 'commander';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import type { CliDeps } from '../../../src/clients/cli/deps.ts';
 import { createProgram } from '../../../src/clients/cli/program.ts';
 import { type CliResult, runCli } from '../../support/cli.ts';
@@ -16,8 +15,9 @@ import { exportOfThePast } from '../../support/run-side.ts';
 import { storeExport } from '../../support/store-export.ts';
 import { createKey } from '../../support/tenants.ts';
 import { useStage } from '../../support/use-stage.ts';
+import { folderOfTests } from '../../support/own-folder.ts';
 
-let folder: string;
+const folder = folderOfTests();
 /** Of the project's owner, of an operator, and of the machine of the service. */
 let env: Record<'owner' | 'operator' | 'here', Record<string, string>>;
 /** What a row has left for the rows below it, by name. */
@@ -26,7 +26,6 @@ const made = new Map<string, string>();
 const installation = useStage(() => startInstallation({ workers: 0 }));
 beforeAll(async () => {
   const { db, client, tenant, s3, secrets } = installation;
-  folder = await mkdtemp(path.join(tmpdir(), 'sluice-verbs-'));
   const operator = await createKey(db, { organizationId: null });
   const service = { SLUICE_URL: client.baseUrl, SLUICE_PROJECT: String(tenant.projectIds[0]) };
   env = {
@@ -85,9 +84,6 @@ beforeAll(async () => {
     [made.get('Kept'), Buffer.from(JSON.stringify({ bookings: [booking] }))],
   );
   await writeFile(path.join(folder, 'none.yaml'), 'exports: []\n');
-});
-afterAll(async () => {
-  await rm(folder, { recursive: true, force: true });
 });
 
 type Who = 'owner' | 'operator' | 'here';

@@ -3,7 +3,6 @@ import type { AddressInfo } from 'node:net';
 import { afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
 import { startApiUnderTest } from '../../support/api-under-test.ts';
-import { exportBody } from '../../support/batch-export-bodies.ts';
 import { allowBriefReceipts } from '../../support/brief-receipts.ts';
 import { type CliOptions, cliEnv, runCli } from '../../support/cli.ts';
 import { createEmptyDatabase } from '../../support/database.ts';
@@ -21,11 +20,7 @@ beforeAll(async () => {
 const sluice = (args: readonly string[], changes: Partial<CliOptions> = {}) =>
   runCli(args, { env, ...changes });
 
-async function create(changes: Readonly<Record<string, unknown>> = {}): Promise<string> {
-  const answer = await api.client.post(`${api.project}/batch_exports`, exportBody(changes));
-  expect(answer.status, answer.text).toBe(201);
-  return answer.body.id;
-}
+const create = async (changes = {}) => (await api.create(changes)).id;
 
 const servers: Server[] = [];
 afterEach(closeServers);
@@ -292,17 +287,14 @@ test('only a terminal gets colours, and none gets control characters of others',
 
 test('removing delivered rows asks a person with their number, and does nothing without a yes', async () => {
   await ensureEventsTable(api.databaseUrl);
-  const { body } = await api.client.post(`${api.project}/batch_exports`, exportBody());
-  const [ended] = await api.db.query<{ id: string }>(
-    `with run as (
+  const body = await api.create();
+  const [ended] = await api.sql<{ id: string }>`with run as (
        insert into runs (export_id, team_id, data_interval_start, data_interval_end, status, finished_at)
-       values ($1, $2, '2024-03-01T00:00Z', '2024-03-01T01:00Z', 'Completed', now()) returning *
+       values (${body.id}, ${api.teamId}, '2024-03-01T00:00Z', '2024-03-01T01:00Z', 'Completed', now()) returning *
      ), received as (
        insert into receipts (export_id, data_interval_start, data_interval_end, run_id, files, rows, bytes, settled)
        select export_id, data_interval_start, data_interval_end, id, '[{"key": "a", "rows": 5}]', 5, 1, true from run
-     ) select id from run`,
-    [body.id, api.tenant.projectIds[0]],
-  );
+     ) select id from run`;
   const range = ['--from', '2024-03-01T00:00:00Z', '--to', '2024-03-01T01:00:00Z'];
   const backfill = ['backfill', String(body.id), ...range, '--no-wait'];
   const retry = ['runs', 'retry', String(body.id), String(ended?.id)];
@@ -340,7 +332,7 @@ test('deleting asks a person, and does nothing without a yes', async () => {
     err: 'Nothing was changed.\n',
   });
   expect(await sluice(['exports', 'delete', id])).toMatchObject({ code: 2 });
-  expect((await api.client.get(`${api.project}/batch_exports/${id}`)).status).toBe(200);
+  expect((await api.get(`${api.exports}/${id}`)).status).toBe(200);
   expect(await sluice(['exports', 'delete', id], { answer: 'y' })).toMatchObject({ code: 0 });
-  expect((await api.client.get(`${api.project}/batch_exports/${id}`)).status).toBe(404);
+  expect((await api.get(`${api.exports}/${id}`)).status).toBe(404);
 });

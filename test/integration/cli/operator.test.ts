@@ -1,34 +1,28 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { canonicalBytes } from '../../../src/foundation/domain/canonical-json.ts';
 import { senderTo } from '../../support/notified.ts';
-import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { cliEnv, runCli } from '../../support/cli.ts';
-import { type Receiver, startReceiver } from '../../support/receiver.ts';
+import { startReceiver } from '../../support/receiver.ts';
 import { exportOfThePast } from '../../support/run-side.ts';
 import { storeExport } from '../../support/store-export.ts';
 import { createKey } from '../../support/tenants.ts';
+import { useStage } from '../../support/use-stage.ts';
 
-let api: ApiUnderTest;
-let receiver: Receiver;
+const receiver = useStage(startReceiver);
+const api = useStage(() => startApiUnderTest({ notifications: senderTo([receiver]) }));
 let operatorEnv: Record<string, string>;
 
 beforeAll(async () => {
-  receiver = await startReceiver();
-  api = await startApiUnderTest({ notifications: senderTo([receiver]) });
   const { key } = await createKey(api.db, { organizationId: null });
   operatorEnv = { SLUICE_URL: api.baseUrl, SLUICE_KEY: key };
-  const side = { db: api.db, teamId: api.tenant.projectIds[0] };
+  const side = { db: api.db, teamId: api.teamId };
   const destination = { type: 'S3', config: { bucket_name: 'dead' }, secrets: null };
   for (const _ of Array(3)) await storeExport(api.db, await exportOfThePast(side, { destination }));
-  await api.db.query(
-    `update batch_exports set failing_since = now(), failing_code = 'destination.bucket_not_found', failing_error = 'gone'`,
-  );
+  await api.sql`
+    update batch_exports set failing_since = now(), failing_code = 'destination.bucket_not_found', failing_error = 'gone'`;
   // Nothing is wrong with this one.
   await storeExport(api.db, await exportOfThePast(side, { destination }));
-});
-afterAll(async () => {
-  await api?.stop();
-  await receiver?.close();
 });
 
 const operator = (...args: string[]) => runCli(args, { env: operatorEnv });
@@ -127,15 +121,15 @@ test('delivery-record prints what is signed, or a page', async () => {
 });
 
 test('status --all --check counts causes that the screen does not have', async () => {
-  const side = { db: api.db, teamId: api.tenant.projectIds[0] };
+  const side = { db: api.db, teamId: api.teamId };
   expect((await operator('status', '--all', '--check')).code).toBe(0);
   for (let index = 0; index <= 20; index += 1) {
     const destination = { type: 'S3', config: { bucket_name: `b-${index}` }, secrets: null };
     const stored = await storeExport(api.db, await exportOfThePast(side, { destination }));
-    await api.db.query(
-      `update batch_exports set failing_since = now(), failing_code = $2, failing_error = 'gone' where id = $1`,
-      [stored?.id, index < 20 ? 'destination.bucket_not_found' : 'internal.unexpected'],
-    );
+    await api.sql`
+      update batch_exports set failing_since = now(),
+        failing_code = ${index < 20 ? 'destination.bucket_not_found' : 'internal.unexpected'}, failing_error = 'gone'
+        where id = ${stored?.id}`;
   }
   const checked = await operator('status', '--all', '--check');
   expect(checked.out).not.toContain('internal.unexpected');

@@ -1,7 +1,6 @@
 import { beforeAll, expect, test } from 'vitest';
 import { ensureEventsTable } from '../../../src/rows/sources/index.ts';
 import { startApiUnderTest } from '../../support/api-under-test.ts';
-import { exportBody } from '../../support/batch-export-bodies.ts';
 import { type CliOptions, cliEnv, runCli } from '../../support/cli.ts';
 import { createKey } from '../../support/tenants.ts';
 import { until } from '../../support/until.ts';
@@ -18,11 +17,7 @@ beforeAll(async () => {
 const sluice = (args: readonly string[], changes: Partial<CliOptions> = {}) =>
   runCli(args, { env, ...changes });
 
-async function create(changes: Readonly<Record<string, unknown>> = {}): Promise<string> {
-  const answer = await api.client.post(`${api.project}/batch_exports`, exportBody(changes));
-  expect(answer.status, answer.text).toBe(201);
-  return answer.body.id;
-}
+const create = async (changes = {}) => (await api.create(changes)).id;
 
 test('a range is a span that ends now, or plain times, which are UTC', async () => {
   const id = await create({ name: 'Plain times' });
@@ -46,11 +41,8 @@ test('a range is a span that ends now, or plain times, which are UTC', async () 
   expect(Date.parse(end) - Date.parse(start)).toBe(runs * 3_600_000);
   // A log since a span or a time, and with a text.
   const log = (message: string, minutes: number) =>
-    api.db.query(
-      `insert into log_entries (team_id, export_id, level, message, timestamp)
-       values ($1, $2, 'INFO', $3, now() - $4 * interval '1 minute')`,
-      [api.tenant.projectIds[0], id, message, minutes],
-    );
+    api.sql`insert into log_entries (team_id, export_id, level, message, timestamp)
+       values (${api.teamId}, ${id}, 'INFO', ${message}, now() - ${minutes} * interval '1 minute')`;
   await log('an old one', 200);
   await log('a new one', 50);
   const logs = async (...filter: string[]) => (await sluice(['logs', id, ...filter])).out;
@@ -63,12 +55,9 @@ test('a range is a span that ends now, or plain times, which are UTC', async () 
 
 test('coverage lists stretches of one state, accepts them, and changes say who did it', async () => {
   const id = await create({ name: 'Covered' });
-  await api.db.query(
-    `insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, finished_at)
-     select $1, $2, 'Failed', at, at + interval '1 hour', now() from generate_series(0, 1) n,
-            lateral (select timestamptz '2024-03-01' + n * interval '1 hour' as at) t`,
-    [id, api.tenant.projectIds[0]],
-  );
+  await api.sql`insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, finished_at)
+     select ${id}, ${api.teamId}, 'Failed', at, at + interval '1 hour', now() from generate_series(0, 1) n,
+            lateral (select timestamptz '2024-03-01' + n * interval '1 hour' as at) t`;
   const range = ['--from', '2024-03-01', '--to', '2024-03-01T04:00'];
   const listed = await sluice(['coverage', 'list', 'Covered', ...range]);
   expect(listed.out).toMatch(/^failed +2024-03-01T00:00:00Z +2024-03-01T02:00:00Z +2$/m);
@@ -88,24 +77,20 @@ test('coverage lists stretches of one state, accepts them, and changes say who d
 
 test('status shows the newest snapshot, not an older one that was made again or one that is removed', async () => {
   const id = await create({ name: 'Nightly' });
-  await api.db.query(`update batch_exports set mode = 'snapshot' where id = $1`, [id]);
-  await api.db.query(
-    `insert into runs (export_id, team_id, status, purpose, data_interval_start, data_interval_end, created_at, finished_at)
-     select $1, $2, 'Completed', purpose, at, at + interval '1 hour', now() + n * interval '1 s', now()
+  await api.sql`update batch_exports set mode = 'snapshot' where id = ${id}`;
+  await api.sql`
+    insert into runs (export_id, team_id, status, purpose, data_interval_start, data_interval_end, created_at,
+      finished_at)
+     select ${id}, ${api.teamId}, 'Completed', purpose, at, at + interval '1 hour', now() + n * interval '1 s', now()
        from (values (1, 'whole', timestamptz '2024-03-01T05:00Z'), (2, 'whole', '2024-03-01T02:00Z'),
-                    (3, 'expire', '2024-03-01T07:00Z')) as v (n, purpose, at)`,
-    [id, api.tenant.projectIds[0]],
-  );
+                    (3, 'expire', '2024-03-01T07:00Z')) as v (n, purpose, at)`;
   expect((await sluice(['status'])).out).toMatch(/Nightly: snapshot, up to 2024-03-01T06:00:00Z$/m);
 });
 
 test('an unpause of an export that is not paused says that it changed nothing, and how to retry what is lost', async () => {
   const id = await create({ name: 'Runs' });
-  await api.db.query(
-    `insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, finished_at)
-     values ($1, $2, 'Failed', '2024-03-01', '2024-03-01 01:00', now())`,
-    [id, api.tenant.projectIds[0]],
-  );
+  await api.sql`insert into runs (export_id, team_id, status, data_interval_start, data_interval_end, finished_at)
+     values (${id}, ${api.teamId}, 'Failed', '2024-03-01', '2024-03-01 01:00', now())`;
   const { code, out } = await sluice(['exports', 'unpause', id, '--retry-missing']);
   expect([code, out]).toEqual([
     0,
@@ -121,7 +106,7 @@ test('an unpause of an export that is not paused says that it changed nothing, a
 test('transformations are listed, made, changed and deleted with a key of one project', async () => {
   const { key } = await createKey(api.db, {
     organizationId: api.tenant.organizationId,
-    projectIds: [api.tenant.projectIds[0]],
+    projectIds: [api.teamId],
   });
   const own = { ...env, SLUICE_KEY: key };
   const transformations = (...args: string[]) => sluice(['transformations', ...args], { env: own });
@@ -159,7 +144,7 @@ test('transformations are listed, made, changed and deleted with a key of one pr
     const gone = await transformations(...verb);
     expect([gone.code, gone.err]).toEqual([1, expect.stringContaining(`no step ${step}.`)]);
   }
-  await api.client.delete(`${api.project}/batch_exports/${id}`);
+  await api.delete(`${api.exports}/${id}`);
 });
 
 test('a backfill that stopped itself says why, and not that all of it is done', async () => {
@@ -168,11 +153,10 @@ test('a backfill that stopped itself says why, and not that all of it is done', 
   await until(
     async () =>
       (
-        await api.db.query(
-          `update backfills set status = 'Cancelled', stopped_reason = 'destination.bucket_not_found: gone.', finished_at = now()
-            where export_id = $1 and status = 'Running' returning 1`,
-          [id],
-        )
+        await api.sql`
+          update backfills set status = 'Cancelled', stopped_reason = 'destination.bucket_not_found: gone.',
+            finished_at = now()
+            where export_id = ${id} and status = 'Running' returning 1`
       ).length > 0,
   );
   const { code, err, output } = await waiting;

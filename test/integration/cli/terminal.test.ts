@@ -4,7 +4,6 @@ import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { beforeAll, expect, test } from 'vitest';
 import { startApiUnderTest } from '../../support/api-under-test.ts';
-import { exportBody } from '../../support/batch-export-bodies.ts';
 import { cliEnv, runCli } from '../../support/cli.ts';
 import { projectRoot } from '../../support/processes.ts';
 import { createKey } from '../../support/tenants.ts';
@@ -21,13 +20,10 @@ beforeAll(async () => {
 });
 
 test('logs -f prints each entry once, also one that becomes visible after a newer one', async () => {
-  const { body } = await api.client.post(`${api.project}/batch_exports`, exportBody());
+  const body = await api.create();
   const log = (message: string, agoMs = 0) =>
-    api.db.query(
-      `insert into log_entries (team_id, export_id, level, message, timestamp)
-       values ($1, $2, 'INFO', $3, now() - $4 * interval '1 ms')`,
-      [api.tenant.projectIds[0], body.id, message, agoMs],
-    );
+    api.sql`insert into log_entries (team_id, export_id, level, message, timestamp)
+       values (${api.teamId}, ${body.id}, 'INFO', ${message}, now() - ${agoMs} * interval '1 ms')`;
   await log('first', 5_000);
   await log('second', 4_000);
   const stop = new AbortController();
@@ -60,17 +56,16 @@ test('logs -f prints each entry once, also one that becomes visible after a newe
 });
 
 test('logs -f ends with one line if the key is revoked', async () => {
-  const { body } = await api.client.post(`${api.project}/batch_exports`, exportBody());
+  const body = await api.create();
   const { organizationId, projectIds } = api.tenant;
   const { key, apiKey } = await createKey(api.db, {
     organizationId,
     projectIds: [projectIds[0]],
   });
   const log = (message: string) =>
-    api.db.query(
-      `insert into log_entries (team_id, export_id, level, message) values ($1, $2, 'INFO', $3)`,
-      [projectIds[0], body.id, message],
-    );
+    api.sql`
+      insert into log_entries (team_id, export_id, level, message)
+        values (${projectIds[0]}, ${body.id}, 'INFO', ${message})`;
   await log('before');
   let shown = '';
   const following = runCli(['logs', body.id, '-f'], {
@@ -80,13 +75,13 @@ test('logs -f ends with one line if the key is revoked', async () => {
     },
   });
   await until(() => shown.includes('before'), { message: () => `before in ${shown}` });
-  await api.db.query('update api_keys set revoked_at = now() where id = $1', [apiKey.id]);
+  await api.sql`update api_keys set revoked_at = now() where id = ${apiKey.id}`;
   await log('after');
   const { code, out, err } = await following;
   expect(code).toBe(4);
   expect(err).toMatch(/^SLUICE_KEY: .*Set SLUICE_KEY to a key of http:.*\n$/);
   expect(out).not.toContain('after');
-  await api.client.delete(`${api.project}/batch_exports/${body.id}`);
+  await api.delete(`${api.exports}/${body.id}`);
 });
 
 /** Prints the address of each module that is loaded, one per line. */

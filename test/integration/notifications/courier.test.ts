@@ -10,7 +10,6 @@ import {
   type Couriers,
   createWebhook,
   deliveriesOf,
-  exportWithRuns,
   forgetNotifications,
   openCouriers,
   senderTo,
@@ -29,7 +28,7 @@ let exportId: string;
 
 const side = useStage(openRunSide);
 beforeAll(async () => {
-  exportId = (await exportWithRuns(side, 1)).id;
+  exportId = (await side.exportWithRuns(1)).id;
 });
 beforeEach(async () => {
   receiver = await startReceiver();
@@ -44,7 +43,7 @@ afterEach(async () => {
 
 /** An event, as a trigger records it. */
 async function happen(facts: object = {}, about = exportId, type = 'export.failing') {
-  await side.db.query('select notify_targets($1, $2, $3)', [about, type, JSON.stringify(facts)]);
+  await side.sql`select notify_targets(${about}, ${type}, ${JSON.stringify(facts)})`;
 }
 
 const statuses = async () => (await deliveriesOf(side.db)).map(({ status }) => status);
@@ -58,7 +57,7 @@ describe('a delivery', () => {
   it('is sent once, however many workers there are', async () => {
     await createWebhook(side, sender, receiver);
     const all = [1, 2, 3, 4].map(() => couriers.add(sender));
-    const exports = await Promise.all([1, 2, 3].map(() => exportWithRuns(side, 1)));
+    const exports = await Promise.all([1, 2, 3].map(() => side.exportWithRuns(1)));
     for (const n of [1, 2, 3, 4, 5]) {
       for (const { id } of exports) await happen({ n }, id);
     }
@@ -98,7 +97,7 @@ describe('a delivery', () => {
   it('of another export is not delayed by it', async () => {
     await createWebhook(side, sender, receiver);
     const courier = couriers.add(sender);
-    const other = await exportWithRuns(side, 1);
+    const other = await side.exportWithRuns(1);
     receiver.answer((response, { body }) => {
       response.writeHead(body.includes(exportId) ? 500 : 204).end();
     });
@@ -137,7 +136,7 @@ describe('a delivery', () => {
     expect(await claimDeliveries(side.db, 'webhook', lease)).toHaveLength(1);
     await courier.collect();
     expect(receiver.received).toEqual([]);
-    await side.db.query(`update notification_deliveries set leased_until = now() - interval '1 s'`);
+    await side.sql`update notification_deliveries set leased_until = now() - interval '1 s'`;
     await courier.collect();
     await until(allAre('delivered'));
     expect(receiver.received).toHaveLength(1);
@@ -154,7 +153,7 @@ describe('a delivery', () => {
     expect(receiver.received).toEqual([]);
 
     // Frozen after it sent: another process has taken the delivery, and has failed.
-    await side.db.query(`update notification_deliveries set leased_until = now() - interval '1 s'`);
+    await side.sql`update notification_deliveries set leased_until = now() - interval '1 s'`;
     const [second] = await claimDeliveries(side.db, 'webhook', lease);
     expect(second?.id).toBe(claimed.id);
     await deliver(side.context, sender, claimed, performance.now(), 0);
@@ -168,8 +167,7 @@ describe('a delivery', () => {
 describe('a receiver', () => {
   it('gets signatures by the new and the previous secret after a rotation', async () => {
     const created = await createWebhook(side, sender, receiver);
-    const actor = { organizationId: side.tenant.organizationId, keyId: null };
-    const rotated = await rotateSecret(side.context, actor, created.target.id);
+    const rotated = await rotateSecret(side.context, side.actor, created.target.id);
     expect(rotated.secret).not.toBe(created.secret);
     const courier = couriers.add(sender);
     const signatures = async () => {
@@ -179,9 +177,7 @@ describe('a receiver', () => {
       return receiver.received.at(-1)?.headers['webhook-signature']?.split(' ');
     };
     expect(await signatures()).toHaveLength(2);
-    await side.db.query(
-      `update notification_targets set previous_secret_until = now() - interval '1 s'`,
-    );
+    await side.sql`update notification_targets set previous_secret_until = now() - interval '1 s'`;
     expect(await signatures()).toHaveLength(1);
   });
 
@@ -213,17 +209,16 @@ describe('a receiver', () => {
     const [team] = other.projectIds;
     for (const _ of Array(20)) await createWebhook(side, hurried, receiver);
     await createWebhook(side, quick, slow, { organizationId: other.organizationId });
-    const theirs = await exportWithRuns(side, 1, team);
+    const theirs = await side.exportWithRuns(1, team);
     // Theirs happened first, and there are five times as many as one tenant may have in progress.
     await happen();
     await happen({}, theirs.id);
     const both = senderTo([receiver, slow], { timeoutMs: 1_500 });
     const courier = couriers.add(both);
     await courier.collect();
-    const [underWay] = await side.db.query<{ n: number }>(
-      'select count(*) as n from notification_deliveries where organization_id = $1 and leased_until > now()',
-      [side.tenant.organizationId],
-    );
+    const [underWay] = await side.sql<{ n: number }>`
+      select count(*) as n from notification_deliveries where organization_id = ${side.tenant.organizationId}
+        and leased_until > now()`;
     expect(underWay?.n).toBe(4);
     await until(() => slow.received.length === 1);
     await until(() => couriers.outcomes.filter(({ delivered }) => !delivered).length >= 8);
@@ -245,16 +240,14 @@ describe('a receiver', () => {
     await courier.collect();
     await until(() => couriers.outcomes.length === 1);
     const stateOf = async () => {
-      const [row] = await side.db.query<{ enabled: boolean; reason: string; since: string }>(
-        'select enabled, disabled_reason as reason, failing_since as since from notification_targets',
-      );
+      const [row] = await side.sql<{ enabled: boolean; reason: string; since: string }>`
+        select enabled, disabled_reason as reason, failing_since as since from notification_targets`;
       return row;
     };
     expect(await stateOf()).toMatchObject({ enabled: true, reason: null });
     expect((await stateOf())?.since).not.toBeNull();
-    await side.db.query(
-      `update notification_targets set failing_since = now() - interval '5 days 1 second'`,
-    );
+    await side.sql`
+      update notification_targets set failing_since = now() - interval '5 days 1 second'`;
     await skipWaits(side.db);
     await courier.collect();
     await until(async () => (await stateOf())?.enabled === false);
@@ -268,14 +261,12 @@ describe('a receiver', () => {
     const strict = senderTo([]);
     // It was stored while the operator allowed it.
     const earlier = { ...strict, refusalOf: () => null };
-    const { organizationId } = side.tenant;
-    const actor = { organizationId, keyId: null };
     for (const url of [
       'https://127.0.0.1:9/',
       'https://169.254.169.254/latest',
       'https://[::1]/',
     ]) {
-      await createTarget(side.context, earlier, actor, null, {
+      await createTarget(side.context, earlier, side.actor, null, {
         kind: 'webhook',
         description: '',
         url,

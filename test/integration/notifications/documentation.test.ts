@@ -1,14 +1,15 @@
 import { readFileSync } from 'node:fs';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { disableAfterDays } from '../../../src/service/use-cases/notifications/deliver.ts';
 import {
   maxTargets,
   notificationTypes,
   retryDelaysMs,
 } from '../../../src/foundation/domain/notification.ts';
-import { type ApiUnderTest, startApiUnderTest } from '../../support/api-under-test.ts';
+import { startApiUnderTest } from '../../support/api-under-test.ts';
 import { senderTo } from '../../support/notified.ts';
-import { type Receiver, startReceiver } from '../../support/receiver.ts';
+import { startReceiver } from '../../support/receiver.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 type Verify = (
   secret: string,
@@ -19,27 +20,21 @@ type Verify = (
 
 const page = readFileSync(new URL('../../../docs/notifications.md', import.meta.url), 'utf8');
 
-let receiver: Receiver;
-let api: ApiUnderTest;
+const receiver = useStage(startReceiver);
+const api = useStage(() => startApiUnderTest({ notifications: senderTo([receiver]) }));
 let verify: Verify;
 
 beforeAll(async () => {
   const [, code = ''] = /```js\n(.*?)```/s.exec(page) ?? [];
   const module = `data:text/javascript,${encodeURIComponent(code)}`;
   ({ verify } = (await import(/* @vite-ignore */ module)) as { verify: Verify });
-  receiver = await startReceiver();
-  api = await startApiUnderTest({ notifications: senderTo([receiver]) });
-});
-afterAll(async () => {
-  await api?.stop();
-  await receiver?.close();
 });
 
 describe('docs/notifications.md', () => {
   test('verifies what Sluice sends, and nothing else', async () => {
     const targets = `${api.project}/notification_targets`;
-    const { id, secret } = (await api.client.post(targets, { url: receiver.url })).body;
-    await api.client.post(`${targets}/${id}/test`);
+    const { id, secret } = (await api.post(targets, { url: receiver.url })).body;
+    await api.post(`${targets}/${id}/test`);
     const [first] = receiver.received;
     if (!first) throw new Error('nothing was received');
     const { headers, body } = first;
@@ -50,8 +45,8 @@ describe('docs/notifications.md', () => {
     const anHourLater = Number(headers['webhook-timestamp']) + 3_600;
     expect(verify(String(secret), headers, body, anHourLater)).toBe(false);
     // During a rotation both secrets verify.
-    const rotated = (await api.client.post(`${targets}/${id}/rotate_secret`)).body.secret;
-    await api.client.post(`${targets}/${id}/test`);
+    const rotated = (await api.post(`${targets}/${id}/rotate_secret`)).body.secret;
+    await api.post(`${targets}/${id}/test`);
     const second = receiver.received.at(-1);
     for (const each of [secret, rotated]) {
       expect(verify(String(each), second?.headers ?? {}, second?.body ?? '')).toBe(true);

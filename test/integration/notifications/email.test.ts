@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { SMTPServer } from 'smtp-server';
-import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { readConfig } from '../../../src/foundation/config/config.ts';
 import type { NotificationSender } from '../../../src/foundation/domain/notification.ts';
 import { findMailFault, openNotifications } from '../../../src/main/notifications.ts';
@@ -14,7 +14,6 @@ import {
   type Couriers,
   createWebhook,
   deliveriesOf,
-  exportWithRuns,
   forgetNotifications,
   openCouriers,
   senderTo,
@@ -40,7 +39,7 @@ let couriers: Couriers;
 
 const side = useStage(openRunSide);
 beforeAll(async () => {
-  exportId = (await exportWithRuns(side, 1)).id;
+  exportId = (await side.exportWithRuns(1)).id;
 });
 beforeEach(async () => {
   mails = [];
@@ -98,11 +97,7 @@ const env = (url = `smtp://sluice:canary@127.0.0.1:${port}`) => ({
 });
 
 async function createEmail(sender: NotificationSender, recipients: readonly string[]) {
-  const actor = { organizationId: side.tenant.organizationId, keyId: null };
-  return createTarget(side.context, sender, actor, null, {
-    ...email,
-    recipients,
-  });
+  return createTarget(side.context, sender, side.actor, null, { ...email, recipients });
 }
 
 const email = {
@@ -115,10 +110,8 @@ const email = {
 } as const;
 
 async function happen(reason = 'destination.access_denied: The destination refused access.') {
-  await side.db.query(`select notify_targets($1, 'export.paused', $2)`, [
-    exportId,
-    JSON.stringify({ reason }),
-  ]);
+  await side.sql`
+    select notify_targets(${exportId}, 'export.paused', ${JSON.stringify({ reason })})`;
 }
 
 describe('an e-mail', () => {
@@ -137,9 +130,8 @@ describe('an e-mail', () => {
     expect(subjectOf(mail)).toBe('[Sluice] Export "An export" was paused automatically');
     expect(mail?.source).toContain('Auto-Submitted: auto-generated');
     expect(mail?.source).toContain('destination.access_denied: The destination refused access.');
-    const [event] = await side.db.query<{ id: string }>(
-      'select event_id as id from notification_deliveries',
-    );
+    const [event] = await side.sql<{ id: string }>`
+      select event_id as id from notification_deliveries`;
     expect(mail?.source).toMatch(new RegExp(`Message-ID: <${event?.id}@example.com>`, 'i'));
   });
 
@@ -153,9 +145,8 @@ describe('an e-mail', () => {
     await until(() => couriers.outcomes.length === 1);
     expect(couriers.outcomes[0]).toMatchObject({ delivered: false, answer: 'SMTP 550' });
     expect((await deliveriesOf(side.db))[0]?.status).toBe('waiting');
-    await side.db.query(
-      `update notification_targets set recipients = '{gone@example.com,here@example.com}'`,
-    );
+    await side.sql`
+      update notification_targets set recipients = '{gone@example.com,here@example.com}'`;
     await skipWaits(side.db);
     await courier.collect();
     await until(() => mails.length === 1 && couriers.outcomes.length === 2);
@@ -178,18 +169,15 @@ describe('an e-mail', () => {
     relay.listen(0, '127.0.0.1');
     await once(relay.server, 'listening');
     const relayPort = (relay.server.address() as AddressInfo).port;
-    try {
-      const given = env(`smtp://127.0.0.1:${relayPort}`);
-      const sender = senderTo([], { env: given });
-      await createEmail(sender, ['oncall@example.com']);
-      await happen();
-      await couriers.add(sender).collect();
-      await until(() => couriers.outcomes.length === 1);
-      expect(couriers.outcomes[0]?.answer).toBe('certificate_refused');
-      expect(await findMailFault(readConfig(given))).toMatch(/certificate.*NODE_EXTRA_CA_CERTS/);
-    } finally {
-      await new Promise<void>((resolve) => relay.close(resolve));
-    }
+    onTestFinished(() => new Promise<void>((resolve) => relay.close(resolve)));
+    const given = env(`smtp://127.0.0.1:${relayPort}`);
+    const sender = senderTo([], { env: given });
+    await createEmail(sender, ['oncall@example.com']);
+    await happen();
+    await couriers.add(sender).collect();
+    await until(() => couriers.outcomes.length === 1);
+    expect(couriers.outcomes[0]?.answer).toBe('certificate_refused');
+    expect(await findMailFault(readConfig(given))).toMatch(/certificate.*NODE_EXTRA_CA_CERTS/);
   });
 });
 
@@ -202,9 +190,8 @@ describe('the recipients that the operator lists', () => {
       await expect(created).rejects.toThrow(`no mail to ${each}. Ask your operator to list`);
     }
     const { target } = await createEmail(sender, ['Boss@Example.org', 'ops@EXAMPLE.com']);
-    const actor = { organizationId: target.organizationId, keyId: null };
     const change = { recipients: ['a@example.org'] };
-    await expect(changeTarget(side.context, sender, actor, target.id, change)).rejects.toThrow(
+    await expect(changeTarget(side.context, sender, side.actor, target.id, change)).rejects.toThrow(
       'MAIL_RECIPIENTS',
     );
     expect((await testTarget(side.context, sender, target)).delivered).toBe(true);
@@ -218,7 +205,7 @@ describe('the recipients that the operator lists', () => {
     expect(mails).toHaveLength(2);
     // Its other settings can still change.
     const renamed = { description: 'Ops' };
-    const changed = await changeTarget(side.context, unlisted, actor, target.id, renamed);
+    const changed = await changeTarget(side.context, unlisted, side.actor, target.id, renamed);
     expect(changed.description).toBe('Ops');
   });
 });

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { listDeliveries } from '../../../src/state/store/notifications/notification-deliveries.ts';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import type { NotificationSender } from '../../../src/foundation/domain/notification.ts';
@@ -9,28 +9,23 @@ import { pauseExport } from '../../../src/service/use-cases/exports/pause-export
 import {
   createWebhook,
   deliveriesOf,
-  exportWithRuns,
   forgetNotifications,
   senderTo,
 } from '../../support/notified.ts';
-import { type Receiver, startReceiver } from '../../support/receiver.ts';
-import { claim, complete, failAttempt, listRuns, openRunSide } from '../../support/run-side.ts';
+import { startReceiver } from '../../support/receiver.ts';
+import { failAttempt, openRunSide } from '../../support/run-side.ts';
 import { advanceBackfill } from '../../support/run-verbs.ts';
 import { createTenant } from '../../support/tenants.ts';
 import { useStage } from '../../support/use-stage.ts';
 
 const denied = new SluiceError('destination.access_denied');
 const away = new SluiceError('destination.unavailable');
-let receiver: Receiver;
+const receiver = useStage(startReceiver);
 let sender: NotificationSender;
 
 const side = useStage(() => openRunSide({ secondOpinionMs: 0 }));
 beforeAll(async () => {
-  receiver = await startReceiver();
   sender = senderTo([receiver]);
-});
-afterAll(async () => {
-  await receiver?.close();
 });
 beforeEach(async () => {
   await createWebhook(side, sender, receiver);
@@ -40,7 +35,7 @@ afterEach(() => forgetNotifications(side.db));
 const types = async () => (await deliveriesOf(side.db)).map(({ type }) => type);
 
 async function completeRun(runId = ''): Promise<void> {
-  expect(await complete(side.context, await claim(side, runId))).toBe(true);
+  expect(await side.complete(await side.claim(runId))).toBe(true);
 }
 
 /** All attempts of the run meet transient errors. */
@@ -51,12 +46,12 @@ async function exhaust(runId = ''): Promise<void> {
 
 describe('an export', () => {
   it('notifies once that it fails, and once that it works again', async () => {
-    const { id, runIds } = await exportWithRuns(side, 5);
+    const { id, runIds } = await side.exportWithRuns(5);
     await completeRun(runIds[0]);
     expect(await types()).toEqual([]);
     for (const run of [runIds[1], runIds[2]]) {
       // A destination that worked before is asked twice.
-      for (const _ of [1, 2]) await failAttempt(side, side.context, run ?? '', denied);
+      for (const _ of [1, 2]) await side.failAttempt(run ?? '', denied);
     }
     expect(await types()).toEqual(['export.failing']);
     await completeRun(runIds[3]);
@@ -72,7 +67,7 @@ describe('an export', () => {
   });
 
   it('notifies that retries are exhausted, not also that it fails', async () => {
-    const { runIds } = await exportWithRuns(side, 3);
+    const { runIds } = await side.exportWithRuns(3);
     await exhaust(runIds[0]);
     await exhaust(runIds[1]);
     expect(await types()).toEqual(['export.retries_exhausted']);
@@ -83,40 +78,33 @@ describe('an export', () => {
   it('notifies that it fails those who do not ask for exhausted retries', async () => {
     await forgetNotifications(side.db);
     await createWebhook(side, sender, receiver, { events: ['export.failing'] });
-    await exhaust((await exportWithRuns(side, 1)).runIds[0]);
+    await exhaust((await side.exportWithRuns(1)).runIds[0]);
     expect(await types()).toEqual(['export.failing']);
   });
 
   it('notifies that Sluice paused it, not that a person did', async () => {
-    const { runIds } = await exportWithRuns(side, 10);
-    for (const run of runIds) await failAttempt(side, side.context, run, denied);
+    const { runIds } = await side.exportWithRuns(10);
+    for (const run of runIds) await side.failAttempt(run, denied);
     expect(await types()).toEqual(['export.failing', 'export.paused']);
     const paused = (await deliveriesOf(side.db))[1];
     expect(paused?.facts).toMatchObject({ failure_streak: 10 });
     expect(String(paused?.facts.reason)).toMatch(/^destination\.access_denied/);
-    const { id } = await exportWithRuns(side, 1);
-    const actor = { organizationId: side.tenant.organizationId, keyId: null };
-    await pauseExport(side.context, actor, id);
+    const { id } = await side.exportWithRuns(1);
+    await pauseExport(side.context, side.actor, id);
     expect(await types()).toHaveLength(2);
   });
 
   it('notifies of nothing once it is deleted', async () => {
-    const { id, runIds } = await exportWithRuns(side, 1);
-    const run = await claim(side, runIds[0] ?? '');
-    await side.db.query('update runs set committing_at = now() where id = $1', [run.runId]);
-    await deleteExport(
-      side.context,
-      { organizationId: side.tenant.organizationId, keyId: null },
-      id,
-    );
-    await side.db.query(`update runs set status = 'Failed', finished_at = now() where id = $1`, [
-      run.runId,
-    ]);
+    const { id, runIds } = await side.exportWithRuns(1);
+    const run = await side.claim(runIds[0]);
+    await side.sql`update runs set committing_at = now() where id = ${run.runId}`;
+    await deleteExport(side.context, side.actor, id);
+    await side.sql`update runs set status = 'Failed', finished_at = now() where id = ${run.runId}`;
     expect(await types()).toEqual([]);
   });
 
   it('writes the event in the transaction of the change', async () => {
-    const { runIds } = await exportWithRuns(side, 1);
+    const { runIds } = await side.exportWithRuns(1);
     const rolledBack = side.db.transaction(async (tx) => {
       const db = {
         ...side.db,
@@ -136,8 +124,8 @@ describe('an export', () => {
 
 describe('a backfill', () => {
   it('notifies that it has ended, with its runs', async () => {
-    const { id } = await exportWithRuns(side, 2);
-    const runs = await listRuns(side.db, id);
+    const { id } = await side.exportWithRuns(2);
+    const runs = await side.listRuns(id);
     for (const run of runs) await completeRun(run.id);
     const reach = { organizationId: side.tenant.organizationId, teamId: null };
     const batchExport = await findBatchExport(side.db, reach, id);
@@ -150,7 +138,7 @@ describe('a backfill', () => {
       concurrency: 2,
     });
     await advanceBackfill(side.context, backfillId);
-    const made = (await listRuns(side.db, id)).filter((run) => run.backfillId === backfillId);
+    const made = (await side.listRuns(id)).filter((run) => run.backfillId === backfillId);
     expect(made).toHaveLength(2);
     for (const run of made) await completeRun(run.id);
     await advanceBackfill(side.context, backfillId);
@@ -171,8 +159,8 @@ describe('a target', () => {
     const ofSecond = await createWebhook(side, sender, receiver, { teamId: second });
     await createWebhook(side, sender, receiver, { organizationId: other.organizationId });
     for (const team of [first, second]) {
-      const { runIds } = await exportWithRuns(side, 1, team);
-      await failAttempt(side, side.context, runIds[0] ?? '', denied);
+      const { runIds } = await side.exportWithRuns(1, team);
+      await side.failAttempt(runIds[0] ?? '', denied);
     }
     const heard = (await deliveriesOf(side.db)).map(({ targetId }) => targetId).sort();
     expect(heard).toEqual([ofAll.target.id, ofAll.target.id, ofSecond.target.id].sort());
@@ -181,7 +169,7 @@ describe('a target', () => {
   it('that 500 deliveries wait for loses no news of any export', async () => {
     await forgetNotifications(side.db);
     await createWebhook(side, sender, receiver);
-    const [first, second] = [await exportWithRuns(side, 1), await exportWithRuns(side, 1)];
+    const [first, second] = [await side.exportWithRuns(1), await side.exportWithRuns(1)];
     await happen(first.id, 'backfill.completed', 500);
     await happen(second.id, 'export.recovered', 1);
     await happen(second.id, 'export.failing', 3);
@@ -203,7 +191,7 @@ describe('a target', () => {
   ] as const)('of format %s gets %i of 30 events of a type at once', async (format, sent) => {
     await forgetNotifications(side.db);
     const { target } = await createWebhook(side, sender, receiver, { format });
-    const { id } = await exportWithRuns(side, 1);
+    const { id } = await side.exportWithRuns(1);
     await happen(id, 'export.failing', 30);
     await happen(id, 'export.recovered', 1);
     const waiting = (await deliveriesOf(side.db)).filter(({ status }) => status === 'waiting');
@@ -215,18 +203,16 @@ describe('a target', () => {
     expect(log.results).toHaveLength(30 - sent);
     expect(log.results.every(({ nextAttemptAt }) => nextAttemptAt === null)).toBe(true);
     // Later events are news again.
-    await side.db.query(
-      `update notification_deliveries set created_at = created_at - interval '6 minutes'`,
-    );
+    await side.sql`
+      update notification_deliveries set created_at = created_at - interval '6 minutes'`;
     await happen(id, 'export.failing', 1);
     expect((await deliveriesOf(side.db)).at(-1)?.status).toBe('waiting');
   });
 
   const happen = (id: string, type: string, times: number) =>
-    side.db.query(
-      `select notify_targets($1, $2, jsonb_build_object('n', n)) from generate_series(1, $3::int) n order by n`,
-      [id, type, times],
-    );
+    side.sql`
+      select notify_targets(${id}, ${type}, jsonb_build_object('n', n))
+        from generate_series(1, ${times}::int) n order by n`;
 
   it('goes with its organization or project, and its events with them', async () => {
     await forgetNotifications(side.db);
@@ -239,15 +225,14 @@ describe('a target', () => {
       organizationId: other.organizationId,
       teamId: project,
     });
-    await side.db.query(
-      `insert into notification_deliveries (target_id, organization_id, kind, event_id, type, facts, about_organization_id, team_id)
-       values ($3, $1, 'webhook', gen_random_uuid(), 'test', '{}', $1, $2)`,
-      [other.organizationId, project, ofAll.target.id],
-    );
-    await side.db.query('delete from projects where id = $1', [project]);
-    const left = await side.db.query<{ n: number }>(
-      `select count(*) as n from notification_targets union all select count(*) from notification_deliveries`,
-    );
+    await side.sql`
+      insert into notification_deliveries (target_id, organization_id, kind, event_id, type, facts,
+        about_organization_id, team_id)
+       values (${ofAll.target.id}, ${other.organizationId}, 'webhook', gen_random_uuid(), 'test',
+         '{}', ${other.organizationId}, ${project})`;
+    await side.sql`delete from projects where id = ${project}`;
+    const left = await side.sql<{ n: number }>`
+      select count(*) as n from notification_targets union all select count(*) from notification_deliveries`;
     expect(left.map(({ n }) => n)).toEqual([1, 0]);
   });
 });

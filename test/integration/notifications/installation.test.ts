@@ -1,6 +1,6 @@
 /** What an operator hears of: all customers, intervals without data, data that are late, and workers that are gone. */
 
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { afterEach, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import type { NotificationSender } from '../../../src/foundation/domain/notification.ts';
 import { createLogger } from '../../../src/foundation/telemetry/logger.ts';
@@ -14,36 +14,25 @@ import { reportWorker } from '../../../src/state/store/runs/workers.ts';
 import {
   createWebhook,
   deliveriesOf,
-  exportWithRuns,
   forgetNotifications,
   openCouriers,
   senderTo,
 } from '../../support/notified.ts';
-import { type Receiver, startReceiver } from '../../support/receiver.ts';
-import {
-  claim,
-  complete,
-  createExportOfThePast,
-  failAttempt,
-  openRunSide,
-} from '../../support/run-side.ts';
+import { startReceiver } from '../../support/receiver.ts';
+import { createExportOfThePast, openRunSide } from '../../support/run-side.ts';
 import { createTenant } from '../../support/tenants.ts';
 import { until } from '../../support/until.ts';
 import { useStage } from '../../support/use-stage.ts';
 
-let receiver: Receiver;
+const receiver = useStage(startReceiver);
 let sender: NotificationSender;
 
 const side = useStage(() => openRunSide({ secondOpinionMs: 0 }));
 beforeAll(async () => {
-  receiver = await startReceiver();
   sender = senderTo([receiver], { env: { PUBLIC_URL: 'https://sluice.example.com' } });
 });
-afterAll(async () => {
-  await receiver?.close();
-});
 afterEach(async () => {
-  await side.db.query('update batch_exports set deleted_at = now()');
+  await side.sql`update batch_exports set deleted_at = now()`;
   await forgetNotifications(side.db);
 });
 
@@ -56,8 +45,8 @@ test('a target of the installation hears of every organization, with all that a 
   const other = await createTenant(side.db);
   const denied = new SluiceError('destination.access_denied');
   for (const teamId of [side.teamId, other.projectIds[0]]) {
-    const { runIds } = await exportWithRuns(side, 1, teamId);
-    await failAttempt(side, side.context, runIds[0] ?? '', denied);
+    const { runIds } = await side.exportWithRuns(1, teamId);
+    await side.failAttempt(runIds[0] ?? '', denied);
   }
   expect(await types()).toEqual(['export.failing', 'export.failing']);
   const couriers = openCouriers(side);
@@ -89,15 +78,14 @@ test('a target of the installation hears of causes: one message per customer, or
     ids.push(id);
   }
   const open = async (code: string) => {
-    await side.db.query(
-      `with hollow as (
+    await side.sql`with hollow as (
          insert into holes (export_id, data_interval_start, data_interval_end, heals_since, next_try_at)
-         select id, '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z', now(), now() + interval '1 hour' from batch_exports where id = any ($2::uuid[])
+         select id, '2024-03-01T00:00:00Z', '2024-03-01T01:00:00Z', now(), now() + interval '1 hour' from batch_exports
+           where id = any (${ids}::uuid[])
          on conflict do nothing
        )
-       update batch_exports set failing_since = now() - interval '2 minutes', failing_code = $1, announced_code = null where id = any ($2::uuid[])`,
-      [code, ids],
-    );
+       update batch_exports set failing_since = now() - interval '2 minutes', failing_code = ${code},
+         announced_code = null where id = any (${ids}::uuid[])`;
     await heal(side.context);
   };
   await open('destination.bucket_not_found');
@@ -121,27 +109,27 @@ test('a target of the installation hears of causes: one message per customer, or
 
 // Another process has looked before, and says only now what it saw.
 test('no alarm is raised that a worker has ended meanwhile', async () => {
-  const alarms = () => side.db.query('select from installation where no_workers_since is not null');
-  await side.db.query('delete from workers');
+  const alarms = () => side.sql`select from installation where no_workers_since is not null`;
+  await side.sql`delete from workers`;
   await raiseAlarm(side.db);
   expect(await alarms()).toHaveLength(1);
   await reportWorker(side.db, 'w', 1);
   expect(await endAlarm(side.db)).toBe(true);
   await raiseAlarm(side.db);
   expect(await alarms()).toEqual([]);
-  await side.db.query('delete from workers');
+  await side.sql`delete from workers`;
 });
 
 test('an export that failed and then works has an event for its holes, after an hour and once', async () => {
   await createWebhook(side, sender, receiver, {
     events: ['export.incomplete', 'export.complete'],
   });
-  const { id, runIds } = await exportWithRuns(side, 3);
+  const { id, runIds } = await side.exportWithRuns(3);
   const denied = new SluiceError('destination.access_denied');
-  for (const runId of runIds.slice(0, 2)) await failAttempt(side, side.context, runId, denied);
-  await complete(side.context, await claim(side, runIds[2] ?? ''));
+  for (const runId of runIds.slice(0, 2)) await side.failAttempt(runId, denied);
+  await side.complete(await side.claim(runIds[2]));
   expect(await checkCompleteness(side.db)).toBe(0);
-  await side.db.query(`update holes set noted_at = noted_at - interval '61 minutes'`);
+  await side.sql`update holes set noted_at = noted_at - interval '61 minutes'`;
   expect(await Promise.all([checkCompleteness(side.db), checkCompleteness(side.db)])).toContain(1);
   expect(await checkCompleteness(side.db)).toBe(0);
   const [event] = await deliveriesOf(side.db);
@@ -149,7 +137,7 @@ test('an export that failed and then works has an event for its holes, after an 
     type: 'export.incomplete',
     facts: { missing_intervals: 2, code: 'destination.access_denied' },
   });
-  await side.db.query('delete from holes where export_id = $1', [id]);
+  await side.sql`delete from holes where export_id = ${id}`;
   await checkCompleteness(side.db);
   expect(await types()).toEqual(['export.incomplete', 'export.complete']);
 });
@@ -162,25 +150,24 @@ test('if no worker is alive, the API process logs it, and sends the event and wh
   const foundation = { context: side.context, logger, metrics: createMetrics() };
   const timing = { everyMs: 50, graceMs: 0, sayEveryMs: 60_000 };
   const [one, two] = [1, 2].map(() => watchWorkers(foundation, sender, timing));
-  try {
-    await until(() => receiver.received.length > before);
-    expect(JSON.parse(receiver.received[before]?.body ?? '')).toMatchObject({
-      type: 'installation.no_workers',
-      organization_id: installationId,
-      data: {
-        ...{ turn: 'ours', remedy: 'Start a worker.', since: expect.any(String) },
-        link: 'https://sluice.example.com/console/',
-      },
-    });
-    const dead = lines.filter(({ msg }) => msg.startsWith('No worker has reported'));
-    // One line of each process, not one of each look.
-    expect(dead.length).toBeLessThanOrEqual(2);
-    expect(dead[0]?.level).toBe('error');
-    await reportWorker(side.db, 'w', 1);
-    await until(async () => (await types()).includes('installation.no_workers_over'));
-    expect(await types()).toEqual(['installation.no_workers', 'installation.no_workers_over']);
-  } finally {
+  onTestFinished(async () => {
     await one?.close();
     await two?.close();
-  }
+  });
+  await until(() => receiver.received.length > before);
+  expect(JSON.parse(receiver.received[before]?.body ?? '')).toMatchObject({
+    type: 'installation.no_workers',
+    organization_id: installationId,
+    data: {
+      ...{ turn: 'ours', remedy: 'Start a worker.', since: expect.any(String) },
+      link: 'https://sluice.example.com/console/',
+    },
+  });
+  const dead = lines.filter(({ msg }) => msg.startsWith('No worker has reported'));
+  // One line of each process, not one of each look.
+  expect(dead.length).toBeLessThanOrEqual(2);
+  expect(dead[0]?.level).toBe('error');
+  await reportWorker(side.db, 'w', 1);
+  await until(async () => (await types()).includes('installation.no_workers_over'));
+  expect(await types()).toEqual(['installation.no_workers', 'installation.no_workers_over']);
 });

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, test } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, it, test } from 'vitest';
 import type { NotificationSender } from '../../../src/foundation/domain/notification.ts';
 import { checkLateness } from '../../../src/state/store/exports/lateness.ts';
 import { pauseExport } from '../../../src/service/use-cases/exports/pause-export.ts';
@@ -8,17 +8,8 @@ import {
   forgetNotifications,
   senderTo,
 } from '../../support/notified.ts';
-import { type Receiver, startReceiver } from '../../support/receiver.ts';
-import {
-  claim,
-  complete,
-  createExportOfThePast,
-  decide,
-  exportOfThePast,
-  type ExportWanted,
-  listRuns,
-  openRunSide,
-} from '../../support/run-side.ts';
+import { startReceiver } from '../../support/receiver.ts';
+import { exportOfThePast, type ExportWanted, openRunSide } from '../../support/run-side.ts';
 import { disabledCodes } from '../../../src/foundation/domain/batch-export.ts';
 import { createApiClient } from '../../support/api-client.ts';
 import { startApiUnderTest } from '../../support/api-under-test.ts';
@@ -27,32 +18,27 @@ import { createKey } from '../../support/tenants.ts';
 import { useStage } from '../../support/use-stage.ts';
 
 const minuteMs = 60_000;
-let receiver: Receiver;
+const receiver = useStage(startReceiver);
 let sender: NotificationSender;
 
 const side = useStage(openRunSide);
 beforeAll(async () => {
-  receiver = await startReceiver();
   sender = senderTo([receiver]);
-});
-afterAll(async () => {
-  await receiver?.close();
 });
 beforeEach(async () => {
   await createWebhook(side, sender, receiver);
 });
 afterEach(async () => {
-  await side.db.query('update batch_exports set deleted_at = now()');
+  await side.sql`update batch_exports set deleted_at = now()`;
   await forgetNotifications(side.db);
 });
 
 /** An export that was created `createdMsAgo` before, and has been as long without data. */
 async function createLate(wanted: ExportWanted = {}): Promise<string> {
-  const { id } = await createExportOfThePast(side, wanted);
-  await side.db.query(
-    `update batch_exports set created_at = now() - $2 * interval '1 ms' where id = $1`,
-    [id, wanted.createdMsAgo ?? 0],
-  );
+  const { id } = await side.createExport(wanted);
+  await side.sql`
+    update batch_exports set created_at = now() - ${wanted.createdMsAgo ?? 0} * interval '1 ms'
+      where id = ${id}`;
   return id;
 }
 
@@ -64,10 +50,8 @@ interface Lateness {
 }
 
 async function lateness(id: string): Promise<Lateness['lateFor']> {
-  const [row] = await side.db.query<Lateness>(
-    'select extract(epoch from now() - late_since)::float8 as "lateFor" from batch_exports where id = $1',
-    [id],
-  );
+  const [row] = await side.sql<Lateness>`
+    select extract(epoch from now() - late_since)::float8 as "lateFor" from batch_exports where id = ${id}`;
   return row?.lateFor ?? null;
 }
 
@@ -93,12 +77,12 @@ describe('an export without a deadline', () => {
   it('is on time again once an interval completes, not before', async () => {
     const id = await createLate({ createdMsAgo: 240 * minuteMs });
     await checkLateness(side.db);
-    await decide(side.context);
-    const runs = await listRuns(side.db, id);
-    await complete(side.context, await claim(side, runs[0]?.id ?? ''));
+    await side.decide();
+    const runs = await side.listRuns(id);
+    await side.complete(await side.claim(runs[0]?.id ?? ''));
     await checkLateness(side.db);
     expect(await types()).toEqual(['export.late']);
-    for (const run of runs.slice(1)) await complete(side.context, await claim(side, run.id));
+    for (const run of runs.slice(1)) await side.complete(await side.claim(run.id));
     await checkLateness(side.db);
     expect(await lateness(id)).toBeNull();
     expect(await types()).toEqual(['export.late', 'export.on_time']);
@@ -116,27 +100,22 @@ describe('an export without a deadline', () => {
   });
 
   it('that a person paused is not late; one that Sluice paused is', async () => {
-    const actor = { organizationId: side.tenant.organizationId, keyId: null };
     const byPerson = await createLate({ createdMsAgo: 300 * minuteMs });
     await checkLateness(side.db);
-    await pauseExport(side.context, actor, byPerson);
+    await pauseExport(side.context, side.actor, byPerson);
     await checkLateness(side.db);
     expect(await lateness(byPerson)).toBeNull();
     // It is not on time either.
     expect(await types()).toEqual(['export.late']);
     const bySluice = await createLate({ createdMsAgo: 300 * minuteMs });
-    await side.db.query(
-      `update batch_exports set paused = true, paused_reason = 'failures' where id = $1`,
-      [bySluice],
-    );
+    await side.sql`
+      update batch_exports set paused = true, paused_reason = 'failures' where id = ${bySluice}`;
     await checkLateness(side.db);
     expect(await lateness(bySluice)).not.toBeNull();
   });
 
   it('is not late after its end or before its start', async () => {
-    const now = Date.parse(
-      (await side.db.query<{ at: string }>('select now() as at'))[0]?.at ?? '',
-    );
+    const now = Date.parse((await side.sql<{ at: string }>`select now() as at`)[0]?.at ?? '');
     const old = 300 * minuteMs;
     const ended = await createLate({ createdMsAgo: old, endAt: now - 250 * minuteMs });
     const future = await createLate({ createdMsAgo: old, startAt: now + minuteMs });
@@ -163,25 +142,21 @@ describe('disabled tenants', () => {
     const operator = createApiClient(api.baseUrl, key);
     const target = { url: 'https://example.com/hooks' };
     expect((await operator.post('/api/admin/notification_targets', target)).status).toBe(201);
-    expect((await api.client.post(`${api.project}/notification_targets`, target)).status).toBe(201);
-    const side = { db: api.db, teamId: api.tenant.projectIds[0] };
+    expect((await api.post(`${api.project}/notification_targets`, target)).status).toBe(201);
+    const side = { db: api.db, teamId: api.teamId };
     await storeExport(api.db, await exportOfThePast(side));
     const events = () =>
-      api.db.query('select distinct on (event_id) type, facts from notification_deliveries');
-    for (const at of [
-      `organizations/${api.tenant.organizationId}`,
-      `projects/${api.tenant.projectIds[0]}`,
-    ]) {
+      api.sql`select distinct on (event_id) type, facts from notification_deliveries`;
+    for (const at of [`organizations/${api.tenant.organizationId}`, `projects/${api.teamId}`]) {
       await operator.patch(`/api/admin/${at}`, { disabled: true });
-      const [stored] = await api.db.query<{ reason: string }>(
-        'select paused_code as reason from batch_exports',
-      );
+      const [stored] = await api.sql<{ reason: string }>`
+        select paused_code as reason from batch_exports`;
       // The trigger names these reasons.
       expect(disabledCodes).toContain(stored?.reason);
       expect(await events()).toEqual([]);
       await operator.patch(`/api/admin/${at}`, { disabled: false });
     }
-    await api.db.query(`update batch_exports set paused = true, paused_reason = 'failures'`);
+    await api.sql`update batch_exports set paused = true, paused_reason = 'failures'`;
     expect(await events()).toMatchObject([
       { type: 'export.paused', facts: { reason: 'failures' } },
     ]);

@@ -3,9 +3,9 @@ import { watchService } from '../../../src/main/service-metrics.ts';
 import { checkLateness } from '../../../src/state/store/exports/lateness.ts';
 import { createMetrics } from '../../../src/foundation/telemetry/metrics.ts';
 import { applyRetention } from '../../../src/service/use-cases/installation/apply-retention.ts';
-import { createWebhook, exportWithRuns, senderTo } from '../../support/notified.ts';
+import { createWebhook, senderTo } from '../../support/notified.ts';
 import { startReceiver } from '../../support/receiver.ts';
-import { claim, complete, createExportOfThePast, openRunSide } from '../../support/run-side.ts';
+import { openRunSide } from '../../support/run-side.ts';
 import { useStage } from '../../support/use-stage.ts';
 
 const side = useStage(openRunSide);
@@ -32,25 +32,24 @@ async function read(isUp = true, verifies = false): Promise<ReadonlyMap<string, 
 // With no value, an alert on it would never fire for an installation in which nothing is ever verified.
 test('the age of the verification is that of the oldest result, and of this process for an export without one', async () => {
   const age = 'sluice_verify_age_seconds';
-  const { id } = await exportWithRuns(side, 1);
-  await side.db.query(`update batch_exports set created_at = now() - interval '9 days'`);
+  const { id } = await side.exportWithRuns(1);
+  await side.sql`update batch_exports set created_at = now() - interval '9 days'`;
   expect((await read()).has(age)).toBe(false);
   const waited = (await read(true, true)).get(age);
   expect(waited).toBeGreaterThan(0);
   expect(waited).toBeLessThan(86_400);
-  await side.db.query(
-    `insert into export_checks (export_id, verified_at, result) values ($1, now() - interval '3 days', 'proven')`,
-    [id],
-  );
+  await side.sql`
+    insert into export_checks (export_id, verified_at, result)
+      values (${id}, now() - interval '3 days', 'proven')`;
   expect((await read(true, true)).get(age)).toBeGreaterThan(2 * 86_400);
-  await side.db.query('update batch_exports set deleted_at = now()');
+  await side.sql`update batch_exports set deleted_at = now()`;
   expect((await read(true, true)).get(age)).toBe(0);
 });
 
 test('the gauges count one failing, late, paused or exhausted export among many, without a label of a tenant', async () => {
   for (const _ of Array(5)) {
-    const { runIds } = await exportWithRuns(side, 1);
-    await complete(side.context, await claim(side, runIds[0] ?? ''));
+    const { runIds } = await side.exportWithRuns(1);
+    await side.complete(await side.claim(runIds[0]));
   }
   const quiet = await read();
   for (const name of ['failing', 'late', 'retries_exhausted']) {
@@ -58,25 +57,20 @@ test('the gauges count one failing, late, paused or exhausted export among many,
   }
   const receiver = await startReceiver();
   await createWebhook(side, senderTo([receiver]), receiver);
-  const { id, runIds } = await exportWithRuns(side, 1);
-  await side.db.query(
-    `update runs set status = 'FailedRetryable', finished_at = now(), error_code = 'destination.unavailable' where id = $1`,
-    [runIds[0]],
-  );
-  const late = await createExportOfThePast(side);
-  await side.db.query(
-    `update batch_exports set created_at = now() - interval '5 hours', paused = true, paused_reason = 'failures' where id = $1`,
-    [late.id],
-  );
-  await side.db.query(
-    `update batch_exports set high_water_mark = now() - interval '2 days' where id = $1`,
-    [id],
-  );
+  const { id, runIds } = await side.exportWithRuns(1);
+  await side.sql`
+    update runs set status = 'FailedRetryable', finished_at = now(), error_code = 'destination.unavailable'
+      where id = ${runIds[0]}`;
+  const late = await side.createExport();
+  await side.sql`
+    update batch_exports set created_at = now() - interval '5 hours', paused = true, paused_reason = 'failures'
+      where id = ${late.id}`;
+  await side.sql`
+    update batch_exports set high_water_mark = now() - interval '2 days' where id = ${id}`;
   await checkLateness(side.db);
-  await side.db.query(
-    `update notification_deliveries set next_attempt_at = now() - interval '10 minutes'`,
-  );
-  await side.db.query('update notification_targets set failing_since = now()');
+  await side.sql`
+    update notification_deliveries set next_attempt_at = now() - interval '10 minutes'`;
+  await side.sql`update notification_targets set failing_since = now()`;
   const seen = await read();
   expect(seen.get('sluice_failing_exports{fault="destination"}')).toBe(1);
   expect(seen.get('sluice_retries_exhausted_exports{fault="destination"}')).toBe(1);
@@ -101,16 +95,10 @@ test('the gauges count one failing, late, paused or exhausted export among many,
     ),
   ).toEqual([]);
   // Whose alert it is follows the turn, as the causes say: no customer can correct a model.
-  await side.db.query(
-    `update batch_exports set failing_code = 'source.model_invalid' where id = $1`,
-    [id],
-  );
+  await side.sql`update batch_exports set failing_code = 'source.model_invalid' where id = ${id}`;
   expect((await read()).get('sluice_failing_exports{fault="internal"}')).toBe(1);
   // What a person has paused is paused, and nothing else.
-  await side.db.query(
-    'update batch_exports set paused = true, paused_reason = null where id = $1',
-    [id],
-  );
+  await side.sql`update batch_exports set paused = true, paused_reason = null where id = ${id}`;
   const paused = await read();
   expect(paused.get('sluice_failing_exports{fault="internal"}')).toBe(0);
   expect(paused.get('sluice_missing_intervals{fault="internal"}')).toBe(0);
@@ -122,7 +110,7 @@ test('the gauges count one failing, late, paused or exhausted export among many,
 });
 
 test('what a failure left behind keeps its fault, and is never ours once it is no longer known', async () => {
-  await side.db.query('update batch_exports set deleted_at = now()');
+  await side.sql`update batch_exports set deleted_at = now()`;
   const faultsOf = async (name: string) =>
     Object.fromEntries(
       [...(await read())].flatMap(([key, value]) => {
@@ -131,40 +119,29 @@ test('what a failure left behind keeps its fault, and is never ours once it is n
         return fault && value > 0 ? [[fault, value]] : [];
       }),
     );
-  const { id, runIds } = await exportWithRuns(side, 4);
+  const { id, runIds } = await side.exportWithRuns(4);
   const codes = ['destination.bucket_not_found', 'source.unavailable', 'internal.unexpected'];
   for (const [at, code] of codes.entries()) {
-    await side.db.query(
-      `update runs set status = 'Failed', finished_at = now(), error_code = $2 where id = $1`,
-      [runIds[at], code],
-    );
+    await side.sql`
+      update runs set status = 'Failed', finished_at = now(), error_code = ${code} where id = ${runIds[at]}`;
   }
   expect(await faultsOf('failing_exports')).toEqual({ internal: 1 });
   expect(await faultsOf('missing_intervals')).toEqual({ customer: 1, source: 1, internal: 1 });
   // The store works again: the newest run says nothing of the intervals before it.
-  await complete(side.context, await claim(side, runIds[3] ?? ''));
+  await side.complete(await side.claim(runIds[3]));
   expect(await faultsOf('failing_exports')).toEqual({});
   expect(await faultsOf('missing_intervals')).toEqual({ customer: 1, source: 1, internal: 1 });
-  await side.db.query(`update batch_exports set paused = true, paused_reason = 'x' where id = $1`, [
-    id,
-  ]);
+  await side.sql`update batch_exports set paused = true, paused_reason = 'x' where id = ${id}`;
   expect(await faultsOf('paused_exports')).toEqual({ internal: 1 });
   // Retention has deleted the runs, or a person has cancelled them.
-  await side.db.query(
-    `update runs set error_code = null where export_id = $1 and status = 'Failed'`,
-    [id],
-  );
+  await side.sql`update runs set error_code = null where export_id = ${id} and status = 'Failed'`;
   expect(await faultsOf('missing_intervals')).toEqual({ unknown: 3 });
   expect(await faultsOf('paused_exports')).toEqual({ unknown: 1 });
 });
 
 test('what is old is deleted with its retention', async () => {
-  await side.db.query(
-    `update notification_deliveries set happened_at = now() - interval '40 days'`,
-  );
+  await side.sql`update notification_deliveries set happened_at = now() - interval '40 days'`;
   await applyRetention(side.context);
-  const left = await side.db.query<{ n: number }>(
-    `select count(*) as n from notification_deliveries`,
-  );
+  const left = await side.sql<{ n: number }>`select count(*) as n from notification_deliveries`;
   expect(left).toEqual([{ n: 0 }]);
 });

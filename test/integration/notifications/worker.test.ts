@@ -9,7 +9,7 @@ import { checkLateness } from '../../../src/state/store/exports/lateness.ts';
 import { createWebhook, senderTo } from '../../support/notified.ts';
 import { queueBackends, type TestQueueBackend } from '../../support/queue-backends.ts';
 import { type Receiver, startReceiver } from '../../support/receiver.ts';
-import { createExportOfThePast, hourMs, openRunSide } from '../../support/run-side.ts';
+import { hourMs, openRunSide } from '../../support/run-side.ts';
 import { until } from '../../support/until.ts';
 import { useStage } from '../../support/use-stage.ts';
 
@@ -49,11 +49,8 @@ it('a worker that comes back finds what is late, says so, and says that it is on
     events: ['export.late', 'export.on_time'],
   });
   // Nothing ran for five hours: its ticks are due, and its data is late.
-  const { id } = await createExportOfThePast(side, { createdMsAgo: 5 * hourMs });
-  await side.db.query(
-    `update batch_exports set created_at = now() - interval '5 hours' where id = $1`,
-    [id],
-  );
+  const { id } = await side.createExport({ createdMsAgo: 5 * hourMs });
+  await side.sql`update batch_exports set created_at = now() - interval '5 hours' where id = ${id}`;
   // The ticks come once the lateness was seen: a fast worker would be on time before it looks.
   const moveTicks = (by: string) =>
     side.db.query(`update batch_exports set next_tick_at = next_tick_at ${by} where id = $1`, [id]);

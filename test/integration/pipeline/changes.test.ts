@@ -6,11 +6,12 @@ import {
   comparedModel,
   createChangingTable,
   tenant,
-  withConnection,
   Writers,
   type WriterStep,
   writerSteps,
+  runSql,
 } from '../../support/changing-table.ts';
+import { withClient } from '../../support/drop-database.ts';
 import { encodingOf, openedBy, type OpenedDestination } from '../../support/interval-bench.ts';
 import { casesOf, isNightly } from '../../support/nightly.ts';
 import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
@@ -82,7 +83,7 @@ describe.each(servers)('elements of a changing table on %s', (_, bin) => {
 });
 
 async function replay(url: string, steps: readonly Step[], model = changingModel): Promise<void> {
-  await withConnection(url, (client) => client.query('truncate things, gone'));
+  await withClient(url, (client) => client.query('truncate things, gone'));
   const opened = await openedBy.File();
   const writers = await Writers.open(url, 4);
   const source = createPostgresSource({
@@ -137,10 +138,7 @@ describe('keys that are compared', () => {
   });
   afterEach(() => opened.close());
 
-  const sql = (...statements: readonly string[]) =>
-    withConnection(server.adminUrl, async (client) => {
-      for (const statement of statements) await client.query(statement);
-    });
+  const sql = (...statements: readonly string[]) => runSql(server.adminUrl, ...statements);
 
   const insert = (id: number, note: string) =>
     `insert into things values (${id}, ${tenant}, ${id % 2}, '${note}', 1.50)`;

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Destination } from '../../../src/rows/destinations/destination.ts';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import {
@@ -12,15 +12,14 @@ import {
   attempt,
   countLines,
   firstJob,
-  type IntervalBench,
   jobAfter,
   manifestPath,
   openedBy,
-  type OpenedDestination,
   openIntervalBench,
   readableKeys,
   readManifest,
 } from '../../support/interval-bench.ts';
+import { useEach, useStage } from '../../support/use-stage.ts';
 import { removeLeftovers } from '../../../src/rows/pipeline/leftovers.ts';
 import { bucket, type OpenedStore, openStore } from '../../support/s3-destination.ts';
 import { canonicalBytes } from '../../../src/foundation/domain/canonical-json.ts';
@@ -31,22 +30,14 @@ import {
 } from '../../../src/foundation/security/signing-keys.ts';
 
 const rows = 40;
-let bench: IntervalBench;
-
-beforeAll(async () => {
-  bench = await openIntervalBench(rows);
-});
-afterAll(() => bench?.drop());
+const bench = useStage(() => openIntervalBench(rows));
 
 describe.each(['File', 'S3'] as const)('a commit to a destination of type %s', (type) => {
-  let opened: OpenedDestination;
+  const opened = useEach(openedBy[type]);
   let destination: Destination;
-
-  beforeEach(async () => {
-    opened = await openedBy[type]();
-    destination = opened.destination;
+  beforeEach(() => {
+    ({ destination } = opened);
   });
-  afterEach(() => opened.close());
 
   /** Puts a manifest instead of the current one, as another worker would. */
   async function replaceManifest(body: object): Promise<void> {
@@ -212,7 +203,7 @@ describe.each(['File', 'S3'] as const)('a commit to a destination of type %s', (
   });
 });
 
-describe('a tombstone', () => {
+describe('a tombstone at a store without conditions', () => {
   let store: OpenedStore;
   afterEach(() => store?.close());
 
@@ -249,35 +240,21 @@ describe('a tombstone', () => {
     return { ...removal, movedTo: JSON.parse(String(found?.body())).moved_to };
   }
 
-  describe('a tombstone at a store without conditions', () => {
-    it('is put if the key is still left over', async () => {
-      expect(await leave([key])).toEqual({
-        ...{ removed: [key], foreign: [], fault: null, movedTo: 'new/a_manifest.json' },
-      });
-    });
+  it('is put if the key is still left over', async () => {
+    const removal = { removed: [key], foreign: [], fault: null };
+    expect(await leave([key])).toEqual({ ...removal, movedTo: 'new/a_manifest.json' });
+  });
 
-    it('is not put over the manifest of a run that has begun since', async () => {
-      expect(await leave([])).toMatchObject({ removed: [], movedTo: 'before' });
-    });
-
-    it('is not put over the manifest of a database with another history', async () => {
-      expect(await leave([key], false)).toMatchObject({ removed: [], movedTo: 'before' });
-    });
+  it('is not put over the manifest of a run that has begun since, or of another history', async () => {
+    const kept = { removed: [], movedTo: 'before' };
+    expect(await leave([])).toMatchObject(kept);
+    await store.close();
+    expect(await leave([key], false)).toMatchObject(kept);
   });
 });
 
 describe('a signed manifest', () => {
-  let bench: IntervalBench;
-  let opened: OpenedDestination;
-
-  beforeAll(async () => {
-    bench = await openIntervalBench(20);
-  });
-  afterAll(() => bench?.drop());
-  beforeEach(async () => {
-    opened = await openedBy.S3();
-  });
-  afterEach(() => opened?.close());
+  const opened = useEach(openedBy.S3);
 
   const [before, after] = [makeSigningKey(null, 'then'), makeSigningKey(null, 'now')];
   const job = firstJob({ sign: signWith(before.key) });

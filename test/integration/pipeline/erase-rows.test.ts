@@ -2,7 +2,6 @@ import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { Destination } from '../../../src/rows/destinations/destination.ts';
 import { manifestKey } from '../../../src/foundation/domain/object-keys.ts';
 import { csv } from '../../../src/rows/encoders/csv/definition.ts';
-import { madeBy } from '../../../src/rows/pipeline/read-back.ts';
 import { encoders } from '../../../src/rows/encoders/index.ts';
 import { armFailpoints, type FailpointName } from '../../../src/foundation/failpoints/failpoint.ts';
 import type { ExportedInterval } from '../../../src/rows/pipeline/export-interval.ts';
@@ -22,39 +21,32 @@ import {
   readableKeys,
   tableBelow,
   type IntervalBench,
-  type OpenedDestination,
+  rowsIn,
 } from '../../support/interval-bench.ts';
 import { casesOf } from '../../support/nightly.ts';
 import { bucket } from '../../support/s3-destination.ts';
 import { unpack } from '../../support/unpack.ts';
-import { useStage } from '../../support/use-stage.ts';
+import { useEach, useStage } from '../../support/use-stage.ts';
 
 const rows = 60;
 const person = 'person "x",\r\n😀 = 50%';
 const erased = { column: 'distinct_id', value: person };
-let opened: OpenedDestination;
+const opened = useEach(openedBy.S3);
 let destination: Destination;
 
 const bench = useStage(() => openIntervalBench(rows));
 beforeAll(async () => {
-  await bench.database.pool.query(
-    `update events set distinct_id = $1 where properties ->> 'n' in ('0', '1', '40')`,
-    [person],
-  );
+  await bench.database.sql`
+    update events set distinct_id = ${person} where properties ->> 'n' in ('0', '1', '40')`;
   // Rows that Parquet rejects, one of them the person's.
-  await bench.database.pool.query(
-    `update events set created_at = 'infinity' where properties ->> 'n' in ('40', '41')`,
-  );
+  await bench.database.sql`
+    update events set created_at = 'infinity' where properties ->> 'n' in ('40', '41')`;
 });
 beforeEach(async () => {
-  opened = await openedBy.S3();
   ({ destination } = opened);
   await destination.probe(new AbortController().signal);
 });
-afterEach(async () => {
-  armFailpoints(async () => {});
-  await opened.close();
-});
+afterEach(() => armFailpoints(async () => {}));
 
 /** An erasure asks no source. */
 const sourceless = {
@@ -95,28 +87,9 @@ function dieAt(step: FailpointName): void {
 
 /** The rows of the current files in the order of the files, as JSON of their values. */
 async function readRows(job: IntervalJob, result: ExportedInterval['result'], names: string[]) {
-  const { mkdtemp, rm, writeFile } = await import('node:fs/promises');
-  const { tmpdir } = await import('node:os');
-  const folder = await mkdtemp(`${tmpdir()}/erased-`);
-  const found: string[] = [];
   const columns = names.map((name) => ({ name, type: 'text' as const }));
-  const by = madeBy(result.recipe);
-  try {
-    for (const [files, made] of [
-      [result.files, by],
-      [result.rejectedFiles, 'rejected'],
-    ] as const) {
-      for (const { key } of files) {
-        await writeFile(`${folder}/file`, (await readAll(destination, key)) ?? '');
-        for await (const row of job.readRows(`${folder}/file`, made, columns)) {
-          found.push(JSON.stringify(row));
-        }
-      }
-    }
-    return found;
-  } finally {
-    await rm(folder, { recursive: true });
-  }
+  const rows = await rowsIn(destination, job, result, columns);
+  return rows.map(({ row }) => JSON.stringify(row));
 }
 
 const all = [

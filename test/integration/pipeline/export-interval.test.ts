@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import { readThrough } from '../../../src/service/admission/read-through.ts';
 import type { IntervalSource } from '../../../src/rows/pipeline/interval-job.ts';
@@ -10,7 +10,6 @@ import {
   firstJob,
   jobAfter,
   manifestPath,
-  type OpenedDestination,
   openedBy,
   openedOtherwise,
   openIntervalBench,
@@ -18,18 +17,13 @@ import {
   readManifest,
   team,
 } from '../../support/interval-bench.ts';
-import { useStage } from '../../support/use-stage.ts';
+import { useEach, useStage } from '../../support/use-stage.ts';
 
 const rows = 40;
-let opened: OpenedDestination;
-
 const bench = useStage(() => openIntervalBench(rows));
 
 describe.each(['File', 'S3'] as const)('exporting an interval to %s', (type) => {
-  beforeEach(async () => {
-    opened = await openedBy[type]();
-  });
-  afterEach(() => opened.close());
+  const opened = useEach(openedBy[type]);
 
   it('writes the rows of the interval and a manifest that says what they are', async () => {
     const { destination } = opened;
@@ -170,12 +164,9 @@ it.each([
   ['after they were read', true],
 ])('nothing is committed if a row is lost of those counted %s', async (_, countsAtEnd) => {
   const { destination, close } = await openedBy.File();
-  try {
-    const failed = attempt({ source: losingRows(countsAtEnd) }, destination, firstJob());
-    expect(await codeOf(failed.exported)).toBe('source.count_mismatch');
-    expect(failed.asked).toEqual(['reading']);
-    expect(await readableKeys(destination)).toEqual([]);
-  } finally {
-    await close();
-  }
+  onTestFinished(() => close());
+  const failed = attempt({ source: losingRows(countsAtEnd) }, destination, firstJob());
+  expect(await codeOf(failed.exported)).toBe('source.count_mismatch');
+  expect(failed.asked).toEqual(['reading']);
+  expect(await readableKeys(destination)).toEqual([]);
 });

@@ -4,7 +4,7 @@ import { mkdtempSync, rmdirSync } from 'node:fs';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { SluiceError, toSluiceError } from '../../../src/foundation/domain/errors.ts';
 import { keyNames, usualFileName } from '../../../src/foundation/domain/file-name.ts';
 import { allTraits, type Destination } from '../../../src/rows/destinations/destination.ts';
@@ -179,60 +179,48 @@ describe.each(['File', 'S3'] as const)('the files of an interval at %s', (type) 
 describe('the files of an interval at S3', () => {
   it('do not gather in memory: all but the first are sent when they end', async () => {
     const store = await openStore();
-    try {
-      const files = open({ destination: store.open(allTraits) }, { maxFileBytes: 1 });
-      const count = 6;
-      for (let file = 0; file < count; file += 1) await files.write(blockOf(file * 10, 10));
-      // The last that ended may still be on its way.
-      expect(store.sent('UploadPart')).toBeGreaterThanOrEqual(count - 2);
-      const made = await files.finish();
-      expect(store.sent('PutObject')).toBe(0);
-      await files.complete((file) => file.complete({ replaces: null }));
-      expect(store.sent('PutObject')).toBe(1);
-      expect(await keysUnder(store.open(), 'p/')).toEqual(made.files.map(({ key }) => key));
-    } finally {
-      await store.close();
-    }
+    onTestFinished(() => store.close());
+    const files = open({ destination: store.open(allTraits) }, { maxFileBytes: 1 });
+    const count = 6;
+    for (let file = 0; file < count; file += 1) await files.write(blockOf(file * 10, 10));
+    // The last that ended may still be on its way.
+    expect(store.sent('UploadPart')).toBeGreaterThanOrEqual(count - 2);
+    const made = await files.finish();
+    expect(store.sent('PutObject')).toBe(0);
+    await files.complete((file) => file.complete({ replaces: null }));
+    expect(store.sent('PutObject')).toBe(1);
+    expect(await keysUnder(store.open(), 'p/')).toEqual(made.files.map(({ key }) => key));
   });
 
   it('of many partitions need the memory of a large run, before they are made', async () => {
     const store = await openStore();
-    try {
-      const taken: number[] = [];
-      const destination = boundedDestination(store.open(), (bytes) => {
-        taken.push(bytes);
-        if (taken.reduce((sum, each) => sum + each, 0) > 512 * 1024) {
-          throw new SluiceError('run.released');
-        }
-      });
-      const encoding = encodingOf({ file_format: 'JSONLines' });
-      const partitions = openPartitions({ partitionBy: ['n'], encoding }, columns);
-      const files = open({ destination }, { partitions });
-      await files.write(blockOf(0, 200));
-      await expect(files.finish()).rejects.toMatchObject({ code: 'run.released' });
-      expect(taken.length).toBeGreaterThan(50);
-      await files.abort();
-      expect(await keysUnder(store.destination, 'p/')).toEqual([]);
-    } finally {
-      await store.close();
-    }
+    onTestFinished(() => store.close());
+    const taken: number[] = [];
+    const destination = boundedDestination(store.open(), (bytes) => {
+      taken.push(bytes);
+      if (taken.reduce((sum, each) => sum + each, 0) > 512 * 1024) {
+        throw new SluiceError('run.released');
+      }
+    });
+    const encoding = encodingOf({ file_format: 'JSONLines' });
+    const partitions = openPartitions({ partitionBy: ['n'], encoding }, columns);
+    const files = open({ destination }, { partitions });
+    await files.write(blockOf(0, 200));
+    await expect(files.finish()).rejects.toMatchObject({ code: 'run.released' });
+    expect(taken.length).toBeGreaterThan(50);
+    await files.abort();
+    expect(await keysUnder(store.destination, 'p/')).toEqual([]);
   });
 
   it('stop at once if a file cannot be sent', async () => {
     const store = await openStore();
-    try {
-      store.server.faults.add({
-        match: { operation: 'UploadPart' },
-        effect: { status: 403, code: 'AccessDenied' },
-      });
-      const files = open({ destination: store.open() }, { maxFileBytes: 1 });
-      await expect(async () => {
-        for (let block = 0; block < 3; block += 1) await files.write(blockOf(block * 10, 10));
-      }).rejects.toMatchObject({ code: 'destination.access_denied' });
-      await files.abort();
-    } finally {
-      await store.close();
-    }
+    onTestFinished(() => store.close());
+    store.fault('UploadPart', { status: 403, code: 'AccessDenied' });
+    const files = open({ destination: store.open() }, { maxFileBytes: 1 });
+    await expect(async () => {
+      for (let block = 0; block < 3; block += 1) await files.write(blockOf(block * 10, 10));
+    }).rejects.toMatchObject({ code: 'destination.access_denied' });
+    await files.abort();
   });
 });
 
@@ -287,24 +275,23 @@ describe('folders by values', () => {
         const disk = await mkdtemp(join(tmpdir(), 'sluice-full-'));
         mount(disk);
         const usual = process.env.TMPDIR;
-        try {
-          process.env.TMPDIR = disk;
-          const limited = job({ partitionLimits: small });
-          const run = attempt(bench, destination, limited);
-          const error = await run.exported.catch((caught: unknown) => toSluiceError(caught));
-          expect(error).toMatchObject({ code: 'internal.disk_full' });
-          expect(await readableKeys(destination)).toEqual([]);
-          expect(await readdir(disk)).toEqual([]);
-          if (usual === undefined) delete process.env.TMPDIR;
-          else process.env.TMPDIR = usual;
-          const { result } = await attempt(bench, destination, { ...limited, attempt: 2 }).exported;
-          expect(result.rows).toBe(rows);
-        } finally {
+        onTestFinished(async () => {
           if (usual === undefined) delete process.env.TMPDIR;
           else process.env.TMPDIR = usual;
           spawnSync('umount', [disk]);
           await rm(disk, { recursive: true });
-        }
+        });
+        process.env.TMPDIR = disk;
+        const limited = job({ partitionLimits: small });
+        const run = attempt(bench, destination, limited);
+        const error = await run.exported.catch((caught: unknown) => toSluiceError(caught));
+        expect(error).toMatchObject({ code: 'internal.disk_full' });
+        expect(await readableKeys(destination)).toEqual([]);
+        expect(await readdir(disk)).toEqual([]);
+        if (usual === undefined) delete process.env.TMPDIR;
+        else process.env.TMPDIR = usual;
+        const { result } = await attempt(bench, destination, { ...limited, attempt: 2 }).exported;
+        expect(result.rows).toBe(rows);
       },
     );
 

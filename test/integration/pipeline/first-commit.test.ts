@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { allTraits } from '../../../src/rows/destinations/destination.ts';
 import type { IntervalJob } from '../../../src/rows/pipeline/interval-job.ts';
 import { codeOf, readAll } from '../../conformance/destination-suite.ts';
@@ -11,17 +11,13 @@ import {
   readableKeys,
   readManifest,
 } from '../../support/interval-bench.ts';
-import { type OpenedStore, openStore } from '../../support/s3-destination.ts';
-import { useStage } from '../../support/use-stage.ts';
+import { openStore } from '../../support/s3-destination.ts';
+import { useEach, useStage } from '../../support/use-stage.ts';
 
 const rows = 40;
-let store: OpenedStore;
+const store = useEach(openStore);
 
 const bench = useStage(() => openIntervalBench(rows));
-beforeEach(async () => {
-  store = await openStore();
-});
-afterEach(() => store.close());
 
 /** As a run's attempt opens it, at a store that was probed. */
 const open = (traits = allTraits) => store.open(traits);
@@ -208,11 +204,7 @@ describe('if there is something at the keys of such an interval', () => {
     await attempt(bench, destination, { ...other, encoding: { ...other.encoding, extension: 'x' } })
       .exported;
     const keys = await readableKeys(destination);
-    store.server.faults.add({
-      match: { operation: 'GetObject' },
-      probability: 1,
-      effect: { status: 403, code: 'AccessDenied' },
-    });
+    store.fault('GetObject', { status: 403, code: 'AccessDenied' }, { probability: 1 });
     const job = firstJob();
     for (const tried of [job, next(job)]) {
       const refused = attempt(bench, destination, tried).exported;
@@ -225,11 +217,7 @@ describe('if there is something at the keys of such an interval', () => {
   });
 
   it('and the credentials cannot read, an interval without files is exported all the same', async () => {
-    store.server.faults.add({
-      match: { operation: 'GetObject' },
-      probability: 1,
-      effect: { status: 403, code: 'AccessDenied' },
-    });
+    store.fault('GetObject', { status: 403, code: 'AccessDenied' }, { probability: 1 });
     const destination = open();
     await attempt(bench, destination, firstJob()).exported;
     store.server.faults.clear();

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { armFailpoints, type FailpointName } from '../../../src/foundation/failpoints/failpoint.ts';
 import type { IntervalJob } from '../../../src/rows/pipeline/interval-job.ts';
 import { codeOf, readAll } from '../../conformance/destination-suite.ts';
@@ -16,23 +16,17 @@ import {
   readManifest,
   tableBelow,
 } from '../../support/interval-bench.ts';
-import { bucket, credentials, type OpenedStore, openStore } from '../../support/s3-destination.ts';
-import { useStage } from '../../support/use-stage.ts';
+import { bucket, credentials, openStore } from '../../support/s3-destination.ts';
+import { useEach, useStage } from '../../support/use-stage.ts';
 
 const rows = 40;
 const table = tableBelow(bucket, firstJob().exportId);
 const config = { file_format: 'Parquet', compression: 'snappy' };
-let store: OpenedStore;
+const store = useEach(openStore);
 
 const bench = useStage(() => openIntervalBench(rows));
-beforeEach(async () => {
-  store = await openStore();
-  await store.destination.probe(new AbortController().signal);
-});
-afterEach(async () => {
-  armFailpoints(async () => {});
-  await store.close();
-});
+beforeEach(() => store.destination.probe(new AbortController().signal));
+afterEach(() => armFailpoints(async () => {}));
 
 const tableJob = (changes: Partial<IntervalJob> = {}) =>
   firstJob({ encoding: encodingOf({ ...config, table_format: 'iceberg' }), table, ...changes });
@@ -91,10 +85,10 @@ describe('an export with an Iceberg table', () => {
       const [counted] = await askClickHouse(
         `SELECT toString(count()), toString(uniqExact(uuid)), toString(max(inserted_at)) FROM ${from.replace(/'.*'/, place)}`,
       );
-      const newest = await bench.database.pool.query(
-        `select to_char(max(inserted_at) at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.US') as at from events where event = 'event 1'`,
-      );
-      expect(counted).toEqual([String(result.rows), String(result.rows), newest.rows[0].at]);
+      const newest = await bench.database.sql`
+        select to_char(max(inserted_at) at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.US') as at from events
+          where event = 'event 1'`;
+      expect(counted).toEqual([String(result.rows), String(result.rows), newest.rows[0]?.at]);
     },
   );
 
@@ -169,15 +163,12 @@ describe('an export with an Iceberg table', () => {
     'refuses a store without conditions: %j',
     async (quirks) => {
       const weak = await openStore({ quirks });
-      try {
-        await weak.destination.probe(new AbortController().signal);
-        const refused = attempt(bench, weak.destination, tableJob());
-        expect(await codeOf(refused.exported)).toBe('destination.invalid_config');
-        await expect(refused.exported).rejects.toThrow(/needs a store that supports conditional/);
-        expect(refused.asked).toEqual([]);
-      } finally {
-        await weak.close();
-      }
+      onTestFinished(() => weak.close());
+      await weak.destination.probe(new AbortController().signal);
+      const refused = attempt(bench, weak.destination, tableJob());
+      expect(await codeOf(refused.exported)).toBe('destination.invalid_config');
+      await expect(refused.exported).rejects.toThrow(/needs a store that supports conditional/);
+      expect(refused.asked).toEqual([]);
     },
   );
 
@@ -189,19 +180,16 @@ describe('an export with an Iceberg table', () => {
     'refuses a store that %s conditions though its probe said otherwise',
     async (_, ifNoneMatch, codes) => {
       const liar = await openStore({ quirks: { ifNoneMatch } });
-      try {
-        let { traits } = store.destination;
-        for (const [index, code] of codes.entries()) {
-          const destination = liar.open(traits);
-          const job = tableJob({ attempt: index + 1, generation: index + 1 });
-          expect(await codeOf(attempt(bench, destination, job).exported)).toBe(code);
-          ({ traits } = destination);
-        }
-        const { destination } = liar;
-        expect(await readAll(destination, 'p/metadata/v1.metadata.json')).toBeNull();
-      } finally {
-        await liar.close();
+      onTestFinished(() => liar.close());
+      let { traits } = store.destination;
+      for (const [index, code] of codes.entries()) {
+        const destination = liar.open(traits);
+        const job = tableJob({ attempt: index + 1, generation: index + 1 });
+        expect(await codeOf(attempt(bench, destination, job).exported)).toBe(code);
+        ({ traits } = destination);
       }
+      const { destination } = liar;
+      expect(await readAll(destination, 'p/metadata/v1.metadata.json')).toBeNull();
     },
   );
 

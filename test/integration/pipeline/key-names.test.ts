@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { encoders } from '../../../src/rows/encoders/index.ts';
+import type { Destination } from '../../../src/rows/destinations/destination.ts';
 import type { ExportedInterval } from '../../../src/rows/pipeline/export-interval.ts';
 import type { IntervalJob, PinnedChain } from '../../../src/rows/pipeline/interval-job.ts';
 import { keyOfRow } from '../../../src/rows/pipeline/key-values.ts';
@@ -10,30 +11,27 @@ import { verifyFiles } from '../../../src/service/verify/verify-files.ts';
 import type { Receipt } from '../../../src/state/store/intervals/receipts.ts';
 import { findTransform } from '../../../src/rows/transforms/index.ts';
 import { compileStep } from '../../../src/rows/transforms/step.ts';
-import { codeOf, readAll } from '../../conformance/destination-suite.ts';
+import { codeOf } from '../../conformance/destination-suite.ts';
 import { compressionsOf } from '../../support/compressions.ts';
 import {
   attempt,
   encodingOf,
   firstJob,
-  type IntervalBench,
   jobAfter,
   openedBy,
   openIntervalBench,
   receiptOf,
+  rowsIn,
 } from '../../support/interval-bench.ts';
 import { isNightly } from '../../support/nightly.ts';
+import { useStage } from '../../support/use-stage.ts';
 
 /**
  * Files name a column as the query does: the data files, the lines of rejected rows, and all that reads them back. These tests
  * vary the names, the steps of the chain, the format and what is done with the files.
  */
 
-let bench: IntervalBench;
-beforeAll(async () => {
-  bench = await openIntervalBench(0);
-});
-afterAll(() => bench?.drop());
+const bench = useStage(() => openIntervalBench(0));
 
 const query = (sql: string, values: readonly unknown[] = []) =>
   bench.database.pool.query<{ uuid: string }>(sql, [...values]);
@@ -126,32 +124,14 @@ function jobOf({ selected: all, steps, config, writesManifest }: Given): Interva
 
 /** Each value of a column in the current files, null for a null. Fails if a row does not have the column. */
 async function valuesIn(
-  destination: Awaited<ReturnType<(typeof openedBy)['File']>>['destination'],
+  destination: Destination,
   job: IntervalJob,
-  { files, rejectedFiles, recipe }: ExportedInterval['result'],
+  result: ExportedInterval['result'],
   name: string,
 ): Promise<readonly string[]> {
-  const { mkdtemp, rm, writeFile } = await import('node:fs/promises');
-  const { tmpdir } = await import('node:os');
-  const folder = await mkdtemp(`${tmpdir()}/key-names-`);
   const columns = [{ name, type: 'text' as const }];
-  const found: string[] = [];
-  try {
-    for (const [entries, by] of [
-      [files, madeBy(recipe)],
-      [rejectedFiles, 'rejected'],
-    ] as const) {
-      for (const { key } of entries) {
-        await writeFile(`${folder}/file`, (await readAll(destination, key)) ?? '');
-        for await (const row of job.readRows(`${folder}/file`, by, columns)) {
-          found.push(keyOfRow(row, columns));
-        }
-      }
-    }
-    return found.toSorted();
-  } finally {
-    await rm(folder, { recursive: true });
-  }
+  const rows = await rowsIn(destination, job, result, columns);
+  return rows.map(({ row }) => keyOfRow(row, columns)).toSorted();
 }
 
 /** What each purpose makes of one interval, one after the other. */
@@ -246,30 +226,27 @@ describe('names of key columns', () => {
       );
       const [gone] = rows.map(({ uuid }) => uuid).toSorted();
       const { destination, close } = await openedBy.File();
-      try {
-        const { request } = firstJob();
-        const encoding = encodingOf({ file_format });
-        const dslQuery = 'SELECT uuid AS a, person_id AS b FROM events';
-        const job = firstJob({ request: { ...request, dslQuery }, encoding, dropsMissing: false });
-        const first = await attempt(bench, destination, job).exported;
-        const exchanged = { ...request, dslQuery: 'SELECT person_id AS a, uuid AS b FROM events' };
-        const remake = (changes: Partial<IntervalJob> = {}) =>
-          attempt(bench, destination, jobAfter(job, first, { request: exchanged, ...changes }))
-            .exported;
-        await query('delete from events where uuid = $1', [gone]);
-        await query(
-          `insert into events (uuid, team_id, event, inserted_at) values ($1, 1, 'other', '2024-03-01T00:40:00Z')`,
-          [later],
-        );
-        expect(await codeOf(remake())).toBe('source.rows_missing');
-        await query(
-          `insert into events (uuid, team_id, event, inserted_at) values ($1, 1, 'again', '2024-03-01T00:40:00Z')`,
-          [gone],
-        );
-        expect((await remake()).result.rows).toBe(6);
-      } finally {
-        await close();
-      }
+      onTestFinished(() => close());
+      const { request } = firstJob();
+      const encoding = encodingOf({ file_format });
+      const dslQuery = 'SELECT uuid AS a, person_id AS b FROM events';
+      const job = firstJob({ request: { ...request, dslQuery }, encoding, dropsMissing: false });
+      const first = await attempt(bench, destination, job).exported;
+      const exchanged = { ...request, dslQuery: 'SELECT person_id AS a, uuid AS b FROM events' };
+      const remake = (changes: Partial<IntervalJob> = {}) =>
+        attempt(bench, destination, jobAfter(job, first, { request: exchanged, ...changes }))
+          .exported;
+      await query('delete from events where uuid = $1', [gone]);
+      await query(
+        `insert into events (uuid, team_id, event, inserted_at) values ($1, 1, 'other', '2024-03-01T00:40:00Z')`,
+        [later],
+      );
+      expect(await codeOf(remake())).toBe('source.rows_missing');
+      await query(
+        `insert into events (uuid, team_id, event, inserted_at) values ($1, 1, 'again', '2024-03-01T00:40:00Z')`,
+        [gone],
+      );
+      expect((await remake()).result.rows).toBe(6);
     },
   );
 
@@ -278,38 +255,35 @@ describe('names of key columns', () => {
     await addRows(2, good);
     await addRows(3, bad);
     const { destination, close } = await openedBy.File();
-    try {
-      const job = jobOf({
-        selected: [
-          { column: 'uuid', alias: 'id' },
-          { column: 'distinct_id', alias: 'person' },
-        ],
-        steps: ['reject'],
-        config: { file_format: 'JSONLines', compression: null },
-        writesManifest: true,
-      });
-      const { result } = await attempt(bench, destination, job).exported;
-      const receipt = { ...receiptOf(result), sideFiles: [] } as unknown as Receipt;
-      const found: string[] = [];
-      let passed = 0;
-      const verify = (passOver: (() => void) | null) =>
-        verifyFiles(
-          { destination, readRows: job.readRows },
-          receipt,
-          madeBy(result.recipe),
-          [{ name: 'person', type: 'text' }],
-          (key) => found.push(key),
-          passOver,
-        );
-      expect(
-        await verify(() => {
-          passed += 1;
-        }),
-      ).toEqual([]);
-      expect([found, passed]).toEqual([['someone', 'someone'], 3]);
-      await expect(verify(null)).rejects.toThrow('rejected rows have no person');
-    } finally {
-      await close();
-    }
+    onTestFinished(() => close());
+    const job = jobOf({
+      selected: [
+        { column: 'uuid', alias: 'id' },
+        { column: 'distinct_id', alias: 'person' },
+      ],
+      steps: ['reject'],
+      config: { file_format: 'JSONLines', compression: null },
+      writesManifest: true,
+    });
+    const { result } = await attempt(bench, destination, job).exported;
+    const receipt = { ...receiptOf(result), sideFiles: [] } as unknown as Receipt;
+    const found: string[] = [];
+    let passed = 0;
+    const verify = (passOver: (() => void) | null) =>
+      verifyFiles(
+        { destination, readRows: job.readRows },
+        receipt,
+        madeBy(result.recipe),
+        [{ name: 'person', type: 'text' }],
+        (key) => found.push(key),
+        passOver,
+      );
+    expect(
+      await verify(() => {
+        passed += 1;
+      }),
+    ).toEqual([]);
+    expect([found, passed]).toEqual([['someone', 'someone'], 3]);
+    await expect(verify(null)).rejects.toThrow('rejected rows have no person');
   });
 });

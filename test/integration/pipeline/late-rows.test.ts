@@ -22,7 +22,7 @@ let store: OpenedStore;
 const bench = useStage(() => openIntervalBench(0));
 afterEach(async () => {
   await store?.close();
-  await bench.database.pool.query('truncate events');
+  await bench.database.sql`truncate events`;
 });
 
 const query = (sql: string, values: readonly unknown[] = []) =>
@@ -189,7 +189,7 @@ it.each(['a key may not read the files', 'the query leaves out the key'])(
     const before = await readableKeys(runs.destination);
     if (denied) {
       const effect = { status: 403, code: 'AccessDenied' };
-      store.server.faults.add({ match: { operation: 'GetObject' }, times: 1_000, effect });
+      store.fault('GetObject', effect, { times: 1_000 });
     }
     await addLate('one', 2);
     await expect(runs.supplement()).rejects.toMatchObject({

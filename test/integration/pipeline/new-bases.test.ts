@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
+import { beforeAll, beforeEach, expect, it, onTestFinished } from 'vitest';
 import type { Model } from '../../../src/foundation/domain/model.ts';
 import { triggerStatements } from '../../../src/rows/changes/trigger-sql.ts';
 import { checkModel, createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
@@ -6,38 +6,27 @@ import {
   changingModel,
   createChangingTable,
   tenant,
-  withConnection,
+  runSql,
 } from '../../support/changing-table.ts';
+import { withClient } from '../../support/drop-database.ts';
 import { readByIcebird, snapshotsOf } from '../../support/icebird.ts';
-import {
-  encodingOf,
-  firstJob,
-  type OpenedDestination,
-  openedBy,
-  tableBelow,
-} from '../../support/interval-bench.ts';
+import { encodingOf, firstJob, openedBy, tableBelow } from '../../support/interval-bench.ts';
 import { bucket, openStore } from '../../support/s3-destination.ts';
-import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
+import { startOwnPostgres } from '../../support/postgres-server.ts';
 import { SequenceReader, SequenceSide } from '../../support/sequence-side.ts';
+import { useEach, useStage } from '../../support/use-stage.ts';
 
-let server: OwnPostgres;
-let opened: OpenedDestination;
+const server = useStage(startOwnPostgres);
+const opened = useEach(openedBy.File);
 
 beforeAll(async () => {
-  server = await startOwnPostgres();
   await createChangingTable(server.adminUrl);
 }, 120_000);
-afterAll(() => server?.stop());
 beforeEach(async () => {
-  opened = await openedBy.File();
   await sql('truncate things, gone', insert(1, 'one'), insert(2, 'two'));
 });
-afterEach(() => opened.close());
 
-const sql = (...statements: readonly string[]) =>
-  withConnection(server.adminUrl, async (client) => {
-    for (const statement of statements) await client.query(statement);
-  });
+const sql = (...statements: readonly string[]) => runSql(server.adminUrl, ...statements);
 
 const insert = (id: number, note: string) =>
   `insert into things values (${id}, ${tenant}, ${id % 2}, '${note}', 1.50)`;
@@ -74,7 +63,7 @@ it('continues after what changes no row, and begins anew after what changes rows
   const on = 'alter table things enable always trigger zz_sluice_stamp';
   expect(await baseAfter(off, `update things set note = 'quiet'`, on)).toBe('table');
   expect(await baseAfter()).toBe(null);
-  const { rows: stamps } = await withConnection(server.adminUrl, (client) =>
+  const { rows: stamps } = await withClient(server.adminUrl, (client) =>
     client.query(`select pg_get_functiondef('sluice_stamp_things'::regproc) as sql`),
   );
   const idle = `create or replace function sluice_stamp_things() returns trigger language plpgsql as 'begin return new; end'`;
@@ -107,7 +96,7 @@ it('continues after what changes no row, and begins anew after what changes rows
 it('brings what was written before the last snapshot and committed after it, also under a savepoint and by a prepared transaction', async () => {
   const [side, reader] = [sideOf(), new SequenceReader()];
   await next(side, reader);
-  await withConnection(server.adminUrl, async (late) => {
+  await withClient(server.adminUrl, async (late) => {
     await late.query('begin');
     await late.query(`update things set note = 'late' where id = 1`);
     await late.query('savepoint a');
@@ -272,56 +261,53 @@ it('refuses two rows with one key, and models check names them before', async ()
 
 it('appends each element to an Iceberg table, whose newest rows by key are those of the source', async () => {
   const store = await openStore();
-  try {
-    await store.destination.probe(new AbortController().signal);
-    const { exportId } = firstJob();
-    const encoding = encodingOf({
-      ...{ file_format: 'Parquet', compression: 'snappy', table_format: 'iceberg' },
-    });
-    const source = createPostgresSource({
-      connectionString: server.adminUrl,
-      plan: planModels([changingModel]),
-    });
-    const table = tableBelow(bucket, exportId);
-    const side = new SequenceSide(source, store.destination, { encoding, table });
-    const present = async () => {
-      const read = await readByIcebird(store.destination, 'p');
-      const rows = read.toSorted((a, b) => Number(a._sluice_element) - Number(b._sluice_element));
-      const base = Number(rows.findLast((row) => row._sluice_op === 'r')?._sluice_element);
-      const newest = new Map(
-        rows
-          .filter((row) => Number(row._sluice_element) >= base)
-          .map((row) => [String(row.id), row] as const),
-      );
-      const notes = [...newest].filter(([, row]) => row._sluice_op !== 'd');
-      return notes.map(([id, { note }]) => `${id} ${note}`).toSorted();
-    };
-    const truth = () =>
-      [...(side.truth.get(side.last?.number ?? -1) ?? [])]
-        .map(([id, row]) => `${id} ${JSON.parse(row).note}`)
-        .toSorted();
-    await side.attempt('recorded');
-    await sql(insert(3, 'three'), `update things set note = 'zwei' where id = 2`);
-    await sql('delete from things where id = 1');
-    await side.attempt('recorded');
-    expect(await present()).toEqual(['2 zwei', '3 three']);
-    // Its commit is lost; the next element has all of it again.
-    await sql(`update things set note = 'drei' where id = 3`);
-    await side.attempt('dies after manifest');
-    side.giveUp();
-    await sql(insert(4, 'four'));
-    await side.attempt('recorded');
-    expect(await present()).toEqual(truth());
-    await sql('truncate things', insert(5, 'five'));
-    await side.attempt('recorded');
-    expect(side.last?.base).toBe('table');
-    expect(await present()).toEqual(['5 five']);
-    const snapshots = await snapshotsOf(store.destination, 'p');
-    expect(snapshots.length).toBeGreaterThanOrEqual(4);
-    expect(await readByIcebird(store.destination, 'p', snapshots[0])).toHaveLength(2);
-  } finally {
-    await store.close();
-  }
+  onTestFinished(() => store.close());
+  await store.destination.probe(new AbortController().signal);
+  const { exportId } = firstJob();
+  const encoding = encodingOf({
+    ...{ file_format: 'Parquet', compression: 'snappy', table_format: 'iceberg' },
+  });
+  const source = createPostgresSource({
+    connectionString: server.adminUrl,
+    plan: planModels([changingModel]),
+  });
+  const table = tableBelow(bucket, exportId);
+  const side = new SequenceSide(source, store.destination, { encoding, table });
+  const present = async () => {
+    const read = await readByIcebird(store.destination, 'p');
+    const rows = read.toSorted((a, b) => Number(a._sluice_element) - Number(b._sluice_element));
+    const base = Number(rows.findLast((row) => row._sluice_op === 'r')?._sluice_element);
+    const newest = new Map(
+      rows
+        .filter((row) => Number(row._sluice_element) >= base)
+        .map((row) => [String(row.id), row] as const),
+    );
+    const notes = [...newest].filter(([, row]) => row._sluice_op !== 'd');
+    return notes.map(([id, { note }]) => `${id} ${note}`).toSorted();
+  };
+  const truth = () =>
+    [...(side.truth.get(side.last?.number ?? -1) ?? [])]
+      .map(([id, row]) => `${id} ${JSON.parse(row).note}`)
+      .toSorted();
+  await side.attempt('recorded');
+  await sql(insert(3, 'three'), `update things set note = 'zwei' where id = 2`);
+  await sql('delete from things where id = 1');
+  await side.attempt('recorded');
+  expect(await present()).toEqual(['2 zwei', '3 three']);
+  // Its commit is lost; the next element has all of it again.
+  await sql(`update things set note = 'drei' where id = 3`);
+  await side.attempt('dies after manifest');
+  side.giveUp();
+  await sql(insert(4, 'four'));
+  await side.attempt('recorded');
+  expect(await present()).toEqual(truth());
+  await sql('truncate things', insert(5, 'five'));
+  await side.attempt('recorded');
+  expect(side.last?.base).toBe('table');
+  expect(await present()).toEqual(['5 five']);
+  const snapshots = await snapshotsOf(store.destination, 'p');
+  expect(snapshots.length).toBeGreaterThanOrEqual(4);
+  expect(await readByIcebird(store.destination, 'p', snapshots[0])).toHaveLength(2);
 });
 
 it('deletes a row that the query, or the marker of deleted rows, no longer wants, and shows nothing else of it', async () => {
@@ -366,7 +352,7 @@ it('a version that is a time goes back to the oldest transaction that was open, 
     changes: { versionColumn: 'at', setBy: 'database', deletes: { kind: 'none' } },
   };
   const [side, reader] = [sideOf(model), new SequenceReader()];
-  await withConnection(server.adminUrl, async (late) => {
+  await withClient(server.adminUrl, async (late) => {
     await late.query('begin');
     await late.query(`insert into timed values (2, ${tenant}, 0, 'late', 1)`);
     await next(side, reader);
@@ -380,7 +366,7 @@ it('a version that is a time goes back to the oldest transaction that was open, 
   await next(side, reader);
   expect(side.last?.base).toBe(null);
   expect(reader.rows.size).toBe(2);
-  await withConnection(server.adminUrl, async (two) => {
+  await withClient(server.adminUrl, async (two) => {
     await two.query('begin');
     await two.query(`insert into timed values (3, ${tenant}, 0, 'prepared', 1)`);
     await two.query(`prepare transaction 'long'`);

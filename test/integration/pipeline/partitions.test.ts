@@ -1,7 +1,4 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { armFailpoints } from '../../../src/foundation/failpoints/failpoint.ts';
 import type { Destination } from '../../../src/rows/destinations/destination.ts';
 import type { ExportedInterval } from '../../../src/rows/pipeline/export-interval.ts';
@@ -11,7 +8,6 @@ import { usualPartitionLimits } from '../../../src/rows/pipeline/partitioned-row
 import { renderInterval } from '../../../src/rows/pipeline/render-interval.ts';
 import { findTransform } from '../../../src/rows/transforms/index.ts';
 import { compileStep } from '../../../src/rows/transforms/step.ts';
-import { readAll } from '../../conformance/destination-suite.ts';
 import {
   attempt,
   deliveredKeys,
@@ -22,6 +18,7 @@ import {
   openedBy,
   readableKeys,
   readManifest,
+  rowsIn,
 } from '../../support/interval-bench.ts';
 import { casesOf } from '../../support/nightly.ts';
 import { useDividedBench } from '../../support/divided-events.ts';
@@ -56,28 +53,17 @@ const partitionOf = (key: string) => key.slice('p/'.length, key.lastIndexOf('/')
 const undo = (folder: string | undefined) => decodeURIComponent(folder?.split('=')[1] ?? '');
 
 /** Each row's event and day as its file has them, with the folders of the file. */
-async function readRows(of: IntervalJob, { files, recipe }: ExportedInterval['result']) {
-  const folder = await mkdtemp(join(tmpdir(), 'sluice-partitions-'));
+async function readRows(of: IntervalJob, result: ExportedInterval['result']) {
   const columns = [
     { name: 'event', type: 'text' as const },
     { name: 'timestamp', type: 'timestamptz' as const },
   ];
-  try {
-    const found: { event: string | null; day: string | undefined; folders: string[] }[] = [];
-    for (const { key, rows: count } of files) {
-      const path = join(folder, 'file');
-      await writeFile(path, (await readAll(destination, key)) ?? '');
-      let read = 0;
-      for await (const [event = null, at] of of.readRows(path, recipe, columns)) {
-        found.push({ event, day: at?.slice(0, 10), folders: partitionOf(key).split('/') });
-        read += 1;
-      }
-      expect(read).toBe(count);
-    }
-    return found;
-  } finally {
-    await rm(folder, { recursive: true });
-  }
+  const rows = await rowsIn(destination, of, { ...result, rejectedFiles: [] }, columns);
+  for (const { key, rows: count } of result.files)
+    expect(rows.filter((one) => one.key === key)).toHaveLength(count);
+  return rows.map(({ key, row: [event = null, at] }) => {
+    return { event, day: at?.slice(0, 10), folders: partitionOf(key).split('/') };
+  });
 }
 
 describe.each(casesOf(['Parquet'] as const, ['CSV', 'JSONLines'] as const))(
@@ -158,19 +144,18 @@ describe.each(casesOf(['Parquet'] as const, ['CSV', 'JSONLines'] as const))(
         `insert into events (uuid, team_id, event, "timestamp", inserted_at)
        values ('00000000-0000-4000-8000-00000000000a', 1, 'a/b', '2026-11-25T00:00:00Z', '2024-03-01T00:59:59Z')`,
       );
-      try {
-        const late = jobAfter(whole, first, { purpose: 'supplement', generation: 2 });
-        const { result, replaced } = await attempt(bench, destination, late).exported;
-        expect([result.rows, result.madeFiles, replaced]).toEqual([1, 1, []]);
-        const added = result.files.at(-1)?.key ?? '';
-        expect(partitionOf(added)).toBe('event=a%2Fb/day=2026-11-25');
-        expect(added).toContain('.v2.');
-        expect(await readableKeys(destination)).toEqual([...before, added].toSorted());
-        const found = await readRows(late, result);
-        expect(found).toHaveLength(rows + 1);
-      } finally {
+      onTestFinished(async () => {
         await pool.query(`delete from events where uuid = '00000000-0000-4000-8000-00000000000a'`);
-      }
+      });
+      const late = jobAfter(whole, first, { purpose: 'supplement', generation: 2 });
+      const { result, replaced } = await attempt(bench, destination, late).exported;
+      expect([result.rows, result.madeFiles, replaced]).toEqual([1, 1, []]);
+      const added = result.files.at(-1)?.key ?? '';
+      expect(partitionOf(added)).toBe('event=a%2Fb/day=2026-11-25');
+      expect(added).toContain('.v2.');
+      expect(await readableKeys(destination)).toEqual([...before, added].toSorted());
+      const found = await readRows(late, result);
+      expect(found).toHaveLength(rows + 1);
     });
 
     it('lose the rows of a person, and whole files with no other row', async () => {
@@ -256,17 +241,16 @@ describe('the layout of an interval', () => {
   it('keeps rejected rows of all partitions in one file beside the manifest', async () => {
     const { pool } = bench.database;
     await pool.query(`update events set created_at = 'infinity' where event in ('x=1', 'a/b')`);
-    try {
-      const parquet = job({ encoding: encodingOf(settings.Parquet) });
-      const { result } = await attempt(bench, destination, parquet).exported;
-      expect(result.rejectedFiles.map(({ key }) => key)).toEqual([
-        'p/20240301T000000Z-20240301T010000Z.parquet_rejected.jsonl',
-      ]);
-      expect(result.rows + result.rejectedRows).toBe(rows);
-      expect((await deliveredKeys(destination, parquet, result)).length).toBe(rows);
-    } finally {
+    onTestFinished(async () => {
       await pool.query(`update events set created_at = "inserted_at"`);
-    }
+    });
+    const parquet = job({ encoding: encodingOf(settings.Parquet) });
+    const { result } = await attempt(bench, destination, parquet).exported;
+    expect(result.rejectedFiles.map(({ key }) => key)).toEqual([
+      'p/20240301T000000Z-20240301T010000Z.parquet_rejected.jsonl',
+    ]);
+    expect(result.rows + result.rejectedRows).toBe(rows);
+    expect((await deliveredKeys(destination, parquet, result)).length).toBe(rows);
   });
 
   it('works without a manifest: files are replaced at their keys', async () => {

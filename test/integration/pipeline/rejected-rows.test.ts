@@ -1,13 +1,4 @@
-import {
-  afterAll,
-  afterEach,
-  beforeAll,
-  beforeEach,
-  describe,
-  expect,
-  it,
-  onTestFinished,
-} from 'vitest';
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { describeError } from '../../../src/foundation/domain/describe-error.ts';
 import { toSluiceError } from '../../../src/foundation/domain/errors.ts';
 import { readAll } from '../../conformance/destination-suite.ts';
@@ -16,7 +7,6 @@ import {
   encodingOf,
   firstJob,
   openedBy,
-  type OpenedDestination,
   openIntervalBench,
   readableKeys,
   readManifest,
@@ -26,27 +16,21 @@ import { triggerStatements } from '../../../src/rows/changes/trigger-sql.ts';
 import { checkModel, createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
 import { findTransform } from '../../../src/rows/transforms/index.ts';
 import { compileStep } from '../../../src/rows/transforms/step.ts';
-import { changingModel, tenant, withConnection } from '../../support/changing-table.ts';
-import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
+import { changingModel, tenant, runSql } from '../../support/changing-table.ts';
+import { startOwnPostgres } from '../../support/postgres-server.ts';
 import { SequenceReader, SequenceSide } from '../../support/sequence-side.ts';
-import { useStage } from '../../support/use-stage.ts';
+import { useEach, useStage } from '../../support/use-stage.ts';
 
-let opened: OpenedDestination;
+const opened = useEach(openedBy.File);
 
 const bench = useStage(() => openIntervalBench(40));
 beforeAll(async () => {
-  await bench.database.pool.query(
-    `update events set created_at = case event when 'event 1' then 'infinity'::timestamptz else '-infinity' end
-      where event in ('event 1', 'event 2')`,
-  );
-  await bench.database.pool.query(
-    `update events set properties = '{"n": "NaN"}' where properties ->> 'n' = '3'`,
-  );
+  await bench.database.sql`
+    update events set created_at = case event when 'event 1' then 'infinity'::timestamptz else '-infinity' end
+      where event in ('event 1', 'event 2')`;
+  await bench.database.sql`
+    update events set properties = '{"n": "NaN"}' where properties ->> 'n' = '3'`;
 });
-beforeEach(async () => {
-  opened = await openedBy.File();
-});
-afterEach(() => opened.close());
 
 const parquet = encodingOf({ file_format: 'Parquet' });
 
@@ -168,19 +152,9 @@ it.each(['JSONLines', 'CSV', 'Parquet'] as const)(
 );
 
 describe('odd tables', () => {
-  let server: OwnPostgres;
+  const server = useStage(startOwnPostgres);
 
-  beforeAll(async () => {
-    server = await startOwnPostgres();
-  }, 120_000);
-  afterAll(() => server?.stop());
-
-  const sql = (...statements: readonly string[]) =>
-    withConnection(server.adminUrl, async (client) => {
-      const results = [];
-      for (const statement of statements) results.push(await client.query(statement));
-      return results.at(-1)?.rows ?? [];
-    });
+  const sql = (...statements: readonly string[]) => runSql(server.adminUrl, ...statements);
 
   const column = (name: string, sourceType: string) => ({
     ...{ name, sourceType, expression: null, json: false },

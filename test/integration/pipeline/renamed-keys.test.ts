@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { Model } from '../../../src/foundation/domain/model.ts';
 import { createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
 import { createEmptyDatabase, type TestDatabase } from '../../support/database.ts';
@@ -106,28 +106,22 @@ it.each(
   'a late row waits for a person after $name was renamed, in $format',
   async ({ format, given }) => {
     const { supplement, close } = await openCase(given, format);
-    try {
-      await run(given.rename);
-      await run(`insert into labelled values (3, '${given.late}', 1, '2024-03-01T00:32:00Z')`);
-      await expect(supplement()).rejects.toMatchObject({
-        code: 'run.late_rows_wait',
-        message: expect.stringContaining('differ from delivered rows only in kind'),
-      });
-    } finally {
-      await close();
-    }
+    onTestFinished(() => close());
+    await run(given.rename);
+    await run(`insert into labelled values (3, '${given.late}', 1, '2024-03-01T00:32:00Z')`);
+    await expect(supplement()).rejects.toMatchObject({
+      code: 'run.late_rows_wait',
+      message: expect.stringContaining('differ from delivered rows only in kind'),
+    });
   },
 );
 
 it('rows that left the source and a late one, with names in their keys, are no renamed rows', async () => {
   const { supplement, close } = await openCase(plain, 'JSONLines');
-  try {
-    await run(`delete from labelled where id = 1`);
-    await run(`insert into labelled values (3, 'new', 1, '2024-03-01T00:32:00Z')`);
-    expect((await supplement()).result).toMatchObject({ rows: 1, keyCount: 2 });
-  } finally {
-    await close();
-  }
+  onTestFinished(() => close());
+  await run(`delete from labelled where id = 1`);
+  await run(`insert into labelled values (3, 'new', 1, '2024-03-01T00:32:00Z')`);
+  expect((await supplement()).result).toMatchObject({ rows: 1, keyCount: 2 });
 });
 
 describe('keys of each type', () => {
@@ -219,38 +213,35 @@ describe('keys of each type', () => {
     it.each(Object.entries(formats))('are the same in the source and in %s', async (_, config) => {
       const { destination, close } = await openedBy.File();
       const folder = new SpoolFolder();
-      try {
-        const request = { ...firstJob().request, model: model.name };
-        const job = firstJob({ request, encoding: encodingOf(config), dropsMissing: false });
-        const bench = { source };
-        const first = await attempt(bench, destination, job).exported;
-        const difference = new KeyDifference([...Array(bucketCount).keys()]);
-        const found = await readSourceKeys(source, request, signal, (key) =>
-          difference.add(key, 1),
-        );
-        const reading = { destination, readRows: job.readRows, folder, signal };
-        await readDeliveredKeys(reading, first.result, found.columns, (key) => {
-          difference.add(key, -1);
-          return undefined;
-        });
-        expect(difference.read()).toEqual({ lost: [], doubled: [], shared: [], foreign: [] });
-
-        const second = jobAfter(job, first, { purpose: 'supplement' });
-        const added = await attempt(bench, destination, second).exported;
-        expect(added.result).toMatchObject({ rows: 0, madeFiles: 0 });
-
-        const again = jobAfter(second, added, {
-          purpose: 'whole',
-          encoding: encodingOf({ ...config, compression: 'zstd' }),
-        });
-        // Without the digest of what is delivered, the keys decide.
-        const current = again.current && { ...again.current, deliveredDigest: null };
-        const remade = await attempt(bench, destination, { ...again, current }).exported;
-        expect(remade.result.rows + remade.result.rejectedRows).toBe(rows);
-      } finally {
+      onTestFinished(async () => {
         await folder.remove();
         await close();
-      }
+      });
+      const request = { ...firstJob().request, model: model.name };
+      const job = firstJob({ request, encoding: encodingOf(config), dropsMissing: false });
+      const bench = { source };
+      const first = await attempt(bench, destination, job).exported;
+      const difference = new KeyDifference([...Array(bucketCount).keys()]);
+      const found = await readSourceKeys(source, request, signal, (key) => difference.add(key, 1));
+      const reading = { destination, readRows: job.readRows, folder, signal };
+      await readDeliveredKeys(reading, first.result, found.columns, (key) => {
+        difference.add(key, -1);
+        return undefined;
+      });
+      expect(difference.read()).toEqual({ lost: [], doubled: [], shared: [], foreign: [] });
+
+      const second = jobAfter(job, first, { purpose: 'supplement' });
+      const added = await attempt(bench, destination, second).exported;
+      expect(added.result).toMatchObject({ rows: 0, madeFiles: 0 });
+
+      const again = jobAfter(second, added, {
+        purpose: 'whole',
+        encoding: encodingOf({ ...config, compression: 'zstd' }),
+      });
+      // Without the digest of what is delivered, the keys decide.
+      const current = again.current && { ...again.current, deliveredDigest: null };
+      const remade = await attempt(bench, destination, { ...again, current }).exported;
+      expect(remade.result.rows + remade.result.rejectedRows).toBe(rows);
     });
   });
 });

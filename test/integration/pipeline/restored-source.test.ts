@@ -1,6 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { rm } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, beforeEach, expect, it, onTestFinished } from 'vitest';
@@ -12,35 +11,29 @@ import {
   comparedModel,
   createChangingTable,
   tenant,
-  withConnection,
+  runSql,
 } from '../../support/changing-table.ts';
 import { openedBy } from '../../support/interval-bench.ts';
 import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
 import { SequenceReader, SequenceSide } from '../../support/sequence-side.ts';
 import { chooseClients } from '../../support/stock-postgres.ts';
+import { folderOfTests } from '../../support/own-folder.ts';
 
 const bin = chooseClients();
 const run = promisify(execFile);
 
 let server: OwnPostgres;
 let other: OwnPostgres;
-let folder: string;
+const folder = folderOfTests();
 
 beforeAll(async () => {
   [server, other] = await Promise.all([startOwnPostgres(), startOwnPostgres()]);
-  folder = await mkdtemp(path.join(tmpdir(), 'sluice-restored-source-'));
   await createChangingTable(server.adminUrl);
 }, 120_000);
 afterAll(async () => {
   await Promise.all([server?.stop(), other?.stop()]);
-  await rm(folder, { recursive: true, force: true });
 });
-beforeEach(() => write(server.adminUrl, 'truncate things, gone', insert(1), insert(2)));
-
-const write = (url: string, ...statements: readonly string[]) =>
-  withConnection(url, async (client) => {
-    for (const statement of statements) await client.query(statement);
-  });
+beforeEach(() => runSql(server.adminUrl, 'truncate things, gone', insert(1), insert(2)));
 
 const insert = (id: number) =>
   `insert into things values (${id}, ${tenant}, ${id % 2}, 'row ${id}', 1.50)`;
@@ -69,7 +62,7 @@ async function restoreInto(to: OwnPostgres, name: string): Promise<string> {
   const file = path.join(folder, 'dump');
   const program = (tool: string) => path.join(bin ?? '', tool);
   await run(program('pg_dump'), ['--format=custom', `--file=${file}`, server.adminUrl]);
-  await write(to.adminUrl, `create database ${name}`);
+  await runSql(to.adminUrl, `create database ${name}`);
   const url = new URL(to.adminUrl);
   url.pathname = `/${name}`;
   await run(program('pg_restore'), ['--no-owner', '--no-acl', `--dbname=${url.href}`, file]);
@@ -86,19 +79,19 @@ it.runIf(isPresent).each([
   async (_, to, kind, model) => {
     const { side, reader, next, readFrom } = await openMoving(model);
     expect(await next()).toBe('first');
-    await write(server.adminUrl, insert(3), 'delete from things where id = 1');
+    await runSql(server.adminUrl, insert(3), 'delete from things where id = 1');
     expect(await next()).toBe(null);
     const url = await restoreInto(to(), `restored_by_${kind}`);
     // Neither the dump nor the new source has this row.
-    await write(server.adminUrl, insert(4));
+    await runSql(server.adminUrl, insert(4));
     expect(await next()).toBe(null);
     expect(reader.rows.has('4')).toBe(true);
     readFrom(url);
-    await write(url, 'delete from things where id = 2', insert(5));
+    await runSql(url, 'delete from things where id = 2', insert(5));
     expect(await next()).toBe('server');
     expect(side.logged.at(-1)).toContain('the source is another server, or was restored');
     expect([...reader.rows.keys()].toSorted()).toEqual(['3', '5']);
-    await write(url, 'delete from things where id = 3', `update things set note = 'new'`);
+    await runSql(url, 'delete from things where id = 3', `update things set note = 'new'`);
     expect(await next()).toBe(null);
     expect([...reader.rows.keys()]).toEqual(['5']);
   },
@@ -112,17 +105,17 @@ it('a server whose disk was set back has lower transaction ids, which makes a ba
   const copy = (from: string, to: string) => run('cp', ['-a', from, to]);
   await server.restart('fast', () => copy(server.data, before));
   const spend = 'select pg_current_xact_id()';
-  await write(server.adminUrl, insert(3), ...Array<string>(50).fill(spend));
+  await runSql(server.adminUrl, insert(3), ...Array<string>(50).fill(spend));
   expect(await next()).toBe(null);
   await server.restart('fast', async () => {
     await rm(server.data, { recursive: true });
     await copy(before, server.data);
   });
-  await write(server.adminUrl, insert(4));
+  await runSql(server.adminUrl, insert(4));
   expect(await next()).toBe('counter');
   expect(side.logged.at(-1)).toContain('source.version_counter_lower: the transaction ids');
   expect([...reader.rows.keys()].toSorted()).toEqual(['1', '2', '4']);
-  await write(server.adminUrl, 'delete from things where id = 4');
+  await runSql(server.adminUrl, 'delete from things where id = 4');
   expect(await next()).toBe(null);
   expect(reader.rows.size).toBe(2);
 }, 60_000);

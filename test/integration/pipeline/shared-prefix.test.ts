@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import type { Destination } from '../../../src/rows/destinations/destination.ts';
 import { removeLeftovers } from '../../../src/rows/pipeline/leftovers.ts';
 import { codeOf, readAll, recordingJournal } from '../../conformance/destination-suite.ts';
@@ -7,25 +7,18 @@ import {
   attempt,
   encodingOf,
   firstJob,
-  type IntervalBench,
   manifestPath,
-  type OpenedDestination,
   openedBy,
   openIntervalBench,
   readableKeys,
   receiptOf,
 } from '../../support/interval-bench.ts';
+import { useEach, useStage } from '../../support/use-stage.ts';
 
 /** Objects of other exports and programs at an export's keys. */
 
-let bench: IntervalBench;
-let opened: OpenedDestination;
+const bench = useStage(() => openIntervalBench(20));
 let destination: Destination;
-
-beforeAll(async () => {
-  bench = await openIntervalBench(20);
-});
-afterAll(() => bench?.drop());
 
 const bare = firstJob({ writesManifest: false });
 const { sign } = bare;
@@ -42,11 +35,10 @@ async function putWithoutOwner(key: string) {
 }
 
 describe.each(['S3', 'File'] as const)('at a destination %s', (type) => {
-  beforeEach(async () => {
-    opened = await openedBy[type]();
-    destination = opened.destination;
+  const opened = useEach(openedBy[type]);
+  beforeEach(() => {
+    ({ destination } = opened);
   });
-  afterEach(() => opened?.close());
 
   describe('two exports without a manifest at one prefix', () => {
     it('do not replace the file of each other', async () => {

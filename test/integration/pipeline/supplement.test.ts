@@ -31,7 +31,7 @@ const bench = useStage(() => openIntervalBench(0));
 const closing: (() => Promise<void>)[] = [];
 afterEach(async () => {
   for (const close of closing.splice(0)) await close();
-  await bench.database.pool.query('truncate events');
+  await bench.database.sql`truncate events`;
 });
 
 async function openPlain(server: Parameters<typeof openStore>[0] = {}): Promise<Destination> {
@@ -48,9 +48,8 @@ const bytesOf = (destination: Destination, files: readonly { readonly key: strin
 async function sourceKeys(
   isWanted: (event: string) => boolean = () => true,
 ): Promise<readonly string[]> {
-  const found = await bench.database.pool.query<{ uuid: string; event: string }>(
-    'select uuid, event from events',
-  );
+  const found = await bench.database.sql<{ uuid: string; event: string }>`
+    select uuid, event from events`;
   return found.rows.flatMap(({ uuid, event }) => (isWanted(event) ? [uuid] : []));
 }
 
@@ -154,9 +153,8 @@ describe('a supplement', () => {
     const job = firstJob();
     const first = await attempt(bench, destination, job).exported;
     const keys = await readableKeys(destination);
-    await bench.database.pool.query(
-      `alter table events add day date generated always as ((inserted_at at time zone 'UTC')::date) stored`,
-    );
+    await bench.database.sql`
+      alter table events add day date generated always as ((inserted_at at time zone 'UTC')::date) stored`;
     const source = createPostgresSource({
       connectionString: bench.database.url,
       plan: planModels([{ ...eventsModel, intervalColumn: 'day' }]),
@@ -175,7 +173,7 @@ describe('a supplement', () => {
     const request = { ...job.request, interval };
     const ofDay = await attempt({ source }, destination, firstJob({ interval, request })).exported;
     expect(ofDay.result.rows).toBe(rows);
-    await bench.database.pool.query('alter table events drop day');
+    await bench.database.sql`alter table events drop day`;
   });
 
   it('adds nothing if rows only left, and says so', async () => {
@@ -184,7 +182,7 @@ describe('a supplement', () => {
     const job = firstJob();
     const first = await attempt(bench, destination, job).exported;
     const keys = await readableKeys(destination);
-    await bench.database.pool.query('truncate events');
+    await bench.database.sql`truncate events`;
     const logged: string[] = [];
     const log = (_: string, message: string) => void logged.push(message);
     const again = jobAfter(job, first, { purpose: 'supplement' });
@@ -289,7 +287,7 @@ describe('a run that makes an interval anew', () => {
     const job = firstJob({ dropsMissing: false });
     const first = await attempt(bench, destination, job).exported;
     await bench.addEvents(3);
-    await bench.database.pool.query(`update events set event = 'changed'`);
+    await bench.database.sql`update events set event = 'changed'`;
     const { result } = await attempt(bench, destination, jobAfter(job, first)).exported;
     expect(result.rows).toBe(rows + 3);
   });

@@ -1,8 +1,5 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { Type } from 'typebox';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { destinationRules } from '../../../src/service/api/batch-exports/destination-rules.ts';
 import { defineDestination } from '../../../src/rows/destinations/define-destination.ts';
 import { openFileDestination } from '../../../src/rows/destinations/file/destination.ts';
@@ -17,6 +14,7 @@ import { contextWith, owner, readAll } from '../../conformance/destination-suite
 import { attempt, firstJob, openIntervalBench } from '../../support/interval-bench.ts';
 import { testSecrets } from '../../support/test-secrets.ts';
 import { useStage } from '../../support/use-stage.ts';
+import { folderOfTests } from '../../support/own-folder.ts';
 
 const mebibyte = 1024 ** 2;
 const rows = 12;
@@ -67,14 +65,8 @@ const toyDestination = defineDestination({
 });
 
 const registry = joinRegistry([...encoders, toyEncoder], [...ownDefinitions, toyDestination]);
-let root: string;
+const root = folderOfTests();
 const bench = useStage(() => openIntervalBench(rows));
-beforeAll(async () => {
-  root = await mkdtemp(join(tmpdir(), 'sluice-toy-'));
-});
-afterAll(async () => {
-  await rm(root, { recursive: true, force: true });
-});
 
 const context = () =>
   contextWith({ fileDestinationRoot: root, partBytes: 8 * mebibyte, partsInFlight: 2 });

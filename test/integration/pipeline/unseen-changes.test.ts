@@ -1,31 +1,18 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import type { Model } from '../../../src/foundation/domain/model.ts';
 import { triggerStatements } from '../../../src/rows/changes/trigger-sql.ts';
 import { checkModel, createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
-import { changingModel, tenant, withConnection } from '../../support/changing-table.ts';
-import { type OpenedDestination, openedBy } from '../../support/interval-bench.ts';
-import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
+import { changingModel, tenant, runSql } from '../../support/changing-table.ts';
+import { openedBy } from '../../support/interval-bench.ts';
+import { startOwnPostgres } from '../../support/postgres-server.ts';
 import { SequenceReader, SequenceSide } from '../../support/sequence-side.ts';
 import { until } from '../../support/until.ts';
+import { useEach, useStage } from '../../support/use-stage.ts';
 
-let server: OwnPostgres;
-let opened: OpenedDestination;
+const server = useStage(startOwnPostgres);
+const opened = useEach(openedBy.File);
 
-beforeAll(async () => {
-  server = await startOwnPostgres();
-}, 120_000);
-afterAll(() => server?.stop());
-beforeEach(async () => {
-  opened = await openedBy.File();
-});
-afterEach(() => opened.close());
-
-const sql = (...statements: readonly string[]) =>
-  withConnection(server.adminUrl, async (client) => {
-    let rows: Record<string, unknown>[] = [];
-    for (const statement of statements) ({ rows } = await client.query(statement));
-    return rows;
-  });
+const sql = (...statements: readonly string[]) => runSql(server.adminUrl, ...statements);
 
 const insert = (table: string, id: number) =>
   `insert into ${table} values (${id}, ${tenant}, 0, 'row ${id}', ${id})`;

@@ -1,15 +1,13 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
-import { onTestFinished, test } from 'vitest';
+import { test } from 'vitest';
 import { expectEachRowOnce, modes } from '../../support/reader-stages.ts';
+import { folderOfTest } from '../../support/own-folder.ts';
 
 test.each(Object.entries(modes))(
   'DuckDB holds each row of %s once, wherever the loading process is killed',
   async (_, mode) => {
-    const folder = await mkdtemp(path.join(tmpdir(), 'sluice-reader-'));
-    onTestFinished(() => rm(folder, { recursive: true, force: true }));
+    const folder = folderOfTest();
     const target = path.join(folder, 'events.duckdb');
     const rows = async () => {
       const instance = await DuckDBInstance.create(target);

@@ -10,6 +10,7 @@ import {
 import { createEmptyDatabase, type TestDatabase } from '../../support/database.ts';
 import { describeError } from '../../../src/foundation/domain/describe-error.ts';
 import { toSluiceError } from '../../../src/foundation/domain/errors.ts';
+import { asRole } from '../../support/template-database.ts';
 
 let database: TestDatabase;
 /** A role that has nothing yet. */
@@ -50,13 +51,10 @@ beforeAll(async () => {
     insert into "My Shop"."Order" values (1, '${tenant}', '2024-03-01T00:30:00Z', 3);
     insert into web.visits values (1, '${tenant}', '2024-03-01T00:30:00Z', 3)`);
   // A look needs no right to this view, only to the function below it.
-  await database.admin.query(
-    'revoke select on pg_catalog.pg_prepared_xacts from public; revoke execute on function pg_catalog.pg_prepared_xact() from public',
-  );
-  const url = new URL(database.url);
-  url.username = encodeURIComponent(role);
-  url.password = 'reader';
-  readerUrl = url.href;
+  await database.adminSql`
+    revoke select on pg_catalog.pg_prepared_xacts
+      from public; revoke execute on function pg_catalog.pg_prepared_xact() from public`;
+  readerUrl = asRole(database.url, role);
 });
 afterAll(async () => {
   const name = `"${role.replaceAll('"', '""')}"`;
@@ -205,10 +203,7 @@ describe('culprits', () => {
       create policy own_rows on divides using (team / (id - 1) > 0);
       create policy own_rows on calls using (refuse(id));
       create policy own_rows on stable using (1 / nothing() = team)`);
-      const url = new URL(database.url);
-      url.username = reader;
-      url.password = 'reader';
-      readerUrl = url.href;
+      readerUrl = asRole(database.url, reader);
     });
     afterAll(async () => {
       await database.admin.query(`drop owned by ${reader}; drop role ${reader}`);
@@ -233,10 +228,10 @@ describe('culprits', () => {
 
     beforeAll(async () => {
       database = await createEmptyDatabase(undefined, `encoding 'WIN1252' locale 'C'`);
-      await database.pool.query(`
+      await database.sql`
       create table notes (id bigint primary key, team int not null, at timestamptz not null, note text);
       insert into notes select n, 1, '2024-03-01T10:30:00Z', case n when 37 then 'x' || chr(129) else 'fine' end
-        from generate_series(1, 100) n`);
+        from generate_series(1, 100) n`;
     });
     afterAll(() => database.drop());
 

@@ -10,6 +10,7 @@ import { endSessions, openSession } from '../../support/source-sessions.ts';
 import { eventsRequest } from '../../support/source-tables.ts';
 import { until } from '../../support/until.ts';
 import { useStage } from '../../support/use-stage.ts';
+import { asRole } from '../../support/template-database.ts';
 
 const never = new AbortController().signal;
 const applicationName = 'beside a policy';
@@ -46,10 +47,7 @@ beforeAll(async () => {
      insert into ${table} select n, 1, '2024-03-01T00:30:00Z' from generate_series(1, 3) n;
      grant select on ${table} to ${role}; grant pg_read_all_stats to ${role}`,
   );
-  const address = new URL(database.url);
-  address.username = role;
-  address.password = 'reader';
-  url = address.href;
+  url = asRole(database.url, role);
   source = createPostgresSource({
     connectionString: url,
     applicationName,
@@ -161,10 +159,8 @@ test('a policy that is dropped while the rows are looked for is not taken for on
   const counting = countRows();
   counting.catch(() => {});
   await until(async () => {
-    const waiting = await database.admin.query(
-      `select from pg_stat_activity where application_name = $1 and wait_event_type = 'Lock'`,
-      [applicationName],
-    );
+    const waiting = await database.adminSql`
+      select from pg_stat_activity where application_name = ${applicationName} and wait_event_type = 'Lock'`;
     return waiting.rowCount === 1;
   });
   await session.query('commit');
@@ -201,7 +197,7 @@ test('rows that are hidden from the role that a view reads with are an error too
   const all = { plain: 3, owned: 3, invoked: 3, nested: 3, kept: 3, joined: 3 };
   expect(await seen()).toEqual(all);
 
-  await database.admin.query('alter table "Lines" enable row level security');
+  await database.adminSql`alter table "Lines" enable row level security`;
   const ofOwner = { owned: owner, kept: owner, joined: owner };
   expect(await seen()).toEqual({ ...all, invoked: role, nested: role, ...ofOwner });
   const earlier = { snapshot: '1:1:', digest: null, count: 3 };
@@ -218,7 +214,7 @@ test('rows that are hidden from the role that a view reads with are an error too
     `drop policy "lines" on "Lines"; alter table "Lines" owner to ${owner}`,
   );
   expect(await seen()).toEqual({ ...all, invoked: role, nested: role });
-  await database.admin.query('alter table "Lines" force row level security');
+  await database.adminSql`alter table "Lines" force row level security`;
   expect(await seen()).toEqual({ ...all, invoked: role, nested: role, ...ofOwner });
   await database.admin.query(`alter role ${owner} bypassrls`);
   expect(await seen()).toEqual({ ...all, invoked: role, nested: role });

@@ -103,11 +103,9 @@ async function contentOf(snapshot: SourceSnapshot) {
 
 /** Transactions that the source has open. */
 async function countOpen(): Promise<number> {
-  const { rows } = await database.admin.query<{ count: number }>(
-    `select count(*)::int as count from pg_stat_activity
-      where application_name = $1 and xact_start is not null`,
-    [applicationName],
-  );
+  const { rows } = await database.adminSql<{ count: number }>`
+    select count(*)::int as count from pg_stat_activity
+      where application_name = ${applicationName} and xact_start is not null`;
   return rows[0]?.count ?? 0;
 }
 
@@ -227,11 +225,9 @@ describe('a request', () => {
     const waiting = openSmall(ofModel('slow'));
     const good = openSmall(eventsOf(2));
     await until(async () => {
-      const { rowCount } = await database.admin.query(
-        `select pg_terminate_backend(pid) from pg_stat_activity
-          where application_name = $1 and wait_event_type = 'Lock'`,
-        [applicationName],
-      );
+      const { rowCount } =
+        await database.adminSql`select pg_terminate_backend(pid) from pg_stat_activity
+          where application_name = ${applicationName} and wait_event_type = 'Lock'`;
       return rowCount === 1;
     });
     expect((await contentOf(await good)).rows).toHaveLength(200);

@@ -52,10 +52,8 @@ async function beside<T>(change: string, work: () => Promise<T>): Promise<T> {
   const working = work();
   working.catch(() => {});
   await until(async () => {
-    const waiting = await database.pool.query(
-      `select from pg_stat_activity where application_name = $1 and wait_event_type = 'Lock'`,
-      [applicationName],
-    );
+    const waiting = await database.sql`
+      select from pg_stat_activity where application_name = ${applicationName} and wait_event_type = 'Lock'`;
     return waiting.rowCount === 1;
   });
   await session.query('commit');

@@ -1,7 +1,7 @@
 /** Intervals of one source that settle at the same time, or one after the other. */
 
 import pg from 'pg';
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { createPostgresSource } from '../../../src/rows/sources/index.ts';
 import { lookSql } from '../../../src/rows/sources/postgres/live-transactions.ts';
 import type { SettleWait } from '../../../src/rows/sources/source.ts';
@@ -59,18 +59,15 @@ function watchedSource(options: Partial<PostgresSourceOptions> = {}) {
 
 /** The hour that ends a second ago, by the database's clock. */
 async function lastHour() {
-  const { rows } = await database.pool.query<{ ms: number }>(
-    'SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::float8 AS ms',
-  );
+  const { rows } = await database.sql<{ ms: number }>`
+    SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::float8 AS ms`;
   const end = rows[0]?.ms ?? 0;
   return { start: end - 3_600_000, end };
 }
 
 async function connections(name = applicationName): Promise<number> {
-  const { rowCount } = await database.pool.query(
-    'SELECT FROM pg_stat_activity WHERE application_name = $1 AND datname = current_database()',
-    [name],
-  );
+  const { rowCount } = await database.sql`
+    SELECT FROM pg_stat_activity WHERE application_name = ${name} AND datname = current_database()`;
   return rowCount ?? 0;
 }
 
@@ -147,7 +144,7 @@ test('a thousand runs that wait for one transaction cost the source few looks, a
   const prepared = await settle({ waitedMs: 2_000, pending });
   const names = prepared[0]?.pending ?? [];
   expect(names[0]).toMatch(/^prepared:/);
-  await database.pool.query(`COMMIT PREPARED 'while it waits'`);
+  await database.sql`COMMIT PREPARED 'while it waits'`;
   const done = await settle({ waitedMs: 3_000, pending: names });
   expect(done.every(({ settled }) => settled)).toBe(true);
   await later.query('COMMIT');
@@ -156,19 +153,16 @@ test('a thousand runs that wait for one transaction cost the source few looks, a
 test('a session to our own tables is waited for only if its transaction is from before the end', async () => {
   const store = openTestPool(database.url, 1);
   const { source } = watchedSource({ settleTimeoutMs: 500 });
-  try {
-    await store.transaction(async (tx) => {
-      await tx.query('INSERT INTO events (uuid, team_id) VALUES (gen_random_uuid(), 1)');
-      const { end } = await lastHour();
-      expect(await source.settle({ start: 0, end: 3_600_000 }, never)).toMatchObject({
-        settled: true,
-      });
-      const found = await source.settle({ start: end, end: end + 1 }, never);
-      expect(found).toMatchObject({ settled: false, reason: 'transactions' });
+  onTestFinished(() => store.close());
+  await store.transaction(async (tx) => {
+    await tx.query('INSERT INTO events (uuid, team_id) VALUES (gen_random_uuid(), 1)');
+    const { end } = await lastHour();
+    expect(await source.settle({ start: 0, end: 3_600_000 }, never)).toMatchObject({
+      settled: true,
     });
-  } finally {
-    await store.close();
-  }
+    const found = await source.settle({ start: end, end: end + 1 }, never);
+    expect(found).toMatchObject({ settled: false, reason: 'transactions' });
+  });
 });
 
 test('an idle connection that was lost is replaced', async () => {
@@ -177,10 +171,8 @@ test('an idle connection that was lost is replaced', async () => {
   const long = { start: 0, end: 3_600_000 };
   await source.settle(long, never);
   expect(await connections(name)).toBe(1);
-  await database.pool.query(
-    'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1',
-    [name],
-  );
+  await database.sql`
+    SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = ${name}`;
   expect(await source.settle({ start: 0, end: 7_200_000 }, never)).toMatchObject({ settled: true });
 });
 

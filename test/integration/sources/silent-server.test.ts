@@ -1,4 +1,4 @@
-import { beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import { createPostgresSource } from '../../../src/rows/sources/index.ts';
 import { manyRows, type Source } from '../../../src/rows/sources/source.ts';
 import { createEmptyDatabase } from '../../support/database.ts';
@@ -16,7 +16,7 @@ beforeAll(async () => {
   await database.pool.query(createEvents);
   const given = { team: 1, start: '2024-03-01T00:00:00Z', count: manyRows + 500, everyMs: 100 };
   await insertEvents(database.pool, given);
-  await database.pool.query('VACUUM ANALYZE events');
+  await database.sql`VACUUM ANALYZE events`;
 });
 
 /** A source behind a proxy that can fall silent, without a reset: the client gets no notice. */
@@ -117,28 +117,27 @@ test('a slow statement goes on as long as its server answers new connections', a
     );
     return rows[0]?.sessions ?? 0;
   };
-  try {
-    await silenceable(
-      async (source) => {
-        const snapshot = await source.open(request, never);
-        await gate.query('select pg_advisory_lock(7)');
-        const before = await sessions();
-        const reading = readAll(snapshot, never);
-        reading.catch(() => {});
-        await until(async () => (await sessions()) >= before + 10, { message: 'ten looks' });
-        await gate.query('select pg_advisory_unlock(7)');
-        const blocks = await reading;
-        expect(blocks.reduce((rows, block) => rows + block.rowCount, 0)).toBe(manyRows + 500);
-        await snapshot.close();
-      },
-      { ...slow, connectTimeoutMs: 10_000 },
-    );
-  } finally {
+  onTestFinished(async () => {
     gate.release();
     await pool.query(
       'drop view events; alter table all_events rename to events; drop function gate',
     );
-  }
+  });
+  await silenceable(
+    async (source) => {
+      const snapshot = await source.open(request, never);
+      await gate.query('select pg_advisory_lock(7)');
+      const before = await sessions();
+      const reading = readAll(snapshot, never);
+      reading.catch(() => {});
+      await until(async () => (await sessions()) >= before + 10, { message: 'ten looks' });
+      await gate.query('select pg_advisory_unlock(7)');
+      const blocks = await reading;
+      expect(blocks.reduce((rows, block) => rows + block.rowCount, 0)).toBe(manyRows + 500);
+      await snapshot.close();
+    },
+    { ...slow, connectTimeoutMs: 10_000 },
+  );
 });
 
 test('a server that lets sessions in late is waited for as long as its address says', async () => {

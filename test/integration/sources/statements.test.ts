@@ -1,7 +1,7 @@
 /** What one interval costs the source's server: statements, counted by pg_stat_statements. */
 
 import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { createPostgresSource } from '../../../src/rows/sources/index.ts';
 import type { Source, SourceRequest } from '../../../src/rows/sources/source.ts';
 import { type OwnPostgres, startOwnPostgres } from '../../support/postgres-server.ts';
@@ -14,13 +14,9 @@ import { createMetrics } from '../../../src/foundation/telemetry/metrics.ts';
 import { joinSources } from '../../../src/main/models.ts';
 import { watchSources } from '../../../src/main/watch-sources.ts';
 import { createEmptyDatabase, type TestDatabase } from '../../support/database.ts';
-import {
-  createExportOfThePast,
-  decide,
-  openRunSide,
-  type RunSide,
-} from '../../support/run-side.ts';
+import { openRunSide, type RunSide } from '../../support/run-side.ts';
 import { useStage } from '../../support/use-stage.ts';
+import { asRole } from '../../support/template-database.ts';
 
 const never = new AbortController().signal;
 const day = '2024-03-01T00:00:00Z';
@@ -39,10 +35,8 @@ beforeAll(async () => {
     GRANT pg_read_all_stats TO reader`);
   await insertEvents(admin, { team: 2, start: day, count: 1_000, everyMs: 3_500 });
   await admin.query('ANALYZE events');
-  const url = new URL(server.adminUrl);
-  url.username = 'reader';
-  url.password = 'reader';
-  source = createPostgresSource({ connectionString: url.href, keepConnectionMs: 60_000 });
+  const url = asRole(server.adminUrl, 'reader');
+  source = createPostgresSource({ connectionString: url, keepConnectionMs: 60_000 });
 });
 
 afterAll(async () => {
@@ -157,10 +151,8 @@ describe('a source that is looked at', () => {
   /** Sessions that were ever opened at the source. */
   async function countSessions(): Promise<number> {
     const name = new URL(source.url).pathname.slice(1);
-    const [row] = await side.db.query<{ sessions: number }>(
-      'select sessions from pg_stat_database where datname = $1',
-      [name],
-    );
+    const [row] = await side.sql<{ sessions: number }>`
+      select sessions from pg_stat_database where datname = ${name}`;
     return Number(row?.sessions);
   }
 
@@ -194,26 +186,21 @@ describe('a source that is looked at', () => {
       const wanted = looks + more;
       return until(() => looks >= wanted);
     };
-    try {
-      await untilRounds(2);
-      expect(await countSessions()).toBe(1);
-      const offsets = await metrics.source.clockOffsetSeconds.get();
-      expect(offsets.values).toHaveLength(models.length);
-      await untilRounds(5);
-      expect(await countSessions()).toBe(1);
-      await createExportOfThePast(side);
-      await decide(side.context);
-      await until(async () => (await countSessions()) > 2);
-      await side.db.query(
-        `update runs set status = 'Cancelled', finished_at = now() - interval '1 hour'`,
-      );
-      await untilRounds(2);
-      const before = await countSessions();
-      await untilRounds(5);
-      expect(await countSessions()).toBe(before);
-      expect(watch.fault()).toBe(null);
-    } finally {
-      await watch.close();
-    }
+    onTestFinished(() => watch.close());
+    await untilRounds(2);
+    expect(await countSessions()).toBe(1);
+    const offsets = await metrics.source.clockOffsetSeconds.get();
+    expect(offsets.values).toHaveLength(models.length);
+    await untilRounds(5);
+    expect(await countSessions()).toBe(1);
+    await side.createExport();
+    await side.decide();
+    await until(async () => (await countSessions()) > 2);
+    await side.sql`update runs set status = 'Cancelled', finished_at = now() - interval '1 hour'`;
+    await untilRounds(2);
+    const before = await countSessions();
+    await untilRounds(5);
+    expect(await countSessions()).toBe(before);
+    expect(watch.fault()).toBe(null);
   });
 });

@@ -6,13 +6,7 @@ import { tenantIdentityOf } from '../../../src/foundation/domain/tenant-key.ts';
 import { checkModel, createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
 import { listVerifiedExports } from '../../../src/state/store/intervals/verify-queries.ts';
 import { createProject } from '../../../src/service/use-cases/tenants/change-tenants.ts';
-import {
-  claim,
-  createExportOfThePast,
-  decide,
-  firstRun,
-  openRunSide,
-} from '../../support/run-side.ts';
+import { openRunSide } from '../../support/run-side.ts';
 import { readAll } from '../../support/source-tables.ts';
 import { useStage } from '../../support/use-stage.ts';
 
@@ -78,12 +72,12 @@ test('runs, look-backs and verify read by the tenant key, and without one by the
   const { organizationId } = side.tenant;
   const tenantKey = customers.uuid[0];
   const { id: teamId } = await createProject(side.db, { organizationId, name: 'Own', tenantKey });
-  const own = await createExportOfThePast(side, { teamId });
-  const other = await createExportOfThePast(side);
-  await decide(side.context);
-  const claimed = await claim(side, (await firstRun(side.db, own.id)).id);
+  const own = await side.createExport({ teamId });
+  const other = await side.createExport();
+  await side.decide();
+  const claimed = await side.claim((await side.firstRun(own.id)).id);
   expect(claimed.tenantKey).toBe(tenantKey);
-  expect((await claim(side, (await firstRun(side.db, other.id)).id)).tenantKey).toBe(
+  expect((await side.claim((await side.firstRun(other.id)).id)).tenantKey).toBe(
     String(side.teamId),
   );
   const [verified] = await listVerifiedExports(side.db, own.id);
@@ -116,10 +110,8 @@ test('no two projects have keys that a tenant column takes for the same value', 
 
 test('a new project does not take the key of another one by its id', async () => {
   const { organizationId } = side.tenant;
-  const next = await side.db.query<{ id: number }>('select max(id) + 1 as id from projects');
-  await side.db.query(`select setval(pg_get_serial_sequence('projects', 'id'), $1, false)`, [
-    next[0]?.id,
-  ]);
+  const next = await side.sql<{ id: number }>`select max(id) + 1 as id from projects`;
+  await side.sql`select setval(pg_get_serial_sequence('projects', 'id'), ${next[0]?.id}, false)`;
   // It takes an id, and the next project would have the id after it.
   const taken = String(Number(next[0]?.id) + 1);
   await createProject(side.db, { organizationId, name: 'First', tenantKey: taken });
@@ -143,8 +135,6 @@ test('models check says which type the column wants, and which projects have ano
   );
   expect((await check('rows_bigint', ['9223372036854775808'])).join()).toContain('a whole number');
   expect((await check('rows_text', ['7', 'Acme'])).join()).not.toContain('tenant_key');
-  await side.db.query(
-    'create table rows_real (id bigint, customer float8 not null, at timestamptz)',
-  );
+  await side.sql`create table rows_real (id bigint, customer float8 not null, at timestamptz)`;
   expect((await check('rows_real', ['7'])).join()).toContain('must be text, uuid or an integer');
 });

@@ -1,6 +1,6 @@
 /** Requests of all rows of a tenant, of a table without a time of arrival. */
 
-import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import pg from 'pg';
 import type { Model } from '../../../src/foundation/domain/model.ts';
 import { createPostgresSource, planModels } from '../../../src/rows/sources/index.ts';
@@ -34,15 +34,13 @@ let source: Source;
 
 const database = useStage(createEmptyDatabase);
 beforeAll(async () => {
-  await database.pool.query(
-    'create table people (team int, id bigint, name text, primary key (team, id))',
-  );
+  await database.sql`create table people (team int, id bigint, name text, primary key (team, id))`;
   const plan = planModels([people]);
   source = createPostgresSource({ connectionString: database.url, plan });
 });
 beforeEach(async () => {
-  await database.pool.query(`truncate people; insert into people select 1, n, 'p' || n from generate_series(1, 5) n;
-    insert into people values (2, 9, 'of another')`);
+  await database.sql`truncate people; insert into people select 1, n, 'p' || n from generate_series(1, 5) n;
+    insert into people values (2, 9, 'of another')`;
 });
 
 const request = (endMs: number, more: Partial<SourceRequest> = {}): SourceRequest => ({
@@ -53,9 +51,8 @@ const request = (endMs: number, more: Partial<SourceRequest> = {}): SourceReques
 });
 
 async function clockOf(): Promise<number> {
-  const { rows } = await database.pool.query<{ ms: string }>(
-    'select floor(extract(epoch from clock_timestamp()) * 1000)::text as ms',
-  );
+  const { rows } = await database.sql<{ ms: string }>`
+    select floor(extract(epoch from clock_timestamp()) * 1000)::text as ms`;
   return Number(rows[0]?.ms);
 }
 
@@ -67,7 +64,7 @@ test('all rows of the tenant come in one slice, and the snapshot says when it wa
   expect(snapshot.takenAt).toBeGreaterThanOrEqual(before);
   expect(snapshot.takenAt).toBeLessThanOrEqual(after);
   // Rows that are written while it is read are not in it.
-  await database.pool.query(`update people set name = 'changed'; delete from people where id = 1`);
+  await database.sql`update people set name = 'changed'; delete from people where id = 1`;
   let rows = 0;
   for (const slice of snapshot.slices) {
     for await (const { rowCount, bytes } of snapshot.read(slice, never)) {
@@ -92,19 +89,16 @@ test('an interval that has not ended by the clock of the source has no snapshot'
 
 test('an open transaction is not waited for', async () => {
   const client = await database.pool.connect();
-  try {
-    await client.query(`begin; insert into people values (1, 77, 'late')`);
-    const { interval } = request(await clockOf());
-    expect(await source.settle(interval, never, { onlyEnd: true })).toMatchObject({
-      settled: true,
-    });
-    expect(await source.settle(interval, never, { patienceMs: 10 })).toMatchObject({
-      settled: false,
-    });
-  } finally {
+  onTestFinished(async () => {
     await client.query('rollback');
     client.release();
-  }
+  });
+  await client.query(`begin; insert into people values (1, 77, 'late')`);
+  const { interval } = request(await clockOf());
+  expect(await source.settle(interval, never, { onlyEnd: true })).toMatchObject({ settled: true });
+  expect(await source.settle(interval, never, { patienceMs: 10 })).toMatchObject({
+    settled: false,
+  });
 });
 
 test.each([
@@ -144,7 +138,7 @@ describe('counts of rows', () => {
     for (const { team, rows } of [many, few]) {
       await insertEvents(database.pool, { team, count: rows, ...times });
     }
-    await database.pool.query('VACUUM ANALYZE events');
+    await database.sql`VACUUM ANALYZE events`;
   });
 
   async function readAll(snapshot: SourceSnapshot): Promise<number> {
@@ -163,10 +157,9 @@ describe('counts of rows', () => {
 
   /** Sessions of the source in a transaction. */
   async function countSessions(): Promise<number> {
-    const { rows } = await database.pool.query<{ count: number }>(
-      `select count(*)::int as count from pg_stat_activity
-      where datname = current_database() and xact_start is not null and pid <> pg_backend_pid()`,
-    );
+    const { rows } = await database.sql<{ count: number }>`
+      select count(*)::int as count from pg_stat_activity
+      where datname = current_database() and xact_start is not null and pid <> pg_backend_pid()`;
     return rows[0]?.count ?? 0;
   }
 
@@ -181,37 +174,35 @@ describe('counts of rows', () => {
 
   test('many rows are counted beside those that read them, and include none that came later', async () => {
     const snapshot = await open(many.team);
-    try {
-      expect(snapshot.totalCount).toBeNull();
-      const start = '2024-03-01T00:59:00Z';
-      await insertEvents(database.pool, { ...times, team: many.team, count: 3, start });
-      expect(await snapshot.countRows(never)).toBe(many.rows);
-      expect(snapshot.totalCount).toBe(many.rows);
-      // The count has taken neither the connection of the rows nor kept its own.
-      // The server takes a moment to end a session.
-      await until(async () => (await countSessions()) === 1);
-      expect(await readAll(snapshot)).toBe(many.rows);
-    } finally {
+    onTestFinished(async () => {
       await snapshot.close();
       await database.pool.query(
         `delete from events where team_id = ${many.team} and inserted_at >= '2024-03-01T00:59:00Z'`,
       );
-    }
+    });
+    expect(snapshot.totalCount).toBeNull();
+    const start = '2024-03-01T00:59:00Z';
+    await insertEvents(database.pool, { ...times, team: many.team, count: 3, start });
+    expect(await snapshot.countRows(never)).toBe(many.rows);
+    expect(snapshot.totalCount).toBe(many.rows);
+    // The count has taken neither the connection of the rows nor kept its own.
+    // The server takes a moment to end a session.
+    await until(async () => (await countSessions()) === 1);
+    expect(await readAll(snapshot)).toBe(many.rows);
   });
 
   test('many rows can be counted after they were read, without another connection', async () => {
     const snapshot = await open(many.team);
-    try {
-      await allowConnections(false);
-      await expect(snapshot.countRows(never)).rejects.toMatchObject({
-        code: 'source.access_refused',
-      });
-      expect(await readAll(snapshot)).toBe(many.rows);
-      expect(await snapshot.countRows(never)).toBe(many.rows);
-    } finally {
+    onTestFinished(async () => {
       await allowConnections(true);
       await snapshot.close();
-    }
+    });
+    await allowConnections(false);
+    await expect(snapshot.countRows(never)).rejects.toMatchObject({
+      code: 'source.access_refused',
+    });
+    expect(await readAll(snapshot)).toBe(many.rows);
+    expect(await snapshot.countRows(never)).toBe(many.rows);
   });
 
   test('a count that nothing waits for ends with its snapshot', async () => {
@@ -223,12 +214,9 @@ describe('counts of rows', () => {
 
   test('fewer rows are known from the start', async () => {
     const snapshot = await open(few.team);
-    try {
-      expect(snapshot.totalCount).toBe(few.rows);
-      expect(await readAll(snapshot)).toBe(few.rows);
-    } finally {
-      await snapshot.close();
-    }
+    onTestFinished(() => snapshot.close());
+    expect(snapshot.totalCount).toBe(few.rows);
+    expect(await readAll(snapshot)).toBe(few.rows);
   });
 
   test('keys are counted in any number: a reader may compare that alone', async () => {
@@ -241,11 +229,8 @@ describe('counts of rows', () => {
     const snapshot = await open(many.team, {
       dslQuery: `SELECT event FROM events WHERE event <> 'event 1'`,
     });
-    try {
-      expect(snapshot.totalCount).toBeLessThan(manyRows);
-      expect(await readAll(snapshot)).toBe(snapshot.totalCount);
-    } finally {
-      await snapshot.close();
-    }
+    onTestFinished(() => snapshot.close());
+    expect(snapshot.totalCount).toBeLessThan(manyRows);
+    expect(await readAll(snapshot)).toBe(snapshot.totalCount);
   });
 });

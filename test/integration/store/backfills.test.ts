@@ -7,16 +7,7 @@ import {
   startBackfill,
 } from '../../../src/service/use-cases/backfills/start-backfill.ts';
 import { cancelBackfill } from '../../../src/service/use-cases/runs/cancel-work.ts';
-import {
-  claim,
-  complete,
-  createExportOfThePast,
-  decide,
-  failAttempt,
-  hourMs,
-  listRuns,
-  type RunRow,
-} from '../../support/run-side.ts';
+import { hourMs, type RunRow } from '../../support/run-side.ts';
 import { advanceBackfill } from '../../support/run-verbs.ts';
 import { useRunSide } from '../../support/use-run-side.ts';
 import type { Reprocess } from '../../../src/foundation/domain/backfill.ts';
@@ -29,7 +20,7 @@ async function quietExport(hours: number): Promise<{
   batchExport: BatchExport;
   range: { startAt: number; endAt: number };
 }> {
-  const batchExport = await createExportOfThePast(side, { createdMsAgo: 0 });
+  const batchExport = await side.createExport({ createdMsAgo: 0 });
   const endAt = batchExport.schedule.openIntervalStart;
   return { batchExport, range: { startAt: endAt - hours * hourMs, endAt } };
 }
@@ -49,7 +40,7 @@ async function start(
 }
 
 async function liveRuns(exportId: string): Promise<RunRow[]> {
-  const runs = await listRuns(side.db, exportId);
+  const runs = await side.listRuns(exportId);
   return runs.filter((run) => run.status === 'Starting' || run.status === 'Running');
 }
 
@@ -61,17 +52,15 @@ async function workOff(exportId: string, backfillId: string): Promise<string[]> 
     const live = await liveRuns(exportId);
     if (live.length === 0) return started;
     for (const run of live) if (!started.includes(run.start)) started.push(run.start);
-    expect(await complete(side.context, await claim(side, live[0]?.id ?? ''))).toBe(true);
+    expect(await side.complete(await side.claim(live[0]?.id ?? ''))).toBe(true);
   }
 }
 
 async function statusOf(
   backfillId: string,
 ): Promise<{ status: string; total: number } | undefined> {
-  const [row] = await side.db.query<{ status: string; total: number }>(
-    `select status, total_runs as total from backfills where id = $1`,
-    [backfillId],
-  );
+  const [row] = await side.sql<{ status: string; total: number }>`
+    select status, total_runs as total from backfills where id = ${backfillId}`;
   return row;
 }
 
@@ -109,15 +98,13 @@ describe('a backfill', () => {
     const ended = async () => (await statusOf(backfillId))?.status === 'Completed';
     while (!(await ended())) {
       for (const run of await liveRuns(batchExport.id)) {
-        await complete(side.context, await claim(side, run.id));
+        await side.complete(await side.claim(run.id));
       }
       await advanceAll();
     }
-    expect(await listRuns(side.db, batchExport.id)).toHaveLength(6);
-    const logs = await side.db.query(
-      `select message from log_entries where export_id = $1 and message like '%has ended%'`,
-      [batchExport.id],
-    );
+    expect(await side.listRuns(batchExport.id)).toHaveLength(6);
+    const logs = await side.sql`
+      select message from log_entries where export_id = ${batchExport.id} and message like '%has ended%'`;
     expect(logs).toHaveLength(1);
   });
 
@@ -137,7 +124,7 @@ describe('a backfill', () => {
       },
     };
     const [first] = await liveRuns(batchExport.id);
-    await failAttempt(side, side.context, first?.id ?? '', new SluiceError('query.invalid'));
+    await side.failAttempt(first?.id ?? '', new SluiceError('query.invalid'));
     await expect(advanceBackfill(context, backfillId)).rejects.toBe(crash);
     expect(await liveRuns(batchExport.id)).toHaveLength(0);
     expect(await workOff(batchExport.id, backfillId)).toHaveLength(3);
@@ -147,10 +134,10 @@ describe('a backfill', () => {
   it.each(['oldest_first', 'newest_first'] as const)(
     'of all waits for a live run that has read its interval already, and runs it again (%s)',
     async (order) => {
-      const batchExport = await createExportOfThePast(side, { createdMsAgo: 1 * hourMs });
-      await decide(side.context);
-      const [live] = await listRuns(side.db, batchExport.id);
-      const reading = await claim(side, live?.id ?? '');
+      const batchExport = await side.createExport({ createdMsAgo: 1 * hourMs });
+      await side.decide();
+      const [live] = await side.listRuns(batchExport.id);
+      const reading = await side.claim(live?.id);
       // Rows that are written from now on are not in the snapshot of that run.
       const startAt = Date.parse(live?.start ?? '') - hourMs;
       const { backfillId, totalRuns } = await start(batchExport, {
@@ -165,15 +152,14 @@ describe('a backfill', () => {
       expect(newest(await liveRuns(batchExport.id))).toHaveLength(1);
       expect(await statusOf(backfillId)).toMatchObject({ status: 'Running' });
 
-      expect(await complete(side.context, reading)).toBe(true);
+      expect(await side.complete(reading)).toBe(true);
       expect(await workOff(batchExport.id, backfillId)).toContain(live?.start);
-      const [before, after, ...more] = newest(await listRuns(side.db, batchExport.id));
+      const [before, after, ...more] = newest(await side.listRuns(batchExport.id));
       expect([before, after]).toMatchObject([{ backfillId: null }, { backfillId }]);
       expect(more).toEqual([]);
-      const [{ id, generation } = {}] = await side.db.query<{ id: string; generation: number }>(
-        `select run_id as id, generation from receipts where export_id = $1 and data_interval_start = $2`,
-        [batchExport.id, live?.start],
-      );
+      const [{ id, generation } = {}] = await side.sql<{ id: string; generation: number }>`
+        select run_id as id, generation from receipts where export_id = ${batchExport.id}
+          and data_interval_start = ${live?.start}`;
       expect({ id, generation }).toEqual({ id: after?.id, generation: reading.fileGeneration + 1 });
       expect(await statusOf(backfillId)).toEqual({ status: 'Completed', total: 2 });
     },
@@ -183,10 +169,8 @@ describe('a backfill', () => {
     const { batchExport, range } = await quietExport(1_200);
     const first = await start(batchExport, { ...range, concurrency: 1_200 });
     await advanceBackfill(side.context, first.backfillId);
-    await side.db.query(
-      `update runs set status = 'Failed', finished_at = now() where export_id = $1`,
-      [batchExport.id],
-    );
+    await side.sql`
+      update runs set status = 'Failed', finished_at = now() where export_id = ${batchExport.id}`;
     await advanceBackfill(side.context, first.backfillId);
     const { backfillId } = await start(batchExport, { ...range, reprocess: 'none' });
     expect(await advanceBackfill(side.context, backfillId)).toBe(0);
@@ -224,7 +208,7 @@ describe('cancelling a backfill', () => {
     await cancel();
     const live = await liveRuns(batchExport.id);
     expect(live).toHaveLength(2);
-    for (const run of live) await complete(side.context, await claim(side, run.id));
+    for (const run of live) await side.complete(await side.claim(run.id));
     expect(await advanceBackfill(side.context, backfillId)).toBe(0);
     expect(await statusOf(backfillId)).toMatchObject({ status: 'Cancelled' });
     await expect(cancel()).rejects.toThrow('The backfill has ended');
@@ -249,7 +233,7 @@ type Before = 'done' | 'failed' | 'live' | 'none';
 
 /** An hourly export whose last hours are in these states, oldest first, and a request for all of them. */
 async function createWith(hours: readonly Before[], reprocess: Reprocess) {
-  const batchExport = await createExportOfThePast(side, { createdMsAgo: 0 });
+  const batchExport = await side.createExport({ createdMsAgo: 0 });
   const { id: exportId, teamId } = batchExport;
   const endAt = batchExport.schedule.openIntervalStart;
   const startAt = endAt - hours.length * hourMs;
@@ -258,9 +242,9 @@ async function createWith(hours: readonly Before[], reprocess: Reprocess) {
     const start = startAt + hour * hourMs;
     const run = { exportId, teamId, interval: { start, end: start + hourMs }, backfillId: null };
     const [runId = ''] = await insertRuns(side.db, [run]);
-    if (before === 'done') await complete(side.context, await claim(side, runId));
+    if (before === 'done') await side.complete(await side.claim(runId));
     const denied = new SluiceError('query.invalid');
-    if (before === 'failed') await failAttempt(side, side.context, runId, denied);
+    if (before === 'failed') await side.failAttempt(runId, denied);
   }
   const request: BackfillRequest = {
     startAt,
@@ -285,7 +269,7 @@ test.each([
   const { backfillId, totalRuns } = await startBackfill(side.context, batchExport, request);
   expect(totalRuns).toBe(expected);
   await advanceBackfill(side.context, backfillId);
-  const runs = await listRuns(side.db, batchExport.id);
+  const runs = await side.listRuns(batchExport.id);
   const made = runs
     .filter((run) => run.backfillId === backfillId)
     .map((run) => Date.parse(run.start));
@@ -298,14 +282,10 @@ test('a backfill of 0 runs says so, and has ended', async () => {
   expect(preview).toMatchObject({ totalRuns: 0, skipped: 2, intervals: [] });
   const { backfillId, totalRuns } = await startBackfill(side.context, batchExport, request);
   expect(totalRuns).toBe(0);
-  const [row] = await side.db.query(
-    'select status, total_runs as total from backfills where id = $1',
-    [backfillId],
-  );
+  const [row] = await side.sql`
+    select status, total_runs as total from backfills where id = ${backfillId}`;
   expect(row).toEqual({ status: 'Completed', total: 0 });
-  const [entry] = await side.db.query<{ message: string }>(
-    'select message from log_entries where export_id = $1 order by id desc limit 1',
-    [batchExport.id],
-  );
+  const [entry] = await side.sql<{ message: string }>`
+    select message from log_entries where export_id = ${batchExport.id} order by id desc limit 1`;
   expect(entry?.message).toContain('has nothing to export: each of its 2 intervals is exported');
 });

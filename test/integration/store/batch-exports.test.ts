@@ -2,16 +2,7 @@ import { beforeAll, beforeEach, describe, expect, it, test } from 'vitest';
 import { findExportDetails } from '../../../src/state/store/exports/export-lists.ts';
 import { lockExport } from '../../../src/state/store/exports/exports.ts';
 import { changeExport } from '../../../src/service/use-cases/exports/activity.ts';
-import {
-  claim,
-  complete,
-  createExportOfThePast,
-  decide,
-  exportOfThePast,
-  hourMs,
-  listRuns,
-  openRunSide,
-} from '../../support/run-side.ts';
+import { exportOfThePast, hourMs, openRunSide } from '../../support/run-side.ts';
 import { useRunSide } from '../../support/use-run-side.ts';
 import {
   joinTransaction,
@@ -24,7 +15,6 @@ import { until } from '../../support/until.ts';
 import { useStage } from '../../support/use-stage.ts';
 
 const side = useRunSide();
-const actor = () => ({ organizationId: side.tenant.organizationId, keyId: null });
 
 /** An export with failures behind it, updated; its failure streak after that. */
 async function streakAfterUpdate(given: {
@@ -32,14 +22,14 @@ async function streakAfterUpdate(given: {
   readonly pausedAfter: boolean;
   readonly transformations: boolean;
 }): Promise<number> {
-  const { id } = await createExportOfThePast(side, { paused: given.paused });
-  await side.db.query('update batch_exports set failure_streak = 7 where id = $1', [id]);
+  const { id } = await side.createExport({ paused: given.paused });
+  await side.sql`update batch_exports set failure_streak = 7 where id = ${id}`;
   const updated = await side.db.transaction(async (tx) => {
     const before = await lockExport(tx, id);
     if (!before) throw new Error('the export is gone');
     const { pausedAfter: paused, transformations } = given;
     const settings = { ...before, paused, transformations };
-    return changeExport(tx, actor(), 'updated', before, settings);
+    return changeExport(tx, side.actor, 'updated', before, settings);
   });
   return updated.failureStreak;
 }
@@ -67,7 +57,7 @@ describe('updating an export', () => {
   });
 
   it('writes each setting into its own column', async () => {
-    const { id } = await createExportOfThePast(side);
+    const { id } = await side.createExport();
     const changed = {
       name: 'Another name',
       destination: { type: 'NoOp', config: { a: 1 }, secrets: Buffer.from('sealed') },
@@ -89,24 +79,24 @@ describe('updating an export', () => {
     } as const;
     const before = await side.db.transaction((tx) => lockExport(tx, id));
     if (!before) throw new Error('the export is gone');
-    await changeExport(side.db, actor(), 'updated', before, { ...before, ...changed });
+    await changeExport(side.db, side.actor, 'updated', before, { ...before, ...changed });
     expect(await side.db.transaction((tx) => lockExport(tx, id))).toMatchObject(changed);
   });
 });
 
 test('the latest runs of a page come with the oldest unsettled interval of each export', async () => {
   const [unsettled, settled, idle] = await Promise.all([
-    createExportOfThePast(side, { createdMsAgo: 2 * hourMs }),
-    createExportOfThePast(side, { createdMsAgo: 2 * hourMs }),
-    createExportOfThePast(side, { createdMsAgo: 0 }),
+    side.createExport({ createdMsAgo: 2 * hourMs }),
+    side.createExport({ createdMsAgo: 2 * hourMs }),
+    side.createExport({ createdMsAgo: 0 }),
   ]);
-  await decide(side.context);
+  await side.decide();
   for (const { id } of [unsettled, settled]) {
-    for (const run of await listRuns(side.db, id)) {
-      await complete(side.context, await claim(side, run.id));
+    for (const run of await side.listRuns(id)) {
+      await side.complete(await side.claim(run.id));
     }
   }
-  await side.db.query('update receipts set settled = false where export_id = $1', [unsettled.id]);
+  await side.sql`update receipts set settled = false where export_id = ${unsettled.id}`;
   const ids = [unsettled.id, settled.id, idle.id];
   const details = await findExportDetails(side.db, ids);
   const first = unsettled.schedule.openIntervalStart;
@@ -129,9 +119,8 @@ describe('the limit of a project', () => {
 
   const side = useStage(openRunSide);
   beforeAll(async () => {
-    const [row] = await side.db.query<{ distance: number }>(
-      `select 3 * current_setting('max_connections')::int as distance`,
-    );
+    const [row] = await side.sql<{ distance: number }>`
+      select 3 * current_setting('max_connections')::int as distance`;
     distance = row?.distance ?? 0;
   });
 
@@ -177,10 +166,8 @@ describe('the limit of a project', () => {
 
   const creationsWait = (count: number) =>
     until(async () => {
-      const rows = await side.db.query(
-        `select from pg_locks where locktype = 'advisory' and objid = $1 and not granted`,
-        [teamId],
-      );
+      const rows = await side.sql`
+        select from pg_locks where locktype = 'advisory' and objid = ${teamId} and not granted`;
       return rows.length === count;
     });
 

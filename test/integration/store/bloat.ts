@@ -2,14 +2,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { reportWorker } from '../../../src/state/store/runs/workers.ts';
 import { startBackfill } from '../../../src/service/use-cases/backfills/start-backfill.ts';
 import { dispatchRuns } from '../../../src/service/admission/dispatch-runs.ts';
-import {
-  claim,
-  complete,
-  createExportOfThePast,
-  hourMs,
-  openRunSide,
-  type RunSide,
-} from '../../support/run-side.ts';
+import { hourMs, openRunSide, type RunSide } from '../../support/run-side.ts';
 import { advanceBackfill } from '../../support/run-verbs.ts';
 
 /**
@@ -43,7 +36,7 @@ beforeAll(async () => {
   const end = Date.parse('2024-01-01T00:00:00Z');
   backfills = await Promise.all(
     Array.from({ length: exports }, async () => {
-      const batchExport = await createExportOfThePast(side);
+      const batchExport = await side.createExport();
       const { backfillId } = await startBackfill(side.context, batchExport, {
         startAt: end - (runs / exports) * hourMs,
         endAt: end,
@@ -58,10 +51,9 @@ beforeAll(async () => {
 afterAll(() => side?.stop());
 
 async function sizes(): Promise<ReadonlyMap<string, number>> {
-  const rows = await side.db.query<{ name: string; bytes: number }>(
-    `select name, pg_total_relation_size(name::regclass)::int8 as bytes from unnest($1::text[]) name`,
-    [[...passing, ...lasting]],
-  );
+  const rows = await side.sql<{ name: string; bytes: number }>`
+    select name, pg_total_relation_size(name::regclass)::int8 as bytes
+      from unnest(${[...passing, ...lasting]}::text[]) name`;
   return new Map(rows.map(({ name, bytes }) => [name, bytes]));
 }
 
@@ -72,8 +64,8 @@ async function completeAll(): Promise<number> {
   let isDone = false;
   const lane = async (): Promise<void> => {
     for (let id = queue.shift(); id !== undefined; id = queue.shift()) {
-      const run = await claim(side, id);
-      expect(await complete(side.context, run)).toBe(true);
+      const run = await side.claim(id);
+      expect(await side.complete(run)).toBe(true);
       completed += 1;
     }
   };
@@ -93,11 +85,9 @@ async function completeAll(): Promise<number> {
 it('runs that have ended leave little but their own rows', async () => {
   expect(await completeAll()).toBe(runs);
   const before = await sizes();
-  const shares = await side.db.query<{ name: string; hot: number }>(
-    `select relname as name, (n_tup_hot_upd / greatest(1, n_tup_upd)::float8)::float8 as hot
-       from pg_stat_user_tables where relname = any ($1)`,
-    [[...passing, ...lasting]],
-  );
+  const shares = await side.sql<{ name: string; hot: number }>`
+    select relname as name, (n_tup_hot_upd / greatest(1, n_tup_upd)::float8)::float8 as hot
+       from pg_stat_user_tables where relname = any (${[...passing, ...lasting]})`;
   for (const name of [...passing, ...lasting]) await side.db.query(`vacuum full ${name}`);
   const after = await sizes();
   const table = [...before].map(([name, bytes]) => ({

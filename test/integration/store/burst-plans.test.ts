@@ -9,7 +9,6 @@ import { reportWorker } from '../../../src/state/store/runs/workers.ts';
 import {
   claim,
   complete,
-  createExportOfThePast,
   emptyCommit,
   openRunSide,
   openTestPool,
@@ -25,25 +24,22 @@ let exportId: string;
 async function start(connections: number): Promise<void> {
   side = await openRunSide();
   db = openTestPool(side.url, connections);
-  exportId = (await createExportOfThePast(side)).id;
+  exportId = (await side.createExport()).id;
   await reportWorker(side.db, 'one', 4, 24);
 }
 
 /** Without planner statistics of them. */
 async function addExports(): Promise<void> {
-  await side.db.query(
-    `insert into batch_exports select (jsonb_populate_record(e, jsonb_build_object('id', gen_random_uuid()))).*
-       from batch_exports e, generate_series(1, 2000) where e.id = $1`,
-    [exportId],
-  );
+  await side.sql`
+    insert into batch_exports select (jsonb_populate_record(e, jsonb_build_object('id', gen_random_uuid()))).*
+       from batch_exports e, generate_series(1, 2000) where e.id = ${exportId}`;
 }
 
 /** A run of each export, of an earlier interval: all have ended. */
 async function addEndedBurst(): Promise<void> {
   await addWaiting(60, true);
-  await side.db.query(
-    `update runs set status = 'Cancelled', finished_at = now() where finished_at is null`,
-  );
+  await side.sql`
+    update runs set status = 'Cancelled', finished_at = now() where finished_at is null`;
 }
 
 afterEach(async () => {
@@ -53,18 +49,15 @@ afterEach(async () => {
 
 /** Runs of the n-th interval before this one wait: of one export, or of all. */
 async function addWaiting(interval: number, ofAll = false): Promise<void> {
-  await side.db.query(
-    `with made as (
+  await side.sql`with made as (
        insert into runs (export_id, team_id, data_interval_start, data_interval_end)
        select e.id, e.team_id, at, at + interval '1 hour'
-         from batch_exports e, lateral (select date_trunc('hour', now(), 'UTC') - $1 * interval '1 hour' as at) t
-        where e.id = $2 or $3
+         from batch_exports e, lateral (select date_trunc('hour', now(), 'UTC') - ${interval} * interval '1 hour' as at) t
+        where e.id = ${exportId} or ${ofAll}
        returning *
      )
      insert into outbox (run_id, team_id, export_id, data_interval_start, available_at, ready, small)
-     select id, team_id, export_id, data_interval_start, now(), true, true from made`,
-    [interval, exportId, ofAll],
-  );
+     select id, team_id, export_id, data_interval_start, now(), true, true from made`;
 }
 
 type Read = Readonly<Record<string, number>>;
@@ -123,7 +116,7 @@ it('a run reads few rows of our tables while no other one waits, and about as ma
   await start(10);
   await addExports();
   await addEndedBurst();
-  await side.db.query('vacuum analyze runs, outbox, batch_exports');
+  await side.sql`vacuum analyze runs, outbox, batch_exports`;
   const alone = await executeTen();
   expect(sum(alone.dispatched) + sum(alone.executed), JSON.stringify(alone)).toBeLessThan(200);
   await addWaiting(30, true);
@@ -151,28 +144,24 @@ it('a worker reads as few if its plans were made when the service was new, or wh
   await addExports();
   await addEndedBurst();
   // All others have a receipt of the interval of the next run.
-  await side.db.query(
-    `insert into receipts select made.*
+  await side.sql`insert into receipts select made.*
        from batch_exports e, (select * from receipts order by data_interval_start desc limit 1) c,
             jsonb_populate_record(null::receipts, to_jsonb(c) || jsonb_build_object('export_id', e.id,
               'data_interval_start', c.data_interval_start + interval '11 hours',
               'data_interval_end', c.data_interval_end + interval '11 hours')) made
-      where e.id <> c.export_id`,
-  );
+      where e.id <> c.export_id`;
   // And each may have uploads, and has a file that its runs have left.
-  await side.db.query(
-    `insert into upload_places (export_id, destination_version) select id, 1 from batch_exports where id <> $1`,
-    [exportId],
-  );
-  await side.db.query(
-    `insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key, generation, uncommitted)
-     select export_id, data_interval_start, data_interval_end, 1, 'left', 1, true from runs where export_id <> $1`,
-    [exportId],
-  );
+  await side.sql`
+    insert into upload_places (export_id, destination_version) select id, 1 from batch_exports
+      where id <> ${exportId}`;
+  await side.sql`
+    insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key, generation,
+      uncommitted)
+     select export_id, data_interval_start, data_interval_end, 1, 'left', 1, true from runs where export_id <> ${exportId}`;
   await addWaiting(30);
   const { executed: later } = await execute();
   expect(sum(later) - sum(first), JSON.stringify({ first, later })).toBeLessThan(200);
-  await side.db.query('vacuum analyze runs, outbox, batch_exports');
+  await side.sql`vacuum analyze runs, outbox, batch_exports`;
   await addWaiting(29);
   await execute();
   await addWaiting(28, true);

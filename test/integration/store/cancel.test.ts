@@ -6,29 +6,13 @@ import { findRun, insertRuns } from '../../../src/state/store/runs/runs.ts';
 import { deleteExport } from '../../../src/service/use-cases/exports/delete-export.ts';
 import { cancelRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import { recordFault } from '../../../src/service/use-cases/runs/finish-run.ts';
-import {
-  claim,
-  complete,
-  createExportOfThePast,
-  decide,
-  emptyCommit,
-  expireLease,
-  firstRun,
-  hourMs,
-  listRuns,
-} from '../../support/run-side.ts';
+import { emptyCommit, hourMs } from '../../support/run-side.ts';
 import { beginCommit, claimRun } from '../../support/run-verbs.ts';
 import { until } from '../../support/until.ts';
 import { useRunSide } from '../../support/use-run-side.ts';
 
 const side = useRunSide();
 const leaseMs = 60_000;
-
-async function waitingRun(): Promise<{ exportId: string; runId: string }> {
-  const { id } = await createExportOfThePast(side);
-  await decide(side.context);
-  return { exportId: id, runId: (await firstRun(side.db, id)).id };
-}
 
 async function cancel(exportId: string, runId: string): Promise<void> {
   const run = await findRun(side.db, exportId, runId);
@@ -44,80 +28,78 @@ const cancelled = { status: 'Cancelled', waits: false };
 
 describe('cancelling a run', () => {
   it('that has not begun ends it, and no late job starts it any more', async () => {
-    const { exportId, runId } = await waitingRun();
+    const { exportId, runId } = await side.waitingRun();
     await cancel(exportId, runId);
-    expect(await firstRun(side.db, exportId)).toMatchObject(cancelled);
+    expect(await side.firstRun(exportId)).toMatchObject(cancelled);
     expect(await claimRun(side.db, runId, 'w', leaseMs)).toBeNull();
   });
 
   it('that waits for its next attempt ends it', async () => {
-    const { exportId, runId } = await waitingRun();
+    const { exportId, runId } = await side.waitingRun();
     const fault = new SluiceError('destination.unavailable');
-    await recordFault(side.context, await claim(side, runId), fault, 0.5);
+    await recordFault(side.context, await side.claim(runId), fault, 0.5);
     await cancel(exportId, runId);
-    expect(await firstRun(side.db, exportId)).toMatchObject(cancelled);
+    expect(await side.firstRun(exportId)).toMatchObject(cancelled);
   });
 
   it('that a worker holds takes the lease away: it can neither renew it nor commit', async () => {
-    const { exportId, runId } = await waitingRun();
-    const run = await claim(side, runId);
+    const { exportId, runId } = await side.waitingRun();
+    const run = await side.claim(runId);
     await cancel(exportId, runId);
     expect(await renewLeases(side.db, [run], leaseMs)).toEqual(new Set());
     expect(await beginCommit(side.db, run, leaseMs, {}, emptyCommit)).toBe(false);
-    expect(await complete(side.context, run)).toBe(false);
-    expect(await firstRun(side.db, exportId)).toMatchObject(cancelled);
+    expect(await side.complete(run)).toBe(false);
+    expect(await side.firstRun(exportId)).toMatchObject(cancelled);
   });
 
   it('comes too late once it commits: it completes, even if its worker is lost meanwhile', async () => {
-    const { exportId, runId } = await waitingRun();
-    const run = await claim(side, runId);
+    const { exportId, runId } = await side.waitingRun();
+    const run = await side.claim(runId);
     expect(await beginCommit(side.db, run, leaseMs, {}, emptyCommit)).toBe(true);
     await expect(cancel(exportId, runId)).rejects.toThrow('can no longer be cancelled');
-    expect(await firstRun(side.db, exportId)).toMatchObject({ status: 'Running' });
-    await expireLease(side.db, runId);
-    expect(await complete(side.context, await claim(side, runId))).toBe(true);
+    expect(await side.firstRun(exportId)).toMatchObject({ status: 'Running' });
+    await side.expireLease(runId);
+    expect(await side.complete(await side.claim(runId))).toBe(true);
   });
 
   it('says that its manifest may be current if an attempt died in its commit', async () => {
-    const { exportId, runId } = await waitingRun();
-    const run = await claim(side, runId);
+    const { exportId, runId } = await side.waitingRun();
+    const run = await side.claim(runId);
     await beginCommit(side.db, run, leaseMs, {}, emptyCommit);
-    await expireLease(side.db, runId);
-    await claim(side, runId);
+    await side.expireLease(runId);
+    await side.claim(runId);
     await cancel(exportId, runId);
-    const [entry] = await side.db.query<{ message: string }>(
-      `select message from log_entries where run_id = $1 and level = 'WARNING'`,
-      [runId],
-    );
+    const [entry] = await side.sql<{ message: string }>`
+      select message from log_entries where run_id = ${runId} and level = 'WARNING'`;
     expect(entry?.message).toMatch(/its manifest may be current/);
   });
 
   it('whose lease ran out ends it, swept or not, and leaves nothing in the outbox', async () => {
     for (const swept of [true, false]) {
-      const { exportId, runId } = await waitingRun();
-      await claim(side, runId);
-      await expireLease(side.db, runId);
+      const { exportId, runId } = await side.waitingRun();
+      await side.claim(runId);
+      await side.expireLease(runId);
       if (swept) await sweepExpiredLeases(side.db);
       await cancel(exportId, runId);
       await sweepExpiredLeases(side.db);
-      expect(await firstRun(side.db, exportId)).toMatchObject(cancelled);
+      expect(await side.firstRun(exportId)).toMatchObject(cancelled);
     }
   });
 
   it('races with its claim, its end and the sweep without a deadlock or a row left behind', async () => {
     for (let round = 0; round < 10; round += 1) {
-      const { exportId, runId } = await waitingRun();
-      const run = await claim(side, runId);
-      if (round % 2 === 0) await expireLease(side.db, runId);
+      const { exportId, runId } = await side.waitingRun();
+      const run = await side.claim(runId);
+      if (round % 2 === 0) await side.expireLease(runId);
       await Promise.all([
         cancel(exportId, runId).catch(unlessRefused),
         sweepExpiredLeases(side.db),
-        complete(side.context, run),
+        side.complete(run),
         claimRun(side.db, runId, 'other', leaseMs),
       ]);
       // Whichever won, a late job sees the current state and clears what is stale.
       await claimRun(side.db, runId, 'last', leaseMs);
-      const after = await firstRun(side.db, exportId);
+      const after = await side.firstRun(exportId);
       expect(after.waits).toBe(false);
     }
   });
@@ -125,63 +107,48 @@ describe('cancelling a run', () => {
 
 describe('deleting an export', () => {
   it('cancels its runs in every state and its backfills', async () => {
-    const { id } = await createExportOfThePast(side, { createdMsAgo: 3 * hourMs });
-    await decide(side.context);
-    const [, second, third] = await listRuns(side.db, id);
-    await claim(side, second?.id ?? '');
+    const { id } = await side.exportWithRuns(3);
+    const [, second, third] = await side.listRuns(id);
+    await side.claim(second?.id);
     await recordFault(
       side.context,
-      await claim(side, third?.id ?? ''),
+      await side.claim(third?.id),
       new SluiceError('destination.unavailable'),
       0.5,
     );
-    await side.db.query(
-      `insert into backfills (export_id, team_id, start_at, end_at, concurrency, total_runs)
-       values ($1, $2, now() - interval '9 h', now() - interval '8 h', 1, 1)`,
-      [id, side.teamId],
-    );
-    const actor = { organizationId: side.tenant.organizationId, keyId: null };
-    await deleteExport(side.context, actor, id);
-    for (const run of await listRuns(side.db, id)) expect(run).toMatchObject(cancelled);
-    const backfills = await side.db.query(`select status from backfills where export_id = $1`, [
-      id,
-    ]);
+    await side.sql`insert into backfills (export_id, team_id, start_at, end_at, concurrency, total_runs)
+       values (${id}, ${side.teamId}, now() - interval '9 h', now() - interval '8 h', 1, 1)`;
+    await deleteExport(side.context, side.actor, id);
+    for (const run of await side.listRuns(id)) expect(run).toMatchObject(cancelled);
+    const backfills = await side.sql`select status from backfills where export_id = ${id}`;
     expect(backfills).toEqual([{ status: 'Cancelled' }]);
   });
 
   it('while its runs complete neither deadlocks nor leaves one live', async () => {
-    const { id } = await createExportOfThePast(side, { createdMsAgo: 8 * hourMs });
-    await decide(side.context);
-    const claimed = await Promise.all(
-      (await listRuns(side.db, id)).map((run) => claim(side, run.id)),
-    );
-    const actor = { organizationId: side.tenant.organizationId, keyId: null };
+    const { id } = await side.exportWithRuns(8);
+    const claimed = await Promise.all((await side.listRuns(id)).map((run) => side.claim(run.id)));
     await Promise.all([
-      ...claimed.map((run) => complete(side.context, run)),
-      deleteExport(side.context, actor, id),
+      ...claimed.map((run) => side.complete(run)),
+      deleteExport(side.context, side.actor, id),
     ]);
-    for (const run of await listRuns(side.db, id)) {
+    for (const run of await side.listRuns(id)) {
       expect(['Completed', 'Cancelled']).toContain(run.status);
     }
   });
 
   it('while a worker makes runs of its backfill waits for them, without a deadlock', async () => {
-    const { id } = await createExportOfThePast(side);
-    const [backfill] = await side.db.query<{ id: string }>(
-      `insert into backfills (export_id, team_id, start_at, end_at, concurrency, total_runs)
-       values ($1, $2, now() - interval '9 h', now() - interval '8 h', 1, 1) returning id`,
-      [id, side.teamId],
-    );
+    const { id } = await side.createExport();
+    const [backfill] = await side.sql<{ id: string }>`
+      insert into backfills (export_id, team_id, start_at, end_at, concurrency, total_runs)
+       values (${id}, ${side.teamId}, now() - interval '9 h', now() - interval '8 h', 1, 1) returning id`;
     const backfillId = backfill?.id ?? '';
-    const actor = { organizationId: side.tenant.organizationId, keyId: null };
     const deleting = await side.db.transaction(async (tx) => {
       await tx.query('select from backfills where id = $1 for no key update', [backfillId]);
-      const deletion = deleteExport(side.context, actor, id);
+      const deletion = deleteExport(side.context, side.actor, id);
       await until(async () => {
-        const waiting = await side.db.query(
-          `select from pg_stat_activity where datname = current_database()
-              and wait_event_type = 'Lock' and query like 'update backfills%'`,
-        );
+        const waiting =
+          await side.sql`select from pg_stat_activity where datname = current_database()
+              and wait_event_type = 'Lock' and query like 'update backfills%'`;
         return waiting.length > 0;
       });
       const interval = { start: 0, end: hourMs };
@@ -189,6 +156,6 @@ describe('deleting an export', () => {
       return { deletion };
     });
     await deleting.deletion;
-    expect(await firstRun(side.db, id)).toMatchObject(cancelled);
+    expect(await side.firstRun(id)).toMatchObject(cancelled);
   });
 });

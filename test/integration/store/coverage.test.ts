@@ -11,15 +11,7 @@ import { findGaps } from '../../../src/state/store/intervals/verify-queries.ts';
 import { coverageOf } from '../../../src/service/use-cases/exports/read-coverage.ts';
 import { retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import { allowBriefReceipts } from '../../support/brief-receipts.ts';
-import {
-  claim,
-  complete,
-  createExportOfThePast,
-  decide,
-  failAttempt,
-  hourMs,
-  listRuns,
-} from '../../support/run-side.ts';
+import { hourMs } from '../../support/run-side.ts';
 import { useRunSide } from '../../support/use-run-side.ts';
 
 const side = useRunSide({ secondOpinionMs: 0 });
@@ -80,10 +72,9 @@ async function insertRun(exportId: string, start: Instant, generation: number): 
 }
 
 async function endRun(id: string, status: string, settled = true): Promise<void> {
-  await side.db.query(
-    'update runs set status = $2, finished_at = now(), settled = $3 where id = $1',
-    [id, status, status === 'Completed' ? settled : null],
-  );
+  await side.sql`
+    update runs set status = ${status}, finished_at = now(), settled = ${status === 'Completed' ? settled : null}
+      where id = ${id}`;
 }
 
 async function putReceipt(exportId: string, past: Past, runId: string): Promise<void> {
@@ -134,10 +125,8 @@ async function live(
     } else {
       past.live = end === 8 ? 'running' : 'retrying';
       if (end === 9) {
-        await side.db.query(
-          `update runs set status = 'Running', error_code = 'destination.unavailable' where id = $1`,
-          [id],
-        );
+        await side.sql`
+          update runs set status = 'Running', error_code = 'destination.unavailable' where id = ${id}`;
       }
       return;
     }
@@ -148,17 +137,15 @@ async function live(
     }
   }
   if (past.open && roll(3) === 0) {
-    await side.db.query('delete from runs where export_id = $1 and data_interval_start = $2', [
-      exportId,
-      toTimestamp(past.start),
-    ]);
+    await side.sql`
+      delete from runs where export_id = ${exportId} and data_interval_start = ${toTimestamp(past.start)}`;
     past.lastRun = 'deleted';
   }
 }
 
 async function makeHistory(seed: number): Promise<{ item: BatchExport; pasts: Past[] }> {
   const roll = dice(seed);
-  const item = await createExportOfThePast(side, { createdMsAgo: hours * hourMs });
+  const item = await side.createExport({ createdMsAgo: hours * hourMs });
   const first = item.schedule.openIntervalStart;
   const pasts = Array.from({ length: hours }, (_, hour): Past => {
     const start = first + hour * hourMs;
@@ -188,18 +175,11 @@ async function awaitSome(exportId: string, pasts: Past[], roll: (n: number) => n
   const inOrder = order === 'oldest_first' ? part : part.toReversed();
   for (const past of inOrder.slice(planned)) past.awaited = true;
   const plannedTo = inOrder[planned - 1]?.start;
-  await side.db.query(
-    `insert into backfills (export_id, team_id, start_at, end_at, "order", planned_to, concurrency, total_runs)
-     values ($1, $2, $3, $4, $5, $6, 1, 1)`,
-    [
-      exportId,
-      side.teamId,
-      toTimestamp(part[0]?.start ?? 0),
-      toTimestamp((part.at(-1)?.start ?? 0) + hourMs),
-      order,
-      plannedTo === undefined ? null : toTimestamp(plannedTo),
-    ],
-  );
+  await side.sql`
+    insert into backfills (export_id, team_id, start_at, end_at, "order", planned_to, concurrency, total_runs)
+     values (${exportId}, ${side.teamId}, ${toTimestamp(part[0]?.start ?? 0)},
+       ${toTimestamp((part.at(-1)?.start ?? 0) + hourMs)}, ${order},
+       ${plannedTo === undefined ? null : toTimestamp(plannedTo)}, 1, 1)`;
 }
 
 /** The state of each hour. Fails if the ranges do not cover them exactly, or two neighbours are alike. */
@@ -228,10 +208,8 @@ async function holesOf(id: string) {
 }
 
 async function markOf(id: string): Promise<Instant | null> {
-  const [row] = await side.db.query<{ mark: string | null }>(
-    'select high_water_mark as mark from batch_exports where id = $1',
-    [id],
-  );
+  const [row] = await side.sql<{ mark: string | null }>`
+    select high_water_mark as mark from batch_exports where id = ${id}`;
   return row?.mark ? Date.parse(row.mark) : null;
 }
 
@@ -283,19 +261,17 @@ describe('over random histories', () => {
 });
 
 async function createdWithRuns(count: number): Promise<{ item: BatchExport; runIds: string[] }> {
-  const item = await createExportOfThePast(side, { createdMsAgo: count * hourMs });
-  await decide(side.context);
-  const runIds = (await listRuns(side.db, item.id)).map(({ id }) => id);
+  const item = await side.createExport({ createdMsAgo: count * hourMs });
+  await side.decide();
+  const runIds = (await side.listRuns(item.id)).map(({ id }) => id);
   return { item, runIds };
 }
 
 async function fail(runId: string | undefined): Promise<void> {
   const error = new SluiceError('query.invalid');
   for (;;) {
-    await failAttempt(side, side.context, runId ?? '', error);
-    const [row] = await side.db.query<{ status: string }>('select status from runs where id = $1', [
-      runId,
-    ]);
+    await side.failAttempt(runId ?? '', error);
+    const [row] = await side.sql<{ status: string }>`select status from runs where id = ${runId}`;
     if (row?.status === 'Failed') return;
   }
 }
@@ -307,7 +283,7 @@ describe('through the use cases', () => {
     for (let back = 4; back >= 1; back -= 1) {
       await fail(await insertRunIn(item.id, first - back * hourMs));
     }
-    await complete(side.context, await claim(side, runIds[0] ?? ''));
+    await side.complete(await side.claim(runIds[0]));
     expect(await markOf(item.id)).toBe(first + hourMs);
     expect((await holesOf(item.id)).missing).toEqual({ count: 4, since: first - 4 * hourMs });
   });
@@ -316,7 +292,7 @@ describe('through the use cases', () => {
 it('an accepted interval before the mark is no gap to verify, and a run of it that fails is a hole again', async () => {
   const { item, runIds } = await createdWithRuns(3);
   const start = item.schedule.openIntervalStart;
-  for (const hour of [0, 2]) await complete(side.context, await claim(side, runIds[hour] ?? ''));
+  for (const hour of [0, 2]) await side.complete(await side.claim(runIds[hour] ?? ''));
   await fail(runIds[1]);
   await acceptIntervals(side.db, item.id, [{ start: start + hourMs, end: start + 2 * hourMs }]);
   await advanceHighWaterMark(side.db, item.id);

@@ -5,7 +5,6 @@ import fc from 'fast-check';
 import { beforeAll, beforeEach, expect, it } from 'vitest';
 import { type DispatchRules, takeRuns } from '../../../src/state/store/runs/outbox.ts';
 import { reportWorker } from '../../../src/state/store/runs/workers.ts';
-import { createExportOfThePast } from '../../support/run-side.ts';
 import { createTenant } from '../../support/tenants.ts';
 import { useRunSide } from '../../support/use-run-side.ts';
 
@@ -34,13 +33,10 @@ async function createExports(tenants: number, perProject: number): Promise<reado
     const { organizationId, projectIds } = await createTenant(side.db);
     for (const projectId of projectIds) {
       for (let n = 0; n < perProject; n += 1) {
-        const { id: exportId } = await createExportOfThePast(side, { teamId: projectId });
+        const { id: exportId } = await side.createExport({ teamId: projectId });
         const backfillId = randomUUID();
-        await side.db.query(
-          `insert into backfills (id, export_id, team_id, start_at, end_at, concurrency, total_runs)
-           values ($1, $2, $3, now() - interval '1 day', now(), 5, 5)`,
-          [backfillId, exportId, projectId],
-        );
+        await side.sql`insert into backfills (id, export_id, team_id, start_at, end_at, concurrency, total_runs)
+           values (${backfillId}, ${exportId}, ${projectId}, now() - interval '1 day', now(), 5, 5)`;
         all.push({ exportId, projectId, organizationId, backfillId });
       }
     }
@@ -55,8 +51,8 @@ beforeAll(async () => {
 beforeEach(clear);
 
 async function clear(): Promise<void> {
-  await side.db.query('truncate outbox');
-  await side.db.query('delete from runs');
+  await side.sql`truncate outbox`;
+  await side.sql`delete from runs`;
 }
 
 async function add(runs: readonly Run[]): Promise<void> {
@@ -65,20 +61,22 @@ async function add(runs: readonly Run[]): Promise<void> {
     ...{ stage: run.stage, start: run.start, heals: run.lane === 'heals' },
     backfill_id: run.lane === 'backfill' ? run.backfillId : null,
   }));
-  await side.db.query(
-    `with rows as materialized (
-       select *, '2024-03-02T00:00:00Z'::timestamptz + start * interval '1 hour' as at from jsonb_to_recordset($1::jsonb)
-         as r (n int, id uuid, team_id int, export_id uuid, backfill_id uuid, heals boolean, small boolean, stage int, start int)
+  await side.sql`with rows as materialized (
+       select *, '2024-03-02T00:00:00Z'::timestamptz + start * interval '1 hour' as at
+         from jsonb_to_recordset(${JSON.stringify(rows)}::jsonb)
+         as r (n int, id uuid, team_id int, export_id uuid, backfill_id uuid, heals boolean, small boolean, stage int,
+           start int)
      ), made as (
-       insert into runs (id, export_id, team_id, backfill_id, heals, data_interval_start, data_interval_end, status, lease_expires_at, small)
-       select id, export_id, team_id, backfill_id, heals, at, at + (n + 1) * interval '1 second', case stage when 0 then 'Running' else 'Starting' end,
+       insert into runs (id, export_id, team_id, backfill_id, heals, data_interval_start, data_interval_end, status,
+         lease_expires_at, small)
+       select id, export_id, team_id, backfill_id, heals, at, at + (n + 1) * interval '1 second', case stage
+         when 0 then 'Running' else 'Starting' end,
               case stage when 0 then now() + interval '1 hour' end, small from rows
      )
      insert into outbox (run_id, team_id, export_id, backfill_id, data_interval_start, ready, small, dispatched_at)
-     select id, team_id, export_id, case when heals then export_id else backfill_id end, at, true, small, case stage when 1 then now() end
-       from rows where stage > 0`,
-    [JSON.stringify(rows)],
-  );
+     select id, team_id, export_id, case when heals then export_id else backfill_id end, at, true, small, case stage
+       when 1 then now() end
+       from rows where stage > 0`;
 }
 
 /** The slots of the workers. */
@@ -284,18 +282,16 @@ async function simulate(
       if (watched.has(runId)) waits.push(step - (byId.get(runId)?.dueAt ?? 0));
     }
     working = working.filter(({ until }) => until > step);
-    await side.db.query('delete from runs where id = any ($1::uuid[])', [ended]);
+    await side.sql`delete from runs where id = any (${ended}::uuid[])`;
     await add(arrivals.filter(({ dueAt }) => dueAt === step).map(({ run }) => run));
     queue.push(...(await takeRuns(side.db, rules)).runs.map(({ runId }) => runId));
     const begun = queue.splice(0, workers - working.length).map((runId) => {
       return { runId, until: step + 5 + (((byId.get(runId)?.run.start ?? 0) * 7) % 11) };
     });
     working = [...working, ...begun];
-    await side.db.query(
-      `with begun as (delete from outbox where run_id = any ($1::uuid[]) returning run_id)
-       update runs set status = 'Running', lease_expires_at = now() + interval '1 hour' from begun where id = run_id`,
-      [begun.map(({ runId }) => runId)],
-    );
+    await side.sql`
+      with begun as (delete from outbox where run_id = any (${begun.map(({ runId }) => runId)}::uuid[]) returning run_id)
+       update runs set status = 'Running', lease_expires_at = now() + interval '1 hour' from begun where id = run_id`;
   }
   expect(waits).toHaveLength(watched.size);
   return waits;

@@ -1,20 +1,12 @@
-import { afterAll, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { readServiceState } from '../../../src/state/store/database/service-state.ts';
 import { insertProject } from '../../../src/state/store/tenants/tenants.ts';
 import { reportWorker } from '../../../src/state/store/runs/workers.ts';
 import { dispatchRuns, type QueueEntry } from '../../../src/service/admission/dispatch-runs.ts';
-import { claim, createExportOfThePast, openRunSide, type RunSide } from '../../support/run-side.ts';
+import { openRunSide } from '../../support/run-side.ts';
+import { useEach } from '../../support/use-stage.ts';
 
-let side: RunSide;
-const opened: RunSide[] = [];
-
-beforeEach(async () => {
-  side = await openRunSide();
-  opened.push(side);
-});
-afterAll(async () => {
-  for (const each of opened) await each.stop();
-});
+const side = useEach(openRunSide);
 
 /** One dispatch into a queue that takes all. */
 async function dispatch(context = side.context): Promise<string[]> {
@@ -24,18 +16,15 @@ async function dispatch(context = side.context): Promise<string[]> {
 }
 
 async function exportsOf(runIds: readonly string[]): Promise<string[]> {
-  const rows = await side.db.query<{ id: string; exportId: string }>(
-    `select id, export_id as "exportId" from runs where id = any ($1::uuid[])`,
-    [runIds],
-  );
+  const rows = await side.sql<{ id: string; exportId: string }>`
+    select id, export_id as "exportId" from runs where id = any (${runIds}::uuid[])`;
   return runIds.map((runId) => rows.find((row) => row.id === runId)?.exportId ?? '');
 }
 
 function age(seconds: number): Promise<unknown> {
-  return side.db.query(
-    `update outbox set dispatched_at = dispatched_at - $1 * interval '1 s' where dispatched_at is not null`,
-    [seconds],
-  );
+  return side.sql`
+    update outbox set dispatched_at = dispatched_at - ${seconds} * interval '1 s'
+      where dispatched_at is not null`;
 }
 
 /** Makes `count` waiting runs of an export, live or of a new backfill, oldest interval first. */
@@ -64,22 +53,22 @@ async function addWaiting(
 describe('the dispatcher', () => {
   it('keeps at most twice the capacity of all workers in the queue', async () => {
     const context = side.withPolicy({ maxRunsPerExport: 100, maxRunsPerTenant: 100 });
-    const { id } = await createExportOfThePast(side);
+    const { id } = await side.createExport();
     await addWaiting(id, 50);
     expect(await dispatch(context)).toHaveLength(0);
     await reportWorker(side.db, 'one', 1);
     await reportWorker(side.db, 'two', 2);
     const [first = ''] = await dispatch(context);
     expect(await dispatch(context)).toHaveLength(0);
-    await claim(side, first);
+    await side.claim(first);
     expect(await dispatch(context)).toHaveLength(1);
-    const dispatched = await side.db.query(`select 1 from outbox where dispatched_at is not null`);
+    const dispatched = await side.sql`select 1 from outbox where dispatched_at is not null`;
     expect(dispatched).toHaveLength(6);
   });
 
   it('dispatches each run once, however many workers dispatch at the same moment', async () => {
     const context = side.withPolicy({ maxRunsPerExport: 100, maxRunsPerTenant: 100 });
-    const { id } = await createExportOfThePast(side);
+    const { id } = await side.createExport();
     await addWaiting(id, 40);
     await reportWorker(side.db, 'one', 50);
     const enqueued = (await Promise.all(Array.from({ length: 8 }, () => dispatch(context)))).flat();
@@ -88,40 +77,40 @@ describe('the dispatcher', () => {
   });
 
   it('skips runs that are not due yet', async () => {
-    const { id } = await createExportOfThePast(side);
+    const { id } = await side.createExport();
     await addWaiting(id, 1, { inHours: 1 });
     await reportWorker(side.db, 'one', 4);
     expect(await dispatch()).toHaveLength(0);
-    await side.db.query(`update outbox set available_at = now() - interval '1 s'`);
+    await side.sql`update outbox set available_at = now() - interval '1 s'`;
     expect(await dispatch()).toHaveLength(1);
   });
 
   it('starts runs that a clock noted which was set back since', async () => {
-    const waiting = await createExportOfThePast(side);
-    const enqueued = await createExportOfThePast(side);
+    const waiting = await side.createExport();
+    const enqueued = await side.createExport();
     await reportWorker(side.db, 'one', 4);
     await addWaiting(enqueued.id, 1);
     const [first = ''] = await dispatch();
     await addWaiting(waiting.id, 1);
-    await side.db.query(`update outbox set available_at = available_at + interval '3 hours'`);
+    await side.sql`update outbox set available_at = available_at + interval '3 hours'`;
     const [second = ''] = await dispatch();
     expect(await exportsOf([first, second])).toEqual([enqueued.id, waiting.id]);
-    for (const runId of [first, second]) expect(await claim(side, runId)).toMatchObject({ runId });
-    expect(await side.db.query('select from outbox')).toEqual([]);
+    for (const runId of [first, second]) expect(await side.claim(runId)).toMatchObject({ runId });
+    expect(await side.sql`select from outbox`).toEqual([]);
   });
 
   it('a run that was ready can be claimed after the clock was set back by half an hour', async () => {
-    const { id } = await createExportOfThePast(side);
+    const { id } = await side.createExport();
     await addWaiting(id, 1);
     await reportWorker(side.db, 'one', 4);
     const [runId = ''] = await dispatch();
-    await side.db.query(`update outbox set available_at = available_at + interval '30 minutes'`);
-    expect(await claim(side, runId)).toMatchObject({ runId });
-    expect(await side.db.query('select from outbox')).toEqual([]);
+    await side.sql`update outbox set available_at = available_at + interval '30 minutes'`;
+    expect(await side.claim(runId)).toMatchObject({ runId });
+    expect(await side.sql`select from outbox`).toEqual([]);
   });
 
   it('re-enqueues lost jobs after five seconds, then after twice as long each time, as new entries', async () => {
-    const { id } = await createExportOfThePast(side);
+    const { id } = await side.createExport();
     await addWaiting(id, 1);
     await reportWorker(side.db, 'one', 4);
     const ids: (string | null)[] = [];
@@ -142,7 +131,7 @@ describe('the dispatcher', () => {
   });
 
   it('re-enqueues what was dispatched at a later time than now, after a clock went back', async () => {
-    const { id } = await createExportOfThePast(side);
+    const { id } = await side.createExport();
     await addWaiting(id, 1);
     await reportWorker(side.db, 'one', 4);
     await dispatch();
@@ -151,7 +140,7 @@ describe('the dispatcher', () => {
   });
 
   it('undoes a dispatch that the queue did not accept, and reports it to its caller', async () => {
-    const { id } = await createExportOfThePast(side);
+    const { id } = await side.createExport();
     await addWaiting(id, 2);
     await reportWorker(side.db, 'one', 4);
     const away = new Error('the queue is unreachable');
@@ -166,11 +155,11 @@ describe('tens of thousands of runs that wait for their time', () => {
       organizationId: side.tenant.organizationId,
       name: 'Small',
     });
-    const { id } = await createExportOfThePast(side);
-    const small = await createExportOfThePast(side, { teamId: project.id });
+    const { id } = await side.createExport();
+    const small = await side.createExport({ teamId: project.id });
     await addWaiting(id, 30_000, { inHours: 1 });
     await addWaiting(small.id, 1);
-    await side.db.query(`analyze outbox`);
+    await side.sql`analyze outbox`;
     await reportWorker(side.db, 'one', 4);
     const before = await bufferHits();
     expect(await dispatch()).toHaveLength(1);
@@ -180,11 +169,10 @@ describe('tens of thousands of runs that wait for their time', () => {
 
   /** Pages of the outbox and its indexes that were looked at so far, in all sessions. */
   async function bufferHits(): Promise<number> {
-    await side.db.query(`select pg_stat_force_next_flush()`);
-    const [row] = await side.db.query<{ hits: number }>(
-      `select (pg_stat_get_blocks_hit('outbox'::regclass) + (
-         select sum(pg_stat_get_blocks_hit(indexrelid)) from pg_index where indrelid = 'outbox'::regclass))::int as hits`,
-    );
+    await side.sql`select pg_stat_force_next_flush()`;
+    const [row] = await side.sql<{ hits: number }>`
+      select (pg_stat_get_blocks_hit('outbox'::regclass) + (
+         select sum(pg_stat_get_blocks_hit(indexrelid)) from pg_index where indrelid = 'outbox'::regclass))::int as hits`;
     return row?.hits ?? 0;
   }
 });

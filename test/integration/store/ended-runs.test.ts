@@ -15,43 +15,32 @@ import { beginWork } from '../../../src/state/store/files/guarded-work.ts';
 import { reportWorker, sumCapacity, sweepWorkers } from '../../../src/state/store/runs/workers.ts';
 import { endSilentCommits } from '../../../src/state/store/tenants/tenant-rows.ts';
 import { findLostRuns } from '../../support/lost-runs.ts';
-import {
-  claim,
-  complete,
-  createExportOfThePast,
-  decide,
-  emptyCommit,
-  expireLease,
-  firstRun,
-} from '../../support/run-side.ts';
+import { emptyCommit } from '../../support/run-side.ts';
 import { beginCommit } from '../../support/run-verbs.ts';
 import { useRunSide } from '../../support/use-run-side.ts';
 
 const side = useRunSide();
 beforeEach(async () => {
-  await side.db.query('delete from outbox');
-  await side.db.query('delete from workers');
-  await side.db.query(
-    `update runs set status = 'Cancelled', finished_at = now() where finished_at is null`,
-  );
+  await side.sql`delete from outbox`;
+  await side.sql`delete from workers`;
+  await side.sql`
+    update runs set status = 'Cancelled', finished_at = now() where finished_at is null`;
 });
 
 /** A run whose worker sleeps, and which the sweep has re-enqueued. */
 async function sleepingRun(): Promise<ClaimedRun> {
-  const { id } = await createExportOfThePast(side);
-  await decide(side.context);
-  const run = await claim(side, (await firstRun(side.db, id)).id);
-  await expireLease(side.db, run.runId);
+  const { id } = await side.exportWithRuns(1);
+  const run = await side.claim((await side.firstRun(id)).id);
+  await side.expireLease(run.runId);
   expect(await sweepExpiredLeases(side.db)).toBe(1);
   return run;
 }
 
-const entries = () => side.db.query('select from outbox');
-const actor = () => ({ organizationId: side.tenant.organizationId, keyId: null });
+const entries = () => side.sql`select from outbox`;
 
 /** Every way in which a run ends. */
 const ends: readonly (readonly [string, (run: ClaimedRun) => Promise<unknown>])[] = [
-  ['completes', (run) => complete(side.context, run)],
+  ['completes', (run) => side.complete(run)],
   [
     'fails',
     (run) => recordFault(side.context, run, new SluiceError('destination.access_denied'), 0),
@@ -59,7 +48,7 @@ const ends: readonly (readonly [string, (run: ClaimedRun) => Promise<unknown>])[
   [
     'fails after its last attempt',
     async (run) => {
-      await side.db.query('update runs set faults = 99 where id = $1', [run.runId]);
+      await side.sql`update runs set faults = 99 where id = ${run.runId}`;
       const used = { ...run, faults: 99 };
       await recordFault(side.context, used, new SluiceError('destination.unavailable'), 0);
     },
@@ -72,12 +61,15 @@ const ends: readonly (readonly [string, (run: ClaimedRun) => Promise<unknown>])[
       if (found) await cancelRun(side.context, found);
     },
   ],
-  ['is deleted with its export', ({ exportId }) => deleteExport(side.context, actor(), exportId)],
+  [
+    'is deleted with its export',
+    ({ exportId }) => deleteExport(side.context, side.actor, exportId),
+  ],
   [
     'is ended by the deletion of its tenant',
     async (run) => {
       await beginCommit(side.db, run, 60_000, {}, emptyCommit);
-      await expireLease(side.db, run.runId);
+      await side.expireLease(run.runId);
       const tenant = { organizationId: side.tenant.organizationId, teamId: null };
       await side.db.transaction((tx) => endSilentCommits(tx, tenant));
     },
@@ -89,15 +81,14 @@ describe('a run that the sweep re-enqueued while its worker slept', () => {
     const run = await sleepingRun();
     expect(await entries()).toHaveLength(1);
     await end(run);
-    expect(await side.db.query('select from runs where finished_at is null')).toEqual([]);
+    expect(await side.sql`select from runs where finished_at is null`).toEqual([]);
     expect(await entries()).toEqual([]);
   });
 
   it('leaves it too if it completes at the moment of the sweep', async () => {
-    const { id } = await createExportOfThePast(side);
-    await decide(side.context);
-    const run = await claim(side, (await firstRun(side.db, id)).id);
-    await expireLease(side.db, run.runId);
+    const { id } = await side.exportWithRuns(1);
+    const run = await side.claim((await side.firstRun(id)).id);
+    await side.expireLease(run.runId);
     const sweeper = new Client({ connectionString: side.url });
     await sweeper.connect();
     try {
@@ -105,9 +96,9 @@ describe('a run that the sweep re-enqueued while its worker slept', () => {
       await sweepExpiredLeases({
         query: async (text, values = []) => (await sweeper.query(text, [...values])).rows,
       });
-      const completing = complete(side.context, run);
+      const completing = side.complete(run);
       // The completion has begun, and sees nothing of the sweep yet.
-      await side.db.query('select pg_sleep(0.2)');
+      await side.sql`select pg_sleep(0.2)`;
       await sweeper.query('commit');
       expect(await completing).toBe(true);
     } finally {
@@ -118,9 +109,8 @@ describe('a run that the sweep re-enqueued while its worker slept', () => {
 });
 
 it('a dispatcher that enqueues nothing for minutes is noticed, unless workers are busy or there are none', async () => {
-  const { id } = await createExportOfThePast(side);
-  await decide(side.context);
-  const { id: runId } = await firstRun(side.db, id);
+  const { id } = await side.exportWithRuns(1);
+  const { id: runId } = await side.firstRun(id);
   const stalled = () => findStalledDispatch(side.db, 300);
   const ago = `now() - interval '10 minutes'`;
   await side.db.query(`update outbox set ready = true, available_at = ${ago}`);
@@ -128,13 +118,13 @@ it('a dispatcher that enqueues nothing for minutes is noticed, unless workers ar
   expect(await stalled()).toBeNull();
   await reportWorker(side.db, 'one', 1);
   expect(await stalled()).toBe(600);
-  const run = await claim(side, runId);
+  const run = await side.claim(runId);
   await side.db.query(
     `insert into outbox (run_id, team_id, export_id, data_interval_start, ready, available_at)
      select id, team_id, export_id, data_interval_start, true, ${ago} from runs`,
   );
   expect(await stalled()).toBeNull();
-  await expireLease(side.db, run.runId);
+  await side.expireLease(run.runId);
   expect(await stalled()).toBe(600);
   await dispatchRuns(side.context, async () => {});
   expect(await stalled()).toBeNull();
@@ -142,14 +132,13 @@ it('a dispatcher that enqueues nothing for minutes is noticed, unless workers ar
 
 it('what died before the clock of our database was set back by a day is not waited for', async () => {
   const day = `now() + interval '1 day'`;
-  const { id } = await createExportOfThePast(side);
-  await decide(side.context);
-  const { id: runId } = await firstRun(side.db, id);
-  await claim(side, runId);
+  const { id } = await side.exportWithRuns(1);
+  const { id: runId } = await side.firstRun(id);
+  await side.claim(runId);
   await side.db.query(`update runs set lease_expires_at = ${day}`);
   await sweepExpiredLeases(side.db);
   expect(await sweepExpiredLeases(side.db)).toBe(1);
-  expect(await claim(side, runId)).toMatchObject({ crashes: 1 });
+  expect(await side.claim(runId)).toMatchObject({ crashes: 1 });
 
   await reportWorker(side.db, 'dead', 1);
   await reportWorker(side.db, 'alive', 1);
@@ -180,7 +169,7 @@ describe('an outbox row of an ended run, if there were one', () => {
   /** As a build without the trigger would leave it. */
   async function strayEntry(): Promise<void> {
     const run = await sleepingRun();
-    await side.db.query(`update outbox set dispatched_at = now() - interval '1 minute'`);
+    await side.sql`update outbox set dispatched_at = now() - interval '1 minute'`;
     await side.admin.query(
       `begin; set local session_replication_role = replica;
        update runs set status = 'Completed', finished_at = now() where id = '${run.runId}'; commit`,
@@ -191,13 +180,12 @@ describe('an outbox row of an ended run, if there were one', () => {
     await reportWorker(side.db, 'one', 1);
     await strayEntry();
     await strayEntry();
-    const { id } = await createExportOfThePast(side);
-    await decide(side.context);
+    const { id } = await side.exportWithRuns(1);
     const enqueued: string[] = [];
     await dispatchRuns(side.context, async (some) => {
       enqueued.push(...some.map(({ runId }) => runId));
     });
-    expect(enqueued).toEqual([(await firstRun(side.db, id)).id]);
+    expect(enqueued).toEqual([(await side.firstRun(id)).id]);
   });
 
   it('is found by the check of lost runs, and removed by the sweep', async () => {
@@ -211,10 +199,9 @@ describe('an outbox row of an ended run, if there were one', () => {
   });
 
   it('is not the only way to lose a run: one that nothing would start is found as well', async () => {
-    const { id } = await createExportOfThePast(side);
-    await decide(side.context);
+    const { id } = await side.exportWithRuns(1);
     expect(await findLostRuns(side.db, id)).toEqual([]);
-    await side.db.query('delete from outbox');
+    await side.sql`delete from outbox`;
     expect(await findLostRuns(side.db, id)).toMatchObject([
       { why: expect.stringMatching(/start/) },
     ]);

@@ -1,17 +1,10 @@
 import { randomBytes } from 'node:crypto';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { acceptCurrentEra } from '../../../src/service/use-cases/installation/accept-era.ts';
 import type { Database } from '../../../src/state/store/database/database.ts';
 import { currentEra, findHold, listEras } from '../../../src/state/store/database/eras.ts';
 import { createTestDatabase, type TestDatabase, testServer } from '../../support/database.ts';
-import {
-  claim,
-  complete,
-  createExportOfThePast,
-  decide,
-  firstRun,
-  openTestPool,
-} from '../../support/run-side.ts';
+import { openTestPool } from '../../support/run-side.ts';
 import { renewLeases } from '../../../src/state/store/runs/leases.ts';
 import { enqueueRuns } from '../../../src/state/store/runs/outbox.ts';
 import { useRunSide } from '../../support/use-run-side.ts';
@@ -114,34 +107,27 @@ describe('the current era', () => {
   it('compares nothing that this role may not ask', async () => {
     const role = `limited_${randomBytes(4).toString('hex')}`;
     await currentEra(db);
-    await database.admin.query(`revoke execute on function pg_control_system() from public`);
+    await database.adminSql`revoke execute on function pg_control_system() from public`;
     await database.admin.query(`create role ${role} role ${testServer().owner.name}`);
     await db.query(`grant select, insert on eras to ${role}`);
-    try {
-      const era = await db.transaction(async (tx) => {
-        await tx.query(`set local role ${role}`);
-        expect(await tx.query('select system_identifier from read_place()')).toEqual([
-          { system_identifier: null },
-        ]);
-        return currentEra(tx);
-      });
-      expect(era).toMatchObject({ number: 1, held: false });
-    } finally {
+    onTestFinished(async () => {
       await database.admin.query(`drop owned by ${role}; drop role ${role}`);
-    }
+    });
+    const era = await db.transaction(async (tx) => {
+      await tx.query(`set local role ${role}`);
+      expect(await tx.query('select system_identifier from read_place()')).toEqual([
+        { system_identifier: null },
+      ]);
+      return currentEra(tx);
+    });
+    expect(era).toMatchObject({ number: 1, held: false });
   });
 });
 
 const side = useRunSide();
 const leaseMs = 60_000;
 
-async function waitingRun(): Promise<{ exportId: string; runId: string }> {
-  const { id } = await createExportOfThePast(side);
-  await decide(side.context);
-  return { exportId: id, runId: (await firstRun(side.db, id)).id };
-}
-
-const state = (exportId: string) => firstRun(side.db, exportId);
+const state = (exportId: string) => side.firstRun(exportId);
 
 /** What a backup that was made before the claim of a run has of it, with the fence that its next claim gets. */
 const restored = {
@@ -157,16 +143,16 @@ it.each(Object.entries(restored))(
   'a fence of a lost history fits no run %s',
   async (_, restore) => {
     await currentEra(side.db);
-    const { exportId, runId } = await waitingRun();
-    const lost = await claim(side, runId);
+    const { exportId, runId } = await side.waitingRun();
+    const lost = await side.claim(runId);
     await side.db.query(restore, [runId]);
-    await side.db.query('update eras set timeline = coalesce(timeline, 0) + 7');
+    await side.sql`update eras set timeline = coalesce(timeline, 0) + 7`;
     await currentEra(side.db);
-    const holder = await claim(side, runId);
+    const holder = await side.claim(runId);
     expect(holder.fence).not.toBe(lost.fence);
     expect(await renewLeases(side.db, [lost], leaseMs)).toEqual(new Set());
-    expect(await complete(side.context, lost)).toBe(false);
-    expect(await complete(side.context, holder)).toBe(true);
+    expect(await side.complete(lost)).toBe(false);
+    expect(await side.complete(holder)).toBe(true);
     expect(await state(exportId)).toMatchObject({ status: 'Completed' });
   },
 );

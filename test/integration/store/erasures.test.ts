@@ -17,7 +17,7 @@ import {
   releaseRun,
 } from '../../../src/service/use-cases/runs/finish-run.ts';
 import { recordManifest } from '../../support/record-manifest.ts';
-import { claim, createExportOfThePast, hourMs } from '../../support/run-side.ts';
+import { hourMs } from '../../support/run-side.ts';
 import { beginCommit } from '../../support/run-verbs.ts';
 import { useRunSide } from '../../support/use-run-side.ts';
 
@@ -27,10 +27,10 @@ const erased = { column: 'distinct_id', value: 'user 42, the person' };
 
 /** A run of an hour, recorded. @returns the id of its export */
 async function exported(): Promise<string> {
-  const { id } = await createExportOfThePast(side);
+  const { id } = await side.createExport();
   const [made] = await eraseIntervals(side.context, id, [interval], erased, randomUUID());
-  await side.db.query(`update runs set purpose = 'whole', erases = null where id = $1`, [made]);
-  const run = await claim(side, made ?? '');
+  await side.sql`update runs set purpose = 'whole', erases = null where id = ${made}`;
+  const run = await side.claim(made ?? '');
   await recordManifest(side.context, run, { manifestKey: 'm.json', manifestEtag: '"1"', rows: 9 });
   return id;
 }
@@ -44,7 +44,7 @@ async function erasing(): Promise<{ exportId: string; run: ClaimedRun }> {
     erased,
     randomUUID(),
   );
-  return { exportId, run: await claim(side, runId) };
+  return { exportId, run: await side.claim(runId) };
 }
 
 const failure = new SluiceError('run.rows_rejected', 'a row');
@@ -70,14 +70,12 @@ it.each<[string, (run: ClaimedRun) => Promise<unknown>]>([
     const { run } = await erasing();
     expect(openErased(side.context, run)).toEqual(erased);
     await releaseRun(side.context, run);
-    const again = await claim(side, run.runId);
+    const again = await side.claim(run.runId);
     expect(openErased(side.context, again)).toEqual(erased);
     expect(await mentions(run.exportId)).toBe(0);
     await end(again);
-    const [row] = await side.db.query<{ status: string; erases: Buffer | null }>(
-      'select status, erases from runs where id = $1',
-      [run.runId],
-    );
+    const [row] = await side.sql<{ status: string; erases: Buffer | null }>`
+      select status, erases from runs where id = ${run.runId}`;
     expect(['Starting', 'Running']).not.toContain(row?.status);
     expect(row?.erases).toBeNull();
     expect(await mentions(run.exportId)).toBe(0);
@@ -95,36 +93,30 @@ it('a run that has forgotten what it was to erase is not retried, and its error 
 
 /** Rows of our tables that have the value as text. */
 async function mentions(exportId: string): Promise<number> {
-  const [row] = await side.db.query<{ count: number }>(
-    `select (select count(*) from runs t where t.export_id = $1 and t::text like '%user 42%')
-          + (select count(*) from outbox t where t.export_id = $1 and t::text like '%user 42%')
-          + (select count(*) from log_entries t where t.export_id = $1 and t::text like '%user 42%') as count`,
-    [exportId],
-  );
+  const [row] = await side.sql<{ count: number }>`
+    select (select count(*) from runs t where t.export_id = ${exportId} and t::text like '%user 42%')
+          + (select count(*) from outbox t where t.export_id = ${exportId} and t::text like '%user 42%')
+          + (select count(*) from log_entries t where t.export_id = ${exportId} and t::text like '%user 42%') as count`;
   return Number(row?.count);
 }
 
 it('an ended run cannot keep it, whatever ends it', async () => {
   const { run } = await erasing();
-  const ends = side.db.query(
-    `update runs set status = 'Failed', finished_at = now(), lease_holder = null, lease_expires_at = null where id = $1`,
-    [run.runId],
-  );
+  const ends = side.sql`
+    update runs set status = 'Failed', finished_at = now(), lease_holder = null, lease_expires_at = null
+      where id = ${run.runId}`;
   await expect(ends).rejects.toThrow(/runs_erases_while_live/);
 });
 
 it('an erasure says nothing of the schedule: its failures do not pause, its success is no export', async () => {
   const { exportId, run } = await erasing();
-  await side.db.query(
-    `update batch_exports set failure_streak = 3, last_success_at = '2024-01-01' where id = $1`,
-    [exportId],
-  );
+  await side.sql`
+    update batch_exports set failure_streak = 3, last_success_at = '2024-01-01' where id = ${exportId}`;
   const facts = async () =>
     (
-      await side.db.query(
-        `select failure_streak as streak, last_success_at = '2024-01-01' as "isOld" from batch_exports where id = $1`,
-        [exportId],
-      )
+      await side.sql`
+        select failure_streak as streak, last_success_at = '2024-01-01' as "isOld" from batch_exports
+          where id = ${exportId}`
     )[0];
   await recordFault(side.context, run, failure, 0);
   expect(await facts()).toEqual({ streak: 3, isOld: true });
@@ -135,7 +127,7 @@ it('an erasure says nothing of the schedule: its failures do not pause, its succ
     erased,
     randomUUID(),
   );
-  const again = await claim(side, next);
+  const again = await side.claim(next);
   await recordManifest(side.context, again, {
     manifestKey: 'm.json',
     manifestEtag: '"2"',
@@ -148,9 +140,9 @@ it('never counts as a small run: it reads files', async () => {
   const exportId = await exported();
   const [runId] = await eraseIntervals(side.context, exportId, [interval], erased, randomUUID());
   const small = () =>
-    side.db.query<{ small: boolean }>('select small from outbox where run_id = $1', [runId]);
+    side.sql<{ small: boolean }>`select small from outbox where run_id = ${runId}`;
   expect(await small()).toEqual([{ small: false }]);
-  await releaseRun(side.context, await claim(side, runId ?? ''));
+  await releaseRun(side.context, await side.claim(runId ?? ''));
   expect(await small()).toEqual([{ small: false }]);
 });
 
@@ -167,7 +159,7 @@ it('a run that began to commit is waited for until it ends, whichever attempt ha
   // Another attempt reads anew, so what the first had read is lost.
   await releaseRun(side.context, run);
   expect(await listUnderWay(side.db, exportId)).toEqual([]);
-  const second = await claim(side, run.runId);
+  const second = await side.claim(run.runId);
   expect(await listStillUnderWay(side.db, before)).toEqual([]);
   const attempt = await listUnderWay(side.db, exportId);
   await commitBegun(second);
@@ -175,7 +167,7 @@ it('a run that began to commit is waited for until it ends, whichever attempt ha
   await releaseRun(side.context, second);
   expect(await listUnderWay(side.db, exportId)).toMatchObject([{ runId: run.runId }]);
   expect(await listStillUnderWay(side.db, attempt)).toMatchObject([{ runId: run.runId }]);
-  const third = await claim(side, run.runId);
+  const third = await side.claim(run.runId);
   expect(await listStillUnderWay(side.db, attempt)).toMatchObject([{ runId: run.runId, interval }]);
   await recordManifest(side.context, third, {
     manifestKey: 'm.json',
@@ -200,7 +192,7 @@ it('an interval is unfinished if a run began to commit and ended unrecorded, unt
     erased,
     randomUUID(),
   );
-  const again = await claim(side, next);
+  const again = await side.claim(next);
   expect(again.mayBeOvertaken).toBe(true);
   await recordManifest(side.context, again, {
     manifestKey: 'm.json',
@@ -209,9 +201,9 @@ it('an interval is unfinished if a run began to commit and ended unrecorded, unt
   });
   expect(await unfinished()).toEqual([]);
 
-  const { id: other } = await createExportOfThePast(side);
+  const { id: other } = await side.createExport();
   const [first = ''] = await eraseIntervals(side.context, other, [interval], erased, randomUUID());
-  const lost = await claim(side, first);
+  const lost = await side.claim(first);
   await commitBegun(lost);
   await recordFault(side.context, lost, failure, 0);
   expect(await listUnfinishedCommits(side.db, other, null)).toEqual([
@@ -227,8 +219,7 @@ it('a run that has ended names no key, which may have the value of a folder', as
   const keys = { ...commit, destinationVersion: run.destinationVersion, keys: [key] };
   const begun = { begunManifests: ['d'] };
   expect(await beginCommit(side.db, run, 60_000, begun, keys)).toBe(true);
-  const stored = () =>
-    side.db.query('select commit_intent as intent from runs where id = $1', [run.runId]);
+  const stored = () => side.sql`select commit_intent as intent from runs where id = ${run.runId}`;
   expect(await stored()).toMatchObject([{ intent: { files: [{ key }] } }]);
   await recordFault(side.context, run, failure, 0);
   // Runs of the interval still recognise the manifest that may be current.
@@ -239,10 +230,8 @@ it('no log names the value of a folder, not even that the folder went', async ()
   const { exportId, run } = await erasing();
   const message = 'Removed what was replaced: p/name=Jane Doe/day=2024-03-01/a.jsonl.';
   await appendLogEntries(side.db, [{ ...run, exportId, level: 'INFO', message }]);
-  const logged = await side.db.query(
-    `select message from log_entries where export_id = $1 and message like 'Removed%'`,
-    [exportId],
-  );
+  const logged = await side.sql`
+    select message from log_entries where export_id = ${exportId} and message like 'Removed%'`;
   expect(logged).toEqual([{ message: 'Removed what was replaced: p/name=…/day=…/a.jsonl.' }]);
 });
 
@@ -261,16 +250,16 @@ it('counts the logs and errors that quote a value, as it is or within JSON, and 
     say('The first keys: a "b" [c]/7'),
     say('17 rows, 70 %'),
   ]);
-  await side.db.query('update runs set latest_error = $2 where id = $1', [runId, 'key 7 is odd']);
+  await side.sql`update runs set latest_error = ${'key 7 is odd'} where id = ${runId}`;
   expect(await countQuotes(side.db, exportId, 'a "b" [c]')).toBe(2);
   expect(await countQuotes(side.db, exportId, '7')).toBe(2);
   expect(await countQuotes(side.db, exportId, 'a "b" [d]')).toBe(0);
   // The same error elsewhere.
-  await side.db.query(
-    `with checked as (insert into export_checks (export_id, detail) values ($1, 'key 7') on conflict (export_id) do update set detail = 'key 7'),
-       changed as (insert into activity (subject_type, subject_id, action, changes) values ('batch_export', $1::text, 'changed', '[{"after":"x = ''7''"}]'))
-     update batch_exports set failing_error = 'key 7', paused_reason = 'key 7' where id = $1`,
-    [exportId],
-  );
+  await side.sql`
+    with checked as (insert into export_checks (export_id, detail) values (${exportId}, 'key 7')
+      on conflict (export_id) do update set detail = 'key 7'),
+       changed as (insert into activity (subject_type, subject_id, action, changes) values ('batch_export',
+         ${exportId}::text, 'changed', '[{"after":"x = ''7''"}]'))
+     update batch_exports set failing_error = 'key 7', paused_reason = 'key 7' where id = ${exportId}`;
   expect(await countQuotes(side.db, exportId, '7')).toBe(6);
 });

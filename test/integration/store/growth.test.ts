@@ -82,19 +82,15 @@ const page = { limit: 100, offset: 0 };
 
 /** A run that waits, and one that the sweep has lost. */
 async function findLive(status: 'Starting' | 'Running'): Promise<string> {
-  const [run] = await side.db.query<{ id: string }>(
-    `select id from runs where status = $1 order by id limit 1`,
-    [status],
-  );
+  const [run] = await side.sql<{ id: string }>`
+    select id from runs where status = ${status} order by id limit 1`;
   return run?.id ?? '';
 }
 
 async function findEnded(exportId: string): Promise<{ id: string; interval: Timestamp }> {
-  const [run] = await side.db.query<{ id: string; interval: Timestamp }>(
-    `select id, data_interval_start as interval from runs where export_id = $1 and status = 'Completed'
-      order by created_at desc offset 500 limit 1`,
-    [exportId],
-  );
+  const [run] = await side.sql<{ id: string; interval: Timestamp }>`
+    select id, data_interval_start as interval from runs where export_id = ${exportId} and status = 'Completed'
+      order by created_at desc offset 500 limit 1`;
   if (!run) throw new Error('the export has no run');
   return run;
 }
@@ -153,9 +149,8 @@ const hotPaths: readonly HotPath[] = [
   {
     name: 'need, claim and record many runs',
     work: async (db) => {
-      const rows = await side.db.query<{ id: string }>(
-        `select id from runs where status = 'Starting' limit 50`,
-      );
+      const rows = await side.sql<{ id: string }>`
+        select id from runs where status = 'Starting' limit 50`;
       const runIds = rows.map(({ id }) => id);
       expect(runIds.length).toBeGreaterThan(10);
       expect(await findRunNeeds(db, runIds)).not.toContain(null);

@@ -16,7 +16,7 @@ import {
 import { healNow } from '../../../src/state/store/healing/healing.ts';
 import { findRun } from '../../../src/state/store/runs/runs.ts';
 import { attemptsOf, placeOf } from '../../support/attempts-at-places.ts';
-import { claim, createExportOfThePast, decide, hourMs, listRuns } from '../../support/run-side.ts';
+import { hourMs } from '../../support/run-side.ts';
 import { useRunSide } from '../../support/use-run-side.ts';
 
 const side = useRunSide({ retry: { maxAttempts: 2, baseMs: 1, capMs: 1 }, secondOpinionMs: 0 });
@@ -26,29 +26,29 @@ const tooLarge = new SluiceError('source.row_too_large');
 const works = placeOf(null);
 
 beforeEach(async () => {
-  await side.db.query(`update batch_exports set deleted_at = now()`);
+  await side.sql`update batch_exports set deleted_at = now()`;
 });
 
 const { attempt, work, comeDue } = attemptsOf(side);
 
 const stateOf = async (exportId: string) =>
-  (await listRuns(side.db, exportId)).map(({ status }) => status);
+  (await side.listRuns(exportId)).map(({ status }) => status);
 
 async function exportsOf(number: number, hours = 3): Promise<string[]> {
   const ids: string[] = [];
   for (let index = 0; index < number; index += 1) {
-    const { id } = await createExportOfThePast(side, { createdMsAgo: hours * hourMs });
+    const { id } = await side.createExport({ createdMsAgo: hours * hourMs });
     ids.push(id);
   }
-  await decide(side.context);
+  await side.decide();
   return ids;
 }
 
 const holesOf = (exportIds: readonly string[]) =>
-  side.db.query(`select from holes where export_id = any ($1::uuid[])`, [exportIds]);
+  side.sql`select from holes where export_id = any (${exportIds}::uuid[])`;
 
 const startsOf = async (exportId: string) => [
-  ...new Set((await listRuns(side.db, exportId)).map(({ start }) => start)),
+  ...new Set((await side.listRuns(exportId)).map(({ start }) => start)),
 ];
 
 /** Every time comes at once, as often as that. */
@@ -67,11 +67,10 @@ it('heals oldest first, in the lane of its export behind live runs, at most as m
   await comeDue();
   // Two sweeps at once make no run more than one.
   await Promise.all([heal(side.context), heal(side.context)]);
-  const runs = await side.db.query<{ lane: string; heals: boolean; lined: boolean; start: string }>(
-    `select o.backfill_id as lane, r.heals, o.heals as lined, r.data_interval_start as start from outbox o join runs r on r.id = o.run_id
-      where r.export_id = $1 order by r.data_interval_start`,
-    [id],
-  );
+  const runs = await side.sql<{ lane: string; heals: boolean; lined: boolean; start: string }>`
+    select o.backfill_id as lane, r.heals, o.heals as lined, r.data_interval_start as start from outbox o
+      join runs r on r.id = o.run_id
+      where r.export_id = ${id} order by r.data_interval_start`;
   const oldest = (await startsOf(id)).slice(0, 2);
   expect(runs).toEqual(oldest.map((start) => ({ lane: id, heals: true, lined: true, start })));
   await work([id], works);
@@ -84,10 +83,8 @@ it('waits longer and longer while nothing of the export works, and a success end
   const place = placeOf(unavailable);
   await work([id], place);
   const waits = async () => {
-    const [row] = await side.db.query<{ minutes: number | null }>(
-      `select extract(epoch from heal_after - now()) / 60 as minutes from batch_exports where id = $1`,
-      [id],
-    );
+    const [row] = await side.sql<{ minutes: number | null }>`
+      select extract(epoch from heal_after - now()) / 60 as minutes from batch_exports where id = ${id}`;
     return row?.minutes == null ? null : Number(row.minutes);
   };
   await sweep([id], place, 6);
@@ -96,7 +93,7 @@ it('waits longer and longer while nothing of the export works, and a success end
   const before = place.requests;
   await sweep([id], place, 1);
   expect(place.requests, 'one attempt of the export').toBe(before + 1);
-  await side.db.query(`update batch_exports set heal_failures = 90 where id = $1`, [id]);
+  await side.sql`update batch_exports set heal_failures = 90 where id = ${id}`;
   await sweep([id], place, 1);
   expect(await waits()).toBeGreaterThan(59);
   expect(await waits()).toBeLessThan(61);
@@ -145,11 +142,10 @@ it('an interval that cannot get a run keeps no other back', async () => {
   const [id = ''] = await exportsOf(1, 3);
   await work([id], placeOf(unavailable));
   // Its bounds are those of another cadence, and a newer run covers a part of it.
-  await side.db.query(
-    `update runs set data_interval_start = data_interval_start + interval '10 minutes', status = 'Starting', finished_at = null, error_code = null
-      where id = (select id from runs where export_id = $1 order by data_interval_start limit 1)`,
-    [id],
-  );
+  await side.sql`
+    update runs set data_interval_start = data_interval_start + interval '10 minutes', status = 'Starting',
+      finished_at = null, error_code = null
+      where id = (select id from runs where export_id = ${id} order by data_interval_start limit 1)`;
   const context = side.withPolicy({ backfillConcurrency: 1 });
   await comeDue();
   expect(await heal(context)).toBe(1);
@@ -161,22 +157,19 @@ it('the schedule of an export that fails asks nothing: its intervals heal with t
   await work([id], place);
   await sweep([id], place, 7);
   const before = place.requests;
-  await side.db.query(
-    `insert into runs (export_id, team_id, data_interval_start, data_interval_end)
-     select id, team_id, date_trunc('hour', now(), 'UTC'), date_trunc('hour', now(), 'UTC') + interval '1 hour' from batch_exports where id = $1`,
-    [id],
-  );
-  const fresh = (await listRuns(side.db, id)).find(({ status }) => status === 'Starting');
-  await side.db.query(
-    `insert into outbox (run_id, team_id, export_id, data_interval_start) select id, team_id, export_id, data_interval_start from runs where id = $1`,
-    [fresh?.id],
-  );
+  await side.sql`insert into runs (export_id, team_id, data_interval_start, data_interval_end)
+     select id, team_id, date_trunc('hour', now(), 'UTC'), date_trunc('hour', now(), 'UTC') + interval '1 hour'
+       from batch_exports where id = ${id}`;
+  const fresh = (await side.listRuns(id)).find(({ status }) => status === 'Starting');
+  await side.sql`
+    insert into outbox (run_id, team_id, export_id, data_interval_start)
+      select id, team_id, export_id, data_interval_start from runs where id = ${fresh?.id}`;
   await attempt(fresh?.id ?? '', place);
   expect(place.requests).toBe(before);
-  const [run] = await side.db.query(
-    `select status, error_code as code, latest_error ~ 'No attempt was made.*check that the destination works.*by itself' as said from runs where id = $1`,
-    [fresh?.id],
-  );
+  const [run] = await side.sql`
+    select status, error_code as code,
+      latest_error ~ 'No attempt was made.*check that the destination works.*by itself' as said from runs
+      where id = ${fresh?.id}`;
   expect(run).toEqual({ status: 'FailedRetryable', code: 'destination.unavailable', said: true });
   // What a person asks for is attempted.
   const found = await findRun(side.db, id, fresh?.id ?? '');
@@ -189,10 +182,9 @@ it('the schedule of an export that fails asks nothing: its intervals heal with t
 
 describe('what a person must decide', () => {
   it('has one list in the code and in the database', async () => {
-    const rows = await side.db.query<{ code: ErrorCode }>(
-      `select code from unnest($1::text[]) as c (code) where is_decided_by_people(code)`,
-      [Object.keys(errorCatalogue)],
-    );
+    const rows = await side.sql<{ code: ErrorCode }>`
+      select code from unnest(${Object.keys(errorCatalogue)}::text[]) as c (code)
+        where is_decided_by_people(code)`;
     expect(new Set(rows.map(({ code }) => code))).toEqual(decidedByPeople);
   });
 
@@ -214,7 +206,7 @@ describe('what a person must decide', () => {
     await heal(context);
     await work([id], placeOf(new SluiceError('run.unknown_history')));
     const paused = () =>
-      side.db.query(`select paused, paused_code as code from batch_exports where id = $1`, [id]);
+      side.sql`select paused, paused_code as code from batch_exports where id = ${id}`;
     expect(await paused()).toEqual([{ paused: true, code: 'run.unknown_history' }]);
     const runs = (await stateOf(id)).length;
     await healNow(side.db, id);
@@ -229,30 +221,27 @@ describe('what a person must decide', () => {
       const [id = ''] = await exportsOf(1, 4);
       await work([id], placeOf(unavailable));
       const reason = 'destination.invalid_credentials: refused';
-      await side.db.query(
-        `update batch_exports set paused = true, paused_reason = $2, paused_code = 'destination.invalid_credentials', last_paused_at = now() where id = $1`,
-        [id, reason],
-      );
+      await side.sql`
+        update batch_exports set paused = true, paused_reason = ${reason},
+          paused_code = 'destination.invalid_credentials', last_paused_at = now() where id = ${id}`;
       await comeDue();
       await heal(side.withPolicy({ backfillConcurrency: 1 }));
       if (how === 'by a backfill') {
-        await side.db.query(
-          `with made as (
+        await side.sql`with made as (
            insert into backfills (export_id, team_id, start_at, end_at, concurrency, total_runs, planned_to)
-           select id, team_id, now() - interval '20 hours', now(), 2, 20, now() - interval '9 hours' from batch_exports where id = $1 returning id)
-         update runs set heals = false, backfill_id = (select id from made) where export_id = $1 and finished_at is null`,
-          [id],
-        );
+           select id, team_id, now() - interval '20 hours', now(), 2, 20, now() - interval '9 hours' from batch_exports
+             where id = ${id} returning id)
+         update runs set heals = false, backfill_id = (select id from made) where export_id = ${id}
+           and finished_at is null`;
       }
       await work([id], placeOf(new SluiceError('run.unknown_history')));
       const runs = (await stateOf(id)).length;
       await healNow(side.db, id);
       await sweep([id], works, 3);
       expect(await stateOf(id)).toHaveLength(runs);
-      const [row] = await side.db.query(
-        `select paused, paused_code as code, paused_reason ~ '^run.unknown_history' as said from batch_exports where id = $1`,
-        [id],
-      );
+      const [row] = await side.sql`
+        select paused, paused_code as code, paused_reason ~ '^run.unknown_history' as said from batch_exports
+          where id = ${id}`;
       expect(row).toEqual({ paused: true, code: 'run.unknown_history', said: true });
     },
   );
@@ -262,11 +251,11 @@ describe('what a person must decide', () => {
     await work([id], placeOf(unavailable));
     await comeDue();
     await heal(side.context);
-    const healing = (await listRuns(side.db, id)).filter(({ waits }) => waits);
-    const run = await claim(side, healing[0]?.id ?? '');
+    const healing = (await side.listRuns(id)).filter(({ waits }) => waits);
+    const run = await side.claim(healing[0]?.id ?? '');
     await quarantineRun(side.context, run, 'SIGSEGV.');
     await sweep([id], works, 3);
-    const newest = (await listRuns(side.db, id)).filter(({ start }) => start === healing[0]?.start);
+    const newest = (await side.listRuns(id)).filter(({ start }) => start === healing[0]?.start);
     expect(newest.map(({ status }) => status)).toEqual(['FailedRetryable', 'Failed']);
     expect(await holesOf([id])).toHaveLength(1);
   });
@@ -279,33 +268,29 @@ describe('what a person must decide', () => {
     for (let swept = 0; swept < 4; swept += 1) {
       await comeDue();
       await heal(side.context);
-      const run = (await listRuns(side.db, id)).find(({ waits }) => waits);
+      const run = (await side.listRuns(id)).find(({ waits }) => waits);
       if (!run) break;
       // Two workers died, then its own process.
-      await side.db.query(
-        'update runs set crashes = greatest(crashes, 2), furthest_bytes = 7 where id = $1',
-        [run.id],
-      );
-      const held = await claim(side, run.id);
+      await side.sql`
+        update runs set crashes = greatest(crashes, 2), furthest_bytes = 7 where id = ${run.id}`;
+      const held = await side.claim(run.id);
       deaths.push(held.crashes);
       await recordDeathAlone(side.context, held, { certain: false, how: killed });
     }
     expect(deaths).toEqual([2, 2]);
-    const [last] = await side.db.query(
-      `select error_code as code, furthest_bytes::int as bytes from runs where export_id = $1 order by generation desc limit 1`,
-      [id],
-    );
+    const [last] = await side.sql`
+      select error_code as code, furthest_bytes::int as bytes from runs where export_id = ${id}
+        order by generation desc limit 1`;
     expect(last).toEqual({ code: 'run.crashed', bytes: 7 });
     expect(await holesOf([id])).toHaveLength(1);
   });
 
   it('includes what a person has decided, or does not want to heal', async () => {
     const [cancelled = '', off = '', paused = ''] = await exportsOf(3, 1);
-    await side.db.query(`update batch_exports set heal_for_hours = 0 where id = $1`, [off]);
+    await side.sql`update batch_exports set heal_for_hours = 0 where id = ${off}`;
     await work([cancelled, off, paused], placeOf(unavailable));
-    const actor = { organizationId: side.tenant.organizationId, keyId: null };
-    await pauseExport(side.context, actor, paused);
-    const [failed] = await listRuns(side.db, cancelled);
+    await pauseExport(side.context, side.actor, paused);
+    const [failed] = await side.listRuns(cancelled);
     const found = await findRun(side.db, cancelled, failed?.id ?? '');
     if (!found) throw new Error('no run');
     const again = await retryRun(side.context, found);
@@ -313,7 +298,7 @@ describe('what a person must decide', () => {
     await comeDue();
     expect(await heal(side.context)).toBe(0);
     // Longer hours heal it from now on.
-    await side.db.query(`update batch_exports set paused = false where id = $1`, [paused]);
+    await side.sql`update batch_exports set paused = false where id = ${paused}`;
     expect(await heal(side.context)).toBe(1);
   });
 });
@@ -321,41 +306,36 @@ describe('what a person must decide', () => {
 it('ends a pause that only Sluice made, and exports what the pause missed', async () => {
   const context = side.withPolicy({ pauseAfterFailures: 2 });
   const [id = ''] = await exportsOf(1, 2);
-  for (const { id: runId } of await listRuns(side.db, id)) {
+  for (const { id: runId } of await side.listRuns(id)) {
     for (;;) {
-      const [row] = await side.db.query(`select from outbox where run_id = $1`, [runId]);
+      const [row] = await side.sql`select from outbox where run_id = ${runId}`;
       if (!row) break;
-      await recordFault(context, await claim(side, runId), rejected, 0);
+      await recordFault(context, await side.claim(runId), rejected, 0);
     }
   }
   const paused = () =>
-    side.db.query<{ paused: boolean }>(`select paused from batch_exports where id = $1`, [id]);
+    side.sql<{ paused: boolean }>`select paused from batch_exports where id = ${id}`;
   expect(await paused()).toEqual([{ paused: true }]);
   // It was paused for three hours, in which three ticks came.
-  await side.db.query(
-    `update batch_exports set last_paused_at = now() - interval '3 hours',
+  await side.sql`update batch_exports set last_paused_at = now() - interval '3 hours',
             schedule = jsonb_set(schedule, '{gates}', (select jsonb_agg(case when g->'pausedSince' = 'null' then g
-              else g || jsonb_build_object('since', (g->>'since')::bigint - 10800000, 'pausedSince', (g->>'pausedSince')::bigint - 10800000) end)
-              from jsonb_array_elements(schedule->'gates') g)) where id = $1`,
-    [id],
-  );
+              else g || jsonb_build_object('since', (g->>'since')::bigint - 10800000, 'pausedSince',
+                (g->>'pausedSince')::bigint - 10800000) end)
+              from jsonb_array_elements(schedule->'gates') g)) where id = ${id}`;
   await sweep([id], placeOf(rejected), 1);
   expect(await paused(), 'it does not work yet').toEqual([{ paused: true }]);
   await sweep([id], works, 6);
   expect(await paused()).toEqual([{ paused: false }]);
   expect(await holesOf([id])).toEqual([]);
-  const completed = (await listRuns(side.db, id)).filter(({ status }) => status === 'Completed');
+  const completed = (await side.listRuns(id)).filter(({ status }) => status === 'Completed');
   expect(new Set(completed.map(({ start }) => start)).size).toBeGreaterThanOrEqual(3);
 });
 
 it('goes on although the clock of the database was set back by a day', async () => {
   const [id = ''] = await exportsOf(1, 2);
   await work([id], placeOf(unavailable));
-  await side.db.query(
-    `with later as (update holes set next_try_at = now() + interval '1 day' where export_id = $1)
-     update batch_exports set heal_after = now() + interval '1 day' where id = $1`,
-    [id],
-  );
+  await side.sql`with later as (update holes set next_try_at = now() + interval '1 day' where export_id = ${id})
+     update batch_exports set heal_after = now() + interval '1 day' where id = ${id}`;
   expect(await heal(side.context)).toBe(1);
 });
 
@@ -375,14 +355,10 @@ it('is not held up by an export that another transaction has locked', async () =
 it('ends after heal_for_hours, and says so in the log', async () => {
   const [id = ''] = await exportsOf(1, 1);
   await work([id], placeOf(unavailable));
-  await side.db.query(
-    `update holes set heals_since = now() - interval '169 hours', next_try_at = now() where export_id = $1`,
-    [id],
-  );
+  await side.sql`
+    update holes set heals_since = now() - interval '169 hours', next_try_at = now() where export_id = ${id}`;
   expect(await heal(side.context)).toBe(0);
-  const [entry] = await side.db.query<{ message: string }>(
-    `select message from log_entries where export_id = $1 and run_id is null order by id desc limit 1`,
-    [id],
-  );
+  const [entry] = await side.sql<{ message: string }>`
+    select message from log_entries where export_id = ${id} and run_id is null order by id desc limit 1`;
   expect(entry?.message).toContain('heal_for_hours is over');
 });

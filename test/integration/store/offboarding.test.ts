@@ -14,15 +14,7 @@ import {
 } from '../../../src/service/use-cases/tenants/advance-offboarding.ts';
 import { offboardTenant } from '../../../src/service/use-cases/tenants/offboard.ts';
 import { type FullTenant, fillTenant } from '../../support/full-tenant.ts';
-import {
-  claim,
-  createExportOfThePast,
-  decide,
-  emptyCommit,
-  expireLease,
-  exportOfThePast,
-  firstRun,
-} from '../../support/run-side.ts';
+import { emptyCommit, exportOfThePast } from '../../support/run-side.ts';
 import { beginCommit } from '../../support/run-verbs.ts';
 import { storeExport } from '../../support/store-export.ts';
 import { createKey } from '../../support/tenants.ts';
@@ -85,11 +77,9 @@ async function readAll(): Promise<Map<string, readonly string[]>> {
 let tablesWithTenants: readonly string[] = [];
 let others: Map<string, readonly string[]>;
 beforeAll(async () => {
-  const tables = await side.db.query<{ name: string }>(
-    `select c.relname as name from pg_class c
-      where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and c.relname <> all ($1) order by 1`,
-    [tablesWithoutTenants],
-  );
+  const tables = await side.sql<{ name: string }>`select c.relname as name from pg_class c
+      where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
+        and c.relname <> all (${tablesWithoutTenants}) order by 1`;
   tablesWithTenants = tables.map(({ name }) => name);
   await fillTenant(side, 'of the other');
   others = await readAll();
@@ -122,7 +112,7 @@ describe('a deleted organization', () => {
       expect([table, rows.length > (others.get(table)?.length ?? 0)]).toEqual([table, true]);
     }
     const { id } = await offboard(tenant.organizationId);
-    for (const run of tenant.runIds) await expireLease(side.db, run);
+    for (const run of tenant.runIds) await side.expireLease(run);
     await finish(id);
     expect(await readAll()).toEqual(others);
     const state = await stateOf(id);
@@ -146,22 +136,20 @@ describe('a deleted organization', () => {
   it('has keys that are refused at once, and makes no more runs', async () => {
     const tenant = await fillTenant(side, 'its own');
     await offboard(tenant.organizationId);
-    const [key] = await side.db.query<{ ended: boolean }>(
-      'select revoked_at <= now() as ended from api_keys where id = $1',
-      [tenant.keyId],
-    );
+    const [key] = await side.sql<{ ended: boolean }>`
+      select revoked_at <= now() as ended from api_keys where id = ${tenant.keyId}`;
     expect(key?.ended).toBe(true);
     await finishFor(tenant);
-    expect(await decide(side.context)).toBe(0);
+    expect(await side.decide()).toBe(0);
   });
 });
 
 describe('runs in progress', () => {
   it('are cancelled first and cannot commit afterwards', async () => {
     const tenant = await fillTenant(side, 'its own');
-    const { id: exportId } = await createExportOfThePast(side, { teamId: tenant.projectIds[1] });
-    await decide(side.context);
-    const run = await claim(side, (await firstRun(side.db, exportId)).id);
+    const { id: exportId } = await side.createExport({ teamId: tenant.projectIds[1] });
+    await side.decide();
+    const run = await side.claim((await side.firstRun(exportId)).id);
     await offboard(tenant.organizationId);
     await finishFor(tenant);
     expect(await beginCommit(side.db, run, 60_000, {}, emptyCommit)).toBe(false);
@@ -173,18 +161,18 @@ describe('runs in progress', () => {
 
   it('that commit are waited for, until their worker falls silent', async () => {
     const tenant = await fillTenant(side, 'its own');
-    const { id: exportId } = await createExportOfThePast(side, { teamId: tenant.projectIds[1] });
-    await decide(side.context);
-    const run = await claim(side, (await firstRun(side.db, exportId)).id);
+    const { id: exportId } = await side.createExport({ teamId: tenant.projectIds[1] });
+    await side.decide();
+    const run = await side.claim((await side.firstRun(exportId)).id);
     expect(await beginCommit(side.db, run, 60_000, {}, emptyCommit)).toBe(true);
-    for (const id of tenant.runIds) await expireLease(side.db, id);
+    for (const id of tenant.runIds) await side.expireLease(id);
     const { id } = await offboard(tenant.organizationId);
     await advance();
     expect(await stateOf(id)).toMatchObject({
       status: 'cancelling',
       lastError: 'Waits for runs that commit their files.',
     });
-    await expireLease(side.db, run.runId);
+    await side.expireLease(run.runId);
     await advance();
     expect((await stateOf(id)).status).toBe('completed');
     expect([...(await renewLeases(side.db, [run], 60_000))]).toEqual([]);
@@ -193,7 +181,7 @@ describe('runs in progress', () => {
 
   it('have uploads that the sweep aborts before their rows go', async () => {
     const tenant = await fillTenant(side, 'its own');
-    for (const run of tenant.runIds) await expireLease(side.db, run);
+    for (const run of tenant.runIds) await side.expireLease(run);
     const { id } = await offboard(tenant.organizationId);
     await advance({}, { ...impatient, uploadsMs: 3_600_000 });
     expect(await stateOf(id)).toMatchObject({
@@ -202,10 +190,9 @@ describe('runs in progress', () => {
     });
     // Also of a worker that died, or froze, while it committed.
     expect(await findTeamsToLookAt(side.db, 100)).toContain(tenant.projectIds[0]);
-    await side.db.query(
-      `delete from upload_places where export_id in (select id from batch_exports where team_id = any ($1))`,
-      [tenant.projectIds],
-    );
+    await side.sql`
+      delete from upload_places where export_id in (select id from batch_exports
+        where team_id = any (${tenant.projectIds}))`;
     await advance({}, { ...impatient, uploadsMs: 3_600_000 });
     expect((await stateOf(id)).status).toBe('completed');
   });
@@ -214,7 +201,7 @@ describe('runs in progress', () => {
 it('an export of a request that began before the tenant was closed goes too', async () => {
   const tenant = await fillTenant(side, 'its own');
   const { organizationId, projectIds } = tenant;
-  for (const run of tenant.runIds) await expireLease(side.db, run);
+  for (const run of tenant.runIds) await side.expireLease(run);
   const late = await exportOfThePast({ db: side.db, teamId: projectIds[1] }, {});
   const { id } = await offboard(organizationId);
   let isAdded = false;
@@ -237,23 +224,22 @@ it('a deleted project leaves the other projects, their keys and the organization
   const [first, second] = projectIds;
   const both = await createKey(side.db, { organizationId, projectIds: [first, second] });
   const own = await createKey(side.db, { organizationId, projectIds: [first] });
-  const { id: kept } = await createExportOfThePast(side, { teamId: second });
+  const { id: kept } = await side.createExport({ teamId: second });
   const { id } = await offboard(organizationId, first);
-  for (const run of tenant.runIds) await expireLease(side.db, run);
+  for (const run of tenant.runIds) await side.expireLease(run);
   await advance();
   expect((await stateOf(id)).status).toBe('completed');
-  const keys = await side.db.query(
-    `select id, project_ids from api_keys where organization_id = $1 and revoked_at is null order by created_at`,
-    [organizationId],
-  );
+  const keys = await side.sql`
+    select id, project_ids from api_keys where organization_id = ${organizationId} and revoked_at is null
+      order by created_at`;
   expect(keys).toEqual([
     { id: tenant.keyId, project_ids: null },
     { id: both.apiKey.id, project_ids: [second] },
   ]);
-  expect(await side.db.query('select from api_keys where id = $1', [own.apiKey.id])).toEqual([]);
-  expect(
-    await side.db.query('select id from batch_exports where team_id = any ($1)', [projectIds]),
-  ).toEqual([{ id: kept }]);
+  expect(await side.sql`select from api_keys where id = ${own.apiKey.id}`).toEqual([]);
+  expect(await side.sql`select id from batch_exports where team_id = any (${projectIds})`).toEqual([
+    { id: kept },
+  ]);
   await offboard(organizationId);
   await advance();
   expect(await readAll()).toEqual(others);
@@ -266,7 +252,7 @@ it('a project and its organization, deleted at the same time, both have what sta
     (await offboard(organizationId, projectIds[0])).id,
     (await offboard(organizationId)).id,
   ];
-  for (const run of tenant.runIds) await expireLease(side.db, run);
+  for (const run of tenant.runIds) await side.expireLease(run);
   await advance();
   await advance();
   const filesOf = async (id: string) =>
@@ -292,11 +278,11 @@ it('fifty exports go in a transaction, and one that fails leaves all of its rows
   const tenant = await fillTenant(side, 'its own');
   const { organizationId, projectIds } = tenant;
   for (let made = 1; made <= 50; made += 1) {
-    await createExportOfThePast(side, { teamId: projectIds[1] });
+    await side.createExport({ teamId: projectIds[1] });
   }
-  await side.db.query('delete from former_destinations where export_id = $1', [tenant.exportId]);
+  await side.sql`delete from former_destinations where export_id = ${tenant.exportId}`;
   const { id } = await offboard(organizationId);
-  for (const run of tenant.runIds) await expireLease(side.db, run);
+  for (const run of tenant.runIds) await side.expireLease(run);
   let described = 0;
   const errors: unknown[] = [];
   await advance({
@@ -320,6 +306,6 @@ it('fifty exports go in a transaction, and one that fails leaves all of its rows
 });
 
 async function finishFor(tenant: FullTenant): Promise<void> {
-  for (const run of tenant.runIds) await expireLease(side.db, run);
+  for (const run of tenant.runIds) await side.expireLease(run);
   await advance();
 }

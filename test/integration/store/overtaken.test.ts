@@ -13,33 +13,16 @@ import { advanceHighWaterMark } from '../../../src/state/store/intervals/high-wa
 import { readNow } from '../../../src/state/store/intervals/ticks.ts';
 import { beginLockedCommit } from '../../../src/state/store/runs/completions.ts';
 import { reportWorker } from '../../../src/state/store/runs/workers.ts';
-import {
-  claim,
-  complete,
-  createExportOfThePast,
-  decide,
-  expireLease,
-  hourMs,
-  listRuns,
-} from '../../support/run-side.ts';
+import { complete, hourMs } from '../../support/run-side.ts';
 import { advanceBackfill } from '../../support/run-verbs.ts';
-import { until } from '../../support/until.ts';
 import { useRunSide } from '../../support/use-run-side.ts';
 
 const leaseMs = 60_000;
 const side = useRunSide();
 
-async function exportWithRuns(count: number): Promise<{ id: string; runIds: string[] }> {
-  const { id } = await createExportOfThePast(side, { createdMsAgo: count * hourMs });
-  await decide(side.context);
-  return { id, runIds: (await listRuns(side.db, id)).map((run) => run.id) };
-}
-
 async function markOf(exportId: string): Promise<string | undefined> {
-  const [row] = await side.db.query<{ mark: string }>(
-    'select high_water_mark as mark from batch_exports where id = $1',
-    [exportId],
-  );
+  const [row] = await side.sql<{ mark: string }>`
+    select high_water_mark as mark from batch_exports where id = ${exportId}`;
   return row?.mark;
 }
 
@@ -55,12 +38,7 @@ async function overtake<T>(
   const waiting = await side.db.transaction(async (tx) => {
     await first(tx);
     const overtaken = second();
-    await until(async () => {
-      const waits = await side.db.query(
-        `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
-      );
-      return waits.length > 0;
-    });
+    await side.untilLocked();
     await last(tx);
     return { overtaken };
   });
@@ -71,15 +49,15 @@ describe('a claim that waits for the last holder', () => {
   it('sees what that holder wrote', async () => {
     const {
       runIds: [runId = ''],
-    } = await exportWithRuns(1);
-    const before = await claim(side, runId);
-    await expireLease(side.db, runId);
+    } = await side.exportWithRuns(1);
+    const before = await side.claim(runId);
+    await side.expireLease(runId);
     const files = { files: [{ key: 'f' }], rejectedFiles: [] };
     const intent = { ...files, generation: 1, manifestKey: 'm', begunManifests: ['digest'] };
     const next = await overtake(
       // It extends the lease, which is over before the claim gets the row.
       (tx) => beginLockedCommit(tx, { run: before, intent }, leaseMs),
-      () => claim(side, runId),
+      () => side.claim(runId),
       (tx) =>
         tx.query(`update runs set lease_expires_at = now() - interval '1 s' where id = $1`, [
           runId,
@@ -97,11 +75,8 @@ describe('a claim that waits for the last holder', () => {
 
 describe('a completion that waits for another transaction', () => {
   it('moves the mark over the intervals of both', async () => {
-    const { id, runIds } = await exportWithRuns(2);
-    const [first, second] = [
-      await claim(side, runIds[0] ?? ''),
-      await claim(side, runIds[1] ?? ''),
-    ];
+    const { id, runIds } = await side.exportWithRuns(2);
+    const [first, second] = [await side.claim(runIds[0]), await side.claim(runIds[1])];
     const joined = (tx: Sql) => ({
       ...side.context,
       db: { ...tx, transaction: side.db.transaction },
@@ -109,15 +84,15 @@ describe('a completion that waits for another transaction', () => {
     expect(
       await overtake(
         (tx) => complete(joined(tx), first),
-        () => complete(side.context, second),
+        () => side.complete(second),
       ),
     ).toBe(true);
-    expect(await markOf(id)).toBe((await listRuns(side.db, id))[1]?.end);
+    expect(await markOf(id)).toBe((await side.listRuns(id))[1]?.end);
   });
 
   it('moves it over a later interval that was accepted meanwhile', async () => {
-    const { id, runIds } = await exportWithRuns(2);
-    const first = await claim(side, runIds[0] ?? '');
+    const { id, runIds } = await side.exportWithRuns(2);
+    const first = await side.claim(runIds[0]);
     await overtake(
       async (tx) => {
         await lockExport(tx, id);
@@ -127,16 +102,16 @@ describe('a completion that waits for another transaction', () => {
           [runIds[1]],
         );
       },
-      () => complete(side.context, first),
+      () => side.complete(first),
       (tx) => advanceHighWaterMark(tx, id),
     );
-    expect(await markOf(id)).toBe((await listRuns(side.db, id))[1]?.end);
+    expect(await markOf(id)).toBe((await side.listRuns(id))[1]?.end);
   });
 });
 
 describe('a page of a backfill', () => {
   it('that another worker has planned meanwhile makes no run', async () => {
-    const batchExport = await createExportOfThePast(side, { createdMsAgo: 0 });
+    const batchExport = await side.createExport({ createdMsAgo: 0 });
     const endAt = batchExport.schedule.openIntervalStart;
     const startAt = endAt - 4 * hourMs;
     const { backfillId } = await startBackfill(side.context, batchExport, {
@@ -160,14 +135,14 @@ describe('a page of a backfill', () => {
     };
     expect(await planLockedPage(side.db, stale)).toBeNull();
     expect(await planFreePages(side.db, [stale])).toEqual([null]);
-    expect(await listRuns(side.db, exportId)).toHaveLength(2);
+    expect(await side.listRuns(exportId)).toHaveLength(2);
     expect(await planLockedPage(side.db, { ...stale, after: startAt + hourMs })).toBe(1);
   });
 
   it('is planned with those of others, without waiting for a backfill or an export that is locked', async () => {
     const pages: PlannedPage[] = [];
     for (let n = 0; n < 4; n += 1) {
-      const batchExport = await createExportOfThePast(side, { createdMsAgo: 0 });
+      const batchExport = await side.createExport({ createdMsAgo: 0 });
       const { id: exportId, teamId } = batchExport;
       const endAt = batchExport.schedule.openIntervalStart;
       const startAt = endAt - 4 * hourMs;
@@ -209,11 +184,9 @@ describe('a page of a backfill', () => {
 
 describe('a dispatcher that waits for another one', () => {
   it('sees what that one has chosen, and chooses no more than the limits allow', async () => {
-    const { id } = await exportWithRuns(2);
-    const entries = await side.db.query<{ runId: string }>(
-      'select run_id as "runId" from outbox where export_id = $1 order by data_interval_start',
-      [id],
-    );
+    const { id } = await side.exportWithRuns(2);
+    const entries = await side.sql<{ runId: string }>`
+      select run_id as "runId" from outbox where export_id = ${id} order by data_interval_start`;
     // By itself it would choose the oldest.
     const [waiting = '', chosen = ''] = entries.map(({ runId }) => runId);
     await reportWorker(side.db, 'one', 100);
@@ -234,7 +207,7 @@ describe('a dispatcher that waits for another one', () => {
     );
     expect(enqueued).not.toContain(waiting);
     expect(enqueued).not.toContain(chosen);
-    await side.db.query('delete from outbox where run_id = $1', [chosen]);
+    await side.sql`delete from outbox where run_id = ${chosen}`;
     await dispatchWaiting(context, async (next) => {
       enqueued.push(...next.map(({ runId }) => runId));
     });
@@ -242,7 +215,7 @@ describe('a dispatcher that waits for another one', () => {
   });
 
   it('passes over an entry that another transaction has locked', async () => {
-    const [first, second] = [await exportWithRuns(1), await exportWithRuns(1)];
+    const [first, second] = [await side.exportWithRuns(1), await side.exportWithRuns(1)];
     await reportWorker(side.db, 'one', 100);
     const context = side.withPolicy({ maxRunsPerTenant: 100 });
     const enqueued: string[] = [];
@@ -265,7 +238,7 @@ describe('a dispatcher that waits for another one', () => {
 
 describe('a change of an export that waits for another change', () => {
   it('starts from what that one wrote, and has a later time', async () => {
-    const { id } = await createExportOfThePast(side, { createdMsAgo: 0 });
+    const { id } = await side.createExport({ createdMsAgo: 0 });
     let committedAt = 0;
     const locked = await overtake(
       (tx) => tx.query(`update batch_exports set name = 'The first' where id = $1`, [id]),

@@ -8,15 +8,7 @@ import { findRun } from '../../../src/state/store/runs/runs.ts';
 import { readNow } from '../../../src/state/store/intervals/ticks.ts';
 import { acceptCurrentEra } from '../../../src/service/use-cases/installation/accept-era.ts';
 import { retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
-import {
-  claim,
-  complete,
-  createExportOfThePast,
-  decide,
-  emptyCommit,
-  firstRun,
-  listRuns,
-} from '../../support/run-side.ts';
+import { emptyCommit } from '../../support/run-side.ts';
 import { beginCommit } from '../../support/run-verbs.ts';
 import { useRunSide } from '../../support/use-run-side.ts';
 import {
@@ -30,9 +22,9 @@ const side = useRunSide();
 /** The first attempt of an export of the past, in one of the tenant's two projects. */
 async function firstAttempt(project: 0 | 1 = 0): Promise<ClaimedRun> {
   const teamId = side.tenant.projectIds[project];
-  const { id } = await createExportOfThePast(side, { teamId });
-  await decide(side.context);
-  return claim(side, (await firstRun(side.db, id)).id);
+  const { id } = await side.createExport({ teamId });
+  await side.decide();
+  return side.claim((await side.firstRun(id)).id);
 }
 
 const commitOf = ({ fileGeneration: generation }: ClaimedRun, keys: readonly string[]) => ({
@@ -60,15 +52,13 @@ describe('a commit that a bucket shows', () => {
 
   it('is known at a place that the export has left, also if its run is no longer on record', async () => {
     const run = await firstAttempt();
-    await complete(side.context, run);
-    await side.db.query(`update receipts set manifest_key = 'm.json' where export_id = $1`, [
-      run.exportId,
-    ]);
+    await side.complete(run);
+    await side.sql`update receipts set manifest_key = 'm.json' where export_id = ${run.exportId}`;
     await side.db.transaction((tx) => retireDestination(tx, run.exportId));
     const ended = await findRun(side.db, run.exportId, run.runId);
     if (!ended) throw new Error('the run is gone');
-    const again = await claim(side, await retryRun(side.context, ended));
-    await complete(side.context, again);
+    const again = await side.claim(await retryRun(side.context, ended));
+    await side.complete(again);
     const forgotten = seen(run, { run_id: randomUUID() });
     expect(await knows(run, forgotten)).toBe(true);
     expect(await knows(again, forgotten)).toBe(false);
@@ -79,9 +69,9 @@ describe('a commit that a bucket shows', () => {
     const run = await firstAttempt();
     const committed = await firstAttempt(1);
     await beginCommit(side.db, committed, 60_000, {}, commitOf(committed, ['a']));
-    await side.db.query('update eras set timeline = timeline + 1');
+    await side.sql`update eras set timeline = timeline + 1`;
     const { id: era } = await currentEra(side.db);
-    const next = await claim(side, run.runId);
+    const next = await side.claim(run.runId);
     expect(next.era).toBe(era);
     await beginCommit(side.db, next, 60_000, {}, commitOf(next, ['a']));
     expect(await knows(next, seen(next))).toBe(true);
@@ -104,7 +94,7 @@ describe('a commit that a bucket shows', () => {
     // The clock of the store is ahead.
     expect(await knowsAt(now + 60_000)).toBe(true);
     expect(await knowsAt(now + 2 * 3_600_000)).toBe(false);
-    await side.db.query('update eras set timeline = timeline + 1');
+    await side.sql`update eras set timeline = timeline + 1`;
     await currentEra(side.db);
     expect(await knowsAt(now - 60_000)).toBe(true);
     // A copy of the server has this era too. What the original puts after the copy was made is another history.
@@ -115,17 +105,16 @@ describe('a commit that a bucket shows', () => {
 
 /** An interval whose newest run has begun a commit of an older generation than the current one. */
 async function brokenRerun(): Promise<ClaimedRun> {
-  const { id } = await createExportOfThePast(side);
-  await decide(side.context);
-  const first = await claim(side, (await firstRun(side.db, id)).id);
+  const { id } = await side.exportWithRuns(1);
+  const first = await side.claim((await side.firstRun(id)).id);
   await beginCommit(side.db, first, 60_000, {}, emptyCommit);
-  await complete(side.context, first);
-  await side.db.query('update receipts set generation = 9 where export_id = $1', [id]);
+  await side.complete(first);
+  await side.sql`update receipts set generation = 9 where export_id = ${id}`;
   const ended = await findRun(side.db, id, first.runId);
   if (!ended) throw new Error('the run is missing');
   await retryRun(side.context, ended);
-  const again = (await listRuns(side.db, id)).find((run) => run.id !== first.runId);
-  const rerun = await claim(side, again?.id ?? '');
+  const again = (await side.listRuns(id)).find((run) => run.id !== first.runId);
+  const rerun = await side.claim(again?.id);
   const commit = { ...emptyCommit, generation: 2, manifestKey: 'm', keys: ['a', 'm'] };
   await beginCommit(side.db, rerun, 60_000, {}, commit);
   return rerun;
@@ -136,18 +125,14 @@ describe('files that a commit has left', () => {
     const { runId, teamId } = await brokenRerun();
     expect(await findTeamsWithRemovals(side.db, 100)).not.toContain(teamId);
     expect(await takeRemoval(side.db, teamId)).toBe(null);
-    await side.db.query(`update runs set status = 'Failed', finished_at = now() where id = $1`, [
-      runId,
-    ]);
+    await side.sql`update runs set status = 'Failed', finished_at = now() where id = ${runId}`;
     expect(await findTeamsWithRemovals(side.db, 100)).toContain(teamId);
     expect(await takeRemoval(side.db, teamId)).not.toBe(null);
   });
 
   it('are taken again at once if a removal was cut short, and else after an hour', async () => {
     const { runId, teamId } = await brokenRerun();
-    await side.db.query(`update runs set status = 'Failed', finished_at = now() where id = $1`, [
-      runId,
-    ]);
+    await side.sql`update runs set status = 'Failed', finished_at = now() where id = ${runId}`;
     const work = await takeRemoval(side.db, teamId);
     if (!work) throw new Error('nothing to remove');
     await endRemoval(side.db, work, false);

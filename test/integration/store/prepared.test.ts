@@ -99,30 +99,26 @@ it('dispatchers that wait for a frozen one hold up no statement that all runs sh
 
 it('statements have no names, and sessions no mark, behind a pooler, which reports a process id of its own', async () => {
   const pooler = await startPooler(new URL(database.url));
-  try {
-    const db = open(pooler.url);
-    expect(await db.query(statement, [1])).toEqual([{ sum: 2 }]);
-    await db.transaction(async (tx) => {
-      expect(await tx.query(statement, [2])).toEqual([{ sum: 3 }]);
-    });
-    expect([await isPrepared(db), await isMarked(db)]).toEqual([false, false]);
-  } finally {
+  onTestFinished(async () => {
     await opened.pop()?.close();
     pooler.close();
-  }
+  });
+  const db = open(pooler.url);
+  expect(await db.query(statement, [1])).toEqual([{ sum: 2 }]);
+  await db.transaction(async (tx) => {
+    expect(await tx.query(statement, [2])).toEqual([{ sum: 3 }]);
+  });
+  expect([await isPrepared(db), await isMarked(db)]).toEqual([false, false]);
 });
 
 it('a session of the queue does not wait for the disk', async () => {
   const options = { applicationName: 'test', maxConnections: 1, onError: () => {} };
   const queue = openQueuePool({ ...options, connectionString: database.url });
-  try {
-    const { rows } = await queue.pool.query(
-      `select setting, source from pg_settings where name = 'synchronous_commit'`,
-    );
-    expect(rows).toEqual([{ setting: 'off', source: 'session' }]);
-  } finally {
-    await queue.close();
-  }
+  onTestFinished(() => queue.close());
+  const { rows } = await queue.pool.query(
+    `select setting, source from pg_settings where name = 'synchronous_commit'`,
+  );
+  expect(rows).toEqual([{ setting: 'off', source: 'session' }]);
 });
 
 it('after a migration has changed the type of a result, statements have no names', async () => {

@@ -39,9 +39,9 @@ const {
 describe('statements of an export', () => {
   it.each(checkers)('pass the checker of %s', async (...checker) => {
     const id = await exportOfHours(3);
-    await insertEvents(receipts.bench().database.pool, {
-      team: side().teamId,
-      start: toTimestamp((await readNow(side().db)) - 2 * hourMs),
+    await insertEvents(receipts.bench.database.pool, {
+      team: side.teamId,
+      start: toTimestamp((await readNow(side.db)) - 2 * hourMs),
       count: 500,
       everyMs: 1_000,
     });
@@ -49,12 +49,12 @@ describe('statements of an export', () => {
     await make(id);
     await backfill(id, 0);
     await runAll(id);
-    const { keys } = JSON.parse(String(await readPublicKeys(side().db)));
-    await rotateSigning(side().context, false);
+    const { keys } = JSON.parse(String(await readPublicKeys(side.db)));
+    await rotateSigning(side.context, false);
     await make(id);
     await sweep();
     expect((await readStatement(1)).statement.balance.closing?.rows).toBeGreaterThan(0);
-    const { number, sha256: digest } = await findHead(side().db, id);
+    const { number, sha256: digest } = await findHead(side.db, id);
     const copy = join(root(), 'copy');
     await cp(join(root(), 'acme/events'), copy, { recursive: true });
     expect(await runChecker(checker, copy)).toContain(`${number}:${digest}`);
@@ -63,16 +63,14 @@ describe('statements of an export', () => {
     expect(await runChecker(checker, copy, ...trusted)).toMatch(/^0: Right/);
     await writeFile(join(copy, 'stray.jsonl'), 'stray');
     expect(await runChecker(checker, copy)).toContain('stray.jsonl');
-    await receipts
-      .bench()
-      .database.pool.query('delete from events where team_id = $1', [side().teamId]);
+    await receipts.bench.database.sql`delete from events where team_id = ${side.teamId}`;
   });
 
   it('are put with the receipts of manifests, in a chain without a gap', async () => {
     const id = await exportOfHours(3);
     await runAll(id);
     // Any writer of the place can name our key.
-    const [{ key_id }] = JSON.parse(String(await readPublicKeys(side().db))).keys;
+    const [{ key_id }] = JSON.parse(String(await readPublicKeys(side.db))).keys;
     const entry = { key_id: 'x', signed_by: key_id, signature: { toString: 1 } };
     await mkdir(folder(), { recursive: true });
     await writeFile(join(folder(), 'keys.json'), canonicalBytes({ keys: [entry] }));
@@ -86,7 +84,7 @@ describe('statements of an export', () => {
       bookings: [],
       period: { start: first.statement.period.end, end: first.statement.period.end },
     });
-    expect(await findHead(side().db, id)).toMatchObject({
+    expect(await findHead(side.db, id)).toMatchObject({
       number: 2,
       sha256: sha256(second.bytes),
       putNumber: 2,
@@ -95,7 +93,7 @@ describe('statements of an export', () => {
       expect(bytes.equals(canonicalBytes(statement))).toBe(true);
       expect(await isSigned(statement as never)).toBe(true);
     }
-    expect(await readFile(join(folder(), 'keys.json'))).toEqual(await readPublicKeys(side().db));
+    expect(await readFile(join(folder(), 'keys.json'))).toEqual(await readPublicKeys(side.db));
     const { bookings, period } = first.statement;
     expect(bookings.length).toBeGreaterThanOrEqual(3);
     expect(bookings[0]?.start).toBe(period.start);
@@ -112,12 +110,10 @@ describe('statements of an export', () => {
     const id = await exportOfHours(2);
     await make(id);
     await runAll(id);
-    const [run] = await listRuns(side().db, id);
+    const [run] = await side.listRuns(id);
     await make(id);
-    await side().db.query(
-      `update receipts set settled = false, pending_transactions = '{7}' where run_id = $1`,
-      [run?.id],
-    );
+    await side.sql`
+      update receipts set settled = false, pending_transactions = '{7}' where run_id = ${run?.id}`;
     await make(id);
     await sweep();
     const kinds = async (number: number) =>
@@ -135,20 +131,17 @@ describe('statements of an export', () => {
   it('book each commit between two statements, also one that was replaced', async () => {
     const id = await exportOfHours(1);
     await runAll(id);
-    const [run] = await listRuns(side().db, id);
+    const [run] = await side.listRuns(id);
     const replace = async (purpose: string, rows: number, drops = false) => {
       // As a completion does.
-      await side().db.query(
-        `insert into stated_intervals as s (export_id, data_interval_start, data_interval_end, superseded)
-         select export_id, data_interval_start, data_interval_end, array[to_jsonb(c) - 'recipe'] from receipts c where run_id = $1
-         on conflict (export_id, data_interval_start, data_interval_end) do update set superseded = s.superseded || excluded.superseded`,
-        [run?.id],
-      );
-      await side().db.query(
-        `update receipts set rows = $2, generation = generation + 1,
-                made_by = made_by || jsonb_build_object('purpose', $3::text, 'drops', $4::boolean, 'at', api_time(clock_timestamp())) where run_id = $1`,
-        [run?.id, rows, purpose, drops],
-      );
+      await side.sql`insert into stated_intervals as s (export_id, data_interval_start, data_interval_end, superseded)
+         select export_id, data_interval_start, data_interval_end, array[to_jsonb(c) - 'recipe'] from receipts c
+           where run_id = ${run?.id}
+         on conflict (export_id, data_interval_start, data_interval_end) do update
+           set superseded = s.superseded || excluded.superseded`;
+      await side.sql`update receipts set rows = ${rows}, generation = generation + 1,
+                made_by = made_by || jsonb_build_object('purpose', ${purpose}::text, 'drops', ${drops}::boolean, 'at',
+                  api_time(clock_timestamp())) where run_id = ${run?.id}`;
     };
     await replace('supplement', 10);
     await replace('erase', 7);
@@ -178,7 +171,7 @@ describe('statements of an export', () => {
   });
 
   it('say how many rows a person was shown before delivered rows were removed', async () => {
-    const { context, db, teamId } = side();
+    const { context, db, teamId } = side;
     const id = await exportOfHours(2);
     await runAll(id);
     const lockOf = () => db.transaction((tx) => lockExport(tx, id));
@@ -239,25 +232,23 @@ describe('statements of an export', () => {
     await make(id);
     await make(id);
     await sweep();
-    expect(await findHead(side().db, id)).toMatchObject({ number: 2, putNumber: 0 });
-    expect((await findHead(side().db, id)).putFault).not.toBeNull();
+    expect(await findHead(side.db, id)).toMatchObject({ number: 2, putNumber: 0 });
+    expect((await findHead(side.db, id)).putFault).not.toBeNull();
     await rm(join(root(), 'acme'));
     await sweep();
-    expect(await findHead(side().db, id)).toMatchObject({ putNumber: 2, putFault: null });
+    expect(await findHead(side.db, id)).toMatchObject({ putNumber: 2, putFault: null });
     expect(await readdir(join(folder(), 'statements'))).toEqual(['1.json', '2.json']);
   });
 
   it('name no folder of values as the place of an export without manifests', async () => {
     const id = await exportOfHours(1, receipts.usual({ partition_by: ['event'], manifest: false }));
     const start = Date.UTC(2024, 2, 1);
-    const rows = { team: side().teamId, start: toTimestamp(start), count: 5, everyMs: 1_000 };
-    await insertEvents(receipts.bench().database.pool, rows);
+    const rows = { team: side.teamId, start: toTimestamp(start), count: 5, everyMs: 1_000 };
+    await insertEvents(receipts.bench.database.pool, rows);
     await backfill(id, start);
     await runAll(id);
-    await side().db.query(
-      `update batch_exports set destination_config = destination_config || '{"prefix": "new"}' where id = $1`,
-      [id],
-    );
+    await side.sql`
+      update batch_exports set destination_config = destination_config || '{"prefix": "new"}' where id = ${id}`;
     await make(id);
     await sweep();
     const { statement } = await readStatement(1, join(root(), 'acme/new/_sluice'));
@@ -275,23 +266,22 @@ describe('statements of an export', () => {
     await make(id);
     const keep = ['statements', 'stated_intervals', 'signing_keys'];
     for (const table of keep) {
-      await side().db.query(`drop table if exists kept_${table}`);
-      await side().db.query(`create table kept_${table} as select * from ${table}`);
+      await side.db.query(`drop table if exists kept_${table}`);
+      await side.db.query(`create table kept_${table} as select * from ${table}`);
     }
-    const [kept] = await side().db.query<Record<string, unknown>>(
-      'select statement_number, statement_sha256, statements_began_at, statement_place, statement_put from batch_exports where id = $1',
-      [id],
-    );
-    if (key === 'later') await rotateSigning(side().context, false);
+    const [kept] = await side.sql<Record<string, unknown>>`
+      select statement_number, statement_sha256, statements_began_at, statement_place, statement_put
+        from batch_exports where id = ${id}`;
+    if (key === 'later') await rotateSigning(side.context, false);
     await make(id);
     await make(id);
     await sweep();
     const before = await readStatement(3);
     for (const table of keep) {
-      await side().db.query(`delete from ${table}`);
-      await side().db.query(`insert into ${table} select * from kept_${table}`);
+      await side.db.query(`delete from ${table}`);
+      await side.db.query(`insert into ${table} select * from kept_${table}`);
     }
-    await side().db.query(
+    await side.db.query(
       `update batch_exports set (statement_number, statement_sha256, statements_began_at, statement_place, statement_put) = ($2, $3, $4, $5, $6)
         where id = $1`,
       [id, ...Object.values(kept ?? {})],
@@ -302,7 +292,7 @@ describe('statements of an export', () => {
     if (key === 'later') {
       // The private part of the later key is lost, and that of the earlier one must sign nothing more.
       await expect(make(id)).rejects.toMatchObject({ code: 'secrets.signing_key_lost' });
-      await rotateSigning(side().context, true);
+      await rotateSigning(side.context, true);
     }
     await sweep();
     await sweep();
@@ -329,26 +319,24 @@ describe('statements of an export', () => {
     await sweep();
     await make(other);
     await sweep();
-    expect((await findHead(side().db, other)).putFault).toContain(one);
-    expect(await findHead(side().db, one)).toMatchObject({ putNumber: 1, putFault: null });
+    expect((await findHead(side.db, other)).putFault).toContain(one);
+    expect(await findHead(side.db, one)).toMatchObject({ putNumber: 1, putFault: null });
   });
 
   it('are signed by the newest key, and are not made if it is lost', async () => {
     const id = await exportOfHours(1);
     await make(id);
-    const next = await rotateSigning(side().context, false);
+    const next = await rotateSigning(side.context, false);
     await make(id);
     await sweep();
     const { statement } = await readStatement(2);
     expect(statement).toMatchObject({ receipt: { key_id: next.key_id } });
     expect(await isSigned(statement as never)).toBe(true);
-    await expect(rotateSigning(side().context, true)).rejects.toThrow('not lost');
-    await side().db.query(
-      `update signing_keys set private_key = '\\x00' where private_key is not null`,
-    );
+    await expect(rotateSigning(side.context, true)).rejects.toThrow('not lost');
+    await side.sql`update signing_keys set private_key = '\\x00' where private_key is not null`;
     await expect(make(id)).rejects.toMatchObject({ code: 'secrets.signing_key_lost' });
-    await expect(rotateSigning(side().context, false)).rejects.toThrow('--lost');
-    const last = await rotateSigning(side().context, true);
+    await expect(rotateSigning(side.context, false)).rejects.toThrow('--lost');
+    const last = await rotateSigning(side.context, true);
     expect(last.signed_by).toBe(last.key_id);
     await make(id);
     await sweep();

@@ -17,7 +17,7 @@ const place = (...parts: readonly string[]) => join(root(), 'acme/events', ...pa
 async function reconciled(exportId: string) {
   await due(exportId);
   await sweep();
-  const { number, putNumber } = await findHead(side().db, exportId);
+  const { number, putNumber } = await findHead(side.db, exportId);
   expect(putNumber).toBe(number);
   return (await readStatement(number)).statement.reconciliation;
 }
@@ -134,9 +134,10 @@ describe('a statement of the schedule', () => {
     const noPlace = await exportOfHours(1, { type: 'NoOp', config: {}, secrets: null });
     await due(noPlace);
     await sweep();
-    const { body } = await side()
-      .db.query<{ body: Buffer }>('select body from statements where export_id = $1', [noPlace])
-      .then(([row]) => ({ body: JSON.parse(String(row?.body)) }));
+    const { body } = await side.sql<{ body: Buffer }>`
+      select body from statements where export_id = ${noPlace}`.then(([row]) => ({
+      body: JSON.parse(String(row?.body)),
+    }));
     expect(body.reconciliation).toEqual({
       ...{ state: 'not_listed', at: null, reason: 'the destination keeps no objects' },
       ...nothing,
@@ -148,10 +149,8 @@ describe('a statement of the schedule', () => {
     for (let number = 1; number <= 10; number += 1)
       expect(await make(id)).toMatchObject({ number });
     await expect(make(id)).rejects.toMatchObject({ retryAfterMs: expect.any(Number) });
-    await side().db.query(
-      `update statements set made_at = made_at - interval '1 hour' where export_id = $1 and number = 1`,
-      [id],
-    );
+    await side.sql`
+      update statements set made_at = made_at - interval '1 hour' where export_id = ${id} and number = 1`;
     await make(id);
     await sweep();
     expect((await readStatement(11)).statement.reconciliation).toMatchObject({
@@ -198,16 +197,14 @@ describe('a worker that is frozen for an hour, and goes on', () => {
       await due(id);
       await sweep();
       // The export moves, and all statements go to the new place.
-      await side().db.query(
-        `update batch_exports set destination_config = destination_config || '{"prefix": "new"}' where id = $1`,
-        [id],
-      );
+      await side.sql`
+        update batch_exports set destination_config = destination_config || '{"prefix": "new"}' where id = ${id}`;
       await due(id);
       await sweep();
       thaw();
       await late;
       for (let more = 0; more < 3; more += 1) await sweep();
-      const { number, putNumber, putFault } = await findHead(side().db, id);
+      const { number, putNumber, putFault } = await findHead(side.db, id);
       expect([putNumber, putFault]).toEqual([number, null]);
       const statements = await readdir(join(root(), 'acme/new/_sluice/statements'));
       expect(statements).toHaveLength(number);
@@ -236,7 +233,7 @@ describe('a worker that is frozen for an hour, and goes on', () => {
     thaw();
     await late;
     await sweep();
-    const { number } = await findHead(side().db, id);
+    const { number } = await findHead(side.db, id);
     const begun = [];
     for (let one = 3; one <= number; one += 1) {
       begun.push((await readStatement(one)).statement.begins);
@@ -254,7 +251,7 @@ describe('a worker that is frozen for an hour, and goes on', () => {
     const other = await exportOfHours(1, bench.usual({ prefix: 'other' }));
     await make(other);
     await sweep();
-    await until(async () => (await findHead(side().db, other)).putNumber === 1);
+    await until(async () => (await findHead(side.db, other)).putNumber === 1);
     thaw();
     await late;
   });

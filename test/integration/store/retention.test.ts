@@ -7,15 +7,7 @@ import { findGaps, findTornTicks } from '../../../src/state/store/intervals/veri
 import { applyRetention } from '../../../src/service/use-cases/installation/apply-retention.ts';
 import { retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import { noteUploads } from '../../../src/state/store/files/upload-places.ts';
-import {
-  claim,
-  complete,
-  createExportOfThePast,
-  decide,
-  failAttempt,
-  hourMs,
-  listRuns,
-} from '../../support/run-side.ts';
+import { hourMs, listRuns } from '../../support/run-side.ts';
 import { createTenant } from '../../support/tenants.ts';
 import { useRunSide } from '../../support/use-run-side.ts';
 
@@ -42,14 +34,13 @@ async function count(table: string, exportId: string): Promise<number> {
 
 /** Three intervals: one completed twice over, one failed, one still to run. */
 async function exportWithHistory(): Promise<string> {
-  const { id } = await createExportOfThePast(side, { createdMsAgo: 3 * hourMs });
-  await decide(side.context);
-  const [first, second] = await listRuns(side.db, id);
-  await complete(side.context, await claim(side, first?.id ?? ''));
+  const { id } = await side.exportWithRuns(3);
+  const [first, second] = await side.listRuns(id);
+  await side.complete(await side.claim(first?.id));
   const run = await findRun(side.db, id, first?.id ?? '');
   const again = run && (await retryRun(side.context, run));
-  await complete(side.context, await claim(side, again ?? ''));
-  await failAttempt(side, side.context, second?.id ?? '', new SluiceError('query.invalid'));
+  await side.complete(await side.claim(again ?? ''));
+  await side.failAttempt(second?.id ?? '', new SluiceError('query.invalid'));
   return id;
 }
 
@@ -58,76 +49,64 @@ describe('retention', () => {
     const id = await exportWithHistory();
     await age(id, 400);
     await applyRetention(side.context);
-    const runs = await listRuns(side.db, id);
+    const runs = await side.listRuns(id);
     expect(runs.map((run) => run.status)).toEqual(['Completed', 'Failed', 'Starting']);
-    const receipts = await side.db.query(`select run_id from receipts where export_id = $1`, [id]);
+    const receipts = await side.sql`select run_id from receipts where export_id = ${id}`;
     expect(receipts).toEqual([{ run_id: runs[0]?.id }]);
     // The first tick is covered by the mark; the two after it are not.
     expect(await count('ticks', id)).toBe(2);
     expect(await count('log_entries', id)).toBe(0);
     const [live] = runs.slice(-1);
-    expect(await complete(side.context, await claim(side, live?.id ?? ''))).toBe(true);
+    expect(await side.complete(await side.claim(live?.id))).toBe(true);
   });
 
   it('leaves ticks that share their bounds, and no gap, whatever a pause and a failure left', async () => {
-    const { id } = await createExportOfThePast(side, { createdMsAgo: 8 * hourMs });
-    await decide(side.context);
-    for (const [index, run] of (await listRuns(side.db, id)).entries()) {
-      if (index === 4)
-        await failAttempt(side, side.context, run.id, new SluiceError('query.invalid'));
-      else await complete(side.context, await claim(side, run.id));
+    const { id } = await side.exportWithRuns(8);
+    for (const [index, run] of (await side.listRuns(id)).entries()) {
+      if (index === 4) await side.failAttempt(run.id, new SluiceError('query.invalid'));
+      else await side.complete(await side.claim(run.id));
     }
     // The second and the sixth came during a pause, and were exported by a backfill since.
-    await side.db.query(
-      `update ticks t set fate = 'paused' where export_id = $1 and (select count(*) from ticks o
-         where o.export_id = $1 and o.tick_at < t.tick_at) in (1, 5)`,
-      [id],
-    );
+    await side.sql`update ticks t set fate = 'paused' where export_id = ${id} and (select count(*) from ticks o
+         where o.export_id = ${id} and o.tick_at < t.tick_at) in (1, 5)`;
     await age(id, 400);
     await applyRetention(side.context);
     expect(await count('ticks', id)).toBe(4);
     expect(await findTornTicks(side.db, id, 1_000)).toEqual([]);
     expect(await findGaps(side.db, id)).toEqual([]);
     // The check still sees a gap among the intervals whose ticks are gone.
-    await side.db.query(
-      `delete from receipts where export_id = $1 and data_interval_start = (
-         select data_interval_start from receipts where export_id = $1 order by 1 offset 2 limit 1)`,
-      [id],
-    );
+    await side.sql`delete from receipts where export_id = ${id} and data_interval_start = (
+         select data_interval_start from receipts where export_id = ${id} order by 1 offset 2 limit 1)`;
     expect(await findGaps(side.db, id)).toHaveLength(1);
   });
 
   it('keeps a former destination while files may remain there', async () => {
-    const { id } = await createExportOfThePast(side, { createdMsAgo: hourMs });
-    await side.db.query(
-      `insert into former_destinations (export_id, version, destination_config, replaced_at)
-       select $1, v, '{}', now() - interval '2 days' from unnest(array[0, 1]) v`,
-      [id],
-    );
-    await side.db.query(
-      `insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key, generation, uncommitted)
-       values ($1, now() - interval '2 hours', now() - interval '1 hour', 1, 'left', 1, true)`,
-      [id],
-    );
+    const { id } = await side.createExport({ createdMsAgo: hourMs });
+    await side.sql`insert into former_destinations (export_id, version, destination_config, replaced_at)
+       select ${id}, v, '{}', now() - interval '2 days' from unnest(array[0, 1]) v`;
+    await side.sql`
+      insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key,
+        generation, uncommitted)
+       values (${id}, now() - interval '2 hours', now() - interval '1 hour', 1, 'left', 1, true)`;
     await applyRetention(side.context);
     expect(await count('former_destinations', id)).toBe(1);
-    await side.db.query('delete from leftover_files where export_id = $1', [id]);
+    await side.sql`delete from leftover_files where export_id = ${id}`;
     await applyRetention(side.context);
     expect(await count('former_destinations', id)).toBe(0);
   });
 
   it('keeps only the newest run of a hole, and none once the interval is accepted', async () => {
-    const { id, schedule } = await createExportOfThePast(side, { createdMsAgo: hourMs });
-    await decide(side.context);
+    const { id, schedule } = await side.createExport({ createdMsAgo: hourMs });
+    await side.decide();
     const error = new SluiceError('query.invalid');
-    const [first] = await listRuns(side.db, id);
-    await failAttempt(side, side.context, first?.id ?? '', error);
+    const [first] = await side.listRuns(id);
+    await side.failAttempt(first?.id ?? '', error);
     const run = await findRun(side.db, id, first?.id ?? '');
     const newest = run ? await retryRun(side.context, run) : '';
-    await failAttempt(side, side.context, newest, error);
+    await side.failAttempt(newest, error);
     await age(id, 400);
     await applyRetention(side.context);
-    expect((await listRuns(side.db, id)).map((kept) => kept.id)).toEqual([newest]);
+    expect((await side.listRuns(id)).map((kept) => kept.id)).toEqual([newest]);
     expect(await count('holes', id)).toBe(1);
     const start = schedule.openIntervalStart;
     await acceptIntervals(side.db, id, [{ start, end: start + hourMs }]);
@@ -136,35 +115,31 @@ describe('retention', () => {
   });
 
   it('keeps the ticks of an export that has completed nothing: the mark is counted from the first', async () => {
-    const { id } = await createExportOfThePast(side, { createdMsAgo: 3 * hourMs });
-    await decide(side.context);
+    const { id } = await side.exportWithRuns(3);
     await age(id, 400);
     await applyRetention(side.context);
     expect(await count('ticks', id)).toBe(3);
-    for (const run of await listRuns(side.db, id)) {
-      await complete(side.context, await claim(side, run.id));
+    for (const run of await side.listRuns(id)) {
+      await side.complete(await side.claim(run.id));
     }
-    const [row] = await side.db.query<{ mark: string }>(
-      `select high_water_mark as mark from batch_exports where id = $1`,
-      [id],
-    );
-    expect(row?.mark).toBe((await listRuns(side.db, id)).at(-1)?.end);
+    const [row] = await side.sql<{ mark: string }>`
+      select high_water_mark as mark from batch_exports where id = ${id}`;
+    expect(row?.mark).toBe((await side.listRuns(id)).at(-1)?.end);
   });
 
   it('forgets a deleted export with all that was its own after its time, not before', async () => {
     const id = await exportWithHistory();
-    const [live] = (await listRuns(side.db, id)).slice(-1);
-    const run = await claim(side, live?.id ?? '');
+    const [live] = (await side.listRuns(id)).slice(-1);
+    const run = await side.claim(live?.id);
     await noteUploads(side.db, run, 60_000);
-    await side.db.query(`update batch_exports set deleted_at = now() where id = $1`, [id]);
-    await side.db.query(
-      `update runs set status = 'Cancelled', finished_at = now() where export_id = $1 and finished_at is null`,
-      [id],
-    );
+    await side.sql`update batch_exports set deleted_at = now() where id = ${id}`;
+    await side.sql`
+      update runs set status = 'Cancelled', finished_at = now() where export_id = ${id}
+        and finished_at is null`;
     await age(id, 364);
     await applyRetention(side.context);
     const exists = async () =>
-      (await side.db.query(`select 1 from batch_exports where id = $1`, [id])).length === 1;
+      (await side.sql`select 1 from batch_exports where id = ${id}`).length === 1;
     expect(await exists()).toBe(true);
     await age(id, 2);
     await applyRetention(side.context);
@@ -191,10 +166,9 @@ describe("sources of an organization's own plugins", () => {
       (await db.query<{ source: string }>('select source from plugin_sources')).map(
         ({ source }) => source,
       );
-    const { id } = await createExportOfThePast(side, { createdMsAgo: 3 * hourMs });
-    await decide(side.context);
+    const { id } = await side.exportWithRuns(3);
     const [first, second] = await listRuns(db, id);
-    await complete(side.context, await claim(side, first?.id ?? ''));
+    await side.complete(await side.claim(first?.id));
     const chain = `jsonb_build_array(jsonb_build_object('config', 1, 'version', 1, 'source', (select sha256 from plugin_sources where source = $2)))`;
     await db.query(`update runs set chain = ${chain} where id = $1`, [second?.id, 'of a run']);
     await db.query(
@@ -228,10 +202,9 @@ describe('versions of transformation configs', () => {
        overriding system value values (1000, $1, 1, 4, true, 1, '{}')`,
       [team],
     );
-    const { id } = await createExportOfThePast(side, { createdMsAgo: 3 * hourMs });
-    await decide(side.context);
+    const { id } = await side.exportWithRuns(3);
     const [first, second] = await listRuns(db, id);
-    await complete(side.context, await claim(side, first?.id ?? ''));
+    await side.complete(await side.claim(first?.id));
     const chain = `jsonb_build_array(jsonb_build_object('config', 1000, 'version', $2::int))`;
     await db.query(`update runs set chain = ${chain} where id = $1`, [second?.id, 1]);
     await db.query(
@@ -272,17 +245,12 @@ describe('idempotency keys', () => {
     ] as const) {
       const request = { keyId, idempotencyKey, fingerprint: Buffer.alloc(32) };
       await keepResponse(side.db, request, { status: 201, response: '{}' });
-      await side.db.query(
-        `update idempotency_keys set created_at = now() - $2 * interval '1 hour'
-          where key_id = $1 and idempotency_key = $3`,
-        [keyId, hours, idempotencyKey],
-      );
+      await side.sql`update idempotency_keys set created_at = now() - ${hours} * interval '1 hour'
+          where key_id = ${keyId} and idempotency_key = ${idempotencyKey}`;
     }
     await applyRetention(side.context);
-    const left = await side.db.query(
-      'select idempotency_key as name from idempotency_keys where key_id = $1',
-      [keyId],
-    );
+    const left = await side.sql`
+      select idempotency_key as name from idempotency_keys where key_id = ${keyId}`;
     expect(left).toEqual([{ name: 'young' }]);
   });
 });

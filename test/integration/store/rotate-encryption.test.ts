@@ -9,7 +9,7 @@ import { eraseIntervals, openErased } from '../../../src/service/use-cases/runs/
 import { createTransformationConfig } from '../../../src/service/use-cases/transformations/create-config.ts';
 import { senderTo } from '../../support/notified.ts';
 import { startSluice } from '../../support/processes.ts';
-import { claim, createExportOfThePast, hourMs, openRunSide } from '../../support/run-side.ts';
+import { hourMs, openRunSide } from '../../support/run-side.ts';
 import { useStage } from '../../support/use-stage.ts';
 
 const old = { id: 'old', key: randomBytes(32) };
@@ -26,13 +26,12 @@ let columns: readonly BytesColumn[];
 
 const side = useStage(openRunSide);
 beforeAll(async () => {
-  columns = await side.db.query<BytesColumn>(
-    `select c.relname as table, a.attname as column, col_description(c.oid, a.attnum) as comment
+  columns = await side.sql<BytesColumn>`
+    select c.relname as table, a.attname as column, col_description(c.oid, a.attnum) as comment
        from pg_attribute a join pg_class c on c.oid = a.attrelid
       where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
         and a.atttypid = 'bytea'::regtype and not a.attisdropped
-      order by 1, 2`,
-  );
+      order by 1, 2`;
   await fillTables();
 });
 beforeEach(sealWithOldKey);
@@ -42,11 +41,9 @@ const sealedColumns = () => columns.filter(({ comment }) => comment?.startsWith(
 /** A row in each table that has a sealed column. */
 async function fillTables(): Promise<void> {
   await ensureSigningKey(side.context);
-  const { id } = await createExportOfThePast(side);
-  await side.db.query(
-    `insert into former_destinations (export_id, version, destination_config) values ($1, 0, '{}')`,
-    [id],
-  );
+  const { id } = await side.createExport();
+  await side.sql`
+    insert into former_destinations (export_id, version, destination_config) values (${id}, 0, '{}')`;
   const erased = { column: 'distinct_id', value: 'user 42' };
   const [runId = ''] = await eraseIntervals(
     side.context,
@@ -56,9 +53,8 @@ async function fillTables(): Promise<void> {
     randomUUID(),
   );
   // Sealed for the identity that the schema says.
-  expect(openErased(side.context, await claim(side, runId))).toEqual(erased);
-  const actor = { organizationId: side.tenant.organizationId, keyId: null };
-  await createTransformationConfig(side.context, actor, side.teamId, {
+  expect(openErased(side.context, await side.claim(runId))).toEqual(erased);
+  await createTransformationConfig(side.context, side.actor, side.teamId, {
     plugin: 3,
     enabled: false,
     order: 1,
@@ -69,7 +65,7 @@ async function fillTables(): Promise<void> {
     deleted: false,
   });
   const sender = senderTo([]);
-  await createTarget(side.context, sender, actor, null, {
+  await createTarget(side.context, sender, side.actor, null, {
     kind: 'webhook',
     description: '',
     url: 'https://example.com/',
@@ -122,7 +118,7 @@ async function valuesOf({ table, column, comment }: BytesColumn): Promise<Sealed
 /** Fills each sealed column of each row by the holder of the old key. */
 async function sealWithOldKey(): Promise<void> {
   const box = createSecretBox([old, next]);
-  await side.db.query(`update installation set encryption_keys = '{}'`);
+  await side.sql`update installation set encryption_keys = '{}'`;
   await registerEncryptionKeys(side.db, box.keyIds);
   for (const at of sealedColumns()) {
     const values = await valuesOf(at);

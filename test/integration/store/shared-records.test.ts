@@ -16,14 +16,6 @@ import { RunLog } from '../../../src/service/worker/run-log.ts';
 import { openPorts } from '../../../src/service/worker/run-ports.ts';
 import { testServer } from '../../support/database.ts';
 import { completedRun } from '../../support/completed-run.ts';
-import {
-  claim,
-  createExportOfThePast,
-  decide,
-  expireLease,
-  hourMs,
-  listRuns,
-} from '../../support/run-side.ts';
 import { until } from '../../support/until.ts';
 import { useRunSide } from '../../support/use-run-side.ts';
 
@@ -32,35 +24,32 @@ const leaseMs = 60_000;
 
 /** An export with runs that are claimed. */
 async function claimedRuns(count: number): Promise<ClaimedRun[]> {
-  const { id } = await createExportOfThePast(side, { createdMsAgo: count * hourMs });
-  await decide(side.context);
-  const runs = await listRuns(side.db, id);
-  return Promise.all(runs.map((run) => claim(side, run.id)));
+  const { id } = await side.exportWithRuns(count);
+  const runs = await side.listRuns(id);
+  return Promise.all(runs.map((run) => side.claim(run.id)));
 }
 
 /** The worker that lost the run does not know it. */
 async function takeOver(run: ClaimedRun): Promise<void> {
-  await expireLease(side.db, run.runId);
-  await claim(side, run.runId);
+  await side.expireLease(run.runId);
+  await side.claim(run.runId);
 }
 
 async function stateOf({ runId, exportId }: ClaimedRun) {
-  const [row] = await side.db.query<{ status: string; logged: number }>(
-    `select status, committing_generation as committing,
+  const [row] = await side.sql<{ status: string; logged: number }>`
+    select status, committing_generation as committing,
             (select count(*)::int from receipts c where c.run_id = r.id) as receipts,
-            (select count(*)::int from leftover_files l where l.export_id = r.export_id and l.data_interval_start = r.data_interval_start) as leftovers,
-            (select count(*)::int from log_entries l where l.export_id = $2 and l.run_id = r.id) as logged
-       from runs r where id = $1`,
-    [runId, exportId],
-  );
+            (select count(*)::int from leftover_files l where l.export_id = r.export_id
+              and l.data_interval_start = r.data_interval_start) as leftovers,
+            (select count(*)::int from log_entries l where l.export_id = ${exportId} and l.run_id = r.id) as logged
+       from runs r where id = ${runId}`;
   return row;
 }
 
 async function markOf(run: ClaimedRun | undefined): Promise<unknown> {
-  const [row] = await side.db.query<{ mark: string | null }>(
-    `select floor(extract(epoch from high_water_mark) * 1000)::bigint as mark from batch_exports where id = $1`,
-    [run?.exportId],
-  );
+  const [row] = await side.sql<{ mark: string | null }>`
+    select floor(extract(epoch from high_water_mark) * 1000)::bigint as mark from batch_exports
+      where id = ${run?.exportId}`;
   return row?.mark;
 }
 
@@ -137,10 +126,9 @@ describe('completions of an export that another transaction has locked', () => {
     Promise.all(runs.map((run) => statements.complete(completedRun(run))));
   /** Sessions of ours that wait for a lock. */
   async function countWaiting(): Promise<number> {
-    const [row] = await side.db.query<{ count: number }>(
-      `select count(*)::int as count from pg_stat_activity
-        where datname = current_database() and wait_event_type = 'Lock'`,
-    );
+    const [row] = await side.sql<{ count: number }>`
+      select count(*)::int as count from pg_stat_activity
+        where datname = current_database() and wait_event_type = 'Lock'`;
     return row?.count ?? 0;
   }
 
@@ -208,7 +196,7 @@ it('a completion is left out if its export changed after the statement began', a
     `create function wait_for_test() returns boolean language plpgsql volatile as
        $$ begin perform pg_advisory_xact_lock(${lock}); return true; end $$`,
   );
-  await side.db.query('alter table batch_exports enable row level security');
+  await side.sql`alter table batch_exports enable row level security`;
   await side.db.query(`create policy wait on batch_exports to ${role} using (wait_for_test())`);
   const { completing } = await side.db.transaction(async (tx) => {
     await tx.query(`select pg_advisory_xact_lock(${lock})`);

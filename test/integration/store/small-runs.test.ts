@@ -1,30 +1,16 @@
-import { afterAll, beforeEach, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import type { BatchExport } from '../../../src/foundation/domain/batch-export.ts';
 import { expectLarge } from '../../../src/state/store/runs/outbox.ts';
 import { insertRuns } from '../../../src/state/store/runs/runs.ts';
 import { reportWorker } from '../../../src/state/store/runs/workers.ts';
 import { dispatchRuns, type QueueEntry } from '../../../src/service/admission/dispatch-runs.ts';
 import { releaseOutgrown } from '../../../src/service/use-cases/runs/finish-run.ts';
-import {
-  claim,
-  complete,
-  createExportOfThePast,
-  hourMs,
-  openRunSide,
-  type RunSide,
-} from '../../support/run-side.ts';
+import { hourMs, openRunSide } from '../../support/run-side.ts';
+import { useEach } from '../../support/use-stage.ts';
 
 /** Which runs are expected to be small, and that they wait for no large one. */
 
-let side: RunSide;
-const opened: RunSide[] = [];
-beforeEach(async () => {
-  side = await openRunSide({ maxRunsPerExport: 100, maxRunsPerTenant: 100 });
-  opened.push(side);
-});
-afterAll(async () => {
-  for (const each of opened) await each.stop();
-});
+const side = useEach(() => openRunSide({ maxRunsPerExport: 100, maxRunsPerTenant: 100 }));
 
 /** A run of the hour that began so many hours ago. */
 async function addRun({ id, teamId }: BatchExport, hoursAgo: number): Promise<string> {
@@ -38,19 +24,13 @@ async function addRun({ id, teamId }: BatchExport, hoursAgo: number): Promise<st
 
 async function addCompleted(batchExport: BatchExport, hoursAgo: number, bytes = 0, rows = 0) {
   const runId = await addRun(batchExport, hoursAgo);
-  expect(await complete(side.context, await claim(side, runId))).toBe(true);
-  await side.db.query(`update receipts set bytes = $2, rows = $3 where run_id = $1`, [
-    runId,
-    bytes,
-    rows,
-  ]);
+  expect(await side.complete(await side.claim(runId))).toBe(true);
+  await side.sql`update receipts set bytes = ${bytes}, rows = ${rows} where run_id = ${runId}`;
 }
 
 async function isSmall(runId: string): Promise<boolean | undefined> {
-  const [row] = await side.db.query<{ small: boolean }>(
-    `select small from outbox where run_id = $1`,
-    [runId],
-  );
+  const [row] = await side.sql<{ small: boolean }>`
+    select small from outbox where run_id = ${runId}`;
   return row?.small;
 }
 
@@ -61,7 +41,7 @@ async function dispatch(): Promise<QueueEntry[]> {
 }
 
 it('a run is small if its neighbours were, and if nothing is known', async () => {
-  const batchExport = await createExportOfThePast(side);
+  const batchExport = await side.createExport();
   expect(await isSmall(await addRun(batchExport, 90))).toBe(true);
   for (const hoursAgo of [70, 50, 30]) await addCompleted(batchExport, hoursAgo, 100_000, 1_000);
   for (const hoursAgo of [80, 69, 29]) {
@@ -78,16 +58,16 @@ it('a run is small if its neighbours were, and if nothing is known', async () =>
 });
 
 it('a run that was not small as expected comes again as a large one, and so do the next ones for a day', async () => {
-  const batchExport = await createExportOfThePast(side);
+  const batchExport = await side.createExport();
   await addCompleted(batchExport, 50);
   const runId = await addRun(batchExport, 49);
   expect(await isSmall(runId)).toBe(true);
-  await releaseOutgrown(side.context, await claim(side, runId));
+  await releaseOutgrown(side.context, await side.claim(runId));
   expect(await isSmall(runId)).toBe(false);
   expect(await isSmall(await addRun(batchExport, 48))).toBe(false);
-  const faults = await side.db.query(`select 1 from runs where faults > 0 or crashes > 0`);
+  const faults = await side.sql`select 1 from runs where faults > 0 or crashes > 0`;
   expect(faults).toEqual([]);
-  await side.db.query(`update batch_exports set outgrew_at = outgrew_at - interval '25 hours'`);
+  await side.sql`update batch_exports set outgrew_at = outgrew_at - interval '25 hours'`;
   const next = await addRun(batchExport, 47);
   expect(await isSmall(next)).toBe(true);
   await reportWorker(side.db, 'one', 10, 10);

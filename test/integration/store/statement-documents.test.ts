@@ -49,9 +49,9 @@ let id: string;
 
 beforeEach(async () => {
   id = await exportOfHours(3);
-  await insertEvents(bench.bench().database.pool, {
-    team: side().teamId,
-    start: toTimestamp((await readNow(side().db)) - 2 * hourMs),
+  await insertEvents(bench.bench.database.pool, {
+    team: side.teamId,
+    start: toTimestamp((await readNow(side.db)) - 2 * hourMs),
     count: 300,
     everyMs: 1_000,
   });
@@ -61,7 +61,7 @@ beforeEach(async () => {
 
 describe('the certificate of an erasure', () => {
   it('has the files with their digests, and both checkers check it', async () => {
-    const { db, context } = side();
+    const { db, context } = side;
     const request = randomUUID();
     const batchExport = await db.transaction((tx) => lockExport(tx, id));
     if (!batchExport) throw new Error('no export');
@@ -113,7 +113,7 @@ describe('the certificate of an erasure', () => {
 
 describe('the delivery record', () => {
   it('sums what the newest statements say of a month, and both checkers check it', async () => {
-    const { db, context, teamId } = side();
+    const { db, context, teamId } = side;
     await sweep();
     const [sums] = await db.query<{ rows: number; intervals: number; month: string }>(
       `select sum(rows)::bigint as rows, count(*) as intervals, to_char(data_interval_start at time zone 'UTC', 'YYYY-MM') as month

@@ -8,7 +8,6 @@ import { pinSession, plansOnce } from '../../../src/state/store/database/session
 import {
   claim,
   complete,
-  createExportOfThePast,
   decide,
   emptyCommit,
   hourMs,
@@ -58,21 +57,17 @@ let client: Client;
 
 beforeAll(async () => {
   side = await openRunSide();
-  const { id } = await createExportOfThePast(side);
-  await side.db.query(
-    `insert into batch_exports select (jsonb_populate_record(e, jsonb_build_object('id', gen_random_uuid()))).*
-       from batch_exports e, generate_series(2, $2::int) where e.id = $1`,
-    [id, exportsInAll],
-  );
-  await side.db.query(
-    `with made as (
+  const { id } = await side.createExport();
+  await side.sql`
+    insert into batch_exports select (jsonb_populate_record(e, jsonb_build_object('id', gen_random_uuid()))).*
+       from batch_exports e, generate_series(2, ${exportsInAll}::int) where e.id = ${id}`;
+  await side.sql`with made as (
        insert into runs (export_id, team_id, data_interval_start, data_interval_end)
        select e.id, e.team_id, at, at + interval '1 hour'
          from batch_exports e, lateral (select date_trunc('hour', now(), 'UTC') - interval '30 hours' as at) t returning *
      )
      insert into outbox (run_id, team_id, export_id, data_interval_start, available_at, ready, small)
-     select id, team_id, export_id, data_interval_start, now(), true, true from made`,
-  );
+     select id, team_id, export_id, data_interval_start, now(), true, true from made`;
   client = new Client({ connectionString: side.url });
   await client.connect();
   await pinSession(client);
@@ -163,7 +158,7 @@ describe('updates', () => {
 
   it('most updates of a run, and of its export, stay on their page and touch no index', async () => {
     const context = { ...side.context, db };
-    const item = await createExportOfThePast(side, { createdMsAgo: runs * hourMs });
+    const item = await side.createExport({ createdMsAgo: runs * hourMs });
     await decide(context);
     for (const { id } of await listRuns(db, item.id)) {
       const run = await claim({ db }, id);
@@ -190,7 +185,7 @@ describe('updates', () => {
   // the values at hand look cheaper.
   it('the runs of a backfill are made by one plan, however many at a time', async () => {
     const context = { ...side.context, db };
-    const item = await createExportOfThePast(side);
+    const item = await side.createExport();
     const endAt = Date.parse('2024-01-01T00:00:00Z');
     const range = {
       startAt: endAt - 8 * hourMs,
@@ -211,14 +206,13 @@ describe('updates', () => {
   });
 
   it('what requests read of an export beside its row, and how they change it, has one plan each', async () => {
-    const item = await createExportOfThePast(side);
-    const actor = { organizationId: side.tenant.organizationId, keyId: null };
+    const item = await side.createExport();
     for (let time = 0; time < 8; time += 1) {
       await db.transaction(async (tx) => {
         const locked = await lockExportNow(tx, item.id);
         if (!locked) throw new Error('the export is gone');
         const { batchExport: before } = locked;
-        await changeExport(tx, actor, 'updated', before, { ...before, name: `Name ${time}` });
+        await changeExport(tx, side.actor, 'updated', before, { ...before, name: `Name ${time}` });
       });
       await findExportDetails(db, [item.id]);
     }

@@ -5,15 +5,7 @@ import { retireDestination } from '../../../src/state/store/files/former-destina
 import type { Destination } from '../../../src/rows/destinations/destination.ts';
 import { keepNewTraits } from '../../../src/service/worker/try-store.ts';
 import { findStoreTraits, keepStoreTraits } from '../../../src/state/store/files/store-traits.ts';
-import {
-  claim,
-  complete,
-  createExportOfThePast,
-  decide,
-  failAttempt,
-  hourMs,
-  listRuns,
-} from '../../support/run-side.ts';
+import { failAttempt } from '../../support/run-side.ts';
 import { useRunSide } from '../../support/use-run-side.ts';
 
 const side = useRunSide({ secondOpinionMs: 0 });
@@ -27,17 +19,11 @@ const traits: StoreTraits = {
   parts: { equal: true, most: 1_000, bytes: null },
 };
 
-async function exportWithRuns(count: number): Promise<{ id: string; runIds: string[] }> {
-  const { id } = await createExportOfThePast(side, { createdMsAgo: count * hourMs });
-  await decide(side.context);
-  return { id, runIds: (await listRuns(side.db, id)).map((run) => run.id) };
-}
-
 describe('what a probe found', () => {
   const place = (exportId: string, destinationVersion = 0) => ({ exportId, destinationVersion });
 
   it('is kept for the destination that was tried', async () => {
-    const { id } = await exportWithRuns(1);
+    const { id } = await side.exportWithRuns(1);
     expect(await findStoreTraits(side.db, place(id))).toBeNull();
     await keepStoreTraits(side.db, place(id), traits);
     expect(await findStoreTraits(side.db, place(id))).toEqual(traits);
@@ -45,7 +31,7 @@ describe('what a probe found', () => {
   });
 
   it('is forgotten when the destination moves, and not kept for one that was left', async () => {
-    const { id } = await exportWithRuns(1);
+    const { id } = await side.exportWithRuns(1);
     await keepStoreTraits(side.db, place(id), traits);
     await side.db.transaction((tx) => retireDestination(tx, id));
     expect(await findStoreTraits(side.db, place(id))).toBeNull();
@@ -55,7 +41,7 @@ describe('what a probe found', () => {
   });
 
   it('is replaced after a run that found a store that had changed, and the log of the run says so', async () => {
-    const { id } = await exportWithRuns(1);
+    const { id } = await side.exportWithRuns(1);
     await keepStoreTraits(side.db, place(id), traits);
     const entries: string[] = [];
     const log = { add: (level: string, text: string) => void entries.push(`${level} ${text}`) };
@@ -77,20 +63,18 @@ describe('what a probe found', () => {
   });
 
   it('is not used if an earlier release tested less', async () => {
-    const { id } = await exportWithRuns(1);
+    const { id } = await side.exportWithRuns(1);
     const { checksums: _, ...less } = traits;
     await keepStoreTraits(side.db, place(id), less as StoreTraits);
     expect(await findStoreTraits(side.db, place(id))).toBeNull();
   });
 
   it('is used for seven days', async () => {
-    const { id } = await exportWithRuns(1);
+    const { id } = await side.exportWithRuns(1);
     await keepStoreTraits(side.db, place(id), traits);
     const age = (text: string) =>
-      side.db.query(
-        `update batch_exports set store_traits_at = now() - $2::interval where id = $1`,
-        [id, text],
-      );
+      side.sql`
+        update batch_exports set store_traits_at = now() - ${text}::interval where id = ${id}`;
     await age('6 days 23 hours');
     expect(await findStoreTraits(side.db, place(id))).toEqual(traits);
     await age('7 days 1 second');
@@ -105,27 +89,25 @@ describe('a permanent error', () => {
   const fail = async (runId: string | undefined, ...errors: readonly SluiceError[]) => {
     for (const error of errors) {
       // Backoff is not what is tested.
-      await side.db.query(`update outbox set available_at = now() where run_id = $1`, [runId]);
-      await failAttempt(side, side.context, runId ?? '', error);
+      await side.sql`update outbox set available_at = now() where run_id = ${runId}`;
+      await side.failAttempt(runId ?? '', error);
     }
   };
-  const runOf = async (id: string, at: number) => (await listRuns(side.db, id))[at];
+  const runOf = async (id: string, at: number) => (await side.listRuns(id))[at];
   const streakOf = async (id: string) => {
-    const [row] = await side.db.query<{ streak: number }>(
-      `select failure_streak as streak from batch_exports where id = $1`,
-      [id],
-    );
+    const [row] = await side.sql<{ streak: number }>`
+      select failure_streak as streak from batch_exports where id = ${id}`;
     return row?.streak;
   };
 
   async function workingExport(): Promise<{ id: string; runId: string | undefined }> {
-    const { id, runIds } = await exportWithRuns(2);
-    expect(await complete(side.context, await claim(side, runIds[0] ?? ''))).toBe(true);
+    const { id, runIds } = await side.exportWithRuns(2);
+    expect(await side.complete(await side.claim(runIds[0]))).toBe(true);
     return { id, runId: runIds[1] };
   }
 
   it('ends the run at once at a destination that never took an interval', async () => {
-    const { id, runIds } = await exportWithRuns(1);
+    const { id, runIds } = await side.exportWithRuns(1);
     await fail(runIds[0], denied);
     expect(await runOf(id, 0)).toMatchObject({ status: 'Failed', attempt: 1 });
   });
@@ -139,10 +121,8 @@ describe('a permanent error', () => {
     await fail(runId, denied);
     expect(await runOf(id, 1)).toMatchObject({ status: 'Failed', attempt: 2, faults: 0 });
     expect(await streakOf(id)).toBe(1);
-    const entries = await side.db.query<{ level: string; message: string }>(
-      `select level, message from log_entries where run_id = $1 order by id`,
-      [runId],
-    );
+    const entries = await side.sql<{ level: string; message: string }>`
+      select level, message from log_entries where run_id = ${runId} order by id`;
     expect(entries.map(({ level }) => level)).toEqual(['WARNING', 'ERROR']);
     expect(entries[0]?.message).toMatch(
       /worked before, so Sluice tries once more in .*destination\.access_denied/,
@@ -153,11 +133,9 @@ describe('a permanent error', () => {
     const { runId } = await workingExport();
     const context = side.withPolicy({ secondOpinionMs: 10_000 });
     await failAttempt(side, context, runId ?? '', denied);
-    const [row] = await side.db.query<{ seconds: number }>(
-      `select extract(epoch from available_at - last_updated_at)::float8 as seconds
-         from outbox o join runs r on r.id = o.run_id where o.run_id = $1`,
-      [runId],
-    );
+    const [row] = await side.sql<{ seconds: number }>`
+      select extract(epoch from available_at - last_updated_at)::float8 as seconds
+         from outbox o join runs r on r.id = o.run_id where o.run_id = ${runId}`;
     expect(row?.seconds).toBeCloseTo(10, 3);
   });
 

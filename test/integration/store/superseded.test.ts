@@ -5,24 +5,14 @@ import { makeHealingRuns } from '../../../src/state/store/healing/healing.ts';
 import { makeExpiringRuns } from '../../../src/state/store/intervals/kept-snapshots.ts';
 import { listLiveRuns } from '../../../src/state/store/intervals/superseded.ts';
 import { insertRuns } from '../../../src/state/store/runs/runs.ts';
-import {
-  claim,
-  complete,
-  createExportOfThePast,
-  decide,
-  emptyCommit,
-  failAttempt,
-  firstRun,
-  hourMs,
-  listRuns,
-} from '../../support/run-side.ts';
+import { emptyCommit, hourMs } from '../../support/run-side.ts';
 import { beginCommit } from '../../support/run-verbs.ts';
 import { useRunSide } from '../../support/use-run-side.ts';
 
 const side = useRunSide();
 
 const createSnapshots = (hours: number) =>
-  createExportOfThePast(side, { mode: 'snapshot', createdMsAgo: hours * hourMs });
+  side.createExport({ mode: 'snapshot', createdMsAgo: hours * hourMs });
 
 /** The schedule goes back, so that its last `hours` are due again. */
 async function goBack(exportId: string, hours: number): Promise<void> {
@@ -37,33 +27,29 @@ async function goBack(exportId: string, hours: number): Promise<void> {
 /** An export whose newest hour is not due yet; the hour before has a run. */
 async function createWithRun() {
   const { id } = await createSnapshots(1);
-  await decide(side.context);
-  return { id, run: await firstRun(side.db, id) };
+  await side.decide();
+  return { id, run: await side.firstRun(id) };
 }
 
 /** Decides what is due. @returns the statuses of the runs of an export, the oldest interval first */
 async function decideAll(exportId: string): Promise<readonly string[]> {
-  await side.db.query(
-    "update batch_exports set next_tick_at = now() - interval '1 s' where id = $1 and next_tick_at < now() + interval '10 s'",
-    [exportId],
-  );
-  await decide(side.context);
-  return (await listRuns(side.db, exportId)).map(({ status }) => status);
+  await side.sql`
+    update batch_exports set next_tick_at = now() - interval '1 s' where id = ${exportId}
+      and next_tick_at < now() + interval '10 s'`;
+  await side.decide();
+  return (await side.listRuns(exportId)).map(({ status }) => status);
 }
 
 const fatesOf = async (exportId: string) => {
-  const rows = await side.db.query<{ fate: string }>(
-    'select fate from ticks where export_id = $1 order by tick_at',
-    [exportId],
-  );
+  const rows = await side.sql<{ fate: string }>`
+    select fate from ticks where export_id = ${exportId} order by tick_at`;
   return rows.map(({ fate }) => fate);
 };
 
 const supersededOf = async (exportId: string) => {
-  const rows = await side.db.query<{ end: string; by: string }>(
-    `select api_time(data_interval_end) as "end", api_time(superseded_by) as by from accepted_intervals where export_id = $1 order by 1`,
-    [exportId],
-  );
+  const rows = await side.sql<{ end: string; by: string }>`
+    select api_time(data_interval_end) as "end", api_time(superseded_by) as by from accepted_intervals
+      where export_id = ${exportId} order by 1`;
   return rows;
 };
 
@@ -76,10 +62,8 @@ async function ageRun(exportId: string): Promise<void> {
       [exportId],
     );
   }
-  await side.db.query(
-    `update ticks set tick_at = tick_at - interval '1 hour' where export_id = $1`,
-    [exportId],
-  );
+  await side.sql`
+    update ticks set tick_at = tick_at - interval '1 hour' where export_id = ${exportId}`;
   await goBack(exportId, 1);
 }
 
@@ -90,14 +74,12 @@ test('of the ticks that an outage has missed only the newest gets a run, and the
   expect(fates.at(-1)).toBe('ran');
   expect(fates.slice(0, -1)).toEqual(fates.slice(1).map(() => 'superseded'));
   expect(fates.length).toBeGreaterThanOrEqual(3);
-  const run = await firstRun(side.db, id);
+  const run = await side.firstRun(id);
   const superseded = await supersededOf(id);
   expect(superseded.map(({ by }) => by)).toEqual(superseded.map(() => run.end));
-  expect(await complete(side.context, await claim(side, run.id))).toBe(true);
-  const [marked] = await side.db.query<{ mark: string; health: string }>(
-    'select api_time(high_water_mark) as mark from batch_exports where id = $1',
-    [id],
-  );
+  expect(await side.complete(await side.claim(run.id))).toBe(true);
+  const [marked] = await side.sql<{ mark: string; health: string }>`
+    select api_time(high_water_mark) as mark from batch_exports where id = ${id}`;
   expect(marked?.mark).toBe(run.end);
 });
 
@@ -106,33 +88,30 @@ test('a tick waits for the run before it, and nothing else makes a second one', 
   await ageRun(id);
   const interval = { start: Date.parse(run.end) - hourMs, end: Date.parse(run.end) };
   expect(await decideAll(id), 'it waits for its first attempt').toEqual(['Starting']);
-  const held = await claim(side, run.id);
+  const held = await side.claim(run.id);
   expect(await decideAll(id)).toEqual(['Running']);
   const wanted = { exportId: id, teamId: side.teamId, interval, backfillId: null };
   expect(await insertRuns(side.db, [wanted])).toEqual([]);
-  await side.db.query(
-    `insert into holes (export_id, data_interval_start, data_interval_end, heals_since) values ($1, to_timestamp($2), to_timestamp($3), now())`,
-    [id, interval.start / 1000, interval.end / 1000],
-  );
+  await side.sql`
+    insert into holes (export_id, data_interval_start, data_interval_end, heals_since)
+      values (${id}, to_timestamp(${interval.start / 1000}), to_timestamp(${interval.end / 1000}), now())`;
   expect(await makeHealingRuns(side.db, 2, 10)).toBe(0);
-  await side.db.query('delete from holes where export_id = $1', [id]);
-  expect(await complete(side.context, held)).toBe(true);
+  await side.sql`delete from holes where export_id = ${id}`;
+  expect(await side.complete(held)).toBe(true);
   expect(await decideAll(id)).toEqual(['Completed', 'Starting']);
   expect(await supersededOf(id)).toEqual([]);
 });
 
 test('a run that fails until the next tick ends without success, and the newer one takes its place', async () => {
   const { id, run } = await createWithRun();
-  await failAttempt(side, side.context, run.id, new SluiceError('destination.unavailable'));
+  await side.failAttempt(run.id, new SluiceError('destination.unavailable'));
   await ageRun(id);
   expect(await decideAll(id)).toEqual(['FailedRetryable', 'Starting']);
-  const [, next] = await listRuns(side.db, id);
-  expect(await side.db.query('select from holes where export_id = $1', [id])).toEqual([]);
+  const [, next] = await side.listRuns(id);
+  expect(await side.sql`select from holes where export_id = ${id}`).toEqual([]);
   expect(await supersededOf(id)).toEqual([{ end: next?.start, by: next?.end }]);
-  const [row] = await side.db.query<{ code: string }>(
-    'select failing_code as code from batch_exports where id = $1',
-    [id],
-  );
+  const [row] = await side.sql<{ code: string }>`
+    select failing_code as code from batch_exports where id = ${id}`;
   expect(row?.code).toBe('destination.unavailable');
 });
 
@@ -141,18 +120,16 @@ test.each([
   ['succeeds', 'counts from the beginning', 0],
 ])('after a run that killed workers and %s, the next one %s', async (end, _, crashes) => {
   const { id, run } = await createWithRun();
-  await side.db.query('update runs set crashes = 2, deaths_alone = 1 where id = $1', [run.id]);
+  await side.sql`update runs set crashes = 2, deaths_alone = 1 where id = ${run.id}`;
   if (end === 'fails') {
-    await failAttempt(side, side.context, run.id, new SluiceError('internal.unexpected'));
+    await side.failAttempt(run.id, new SluiceError('internal.unexpected'));
   } else {
-    await complete(side.context, await claim(side, run.id));
+    await side.complete(await side.claim(run.id));
   }
   await ageRun(id);
   expect((await decideAll(id)).at(-1)).toBe('Starting');
-  const counted = await side.db.query(
-    `select crashes, deaths_alone as alone from runs where export_id = $1 and status = 'Starting'`,
-    [id],
-  );
+  const counted = await side.sql`
+    select crashes, deaths_alone as alone from runs where export_id = ${id} and status = 'Starting'`;
   expect(counted).toEqual([{ crashes, alone: crashes / 2 }]);
   const [live] = await side.db.transaction((tx) => listLiveRuns(tx, [id]));
   expect(live?.isFailing, 'it waits for its first attempt').toBe(false);
@@ -160,7 +137,7 @@ test.each([
 
 test('a run that has begun to commit is not ended: its manifest may be current', async () => {
   const { id, run } = await createWithRun();
-  const held = await claim(side, run.id);
+  const held = await side.claim(run.id);
   expect(await beginCommit(side.db, held, 60_000, {}, emptyCommit)).toBe(true);
   await recordFault(side.context, held, new SluiceError('destination.unavailable'), 0);
   await ageRun(id);
@@ -174,23 +151,19 @@ test.each([
   'the removal of an old snapshot that ended with %s is tried again %i times',
   async (code, tries) => {
     const { id, run } = await createWithRun();
-    expect(await complete(side.context, await claim(side, run.id))).toBe(true);
-    await side.db.query(
-      `update receipts set snapshot_at = now(), manifest_key = 'm' where export_id = $1`,
-      [id],
-    );
-    await side.db.query(
-      `insert into receipts select (jsonb_populate_record(c, jsonb_build_object('data_interval_start', c.data_interval_start - interval '1 hour',
-       'data_interval_end', c.data_interval_start))).* from receipts c where export_id = $1`,
-      [id],
-    );
-    await side.db.query('update batch_exports set keep_snapshots = 1 where id = $1', [id]);
+    expect(await side.complete(await side.claim(run.id))).toBe(true);
+    await side.sql`
+      update receipts set snapshot_at = now(), manifest_key = 'm' where export_id = ${id}`;
+    await side.sql`
+      insert into receipts select (jsonb_populate_record(c, jsonb_build_object('data_interval_start',
+        c.data_interval_start - interval '1 hour',
+       'data_interval_end', c.data_interval_start))).* from receipts c where export_id = ${id}`;
+    await side.sql`update batch_exports set keep_snapshots = 1 where id = ${id}`;
     const expiring = () => makeExpiringRuns(side.db, 10);
     expect(await expiring()).toBe(1);
-    await side.db.query(
-      `update runs set status = 'Failed', error_code = $2, finished_at = now() - interval '2 hours' where export_id = $1 and purpose = 'expire'`,
-      [id, code],
-    );
+    await side.sql`
+      update runs set status = 'Failed', error_code = ${code}, finished_at = now() - interval '2 hours'
+        where export_id = ${id} and purpose = 'expire'`;
     expect(await expiring()).toBe(tries);
   },
 );

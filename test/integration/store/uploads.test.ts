@@ -13,17 +13,7 @@ import { retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import { WorkGuard } from '../../../src/service/use-cases/work-guard.ts';
 import { collectUploads } from '../../../src/service/worker/collect-uploads.ts';
 import { contextWith, options, recordingJournal } from '../../conformance/destination-suite.ts';
-import {
-  claim,
-  complete,
-  createExportOfThePast,
-  decide,
-  emptyCommit,
-  expireLease,
-  firstRun,
-  hourMs,
-  listRuns,
-} from '../../support/run-side.ts';
+import { emptyCommit } from '../../support/run-side.ts';
 import { beginCommit } from '../../support/run-verbs.ts';
 import { bucket, credentials, type OpenedStore, openStore } from '../../support/s3-destination.ts';
 import { useRunSide } from '../../support/use-run-side.ts';
@@ -32,16 +22,15 @@ const side = useRunSide();
 const leaseMs = 60_000;
 
 async function claimed() {
-  const { id } = await createExportOfThePast(side);
-  await decide(side.context);
-  return claim(side, (await firstRun(side.db, id)).id);
+  const { id } = await side.exportWithRuns(1);
+  return side.claim((await side.firstRun(id)).id);
 }
 
 describe('uploads that their attempt could not abort', () => {
   let store: OpenedStore;
   beforeEach(async () => {
     store = await openStore();
-    await side.db.query('delete from upload_places');
+    await side.sql`delete from upload_places`;
   });
   afterEach(() => store.close());
 
@@ -54,9 +43,9 @@ describe('uploads that their attempt could not abort', () => {
       aws_secret_access_key: credentials.secretAccessKey,
     };
     const destination = { type: 'S3', config: { ...place, ...keys }, secrets: null };
-    const { id } = await createExportOfThePast(side, { destination });
-    await decide(side.context);
-    return claim(side, (await firstRun(side.db, id)).id);
+    const { id } = await side.createExport({ destination });
+    await side.decide();
+    return side.claim((await side.firstRun(id)).id);
   }
 
   const stemOf = ({ interval }: ClaimedRun) =>
@@ -74,7 +63,7 @@ describe('uploads that their attempt could not abort', () => {
   /** An hour later. @returns the errors of the sweep */
   async function look(): Promise<readonly unknown[]> {
     const errors: unknown[] = [];
-    await side.db.query(`update upload_places set look_at = now()`);
+    await side.sql`update upload_places set look_at = now()`;
     await collectUploads({
       context: side.context,
       connectors: joinConnectors(
@@ -95,9 +84,7 @@ describe('uploads that their attempt could not abort', () => {
   }
 
   const places = async () =>
-    (await side.db.query<{ id: string }>(`select export_id as id from upload_places`)).map(
-      ({ id }) => id,
-    );
+    (await side.sql<{ id: string }>`select export_id as id from upload_places`).map(({ id }) => id);
 
   it('are aborted, those of a live attempt are not, nor those that are not ours', async () => {
     const killed = await attemptAt('p/{year}');
@@ -117,8 +104,8 @@ describe('uploads that their attempt could not abort', () => {
     expect(await look()).toEqual([]);
     // As far as our database knows, the worker lives.
     expect(uploads()).toHaveLength(foreign.length + 2);
-    await expireLease(side.db, killed.runId);
-    const next = await claim(side, killed.runId);
+    await side.expireLease(killed.runId);
+    const next = await side.claim(killed.runId);
     expect(next.fileGeneration).toBe(2);
     await begin(`${stem}.v2.jsonl`);
     expect(await look()).toEqual([]);
@@ -130,7 +117,7 @@ describe('uploads that their attempt could not abort', () => {
     const sharing = await attemptAt('p/{year}');
     await look();
     expect(uploads()).toContain(`${stem}.v2.jsonl`);
-    await side.db.query('update runs set file_generation = 3 where id = $1', [sharing.runId]);
+    await side.sql`update runs set file_generation = 3 where id = ${sharing.runId}`;
     await look();
     expect(uploads().toSorted()).toEqual(foreign.toSorted());
     expect(await places()).toEqual([]);
@@ -140,19 +127,14 @@ describe('uploads that their attempt could not abort', () => {
     const run = await attemptAt('p');
     await noteUploads(side.db, run, leaseMs);
     await side.db.transaction((tx) => cancelRuns(tx, { exportId: run.exportId }));
-    const again = await claim(side, await retryRun(side.context, await rowOf(run)));
-    await side.db.query(`update runs set finished_at = now(), status = 'Failed' where id = $1`, [
-      again.runId,
-    ]);
+    const again = await side.claim(await retryRun(side.context, await rowOf(run)));
+    await side.sql`
+      update runs set finished_at = now(), status = 'Failed' where id = ${again.runId}`;
     let isNoted = false;
-    store.server.faults.add({
-      match: { operation: 'ListMultipartUploads' },
-      effect: { delayMs: 500 },
-    });
+    store.fault('ListMultipartUploads', { delayMs: 500 });
     const looking = look();
-    await side.db.query(`update runs set finished_at = null, status = 'Running' where id = $1`, [
-      again.runId,
-    ]);
+    await side.sql`
+      update runs set finished_at = null, status = 'Running' where id = ${again.runId}`;
     isNoted = await noteUploads(side.db, again, leaseMs);
     await looking;
     expect(isNoted).toBe(true);
@@ -167,17 +149,15 @@ describe('uploads that their attempt could not abort', () => {
     await begin(key);
     const commit = { generation: 1, destinationVersion: 0, manifestKey: manifest };
     await beginCommit(side.db, sleeper, leaseMs, {}, { ...commit, keys: [key, manifest] });
-    await expireLease(side.db, sleeper.runId);
-    const next = await claim(side, sleeper.runId);
+    await side.expireLease(sleeper.runId);
+    const next = await side.claim(sleeper.runId);
     await look();
     expect(uploads()).toEqual([key]);
-    await complete(side.context, next);
+    await side.complete(next);
     const receipt = (manifestKey: string, generation: number) =>
-      side.db.query('update receipts set manifest_key = $2, generation = $3 where export_id = $1', [
-        next.exportId,
-        manifestKey,
-        generation,
-      ]);
+      side.sql`
+        update receipts set manifest_key = ${manifestKey}, generation = ${generation}
+          where export_id = ${next.exportId}`;
     // At another prefix: the manifest of the sleeper is not refused yet.
     await receipt('q/m.json', 2);
     await look();
@@ -192,11 +172,9 @@ describe('uploads that their attempt could not abort', () => {
     const run = await attemptAt('p', { manifest: false });
     const key = `p/${stemOf(run)}.jsonl`;
     await noteUploads(side.db, run, leaseMs);
-    await complete(side.context, run);
-    await side.db.query('update receipts set manifest_key = null where export_id = $1', [
-      run.exportId,
-    ]);
-    const again = await claim(side, await retryRun(side.context, await rowOf(run)));
+    await side.complete(run);
+    await side.sql`update receipts set manifest_key = null where export_id = ${run.exportId}`;
+    const again = await side.claim(await retryRun(side.context, await rowOf(run)));
     expect(again.fileGeneration).toBe(2);
     // Written under the generation of the receipt.
     await begin(key);
@@ -205,7 +183,7 @@ describe('uploads that their attempt could not abort', () => {
     await side.db.transaction((tx) => cancelRuns(tx, { exportId: run.exportId }));
     await look();
     expect(uploads()).toEqual([key]);
-    await side.db.query(`update runs set finished_at = finished_at - interval '1 hour'`);
+    await side.sql`update runs set finished_at = finished_at - interval '1 hour'`;
     await look();
     expect(uploads()).toEqual([]);
   });
@@ -237,13 +215,9 @@ describe('uploads that their attempt could not abort', () => {
   it('that cannot be listed are no error, and are looked for less and less often', async () => {
     const run = await attemptAt('p');
     await noteUploads(side.db, run, leaseMs);
-    store.server.faults.add({
-      match: { operation: 'ListMultipartUploads' },
-      probability: 1,
-      effect: { status: 403, code: 'AccessDenied' },
-    });
+    store.fault('ListMultipartUploads', { status: 403, code: 'AccessDenied' }, { probability: 1 });
     expect(await look()).toEqual([]);
-    const [place] = await side.db.query('select tries from upload_places');
+    const [place] = await side.sql`select tries from upload_places`;
     expect(place).toEqual({ tries: 1 });
   });
 
@@ -252,11 +226,7 @@ describe('uploads that their attempt could not abort', () => {
     await noteUploads(side.db, run, leaseMs);
     await begin(`denied/${stemOf(run)}.jsonl`);
     await side.db.transaction((tx) => cancelRuns(tx, { exportId: run.exportId }));
-    store.server.faults.add({
-      match: { operation: 'AbortMultipartUpload' },
-      probability: 1,
-      effect: { status: 403, code: 'AccessDenied' },
-    });
+    store.fault('AbortMultipartUpload', { status: 403, code: 'AccessDenied' }, { probability: 1 });
     expect(await look()).toMatchObject([{ code: 'destination.access_denied' }]);
     expect(uploads()).toHaveLength(1);
     store.server.faults.clear();
@@ -282,28 +252,25 @@ describe('an attempt whose export leaves its place and comes back', () => {
       await returnToPlace(tx, run.exportId, [run.destinationVersion]);
     });
     expect(await beginCommit(side.db, run, leaseMs, {}, emptyCommit)).toBe(false);
-    expect(await complete(side.context, run)).toBe(false);
-    const next = await claim(side, run.runId);
+    expect(await side.complete(run)).toBe(false);
+    const next = await side.claim(run.runId);
     expect(next).toMatchObject({ destinationVersion: 2, crashes: 0, fileGeneration: 2 });
-    expect(await complete(side.context, next)).toBe(true);
-    const versions = await side.db.query(
-      'select destination_version as version from upload_places where export_id = $1',
-      [run.exportId],
-    );
+    expect(await side.complete(next)).toBe(true);
+    const versions = await side.sql`
+      select destination_version as version from upload_places where export_id = ${run.exportId}`;
     expect(versions).toEqual([{ version: 2 }]);
   });
 });
 
 describe('each attempt', () => {
   it('has a generation above all that the interval ever had', async () => {
-    const { id } = await createExportOfThePast(side, { createdMsAgo: 2 * hourMs });
-    await decide(side.context);
-    const [first, second] = await listRuns(side.db, id);
+    const { id } = await side.exportWithRuns(2);
+    const [first, second] = await side.listRuns(id);
     for (const generation of [1, 2, 3]) {
-      expect(await claim(side, first?.id ?? '')).toMatchObject({ fileGeneration: generation });
-      await expireLease(side.db, first?.id ?? '');
+      expect(await side.claim(first?.id)).toMatchObject({ fileGeneration: generation });
+      await side.expireLease(first?.id ?? '');
     }
-    expect(await claim(side, second?.id ?? '')).toMatchObject({ fileGeneration: 1 });
+    expect(await side.claim(second?.id)).toMatchObject({ fileGeneration: 1 });
   });
 });
 
@@ -311,17 +278,17 @@ describe('manifests whose commits were begun', () => {
   it('are known until a commit is recorded', async () => {
     const run = await claimed();
     await beginCommit(side.db, run, leaseMs, { begunManifests: ['one'] }, emptyCommit);
-    await expireLease(side.db, run.runId);
-    const next = await claim(side, run.runId);
+    await side.expireLease(run.runId);
+    const next = await side.claim(run.runId);
     expect(next.begunManifests).toEqual(['one']);
     const begun = { begunManifests: ['two', 'one'] };
     await beginCommit(side.db, next, leaseMs, begun, emptyCommit);
-    await expireLease(side.db, run.runId);
-    const last = await claim(side, run.runId);
+    await side.expireLease(run.runId);
+    const last = await side.claim(run.runId);
     expect(last.begunManifests.toSorted()).toEqual(['one', 'two']);
     await beginCommit(side.db, last, leaseMs, begun, emptyCommit);
-    await complete(side.context, last);
-    const again = await claim(side, await retryRun(side.context, await rowOf(last)));
+    await side.complete(last);
+    const again = await side.claim(await retryRun(side.context, await rowOf(last)));
     expect(again.begunManifests).toEqual([]);
   });
 });

@@ -18,7 +18,7 @@ import {
   senderTo,
 } from '../../support/notified.ts';
 import { type Receiver, startReceiver } from '../../support/receiver.ts';
-import { createExportOfThePast, openRunSide } from '../../support/run-side.ts';
+import { openRunSide } from '../../support/run-side.ts';
 import { useStage } from '../../support/use-stage.ts';
 
 let receiver: Receiver;
@@ -37,14 +37,14 @@ afterAll(async () => {
 });
 beforeEach(async () => {
   await forgetNotifications(side.db);
-  await side.db.query('update batch_exports set deleted_at = now()');
-  await side.db.query('delete from export_checks');
+  await side.sql`update batch_exports set deleted_at = now()`;
+  await side.sql`delete from export_checks`;
   await createWebhook(side, senderTo([receiver]), receiver);
-  ({ id } = await createExportOfThePast(side));
-  await side.db.query(`update batch_exports set created_at = now() - interval '9 days'`);
-  const [row] = await side.db.query<{ now: string; earlier: string }>(
-    `select to_char(now() at time zone 'UTC', 'HH24:MI') as now, to_char(now() at time zone 'UTC' - interval '7 hours', 'HH24:MI') as earlier`,
-  );
+  ({ id } = await side.createExport());
+  await side.sql`update batch_exports set created_at = now() - interval '9 days'`;
+  const [row] = await side.sql<{ now: string; earlier: string }>`
+    select to_char(now() at time zone 'UTC', 'HH24:MI') as now, to_char(now() at time zone 'UTC' - interval '7 hours',
+      'HH24:MI') as earlier`;
   now = row?.now ?? '';
   earlier = row?.earlier ?? '';
 });
@@ -63,7 +63,7 @@ async function verifyOnce(result: VerifyResult): Promise<void> {
   const { dueAt } = await dueJob();
   await storeVerification(side.db, dueAt, { exportId: id, result, ...found });
   expect(await due()).toEqual([]);
-  await side.db.query(`update export_checks set verified_at = verified_at - interval '1 day'`);
+  await side.sql`update export_checks set verified_at = verified_at - interval '1 day'`;
 }
 
 test('an export is due in the six hours after the time of day, until it has a result of the day', async () => {
@@ -71,16 +71,14 @@ test('an export is due in the six hours after the time of day, until it has a re
   const job = await dueJob();
   expect(await isVerificationDue(side.db, job)).toBe(true);
   // A job that waited in the queue until the round was over.
-  const [late] = await side.db.query<{ dueAt: string }>(
-    `select api_time($1::timestamptz - interval '7 hours') as "dueAt"`,
-    [job.dueAt],
-  );
+  const [late] = await side.sql<{ dueAt: string }>`
+    select api_time(${job.dueAt}::timestamptz - interval '7 hours') as "dueAt"`;
   expect(await isVerificationDue(side.db, { exportId: id, dueAt: late?.dueAt ?? '' })).toBe(false);
   await storeVerification(side.db, job.dueAt, { exportId: id, result: 'proven', ...found });
   expect(await due()).toEqual([]);
   expect(await isVerificationDue(side.db, job)).toBe(false);
-  await side.db.query('delete from export_checks');
-  await side.db.query('update batch_exports set created_at = now()');
+  await side.sql`delete from export_checks`;
+  await side.sql`update batch_exports set created_at = now()`;
   expect(await due(), 'it was created since').toEqual([]);
 });
 
@@ -98,14 +96,14 @@ test('an export that a process verifies now is not enqueued, and one whose proce
   const [holder, other] = [crypto.randomUUID(), crypto.randomUUID()];
   expect(await beginWork(side.db, work, holder, 60_000, false)).toBe('begun');
   expect(await due()).toEqual([]);
-  await side.db.query(`update guarded_work set expires_at = now() - interval '1 second'`);
+  await side.sql`update guarded_work set expires_at = now() - interval '1 second'`;
   await dueJob();
   expect(await beginWork(side.db, work, other, 60_000, false)).toBe('begun');
   await endWork(side.db, work, other);
   await dueJob();
-  await side.db.query('update guarded_work set set_aside_at = now()');
+  await side.sql`update guarded_work set set_aside_at = now()`;
   expect(await due()).toEqual([]);
-  await side.db.query('delete from guarded_work');
+  await side.sql`delete from guarded_work`;
 });
 
 test('a first result that proves nothing is said too', async () => {

@@ -15,7 +15,7 @@ import {
 import { acceptCoverage } from '../../../src/service/use-cases/exports/accept-coverage.ts';
 import { readCoverage } from '../../../src/service/use-cases/exports/read-coverage.ts';
 import { recordFault } from '../../../src/service/use-cases/runs/finish-run.ts';
-import { claim, complete, exportOfThePast, listRuns } from '../../support/run-side.ts';
+import { exportOfThePast } from '../../support/run-side.ts';
 import { advanceBackfill } from '../../support/run-verbs.ts';
 import { storeExport } from '../../support/store-export.ts';
 import { useRunSide } from '../../support/use-run-side.ts';
@@ -72,7 +72,7 @@ beforeEach(async () => {
   if (!stored) throw new Error('the project is full');
   item = stored;
   for (const interval of exported) {
-    expect(await complete(side.context, await runOf(interval))).toBe(true);
+    expect(await side.complete(await runOf(interval))).toBe(true);
   }
   await recordFault(side.context, await runOf(failed), new SluiceError('query.invalid'), 0);
 });
@@ -80,24 +80,23 @@ beforeEach(async () => {
 async function runOf(interval: DataInterval) {
   const wanted = { exportId: item.id, teamId: item.teamId, interval, backfillId: null };
   const [runId = ''] = await insertRuns(side.db, [wanted]);
-  return claim(side, runId);
+  return side.claim(runId);
 }
 
 /** Starts a backfill and completes all of its runs. */
 async function backfill(reprocess: 'all' | 'failed' | 'none'): Promise<number> {
   const started = await startBackfill(side.context, item, { ...month, reprocess });
   await advanceBackfill(side.context, started.backfillId);
-  for (const run of await listRuns(side.db, item.id)) {
-    if (run.status === 'Starting') await complete(side.context, await claim(side, run.id));
+  for (const run of await side.listRuns(item.id)) {
+    if (run.status === 'Starting') await side.complete(await side.claim(run.id));
   }
   return started.totalRuns;
 }
 
 async function currentIntervals(): Promise<string[]> {
-  const rows = await side.db.query<{ start: string; end: string }>(
-    `select data_interval_start as start, data_interval_end as "end" from receipts where export_id = $1 order by 1`,
-    [item.id],
-  );
+  const rows = await side.sql<{ start: string; end: string }>`
+    select data_interval_start as start, data_interval_end as "end" from receipts where export_id = ${item.id}
+      order by 1`;
   return rows.map(({ start, end }) => show({ start: at(start), end: at(end) }));
 }
 
@@ -133,8 +132,7 @@ describe('after the zone data has changed', () => {
       ['failed', 1, expected[4]],
       ['never_asked', 2, '03-29T21:30/03-31T21:00'],
     ]);
-    const actor = { organizationId: side.tenant.organizationId, keyId: null };
-    const accepted = await acceptCoverage(side.context, actor, item.id, {
+    const accepted = await acceptCoverage(side.context, side.actor, item.id, {
       ...failed,
       reason: null,
     });
@@ -155,11 +153,11 @@ describe('after the zone data has changed', () => {
       [at('2023-03-25T23:00Z'), at('2023-03-26T01:00Z')],
       [at('2023-03-20T23:00Z'), at('2023-04-20T01:00Z')],
     ]) {
-      const copied = side.db.query(
-        `insert into receipts (export_id, data_interval_start, data_interval_end, run_id, files, rows, bytes, generation, era, destination_version)
-         select export_id, $2, $3, run_id, files, rows, bytes, generation, era, destination_version from receipts where export_id = $1 limit 1`,
-        [item.id, toTimestamp(start ?? 0), toTimestamp(end ?? 0)],
-      );
+      const copied = side.sql`
+        insert into receipts (export_id, data_interval_start, data_interval_end, run_id, files, rows, bytes, generation,
+          era, destination_version)
+         select export_id, ${toTimestamp(start ?? 0)}, ${toTimestamp(end ?? 0)}, run_id, files, rows, bytes, generation,
+           era, destination_version from receipts where export_id = ${item.id} limit 1`;
       await expect(copied).rejects.toMatchObject({ code: '23P01' });
     }
   });

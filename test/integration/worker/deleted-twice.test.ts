@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import type { ClaimedRun } from '../../../src/state/store/runs/claims.ts';
 import {
@@ -13,17 +13,10 @@ import { retryRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import { recordFault } from '../../../src/service/use-cases/runs/finish-run.ts';
 import { removeFiles } from '../../../src/service/worker/remove-files.ts';
 import { keysUnder, recordingJournal } from '../../conformance/destination-suite.ts';
-import {
-  claim,
-  complete,
-  createExportOfThePast,
-  decide,
-  firstRun,
-  listRuns,
-} from '../../support/run-side.ts';
 import { beginCommit } from '../../support/run-verbs.ts';
-import { type OpenedStore, openStore } from '../../support/s3-destination.ts';
+import { openStore } from '../../support/s3-destination.ts';
 import { useRunSide } from '../../support/use-run-side.ts';
+import { useEach } from '../../support/use-stage.ts';
 
 const side = useRunSide();
 const signal = new AbortController().signal;
@@ -31,16 +24,11 @@ const manifestKey = 'manifest.json';
 const key = 'p/first.jsonl';
 const late = 'p/late.jsonl';
 
-let store: OpenedStore;
-beforeEach(async () => {
-  store = await openStore();
-});
-afterEach(() => store.close());
+const store = useEach(openStore);
 
 async function firstAttempt(): Promise<ClaimedRun> {
-  const { id } = await createExportOfThePast(side);
-  await decide(side.context);
-  return claim(side, (await firstRun(side.db, id)).id);
+  const { id } = await side.exportWithRuns(1);
+  return side.claim((await side.firstRun(id)).id);
 }
 
 async function begin(run: ClaimedRun, keys: readonly string[]): Promise<void> {
@@ -55,9 +43,9 @@ async function afterALostCommit(): Promise<ClaimedRun> {
   await begin(first, [key, late]);
   await put(first, key);
   await recordFault(side.context, first, new SluiceError('destination.unavailable'), 0);
-  const second = await claim(side, first.runId);
+  const second = await side.claim(first.runId);
   await begin(second, []);
-  await complete(side.context, second);
+  await side.complete(second);
   return second;
 }
 
@@ -82,18 +70,16 @@ async function remove(run: ClaimedRun): Promise<readonly string[]> {
 }
 
 async function onRecord({ exportId }: ClaimedRun): Promise<readonly string[]> {
-  const rows = await side.db.query<{ key: string }>(
-    `select key from leftover_files where export_id = $1 order by key`,
-    [exportId],
-  );
+  const rows = await side.sql<{ key: string }>`
+    select key from leftover_files where export_id = ${exportId} order by key`;
   return rows.map((row) => row.key);
 }
 
 async function anHourLater(): Promise<void> {
-  await side.db.query(
-    `update leftover_files set deleted_at = deleted_at - interval '61 minutes', tried_at = tried_at - interval '61 minutes'`,
-  );
-  await side.db.query(`update runs set finished_at = finished_at - interval '61 minutes'`);
+  await side.sql`
+    update leftover_files
+      set deleted_at = deleted_at - interval '61 minutes', tried_at = tried_at - interval '61 minutes'`;
+  await side.sql`update runs set finished_at = finished_at - interval '61 minutes'`;
 }
 
 describe('a file of a commit that was never confirmed', () => {
@@ -136,8 +122,8 @@ async function rerun(run: ClaimedRun): Promise<ClaimedRun> {
   const ended = await findRun(side.db, run.exportId, run.runId);
   if (!ended) throw new Error('the run is missing');
   await retryRun(side.context, ended);
-  const again = (await listRuns(side.db, run.exportId)).find(({ waits }) => waits);
-  return claim(side, again?.id ?? '');
+  const again = (await side.listRuns(run.exportId)).find(({ waits }) => waits);
+  return side.claim(again?.id);
 }
 
 describe('an object that this export did not write', () => {
@@ -156,8 +142,8 @@ describe('an object that this export did not write', () => {
 
   it('stays if the credentials cannot read whose it is, and so does its record', async () => {
     const run = await afterALostCommit();
-    store.server.faults.add({ match: { operation: 'HeadObject' }, times: 100, effect: denied });
-    store.server.faults.add({ match: { operation: 'GetObject' }, times: 100, effect: denied });
+    store.fault('HeadObject', denied, { times: 100 });
+    store.fault('GetObject', denied, { times: 100 });
     const log: string[] = [];
     const current = { ...run, generation: run.fileGeneration, manifestKey };
     const tell = (_level: string, message: string) => void log.push(message);
@@ -179,17 +165,17 @@ describe('a file that a later commit has replaced', () => {
   /** @param wait between the two commits */
   async function replaced(wait: () => Promise<void>): Promise<ClaimedRun> {
     const first = await firstAttempt();
-    await complete(side.context, first);
+    await side.complete(first);
     await wait();
     const second = await rerun(first);
     await begin(second, []);
-    await complete(side.context, second);
+    await side.complete(second);
     // As the completion notes it.
-    await side.db.query(
-      `insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key, generation, manifest_key, uncommitted)
-       select export_id, data_interval_start, data_interval_end, 0, $2, 1, $3, false from runs where id = $1`,
-      [first.runId, key, manifestKey],
-    );
+    await side.sql`
+      insert into leftover_files (export_id, data_interval_start, data_interval_end, destination_version, key,
+        generation, manifest_key, uncommitted)
+       select export_id, data_interval_start, data_interval_end, 0, ${key}, 1, ${manifestKey}, false from runs
+         where id = ${first.runId}`;
     return second;
   }
 

@@ -8,15 +8,7 @@ import type { ClaimedRun } from '../../../src/state/store/runs/claims.ts';
 import { findRun } from '../../../src/state/store/runs/runs.ts';
 import { cancelRun } from '../../../src/service/use-cases/runs/cancel-work.ts';
 import { LeaseKeeper } from '../../../src/service/worker/run-ports.ts';
-import {
-  claim,
-  createExportOfThePast,
-  decide,
-  expireLease,
-  firstRun,
-  openRunSide,
-  openTestPool,
-} from '../../support/run-side.ts';
+import { openRunSide, openTestPool } from '../../support/run-side.ts';
 import { claimRun } from '../../support/run-verbs.ts';
 import { startTcpProxy } from '../../support/tcp-proxy.ts';
 import { until } from '../../support/until.ts';
@@ -37,9 +29,8 @@ function openKeeper(db = side.db): LeaseKeeper {
 }
 
 async function claimed(): Promise<ClaimedRun> {
-  const { id } = await createExportOfThePast(side);
-  await decide(side.context);
-  return claim(side, (await firstRun(side.db, id)).id, { leaseMs });
+  const { id } = await side.exportWithRuns(1);
+  return side.claim((await side.firstRun(id)).id, { leaseMs });
 }
 
 async function codeOf(signal: AbortSignal): Promise<string> {
@@ -48,18 +39,15 @@ async function codeOf(signal: AbortSignal): Promise<string> {
 }
 
 async function leaseLeftMs(runId: string): Promise<number> {
-  const [row] = await side.db.query<{ ms: number }>(
-    `select (extract(epoch from lease_expires_at - clock_timestamp()) * 1000)::float8 as ms from runs where id = $1`,
-    [runId],
-  );
+  const [row] = await side.sql<{ ms: number }>`
+    select (extract(epoch from lease_expires_at - clock_timestamp()) * 1000)::float8 as ms from runs
+      where id = ${runId}`;
   return row?.ms ?? Number.NaN;
 }
 
 async function leaseEndMs(runId: string): Promise<number> {
-  const [row] = await side.db.query<{ ms: number }>(
-    `select (extract(epoch from lease_expires_at) * 1000)::float8 as ms from runs where id = $1`,
-    [runId],
-  );
+  const [row] = await side.sql<{ ms: number }>`
+    select (extract(epoch from lease_expires_at) * 1000)::float8 as ms from runs where id = ${runId}`;
   return row?.ms ?? Number.NaN;
 }
 
@@ -90,8 +78,8 @@ describe('the keeper of leases', () => {
 
   it('notifies a run that another worker took it over', async () => {
     const run = await claimed();
-    await expireLease(side.db, run.runId);
-    await claim(side, run.runId);
+    await side.expireLease(run.runId);
+    await side.claim(run.runId);
     expect(await codeOf(openKeeper().keep(run, performance.now()))).toBe('run.lease_lost');
   });
 
@@ -125,9 +113,7 @@ describe('the keeper of leases', () => {
       const { results } = await listCauses(side.db, all, { limit: 10, offset: 0 });
       return results.map(({ code, turn, place }) => [code, turn, place]);
     };
-    await side.db.query('update batch_exports set late_since = now() where id = $1', [
-      run.exportId,
-    ]);
+    await side.sql`update batch_exports set late_since = now() where id = ${run.exportId}`;
     expect(await causes()).toEqual([['source.slow', 'source', 'events']]);
     name = 'write';
     await until(async () => (await causes()).join() === 'export.late,ours,');
@@ -138,10 +124,10 @@ describe('the keeper of leases', () => {
     const run = await claimed();
     const signal = keeper.keep(run, performance.now());
     keeper.release(run);
-    await expireLease(side.db, run.runId);
+    await side.expireLease(run.runId);
     const marker = await claimed();
-    await expireLease(side.db, marker.runId);
-    await claim(side, marker.runId);
+    await side.expireLease(marker.runId);
+    await side.claim(marker.runId);
     await codeOf(keeper.keep(marker, performance.now()));
     expect(signal.aborted).toBe(false);
   });

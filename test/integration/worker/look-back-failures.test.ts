@@ -1,5 +1,4 @@
-import { Client } from 'pg';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import type { Source } from '../../../src/rows/sources/source.ts';
 import { pauseExport } from '../../../src/service/use-cases/exports/pause-export.ts';
@@ -11,29 +10,12 @@ import { listReceipts } from '../../../src/state/store/intervals/receipts.ts';
 import { takeLookBacks } from '../../../src/state/store/intervals/look-backs.ts';
 import { lookBack } from '../../../src/service/use-cases/runs/look-back.ts';
 import { quarantineRun } from '../../../src/service/use-cases/runs/finish-run.ts';
-import { type LateSide, nothing, openLateSide } from '../../support/late-side.ts';
-import {
-  claim,
-  createExportOfThePast,
-  failAttempt,
-  hourMs,
-  listRuns,
-  type RunSide,
-} from '../../support/run-side.ts';
+import { nothing, openLateSide } from '../../support/late-side.ts';
+import { failAttempt, hourMs, type RunSide } from '../../support/run-side.ts';
+import { useEach } from '../../support/use-stage.ts';
 
 describe('late rows of an export that fails or is paused', () => {
-  let side: LateSide;
-  let writer: Client;
-
-  beforeEach(async () => {
-    side = await openLateSide();
-    writer = new Client({ connectionString: side.url });
-    await writer.connect();
-  });
-  afterEach(async () => {
-    await writer.end();
-    await side.stop();
-  });
+  const side = useEach(openLateSide);
 
   const hours = (lateLookbackHours: number) =>
     side.withPolicy({ lateLookbackHours, retry: { maxAttempts: 1, baseMs: 1, capMs: 1 } });
@@ -45,8 +27,8 @@ describe('late rows of an export that fails or is paused', () => {
     );
   const letLooksBeDue = async () => {
     await side.letTimePass();
-    await side.db.query(`update receipts set look_after = now() where look_after is not null`);
-    await side.db.query(`update batch_exports set last_updated_at = now() - interval '1 day'`);
+    await side.sql`update receipts set look_after = now() where look_after is not null`;
+    await side.sql`update batch_exports set last_updated_at = now() - interval '1 day'`;
   };
   const look = (context: RunSide['context'], mayHaveLateRows: boolean) => {
     const lookAgain = async () => ({ now: nothing, mayHaveLateRows });
@@ -54,14 +36,14 @@ describe('late rows of an export that fails or is paused', () => {
     return lookBack(context, side.lookingAt(sourceOf, { onError: () => {} }));
   };
   const liveRuns = async (id: string) =>
-    (await listRuns(side.db, id)).filter(({ status }) => status === 'Starting');
+    (await side.listRuns(id)).filter(({ status }) => status === 'Starting');
 
   /** An interval that ended more than an hour ago. */
   async function exported(): Promise<string> {
     const now = await readNow(side.db);
     const endAt = Math.floor(now / hourMs) * hourMs - hourMs;
     const createdMsAgo = now - endAt + hourMs / 2;
-    const { id } = await createExportOfThePast(side, { createdMsAgo, endAt });
+    const { id } = await side.createExport({ createdMsAgo, endAt });
     await side.start({ LATE_LOOKBACK_HOURS: '6' });
     await side.untilRuns(id, 1);
     await side.closeWorker();
@@ -81,9 +63,9 @@ describe('late rows of an export that fails or is paused', () => {
       [0, { events: 5 }, 3, 0],
     ] as const;
     for (const [own, modelLookbackHours, lateLookbackHours, hours] of cases) {
-      await side.db.query('update batch_exports set look_back_hours = $2 where id = $1', [id, own]);
+      await side.sql`update batch_exports set look_back_hours = ${own} where id = ${id}`;
       await letLooksBeDue();
-      await side.db.query('update receipts set look_owed = false');
+      await side.sql`update receipts set look_owed = false`;
       const taken = await takeLookBacks(
         side.db,
         { lateLookbackHours, modelLookbackHours },
@@ -103,16 +85,14 @@ describe('late rows of an export that fails or is paused', () => {
       const id = await exported();
       await look(hours(6), true);
       const [run] = await liveRuns(id);
-      await side.db.query('update runs set crashes = 2 where id = $1', [run?.id]);
+      await side.sql`update runs set crashes = 2 where id = ${run?.id}`;
       await failAttempt(side, hours(6), run?.id ?? '', new SluiceError('destination.unavailable'));
       expect(await take(6), 'a minute has not passed').toEqual([]);
       // An hour is over by the clock.
       await letLooksBeDue();
       await look(hours(1), true);
-      const [again] = await side.db.query<{ heals: boolean; crashes: number }>(
-        `select heals, crashes from runs where export_id = $1 and status = 'Starting'`,
-        [id],
-      );
+      const [again] = await side.sql<{ heals: boolean; crashes: number }>`
+        select heals, crashes from runs where export_id = ${id} and status = 'Starting'`;
       expect(again, 'it heals, as intervals do').toEqual({ heals: true, crashes: 2 });
       const [second] = await liveRuns(id);
       await failAttempt(
@@ -129,13 +109,11 @@ describe('late rows of an export that fails or is paused', () => {
 
     it('are looked for after the clock of our database was set back', async () => {
       await exported();
-      await side.db.query(
-        `update receipts set pending_checked_at = now() + interval '1 day', looked_back_at = now() + interval '1 day'`,
-      );
+      await side.sql`
+        update receipts set pending_checked_at = now() + interval '1 day', looked_back_at = now() + interval '1 day'`;
       expect(await take(6)).toHaveLength(1);
-      await side.db.query(
-        `update receipts set settled = false, pending_checked_at = now() + interval '1 day'`,
-      );
+      await side.sql`
+        update receipts set settled = false, pending_checked_at = now() + interval '1 day'`;
       expect(await take(0)).toHaveLength(1);
     });
 
@@ -143,12 +121,12 @@ describe('late rows of an export that fails or is paused', () => {
       const id = await exported();
       await look(hours(6), true);
       const [run] = await liveRuns(id);
-      await quarantineRun(hours(6), await claim(side, run?.id ?? ''), 'SIGSEGV.');
+      await quarantineRun(hours(6), await side.claim(run?.id), 'SIGSEGV.');
       await letLooksBeDue();
       expect(await take(6)).toEqual([]);
-      const [receipt] = await side.db.query(`select late_rows_code as code from receipts`);
+      const [receipt] = await side.sql`select late_rows_code as code from receipts`;
       expect(receipt).toEqual({ code: 'run.crashed' });
-      await side.db.query(`update batch_exports set last_updated_at = now()`);
+      await side.sql`update batch_exports set last_updated_at = now()`;
       expect(await take(6), 'the export was changed').toHaveLength(1);
     });
   });
@@ -173,9 +151,9 @@ describe('late rows of an export that fails or is paused', () => {
       },
       'with its organization, after it was paused by Sluice': {
         async begin() {
-          await side.db.query(
-            `update batch_exports set paused = true, paused_reason = 'failed', paused_code = 'failures', last_paused_at = now()`,
-          );
+          await side.sql`
+            update batch_exports set paused = true, paused_reason = 'failed', paused_code = 'failures',
+              last_paused_at = now()`;
           await disable(true);
         },
         end: () => disable(false),
@@ -225,7 +203,7 @@ describe('late rows of an export that fails or is paused', () => {
   });
 
   it('are asked for less and less often while the source of their export does not answer', async () => {
-    const { id } = await createExportOfThePast(side, { createdMsAgo: 12 * hourMs });
+    const { id } = await side.createExport({ createdMsAgo: 12 * hourMs });
     await side.start({ LATE_LOOKBACK_HOURS: '24' });
     await side.untilRuns(id, 12);
     await side.closeWorker();
@@ -240,10 +218,10 @@ describe('late rows of an export that fails or is paused', () => {
     await lookBack(context, side.lookingAt(sourceOf, { onError: () => {} }));
     expect(asked).toBe(6);
     await side.letTimePass();
-    await side.db.query(`update receipts set look_after = null`);
+    await side.sql`update receipts set look_after = null`;
     await lookBack(context, side.lookingAt(sourceOf, { onError: () => {} }));
     expect(asked, 'the export waits').toBe(6);
-    await side.db.query(`update batch_exports set look_after = now()`);
+    await side.sql`update batch_exports set look_after = now()`;
     await lookBack(context, side.lookingAt(sourceOf, { onError: () => {} }));
     expect(asked).toBe(7);
   });

@@ -9,24 +9,20 @@ import { takeLookBacks } from '../../../src/state/store/intervals/look-backs.ts'
 import { insertRuns } from '../../../src/state/store/runs/runs.ts';
 import { lookBack } from '../../../src/service/use-cases/runs/look-back.ts';
 import { SlowExports } from '../../../src/service/use-cases/runs/slow-exports.ts';
-import { type LateSide, nothing, openLateSide } from '../../support/late-side.ts';
-import { createExportOfThePast, failAttempt, hourMs, listRuns } from '../../support/run-side.ts';
+import { nothing, openLateSide } from '../../support/late-side.ts';
+import { failAttempt, hourMs } from '../../support/run-side.ts';
 import { createTenant } from '../../support/tenants.ts';
 import { until } from '../../support/until.ts';
+import { useEach } from '../../support/use-stage.ts';
 
 describe('rows that come late', () => {
-  let side: LateSide;
+  const side = useEach(openLateSide);
   let writer: Client;
-
   beforeEach(async () => {
-    side = await openLateSide();
     writer = new Client({ connectionString: side.url });
     await writer.connect();
   });
-  afterEach(async () => {
-    await writer.end();
-    await side.stop();
-  });
+  afterEach(() => writer.end());
 
   const insert = (
     client: { query(text: string, values: unknown[]): Promise<unknown> },
@@ -39,14 +35,13 @@ describe('rows that come late', () => {
     );
 
   const inForce = async () => {
-    const rows = await side.db.query<{ runId: string; rows: number }>(
-      `select run_id as "runId", rows from receipts`,
-    );
+    const rows = await side.sql<{ runId: string; rows: number }>`
+      select run_id as "runId", rows from receipts`;
     return rows;
   };
 
   it('of a transaction that outlived the wait are fetched by a run of the whole interval', async () => {
-    const { id, schedule } = await createExportOfThePast(side);
+    const { id, schedule } = await side.createExport();
     await writer.query('begin');
     await insert(writer, 'late', schedule.openIntervalStart + 1_000);
     await insert(side.db, 'in time', schedule.openIntervalStart + 2_000);
@@ -63,17 +58,15 @@ describe('rows that come late', () => {
   });
 
   it('keep the high-water mark back until a look-back has shown that none came', async () => {
-    const { id, schedule } = await createExportOfThePast(side);
+    const { id, schedule } = await side.createExport();
     await writer.query('begin; select 1');
     await insert(side.db, 'in time', schedule.openIntervalStart + 2_000);
     await side.start({ SETTLE_TIMEOUT_SECONDS: '0' });
     await side.untilRuns(id, 1);
     const read = async () => {
-      const [row] = await side.db.query<{ mark: string | null; settled: boolean }>(
-        `select e.high_water_mark as mark, c.settled from batch_exports e join receipts c on c.export_id = e.id
-          where e.id = $1`,
-        [id],
-      );
+      const [row] = await side.sql<{ mark: string | null; settled: boolean }>`
+        select e.high_water_mark as mark, c.settled from batch_exports e join receipts c on c.export_id = e.id
+          where e.id = ${id}`;
       return row;
     };
     expect(await read()).toEqual({ mark: null, settled: false });
@@ -89,15 +82,13 @@ describe('rows that come late', () => {
       { timeoutMs: 40_000, everyMs: 200, message: 'the interval is settled' },
     );
     expect(settled.mark).not.toBeNull();
-    const [run, ...more] = await side.db.query<{ settled: boolean; pending: string[] }>(
-      'select settled, pending_transactions as pending from runs where export_id = $1',
-      [id],
-    );
+    const [run, ...more] = await side.sql<{ settled: boolean; pending: string[] }>`
+      select settled, pending_transactions as pending from runs where export_id = ${id}`;
     expect([run, more]).toEqual([{ settled: true, pending: [] }, []]);
   });
 
   it('are not searched again at once if the run that should fetch them failed', async () => {
-    const { id, schedule } = await createExportOfThePast(side);
+    const { id, schedule } = await side.createExport();
     await insert(side.db, 'in time', schedule.openIntervalStart + 1_000);
     await side.start({ LATE_LOOKBACK_HOURS: '3' });
     await side.untilRuns(id, 1);
@@ -112,28 +103,26 @@ describe('rows that come late', () => {
       );
     const taken = await take();
     expect(taken).toMatchObject([{ exportId: id, settled: true, isDue: true }]);
-    const { start: first, end } = (await listRuns(side.db, id))[0] ?? { start: '', end: '' };
+    const { start: first, end } = (await side.listRuns(id))[0] ?? { start: '', end: '' };
     const interval = { start: Date.parse(first), end: Date.parse(end) };
     await insertRuns(side.db, [{ exportId: id, teamId: side.teamId, interval, backfillId: null }]);
     await side.letTimePass();
     expect(await take(), 'a live run').toEqual([]);
-    await side.db.query(
-      `update runs set status = 'Failed', finished_at = now() where status = 'Starting'`,
-    );
+    await side.sql`
+      update runs set status = 'Failed', finished_at = now() where status = 'Starting'`;
     expect(await take(), 'one that just failed').toEqual([]);
-    await side.db.query(`update receipts set look_after = now()`);
+    await side.sql`update receipts set look_after = now()`;
     expect(await take()).toHaveLength(1);
   });
 
   it('that cannot be looked for, or added, are looked for again each hour; the interval says why, the log once', async () => {
-    const { id } = await createExportOfThePast(side, { createdMsAgo: 2 * hourMs });
+    const { id } = await side.createExport({ createdMsAgo: 2 * hourMs });
     await side.start({ LATE_LOOKBACK_HOURS: '6' });
     await side.untilRuns(id, 2);
     await side.closeWorker();
     const waits = async () => {
-      const rows = await side.db.query<{ why: string | null }>(
-        'select late_rows_wait as why from receipts order by data_interval_start',
-      );
+      const rows = await side.sql<{ why: string | null }>`
+        select late_rows_wait as why from receipts order by data_interval_start`;
       return rows.map(({ why }) => why);
     };
     const take = () =>
@@ -155,7 +144,7 @@ describe('rows that come late', () => {
     const revoked = async () => {
       throw new SluiceError('source.permission_denied', 'events');
     };
-    await side.db.query(`update batch_exports set last_updated_at = now() - interval '1 day'`);
+    await side.sql`update batch_exports set last_updated_at = now() - interval '1 day'`;
     await side.letTimePass();
     await look(revoked);
     const why = expect.stringMatching(/^source\.permission_denied: /);
@@ -164,15 +153,13 @@ describe('rows that come late', () => {
     expect(await take()).toEqual([]);
     await letMinutesPass(20);
     await look(revoked);
-    const logged = await side.db.query(
-      `select from log_entries where export_id = $1 and message like 'Sluice cannot look for late rows%'`,
-      [id],
-    );
+    const logged = await side.sql`
+      select from log_entries where export_id = ${id} and message like 'Sluice cannot look for late rows%'`;
     expect(logged).toHaveLength(1);
 
     await letMinutesPass(70);
     await look(async () => ({ now: nothing, mayHaveLateRows: true }));
-    const live = (await listRuns(side.db, id)).filter(({ status }) => status === 'Starting');
+    const live = (await side.listRuns(id)).filter(({ status }) => status === 'Starting');
     expect(live).toHaveLength(2);
     const gone = new SluiceError('transformation.invalid', 'its plugin is gone');
     for (const { id: runId } of live) await failAttempt(side, context, runId, gone);
@@ -184,8 +171,8 @@ describe('rows that come late', () => {
   });
 
   it('are added within the hours that their export sets, and its answer says so', async () => {
-    const { id, schedule } = await createExportOfThePast(side);
-    await side.db.query('update batch_exports set look_back_hours = 3 where id = $1', [id]);
+    const { id, schedule } = await side.createExport();
+    await side.sql`update batch_exports set look_back_hours = 3 where id = ${id}`;
     await insert(side.db, 'in time', schedule.openIntervalStart + 1_000);
     await side.start({});
     await side.untilRuns(id, 1);
@@ -196,15 +183,13 @@ describe('rows that come late', () => {
     }
     const [run] = await side.untilRuns(id, 2);
     // At a destination that keeps files, this run adds only what is late.
-    await side.db.query(
-      `update runs set purpose = 'supplement', records_completed = 2 where id = $1`,
-      [run?.id],
-    );
+    await side.sql`
+      update runs set purpose = 'supplement', records_completed = 2 where id = ${run?.id}`;
     expect(await added()).toMatchObject({ rows: 2, start: run?.start });
   });
 
   it('of an export that is deleted while they are searched make no run', async () => {
-    const { id } = await createExportOfThePast(side);
+    const { id } = await side.createExport();
     await side.start({ LATE_LOOKBACK_HOURS: '3' });
     await side.untilRuns(id, 1);
     await side.closeWorker();
@@ -221,23 +206,22 @@ describe('rows that come late', () => {
     };
     await lookBack(context, side.lookingAt(sourceOf, { onMade }));
     expect(made).toBe(0);
-    expect(await listRuns(side.db, id)).toHaveLength(1);
+    expect(await side.listRuns(id)).toHaveLength(1);
   });
 
   it('are searched while the keys of another organization do not end, also if it has more intervals', async () => {
     const other = (await createTenant(side.db)).projectIds[0];
-    const slow = await createExportOfThePast(side, { createdMsAgo: 4 * hourMs });
-    const { id } = await createExportOfThePast(side, { teamId: other });
+    const slow = await side.createExport({ createdMsAgo: 4 * hourMs });
+    const { id } = await side.createExport({ teamId: other });
     await side.start({ LATE_LOOKBACK_HOURS: '6' });
     await side.untilRuns(slow.id, 4);
     await side.untilRuns(id, 1);
     await side.closeWorker();
     await side.letTimePass();
     // It comes first.
-    await side.db.query(
-      `update receipts set pending_checked_at = pending_checked_at - interval '1 hour' where export_id = $1`,
-      [slow.id],
-    );
+    await side.sql`
+      update receipts set pending_checked_at = pending_checked_at - interval '1 hour'
+        where export_id = ${slow.id}`;
     const stopping = new AbortController();
     const looked: number[] = [];
     const lookAgain: Source['lookAgain'] = async ({ tenantKey }, _, __, signal) => {
@@ -253,10 +237,8 @@ describe('rows that come late', () => {
     // The search that goes on says so, so that no other worker begins it too.
     await side.letTimePass();
     const countFresh = async () => {
-      const fresh = await side.db.query(
-        `select from receipts where export_id = $1 and pending_checked_at > now() - interval '10 s'`,
-        [slow.id],
-      );
+      const fresh = await side.sql`
+        select from receipts where export_id = ${slow.id} and pending_checked_at > now() - interval '10 s'`;
       return fresh.length;
     };
     await until(async () => (await countFresh()) === 1);
@@ -272,7 +254,7 @@ describe('rows that come late', () => {
       teams.push(projectIds[0] as number);
     }
     const exports = [];
-    for (const teamId of teams) exports.push(await createExportOfThePast(side, { teamId }));
+    for (const teamId of teams) exports.push(await side.createExport({ teamId }));
     await side.start({ LATE_LOOKBACK_HOURS: '3' });
     for (const { id } of exports) await side.untilRuns(id, 1);
     await side.closeWorker();
@@ -281,11 +263,8 @@ describe('rows that come late', () => {
     const stopping = new AbortController();
     onTestFinished(() => stopping.abort());
     // The slow ones come first.
-    await side.db.query(
-      `update receipts c set pending_checked_at = pending_checked_at - interval '1 hour'
-         from batch_exports e where e.id = c.export_id and e.team_id <> all ($1)`,
-      [quick],
-    );
+    await side.sql`update receipts c set pending_checked_at = pending_checked_at - interval '1 hour'
+         from batch_exports e where e.id = c.export_id and e.team_id <> all (${quick})`;
     let looked: number[] = [];
     const lookAgain: Source['lookAgain'] = async ({ tenantKey }, _, __, signal) => {
       const teamId = Number(tenantKey);

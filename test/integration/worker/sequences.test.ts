@@ -1,7 +1,4 @@
 import { EventEmitter, once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
 import { afterEach, beforeEach, expect, it, onTestFinished } from 'vitest';
 import type { Model } from '../../../src/foundation/domain/model.ts';
 import { fileDefinition } from '../../../src/rows/destinations/file/definition.ts';
@@ -19,53 +16,39 @@ import {
   changingModel,
   comparedModel,
   createChangingTable,
-  withConnection,
+  runSql,
 } from '../../support/changing-table.ts';
-import {
-  claim,
-  createExportOfThePast,
-  hourMs,
-  listRuns,
-  openRunSide,
-  type RunSide,
-} from '../../support/run-side.ts';
+import { hourMs, openRunSide } from '../../support/run-side.ts';
 import { casesOf } from '../../support/nightly.ts';
 import { startTcpProxy } from '../../support/tcp-proxy.ts';
 import { readManifests, SequenceReader } from '../../support/sequence-side.ts';
-import { until } from '../../support/until.ts';
+import { folderOfTest } from '../../support/own-folder.ts';
+import { useEach } from '../../support/use-stage.ts';
 
-let side: RunSide;
+const side = useEach(openRunSide);
 let root: string;
 let model: Model;
 let sourceUrl: string;
 
 beforeEach(async () => {
-  side = await openRunSide();
   model = changingModel;
   sourceUrl = side.adminUrl;
-  root = await mkdtemp(path.join(tmpdir(), 'sluice-sequences-'));
+  root = folderOfTest();
   await createChangingTable(side.adminUrl);
 });
-afterEach(async () => {
-  armFailpoints(async () => {});
-  await side?.stop();
-  await rm(root, { recursive: true, force: true });
-});
+afterEach(() => armFailpoints(async () => {}));
 
 const config = { directory: 'acme', prefix: 'p' };
 const open = () => fileDefinition.open(config, contextWith({ fileDestinationRoot: root }), owner);
 
-const write = (...statements: readonly string[]) =>
-  withConnection(side.adminUrl, async (client) => {
-    for (const statement of statements) await client.query(statement);
-  });
+const write = (...statements: readonly string[]) => runSql(side.adminUrl, ...statements);
 const put = (id: number, note: string) =>
   `insert into things values (${id}, ${side.teamId}, 0, '${note}', 1) on conflict (id, kind) do update set note = excluded.note`;
 
 async function createSequence() {
   const destination = { type: 'File', config, secrets: null };
-  const made = await createExportOfThePast(side, { mode: 'changes', destination });
-  await side.db.query(`update batch_exports set model = 'things' where id = $1`, [made.id]);
+  const made = await side.createExport({ mode: 'changes', destination });
+  await side.sql`update batch_exports set model = 'things' where id = ${made.id}`;
   return made;
 }
 
@@ -102,7 +85,7 @@ async function attempt(
   );
   const statements = new RunStatements(db, context.policy.leaseMs);
   const options = { context, statements, connectors, memoryBytes: 2 ** 30, onError() {} };
-  const made = new Attempt(options, await claim(side, runId), new AbortController().signal, null);
+  const made = new Attempt(options, await side.claim(runId), new AbortController().signal, null);
   return (await made.execute()).end;
 }
 
@@ -137,10 +120,9 @@ it.each([
       expect(notesOf(reader)).toEqual(['zwei']);
     }
     expect(await numbersOf()).toEqual(numbers);
-    const [recorded] = await side.db.query<{ elements: readonly number[] }>(
-      `select array_agg((element->>'number')::int order by data_interval_start) as elements from receipts where export_id = $1`,
-      [id],
-    );
+    const [recorded] = await side.sql<{ elements: readonly number[] }>`
+      select array_agg((element->>'number')::int order by data_interval_start) as elements from receipts
+        where export_id = ${id}`;
     expect(recorded?.elements).toEqual(numbers);
   },
 );
@@ -171,7 +153,7 @@ it.each(
       return thawed;
     });
     await reached;
-    await side.db.query('update runs set lease_expires_at = now() where id = $1', [second]);
+    await side.sql`update runs set lease_expires_at = now() where id = ${second}`;
     await write(put(2, 'zwei'), 'delete from things where id = 3');
     expect(await attempt(second)).toBe('completed');
     await write(put(4, 'four'));
@@ -214,8 +196,7 @@ it('a source that ends in the middle delivers nothing, and one that is slow all'
 
 it('new_base that is raised while an element runs, and again and again, makes a base each time', async () => {
   const { id } = await createSequence();
-  const raise = () =>
-    side.db.query('update batch_exports set new_base = new_base + 1 where id = $1', [id]);
+  const raise = () => side.sql`update batch_exports set new_base = new_base + 1 where id = ${id}`;
   await write(put(1, 'one'));
   await attempt(await ask(id, 0));
   await write(put(2, 'two'));
@@ -240,11 +221,9 @@ it('a run that never ends its commit leaves its number to no other', async () =>
   const lost = await ask(id, 1);
   await attempt(lost, 'after_manifest');
   // The next tick is not held up by what failed.
-  await side.db.query('update batch_exports set heal_for_hours = 0 where id = $1', [id]);
-  await side.db.query(
-    `update runs set status = 'FailedRetryable', finished_at = now() where id = $1`,
-    [lost],
-  );
+  await side.sql`update batch_exports set heal_for_hours = 0 where id = ${id}`;
+  await side.sql`
+    update runs set status = 'FailedRetryable', finished_at = now() where id = ${lost}`;
   await write(put(1, 'eins'));
   expect(await attempt(await ask(id, 2))).toBe('completed');
   expect(await numbersOf()).toEqual([0, 1, 2]);
@@ -274,8 +253,7 @@ it('elements are made in the order of their intervals, also if Run now meets the
   await side.db.transaction(async (tx) => {
     await lockExport(tx, id);
     planned = statements.planPage(page);
-    const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
-    await until(async () => (await side.admin.query(waiting)).rowCount === 1);
+    await side.untilLocked();
     const interval = { start: range.end, end: range.end + hourMs };
     expect(await insertRuns(tx, [{ ...ofExport, interval, backfillId: null }])).toHaveLength(1);
   });
@@ -287,12 +265,12 @@ it('an element is not made again, and a higher new_base makes a base', async () 
   await write(put(1, 'one'));
   const runId = await ask(id, 0);
   await attempt(runId);
-  const [{ status } = { status: '' }] = await listRuns(side.db, id);
+  const [{ status } = { status: '' }] = await side.listRuns(id);
   expect(status).toBe('Completed');
   const run = await findRun(side.db, id, runId);
   if (!run) throw new Error('there is no run');
   await expect(retryRun(side.context, run)).rejects.toThrow(/new_base/);
-  await side.db.query('update batch_exports set new_base = 4 where id = $1', [id]);
+  await side.sql`update batch_exports set new_base = 4 where id = ${id}`;
   await attempt(await ask(id, 1));
   const last = (await readManifests(open())).find(({ element }) => element?.number === 1);
   expect(last?.element).toMatchObject({ follows: null, base: 'new_base of the export was raised' });

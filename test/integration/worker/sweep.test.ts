@@ -1,11 +1,11 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import { expect, it, test } from 'vitest';
+import { expect, it, onTestFinished, test } from 'vitest';
 import { SluiceError } from '../../../src/foundation/domain/errors.ts';
 import type { HandlerOptions } from '../../../src/service/worker/run-jobs.ts';
 import { createSweep } from '../../../src/service/worker/sweep.ts';
 import { attemptsOf, placeOf } from '../../support/attempts-at-places.ts';
-import { createExportOfThePast, decide, hourMs, listRuns } from '../../support/run-side.ts';
+import { hourMs } from '../../support/run-side.ts';
 import { useRunSide } from '../../support/use-run-side.ts';
 import { WorkGuard } from '../../../src/service/use-cases/work-guard.ts';
 import type { MemoryGate } from '../../../src/service/admission/memory-gate.ts';
@@ -41,83 +41,77 @@ function openSweep(done: string[]) {
 }
 
 it('heals, advances and dispatches for all, although exports of one tenant are broken', async () => {
-  const { id } = await createExportOfThePast(side, { createdMsAgo: hourMs });
-  await decide(side.context);
+  const { id } = await side.createExport({ createdMsAgo: hourMs });
+  await side.decide();
   await work([id], placeOf(new SluiceError('destination.invalid_credentials')));
-  await side.db.query(`update holes set next_try_at = now()`);
-  const runs = (await listRuns(side.db, id)).length;
+  await side.sql`update holes set next_try_at = now()`;
+  const runs = (await side.listRuns(id)).length;
 
-  const other = await createExportOfThePast(side, { deadlineMinutes: 5 });
-  const broken = await createExportOfThePast(side, { deadlineMinutes: 5 });
-  await side.db.query(`update batch_exports set schedule = '{}' where id = $1`, [broken.id]);
-  await side.db.query(`update export_checks set next_check_at = now() - interval '1 s'`);
+  const other = await side.createExport({ deadlineMinutes: 5 });
+  const broken = await side.createExport({ deadlineMinutes: 5 });
+  await side.sql`update batch_exports set schedule = '{}' where id = ${broken.id}`;
+  await side.sql`update export_checks set next_check_at = now() - interval '1 s'`;
   const backfills = [
     '00000000-0000-7000-8000-000000000001',
     '10000000-0000-7000-8000-000000000002',
   ];
   for (const [index, exportId] of [broken.id, other.id].entries()) {
-    await side.db.query(
-      `insert into backfills (id, export_id, team_id, start_at, end_at, concurrency, total_runs)
-       values ($1, $2, $3, '2024-01-01', '2024-01-02', 1, 1)`,
-      [backfills[index], exportId, side.teamId],
-    );
+    await side.sql`insert into backfills (id, export_id, team_id, start_at, end_at, concurrency, total_runs)
+       values (${backfills[index]}, ${exportId}, ${side.teamId}, '2024-01-01', '2024-01-02', 1, 1)`;
   }
 
   const done: string[] = [];
   await expect(openSweep(done)()).rejects.toThrow(
     `the deadline of export ${broken.id} cannot be judged; Error: its schedule is broken`,
   );
-  expect((await listRuns(side.db, id)).length).toBe(runs + 1);
+  expect((await side.listRuns(id)).length).toBe(runs + 1);
   expect(done.filter((duty) => duty.startsWith('advance')).toSorted()).toEqual(
     backfills.map((backfill) => `advance ${backfill}`),
   );
   expect(done).toContain('dispatch');
-  const due = await side.db.query(`select from export_checks where next_check_at <= now()`);
+  const due = await side.sql`select from export_checks where next_check_at <= now()`;
   expect(due, 'the broken one is put off, the others are judged').toEqual([]);
 });
 
 test('organizations take turns with sample jobs, and one does not wait for a long job of another', async () => {
   const api = await startApiUnderTest();
-  try {
-    const other = await createTenant(api.db);
-    const start = async (key: string, team: number, count: number) => {
-      const client = api.client.withKey(key);
-      const steps = `/api/projects/${team}/pipeline_transformation_configs`;
-      for (let order = 1; order <= count; order += 1) {
-        const { body } = await client.post(steps, { plugin: 2, order, config: { events: 'a' } });
-        expect((await client.post(`${steps}/${body.id}/job`, {})).status).toBe(200);
-      }
-    };
-    const [first = 0, second = 0] = [api.tenant.projectIds[0], other.projectIds[0]];
-    await start(api.tenant.key, first, 5);
-    await start(other.key, second, 2);
-    const begun: number[] = [];
-    const waiting: (() => void)[] = [];
-    const run = sampleJobs({
-      context: testApiOptions(api.db, api.databaseUrl).context,
-      memory: {} as MemoryGate,
-      guard: new WorkGuard(api.db, () => {}),
-      defaultModel: 'events',
-      onSampleError: () => {},
-      async previewRows({ teamId }) {
-        begun.push(teamId);
-        // Jobs of the first organization take long.
-        if (teamId === first) await new Promise<void>((resolve) => waiting.push(resolve));
-        throw new SluiceError('source.unavailable');
-      },
-    });
-    const all = run();
-    await until(() => begun.filter((team) => team === second).length === 2);
-    expect(begun.filter((team) => team === first)).toHaveLength(1);
-    for (let n = 0; n < 5; n += 1) {
-      await until(() => waiting.length > 0);
-      waiting.shift()?.();
+  onTestFinished(() => api.stop());
+  const other = await createTenant(api.db);
+  const start = async (key: string, team: number, count: number) => {
+    const client = api.withKey(key);
+    const steps = `/api/projects/${team}/pipeline_transformation_configs`;
+    for (let order = 1; order <= count; order += 1) {
+      const { body } = await client.post(steps, { plugin: 2, order, config: { events: 'a' } });
+      expect((await client.post(`${steps}/${body.id}/job`, {})).status).toBe(200);
     }
-    await all;
-    expect(begun).toHaveLength(7);
-  } finally {
-    await api.stop();
+  };
+  const [first = 0, second = 0] = [api.teamId, other.projectIds[0]];
+  await start(api.tenant.key, first, 5);
+  await start(other.key, second, 2);
+  const begun: number[] = [];
+  const waiting: (() => void)[] = [];
+  const run = sampleJobs({
+    context: testApiOptions(api.db, api.databaseUrl).context,
+    memory: {} as MemoryGate,
+    guard: new WorkGuard(api.db, () => {}),
+    defaultModel: 'events',
+    onSampleError: () => {},
+    async previewRows({ teamId }) {
+      begun.push(teamId);
+      // Jobs of the first organization take long.
+      if (teamId === first) await new Promise<void>((resolve) => waiting.push(resolve));
+      throw new SluiceError('source.unavailable');
+    },
+  });
+  const all = run();
+  await until(() => begun.filter((team) => team === second).length === 2);
+  expect(begun.filter((team) => team === first)).toHaveLength(1);
+  for (let n = 0; n < 5; n += 1) {
+    await until(() => waiting.length > 0);
+    waiting.shift()?.();
   }
+  await all;
+  expect(begun).toHaveLength(7);
 });
 
 const run = promisify(execFile);

@@ -1,6 +1,6 @@
 /** Runs whose intervals have not settled: they go back to the outbox, and any worker goes on with the wait. */
 
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 import type { Settlement, SettleWait, Source } from '../../../src/rows/sources/source.ts';
 import type { Sql } from '../../../src/state/store/database/database.ts';
 import { findRun } from '../../../src/state/store/runs/runs.ts';
@@ -9,9 +9,10 @@ import { reportWorker } from '../../../src/state/store/runs/workers.ts';
 import { dispatchRuns } from '../../../src/service/admission/dispatch-runs.ts';
 import { releaseRun } from '../../../src/service/use-cases/runs/finish-run.ts';
 import { SourceWaits } from '../../../src/service/worker/run-jobs.ts';
-import { claim, createExportOfThePast, openRunSide, type RunSide } from '../../support/run-side.ts';
+import { openRunSide } from '../../support/run-side.ts';
 import { until } from '../../support/until.ts';
 import { atNight } from '../../support/nightly.ts';
+import { useEach } from '../../support/use-stage.ts';
 
 const settled: Settlement = { settled: true, pending: [], reason: null, position: '0/1' };
 const open = (pending: string, leftMs = 60_000): Settlement => {
@@ -19,14 +20,12 @@ const open = (pending: string, leftMs = 60_000): Settlement => {
   return { settled: false, reason: 'transactions', position: null, ...names, leftMs };
 };
 
-let side: RunSide;
+const side = useEach(openRunSide);
 let stopping: AbortController;
 beforeEach(async () => {
-  side = await openRunSide();
   stopping = new AbortController();
   await reportWorker(side.db, 'a worker', 1_000);
 });
-afterEach(() => side.stop());
 
 /** A worker whose source answers as the test says; it keeps the last answer. */
 function openWorker(answers: readonly (Settlement | Error | 'never')[], db: Sql = side.db) {
@@ -68,18 +67,16 @@ async function dispatch(): Promise<string[]> {
 
 /** So many runs of one export, in the outbox. */
 async function makeRuns(count: number): Promise<readonly string[]> {
-  const { id } = await createExportOfThePast(side);
-  const rows = await side.db.query<{ id: string }>(
-    `with r as (
+  const { id } = await side.createExport();
+  const rows = await side.sql<{ id: string }>`with r as (
        insert into runs (export_id, team_id, data_interval_start, data_interval_end)
-       select $1, $2, t, t + interval '1 hour' from generate_series(timestamptz '2024-01-01T00:00Z', timestamptz '2024-01-01T00:00Z' + ($3 - 1) * interval '1 hour', interval '1 hour') t
+       select ${id}, ${side.teamId}, t, t + interval '1 hour' from generate_series(timestamptz '2024-01-01T00:00Z',
+         timestamptz '2024-01-01T00:00Z' + (${count} - 1) * interval '1 hour', interval '1 hour') t
        returning *
      ), o as (
        insert into outbox (run_id, team_id, export_id, data_interval_start, available_at)
        select id, team_id, export_id, data_interval_start, now() from r)
-     select id from r order by data_interval_start`,
-    [id, side.teamId, count],
-  );
+     select id from r order by data_interval_start`;
   return rows.map((row) => row.id);
 }
 
@@ -90,26 +87,24 @@ async function dispatchedRun(): Promise<string> {
 }
 
 const readMs = async (): Promise<number> => {
-  const [row] = await side.db.query<{ ms: number }>(
-    'select (extract(epoch from clock_timestamp()) * 1000)::float8 as ms',
-  );
+  const [row] = await side.sql<{ ms: number }>`
+    select (extract(epoch from clock_timestamp()) * 1000)::float8 as ms`;
   return row?.ms ?? 0;
 };
 
 /** When these come back, as the outbox has it. */
 const returns = async (): Promise<number[]> => {
-  const rows = await side.db.query<{ ms: number }>(
-    `select (extract(epoch from available_at) * 1000)::float8 as ms from outbox where not ready order by available_at`,
-  );
+  const rows = await side.sql<{ ms: number }>`
+    select (extract(epoch from available_at) * 1000)::float8 as ms from outbox where not ready
+      order by available_at`;
   return rows.map(({ ms }) => ms);
 };
 
 /** The time of all runs that went back has come. @param ms how long they have waited */
 const letPass = (ms = 0) =>
-  side.db.query(
-    `update outbox set available_at = now(), waits_since = waits_since - $1 * interval '1 ms' where not ready`,
-    [ms],
-  );
+  side.sql`
+    update outbox set available_at = now(), waits_since = waits_since - ${ms} * interval '1 ms'
+      where not ready`;
 
 test('a run goes back with what it waits for, comes to any worker, and begins when that has ended', async () => {
   const runId = await dispatchedRun();
@@ -117,11 +112,9 @@ test('a run goes back with what it waits for, comes to any worker, and begins wh
   expect(await first.settle(runId)).toBe(null);
   expect(first.asked).toEqual([{ patienceMs: 1_000 }]);
   expect(await dispatch()).toEqual([]);
-  await expect(claim(side, runId)).rejects.toThrow('cannot be claimed');
-  const [{ exportId = '' } = {}] = await side.db.query<{ exportId: string }>(
-    'select export_id as "exportId" from runs where id = $1',
-    [runId],
-  );
+  await expect(side.claim(runId)).rejects.toThrow('cannot be claimed');
+  const [{ exportId = '' } = {}] = await side.sql<{ exportId: string }>`
+    select export_id as "exportId" from runs where id = ${runId}`;
   const show = () => findRun(side.db, exportId, runId);
   expect(await show()).toMatchObject({
     status: 'Starting',
@@ -136,10 +129,8 @@ test('a run goes back with what it waits for, comes to any worker, and begins wh
   expect(second.asked[0]).toMatchObject({ patienceMs: 1_000, pending: ['3/1:7'] });
   expect(second.asked[0]?.waitedMs).toBeGreaterThanOrEqual(10_000);
   expect((await show())?.waitsFor).toEqual(['process of prepared:7']);
-  const lines = await side.db.query<{ message: string }>(
-    'select message from log_entries where run_id = $1',
-    [runId],
-  );
+  const lines = await side.sql<{ message: string }>`
+    select message from log_entries where run_id = ${runId}`;
   expect(lines).toEqual([
     {
       message: expect.stringMatching(/^The run waits .* Now open: process of 3\/1:7\.$/),
@@ -151,7 +142,7 @@ test('a run goes back with what it waits for, comes to any worker, and begins wh
   expect(await second.settle(runId)).toEqual({ settlement: settled });
   expect(second.asked[1]?.pending).toEqual(['prepared:7']);
   // The waits were no attempts. A later attempt begins a wait of its own.
-  const run = await claim(side, runId);
+  const run = await side.claim(runId);
   expect(run).toMatchObject({ attempt: 1, crashes: 0 });
   expect((await show())?.waitsFor).toBe(null);
   await releaseRun(side.context, run);
@@ -179,7 +170,7 @@ test('a source that fails or does not answer is found out by the attempt; some a
   const back = openWorker([settled]);
   expect(await back.settle(runId)).toEqual({ settlement: settled });
   expect(back.asked[0]?.pending).toBe(null);
-  await side.db.query(`update outbox set waits_since = waits_since - interval '30 s'`);
+  await side.sql`update outbox set waits_since = waits_since - interval '30 s'`;
   expect(await silent.settle(runId)).toEqual(inAttempt);
 });
 
@@ -216,7 +207,7 @@ atNight(
   async () => {
     const runs = await makeRuns(1_000);
     // As if they were enqueued: an export of its own has few at a time.
-    await side.db.query('update outbox set ready = true, dispatched_at = now()');
+    await side.sql`update outbox set ready = true, dispatched_at = now()`;
     const needs = await findRunNeeds(side.db, runs);
     const worker = openWorker([open('a')]);
     const went = await Promise.all(
@@ -241,9 +232,9 @@ test('a run that another worker has claimed, or that went back already, is left 
   expect((await findRunNeeds(side.db, [runId]))[0]?.wait?.pending).toEqual(['a']);
   await letPass();
   await dispatch();
-  await claim(side, runId);
+  await side.claim(runId);
   expect(await frozen.settle(runId, needs ?? {})).toBe(null);
-  expect(await side.db.query(`select from outbox where run_id = $1`, [runId])).toEqual([]);
+  expect(await side.sql`select from outbox where run_id = ${runId}`).toEqual([]);
 });
 
 test('a cut connection loses no run that goes back', async () => {

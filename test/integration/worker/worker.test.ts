@@ -1,7 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { Client } from 'pg';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { readConfig } from '../../../src/foundation/config/config.ts';
@@ -14,23 +11,16 @@ import { findRun } from '../../../src/state/store/runs/runs.ts';
 import { findSilence } from '../../../src/state/store/runs/workers.ts';
 import { atNight, isNightly } from '../../support/nightly.ts';
 import { queueBackends, type TestQueueBackend } from '../../support/queue-backends.ts';
-import {
-  createExportOfThePast,
-  decide,
-  firstRun,
-  hourMs,
-  listRuns,
-  openRunSide,
-  type RunRow,
-  type RunSide,
-} from '../../support/run-side.ts';
+import { hourMs, type listRuns, openRunSide, type RunRow } from '../../support/run-side.ts';
 import { until } from '../../support/until.ts';
+import { folderOfTest } from '../../support/own-folder.ts';
+import { useEach } from '../../support/use-stage.ts';
 
 for (const lane of queueBackends) {
   describe.skipIf(!lane.available())(`a worker with the queue in ${lane.name}`, () => {
     /** What does not depend on the queue: with one by day. */
     const itOnce = it.runIf(lane.name === 'Postgres' || isNightly);
-    let side: RunSide;
+    const side = useEach(openRunSide);
     let backend: TestQueueBackend;
     let foundations: Foundation[];
     let workers: Part[];
@@ -39,20 +29,17 @@ for (const lane of queueBackends) {
     const key = `test:${randomBytes(32).toString('base64')}`;
 
     beforeEach(async () => {
-      side = await openRunSide();
       backend = await lane.open(side.url);
       foundations = [];
       workers = [];
       locks = [];
-      folder = await mkdtemp(join(tmpdir(), 'sluice-worker-'));
+      folder = folderOfTest();
     });
     afterEach(async () => {
       for (const lock of locks) await lock.end();
       for (const worker of workers) await worker.close();
       for (const foundation of foundations) await foundation.close();
       await backend.stop();
-      await side.stop();
-      await rm(folder, { recursive: true, force: true });
     });
 
     async function openWorker(
@@ -99,7 +86,7 @@ for (const lane of queueBackends) {
     const untilRun = (exportId: string, wanted: Partial<RunRow>) =>
       until(
         async () => {
-          const run = await firstRun(side.db, exportId);
+          const run = await side.firstRun(exportId);
           expect(run).toMatchObject(wanted);
           return run;
         },
@@ -114,7 +101,7 @@ for (const lane of queueBackends) {
         ...opened,
         producer: { ...opened.producer, listPaused },
       }));
-      const { id } = await createExportOfThePast(side);
+      const { id } = await side.createExport();
       await untilRun(id, { status: 'Completed' });
     });
 
@@ -130,21 +117,18 @@ for (const lane of queueBackends) {
 
     itOnce('decides ticks, exports their rows and records the results', async () => {
       await openWorker();
-      const { id, schedule } = await createExportOfThePast(side);
-      await side.db.query(
-        `insert into events (uuid, team_id, event, inserted_at)
-         select gen_random_uuid(), $1, 'event', to_timestamp($2 / 1000.0) + n * interval '1 s' from generate_series(0, 49) n`,
-        [side.teamId, schedule.openIntervalStart],
-      );
+      const { id, schedule } = await side.createExport();
+      await side.sql`insert into events (uuid, team_id, event, inserted_at)
+         select gen_random_uuid(), ${side.teamId}, 'event',
+           to_timestamp(${schedule.openIntervalStart} / 1000.0) + n * interval '1 s' from generate_series(0, 49) n`;
       const { id: runId } = await untilRun(id, { status: 'Completed', attempt: 1 });
       const run = await findRun(side.db, id, runId);
       expect(run).toMatchObject({ recordsCompleted: 50, recordsTotalCount: 50 });
     });
 
     it('has one effect of a run that is delivered a hundred times', async () => {
-      const { id } = await createExportOfThePast(side);
-      await decide(side.context);
-      const { id: runId } = await firstRun(side.db, id);
+      const { id } = await side.exportWithRuns(1);
+      const { id: runId } = await side.firstRun(id);
       const [foundation] = [await openWorker(), await openWorker()];
       const entries = Array.from({ length: 100 }, (_, n) => ({ runId, deduplicationId: `${n}` }));
       await until(() => foundation.producer.addRuns(entries).then(() => true));
@@ -154,27 +138,25 @@ for (const lane of queueBackends) {
         const counts = await runs?.getJobCounts('waiting', 'active', 'prioritized');
         return counts && Object.values(counts).every((count) => count === 0);
       });
-      expect(await firstRun(side.db, id)).toMatchObject({ attempt: 1, fence: 1, crashes: 0 });
-      const logs = await side.db.query(
-        `select 1 from log_entries where run_id = $1 and message like 'Attempt %'`,
-        [runId],
-      );
+      expect(await side.firstRun(id)).toMatchObject({ attempt: 1, fence: 1, crashes: 0 });
+      const logs = await side.sql`
+        select 1 from log_entries where run_id = ${runId} and message like 'Attempt %'`;
       expect(logs).toHaveLength(1);
     });
 
     itOnce('stops a run that is cancelled under it, and takes the next', async () => {
       const unlock = await lockSource();
       await openWorker({ ...atOnce, WORKER_CONCURRENCY: '1' });
-      const { id } = await createExportOfThePast(side);
+      const { id } = await side.createExport();
       const { id: runId } = await untilRun(id, { status: 'Running' });
       const run = await findRun(side.db, id, runId);
       if (!run) throw new Error('the run is gone');
       await cancelRun(side.context, run);
-      const next = await createExportOfThePast(side);
+      const next = await side.createExport();
       await untilRun(next.id, { status: 'Running', fence: 1 });
       await unlock();
       await untilRun(next.id, { status: 'Completed' });
-      expect(await firstRun(side.db, id)).toMatchObject({ status: 'Cancelled' });
+      expect(await side.firstRun(id)).toMatchObject({ status: 'Cancelled' });
     });
 
     itOnce(
@@ -185,15 +167,13 @@ for (const lane of queueBackends) {
         await openWorker({ SETTLE_TIMEOUT_SECONDS: '1', FILE_DESTINATION_ROOT: folder });
         // A commit begins only if the destination keeps files.
         const destination = { type: 'File', config: { directory: 'files' }, secrets: null };
-        const { id } = await createExportOfThePast(side, { destination });
+        const { id } = await side.createExport({ destination });
         // Others write them too: each that waits for them is cut off, until the run was.
         await until(async () => {
-          await side.db.query(
-            `select pg_terminate_backend(pid) from pg_stat_activity
+          await side.sql`select pg_terminate_backend(pid) from pg_stat_activity
             where datname = current_database() and application_name like 'sluice-%'
-              and wait_event_type = 'Lock'`,
-          );
-          const [run] = await listRuns(side.db, id);
+              and wait_event_type = 'Lock'`;
+          const [run] = await side.listRuns(id);
           return run?.errorCode === 'internal.database_unavailable';
         });
         await unlock();
@@ -205,17 +185,15 @@ for (const lane of queueBackends) {
       'loses nothing if all its connections to Postgres are cut again and again',
       async () => {
         await openWorker();
-        const { id } = await createExportOfThePast(side, { createdMsAgo: 24 * hourMs });
+        const { id } = await side.createExport({ createdMsAgo: 24 * hourMs });
         const cut = () =>
-          side.db.query(
-            `select pg_terminate_backend(pid) from pg_stat_activity
-            where datname = current_database() and application_name like 'sluice-%'`,
-          );
+          side.sql`select pg_terminate_backend(pid) from pg_stat_activity
+            where datname = current_database() and application_name like 'sluice-%'`;
         for (let times = 0; times < 5; times += 1) {
-          const before = (await listRuns(side.db, id)).filter((run) => run.status === 'Completed');
+          const before = (await side.listRuns(id)).filter((run) => run.status === 'Completed');
           await until(
             async () => {
-              const runs = await listRuns(side.db, id);
+              const runs = await side.listRuns(id);
               const completed = runs.filter((run) => run.status === 'Completed');
               return completed.length > before.length || completed.length === 24;
             },
@@ -226,7 +204,7 @@ for (const lane of queueBackends) {
         let runs: Awaited<ReturnType<typeof listRuns>> = [];
         await until(
           async () => {
-            runs = await listRuns(side.db, id);
+            runs = await side.listRuns(id);
             return runs.length === 24 && runs.every((run) => run.status === 'Completed');
           },
           {
@@ -234,8 +212,8 @@ for (const lane of queueBackends) {
               `all runs are completed: ${JSON.stringify(runs.filter((run) => run.status !== 'Completed'))}`,
           },
         );
-        for (const run of await listRuns(side.db, id)) expect(run.crashes).toBe(0);
-        const receipts = await side.db.query(`select 1 from receipts where export_id = $1`, [id]);
+        for (const run of await side.listRuns(id)) expect(run.crashes).toBe(0);
+        const receipts = await side.sql`select 1 from receipts where export_id = ${id}`;
         expect(receipts).toHaveLength(24);
       },
       90_000,
@@ -244,18 +222,18 @@ for (const lane of queueBackends) {
     it('schedules its recurring jobs again within seconds after the queue lost everything', async () => {
       const unlock = await lockSource();
       await openWorker({ ...atOnce, WORKER_CONCURRENCY: '2', BACKFILL_CONCURRENCY: '9' });
-      const { id } = await createExportOfThePast(side, { createdMsAgo: 6 * hourMs });
+      const { id } = await side.createExport({ createdMsAgo: 6 * hourMs });
       await untilRun(id, { status: 'Running' });
       await backend.loseEverything();
       await unlock();
       await until(
         async () => {
-          const runs = await listRuns(side.db, id);
+          const runs = await side.listRuns(id);
           return runs.length === 6 && runs.every((run) => run.status === 'Completed');
         },
         { message: 'all runs are completed' },
       );
-      for (const run of await listRuns(side.db, id)) expect(run.attempt).toBe(1);
+      for (const run of await side.listRuns(id)) expect(run.attempt).toBe(1);
     });
   });
 }

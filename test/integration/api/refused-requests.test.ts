@@ -1,0 +1,91 @@
+/** One row for each rule of what a request may say. */
+
+import { beforeAll, expect, test } from 'vitest';
+import type { ApiClient } from '../../support/api-client.ts';
+import { startApiUnderTest } from '../../support/api-under-test.ts';
+import { useStage } from '../../support/use-stage.ts';
+import { march, mine, refusedBodies, usefulStep } from './refused-bodies.ts';
+
+const changes = /^(PATCH|PUT)/;
+const cases = Object.entries(refusedBodies).flatMap(([operation, [base, ...rows]]) =>
+  rows.map(([fields, wrong, said]) => ({ operation, wrong, said, body: { ...base, ...fields } })),
+);
+
+const api = useStage(startApiUnderTest);
+let operator: ApiClient;
+/** What the words in capitals of the operations stand for. */
+const ids: Record<string, string | number> = {};
+
+beforeAll(async () => {
+  operator = await api.asOperator();
+  const make = async (path: string, body: object) => (await api.make(path, body)).id;
+  ids.ORGANIZATION = api.tenant.organizationId;
+  ids.PROJECT = api.teamId;
+  ids.EXPORT = (await api.create({ start_at: march.start_at })).id;
+  ids.OPEN = (await api.create()).id;
+  for (const _ of [1, 2]) {
+    ids.STEP = await make(`${api.project}/pipeline_transformation_configs`, usefulStep);
+  }
+  ids.TARGET = await make(`${api.project}/notification_targets`, { url: 'https://example.com/' });
+  ids.PLUGIN = await make(`/api/organizations/${ids.ORGANIZATION}/plugins`, mine);
+});
+
+const idsIn = (path: string) => path.replaceAll(/[A-Z]{2,}/g, (word) => String(ids[word]));
+
+test.each(cases)(
+  '$operation $body is refused: $wrong',
+  async ({ operation, body, wrong, said }) => {
+    const [method = '', named = ''] = operation.split(' ');
+    const path = idsIn(named.startsWith('/') ? named : `${api.project}/${named}`);
+    const client = path.startsWith('/api/admin') ? operator : api;
+    const read = async () => {
+      const shown = changes.test(operation) ? await client.get(path) : null;
+      return shown?.status === 200 ? shown.body : null;
+    };
+    const before = await read();
+    const answer = await client.send(method, path, { body });
+    expect(answer.status, answer.text).toBe(400);
+    expect(answer.body).toMatchObject(answer.body.errors[0] ?? {});
+    const isParsed = !wrong.endsWith('parse_error');
+    expect(answer.body.type).toBe(isParsed ? 'validation_error' : 'invalid_request');
+    const expected = wrong.split(', ');
+    const problems = answer.body.errors.map(({ attr, code }) => {
+      const field = String(attr).replace('destination__config__', '');
+      return expected.includes(`${field} ${code}`) ? `${field} ${code}` : field;
+    });
+    expect(problems.toSorted(), answer.text).toEqual(expected.toSorted());
+    expect(answer.body.detail).toMatch(said ?? /./);
+    expect(await read()).toEqual(before);
+  },
+);
+
+/** Cursors at times that no database can hold. */
+const impossible = ['2024-99-99', '2023-02-29', '0000-01-01'].map((day) => {
+  const parts = ['-created_at', 'next', `${day}T00:00:00.000000Z`, crypto.randomUUID()];
+  return `cursor=${Buffer.from(JSON.stringify(parts)).toString('base64url')}`;
+});
+/** Back to before the calendar. */
+const spans = ['after=-9999y', 'after=-1000y', 'after=-7000y'];
+
+const queries: readonly [path: string, queries: readonly string[], said?: RegExp][] = [
+  ['', ['limit=0', 'limit=-1', 'limit=x', 'limit=1.5', 'limit=', 'limit=1&limit=2']],
+  ['', ['offset=-1', 'offset=1e3', 'health=unwell', 'ordering=size']],
+  ['/EXPORT/runs', ['status=Nope', 'status=Completed&status=Nope&status=No', 'ordering=id']],
+  ['/EXPORT/runs', ['after=yesterday', 'after=-2x', 'cursor=!!!', 'cursor=e30', 'limit=0']],
+  ['/EXPORT/runs', [...spans, ...impossible]],
+  ['/EXPORT/backfills', impossible],
+  ['/EXPORT/logs', ['level=TRACE', 'level=INFO&level=TRACE', 'limit=1&limit=2', 'search=%00']],
+  ['/EXPORT/logs', ['after=x', 'offset=-1', ...spans]],
+  ['/EXPORT/coverage', ['from=2004-01-01'], /the maximum is 20000\. Choose a later from/],
+  ['/EXPORT/coverage', ['from=1969-12-31'], /before 1970/],
+  ['/EXPORT/coverage', ['from=2024-01-02&to=2024-01-01'], /before to/],
+  ['/EXPORT/coverage', ['from=yesterday']],
+];
+
+test.each(queries)('exports%s: each of %j is refused', async (path, refused, said = /./) => {
+  for (const query of refused) {
+    const { status, body } = await api.get(`${api.exports}${idsIn(path)}?${query}`);
+    expect([query, status, body.attr]).toEqual([query, 400, query.split('=')[0]]);
+    expect(body.detail).toMatch(said);
+  }
+});
