@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { transforms } from '../../src/rows/transforms/index.ts';
 import { type JsonText, mapScalars, textOf, trustJson } from '../../src/rows/transforms/json.ts';
-import { RowError } from '../../src/rows/transforms/row-error.ts';
+import { RowError } from '../../src/rows/transforms/effort.ts';
 import type { Step } from '../../src/rows/transforms/step.ts';
 import type { Row } from '../../src/rows/transforms/transform.ts';
 import { canonical, chainFor, makeRow, stepOf, stepOfPlugin } from '../support/transforms/rows.ts';

@@ -1,6 +1,6 @@
 import { ownStepMib } from '../../rows/transforms/own-steps.ts';
 
-/** The limits of a plugin. Times are of the processor, if the system counts it (Linux). */
+/** Times are of the processor, if the system counts it (Linux). */
 export interface SandboxLimits {
   /** For one row, with its setup. */
   readonly rowMs: number;
@@ -23,12 +23,10 @@ export const defaultLimits: SandboxLimits = {
   maxAnswerChars: 32 * 1024 ** 2,
 };
 
-/** The memory of the whole process of a sandbox. */
 export function processMemoryMib({ memoryMib }: SandboxLimits): number {
   return memoryMib + ownMib;
 }
 
-/** Characters of a source. */
 export const maxSourceChars = 1_000_000;
 
 /** Why a sandbox ended. Only `unavailable` is not the plugin's fault. */
@@ -41,10 +39,7 @@ export type SandboxFault =
   | 'crashed'
   | 'unavailable';
 
-/**
- * Ends the run. It says nothing about a row: which rows ship never depends on a limit. The message can
- * follow the name of the step.
- */
+/** Which rows ship never depends on a limit, so it ends the run. The message can follow the name of the step. */
 export class SandboxError extends Error {
   readonly fault: SandboxFault;
 

@@ -6,7 +6,7 @@ import { SandboxError, type SandboxLimits } from './limits.ts';
 import { type LogLine, maxChars } from './realm/plugin-log.ts';
 import { describeProblem, findSourceProblems, openSandbox, type Sandbox } from './sandbox.ts';
 
-/** Gives each own step a sandbox. The sandbox has ended when the step is closed. */
+/** It has ended when the step is closed. */
 export function ownPlugins(limits: Partial<SandboxLimits> = {}): OwnSteps {
   return {
     async inspect(source) {
@@ -39,7 +39,6 @@ export function ownPlugins(limits: Partial<SandboxLimits> = {}): OwnSteps {
 
 export const ownSteps: OwnSteps = ownPlugins();
 
-/** Names the step in errors. */
 interface Naming {
   readonly facts: StepFacts;
   readonly log: StepLog;
@@ -68,7 +67,7 @@ async function explained<Result>(naming: Naming, work: () => Promise<Result>): P
   }
 }
 
-/** Names the step in what ends its sandbox. @throws the reason of the signal */
+/** The text names it. @throws the reason of the signal */
 function explain({ facts: { id, name }, log, signal }: Naming, error: unknown) {
   signal.throwIfAborted();
   if (!(error instanceof SandboxError)) return error;
@@ -82,10 +81,7 @@ function explain({ facts: { id, name }, log, signal }: Naming, error: unknown) {
 }
 
 /**
- * Finds the faults of a plugin's source, each with its line if it has one: a mistake in its text, an import, an
- * export or a field of `meta` that plugins do not have here. None: the plugin can be installed. It
- * starts a sandbox, in which the text of the module runs, but no hook.
- *
+ * None: the plugin can be installed. In a sandbox the text of the module runs, but no hook.
  * @throws SandboxError with the fault `unavailable` if no sandbox can be started
  */
 export async function inspectPlugin(source: string): Promise<Problem[]> {
@@ -107,7 +103,7 @@ const maxLines = 200;
 const mask = '********';
 const levels = { debug: 'DEBUG', info: 'INFO', warn: 'WARNING', error: 'WARNING' } as const;
 
-/** Writes the lines of a step's plugin to the log of its run: bounded, and without the secrets of its config. */
+/** Bounded, and without the secrets of its config. */
 export class StepLog {
   readonly #facts: StepFacts;
   readonly #secrets: readonly string[];
@@ -138,7 +134,6 @@ export class StepLog {
     }
   }
 
-  /** Says how many lines were left out. */
   end(): void {
     if (this.#omitted === 0) return;
     const { id, name } = this.#facts;

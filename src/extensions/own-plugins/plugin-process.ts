@@ -7,7 +7,7 @@ import path from 'node:path';
 import type { Answer, Request } from './child/main.ts';
 import { processMemoryMib, SandboxError, type SandboxLimits } from './limits.ts';
 
-/** The time that an answer may take. `rowMs`: between two reports of progress. */
+/** `rowMs`: between two reports of progress. */
 interface Patience {
   readonly wholeMs: number;
   readonly rowMs: number;
@@ -31,9 +31,8 @@ const patienceFactor = 20;
 const stderrChars = 8_192;
 
 /**
- * A process of the sandbox: a Node without environment, files, network, children and code from text,
- * which runs one plugin. It answers requests one at a time, in their order; the next one may be on its way
- * meanwhile. After an error it has ended.
+ * A Node without environment, files, network, children and code from text. It answers requests one at a time, in order;
+ * the next may be on its way. After an error it has ended.
  */
 export class PluginProcess {
   readonly #child: ChildProcess;
@@ -68,7 +67,6 @@ export class PluginProcess {
     });
   }
 
-  /** @param child the program of the process */
   static start(child: string, limits: SandboxLimits): PluginProcess {
     const process_ = spawn(process.execPath, [...nodeFlags(limits), '-e', child], {
       env: { TZ: 'UTC' },
@@ -81,13 +79,11 @@ export class PluginProcess {
     return new PluginProcess(process_, limits);
   }
 
-  /** The kernel's limits, beside those of Node. */
   async confine(): Promise<boolean> {
     const { pid } = this.#child;
     return pid !== undefined && (await confine(pid, this.#limits.memoryMib));
   }
 
-  /** Says whether it works on a request. */
   get isBusy(): boolean {
     return this.#pending.length > 0;
   }
@@ -107,7 +103,6 @@ export class PluginProcess {
     });
   }
 
-  /** Ends the process at once and waits until it has ended. */
   async kill(): Promise<void> {
     this.#end(new SandboxError('unavailable', 'its sandbox is closed.'));
     await this.#exited;
@@ -160,7 +155,7 @@ export class PluginProcess {
       pending.rowCpuMs = -1;
     } else {
       this.#end(
-        text.includes('output')
+        text === 'output'
           ? new SandboxError('output', this.#describeOutput())
           : new SandboxError('time', describeRowTime(this.#limits.rowMs)),
       );
@@ -287,10 +282,7 @@ const orphanSeconds = 120;
 const niceness = 15;
 
 /**
- * Takes from a running process, by the kernel's limits, what it does not need any more: new files, sockets
- * and threads, core dumps, and memory beyond what it has now and this much. Native code cannot undo
- * it.
- *
+ * New files, sockets and threads, core dumps, and more memory than this beyond what it has. Native code cannot undo it.
  * @returns whether the system could do it: not on macOS, and not without util-linux
  */
 export async function confine(pid: number, memoryMib: number): Promise<boolean> {
@@ -304,10 +296,7 @@ export async function confine(pid: number, memoryMib: number): Promise<boolean> 
   return setLimits(pid, [...limits, `--cpu=${orphanSeconds}:`]);
 }
 
-/**
- * A plugin that computes without end must not slow down the runs and requests of others. Limits of time
- * count processor time, so a busy machine does not make a plugin fail.
- */
+/** It must not slow down others. Limits count processor time, so a busy machine does not make a plugin fail. */
 function yieldToParent(pid: number): void {
   try {
     os.setPriority(pid, Math.min(os.getPriority() + niceness, os.constants.priority.PRIORITY_LOW));
@@ -316,7 +305,7 @@ function yieldToParent(pid: number): void {
   }
 }
 
-/** Processor time that a process has used; null if the system does not say. */
+/** Null if the system does not say. */
 function readCpuMs(pid: number): number | null {
   const text = readProcess(pid, 'stat');
   // The name of the program, in brackets, may hold blanks.
@@ -330,7 +319,7 @@ async function extendCpu(pid: number, usedMs: number): Promise<void> {
   await setLimits(pid, [`--cpu=${Math.ceil(usedMs / 1_000) + orphanSeconds}:`]);
 }
 
-/** Says whether a process should get more time now; checked against what it had at the last extension. */
+/** Checked against what it had at the last extension. */
 function needsCpu(usedMs: number, extendedAtMs: number): boolean {
   return usedMs - extendedAtMs > (orphanSeconds * 1_000) / 2;
 }

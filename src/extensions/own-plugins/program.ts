@@ -5,9 +5,8 @@ import { fileURLToPath } from 'node:url';
 import { transform } from 'sucrase';
 
 /**
- * The programs of the sandbox's process, as texts: one for the process, one for the plugin's realm in
- * it. As a text a program needs no access to files, and it runs the same from a build and from
- * TypeScript. They are made once.
+ * Of the sandbox's process, and of the plugin's realm in it. A text needs no access to files, and runs the same from a
+ * build and from TypeScript.
  */
 export interface Programs {
   /** Starts to serve at once. Needs `require`. */
@@ -31,7 +30,7 @@ async function make(): Promise<Programs> {
   };
 }
 
-/** An expression: the exports of the file, with all files of ours that it imports. */
+/** With all files of ours that it imports. */
 async function join(entry: string, builtIns = 'require'): Promise<string> {
   const modules = new Map<string, string>();
   const extension = path.extname(fileURLToPath(import.meta.url));

@@ -8,8 +8,9 @@ import {
   objectOf,
   quote,
 } from '../../rows/transforms/json.ts';
-import { RowError } from '../../rows/transforms/row-error.ts';
+import { RowError } from '../../rows/transforms/effort.ts';
 import { TextWriter } from '../../rows/transforms/text-writer.ts';
+import type { KeyedRow, StepResult, StepResults } from '../../rows/transforms/step.ts';
 import type { Row } from '../../rows/transforms/transform.ts';
 import type { Prepare, Prepared } from './child/main.ts';
 import type { SourceProblem } from './child/source-problem.ts';
@@ -17,7 +18,7 @@ import { defaultLimits, maxSourceChars, SandboxError, type SandboxLimits } from 
 import { parsersFolder, PluginProcess } from './plugin-process.ts';
 import { makePrograms } from './program.ts';
 import type { Change } from './realm/diff.ts';
-import type { LogLine } from './realm/plugin-log.ts';
+import type { LogLine, PluginLog } from './realm/plugin-log.ts';
 
 export interface SandboxOptions {
   /** JavaScript or TypeScript, one file. */
@@ -33,38 +34,18 @@ export interface SandboxOptions {
   readonly onLog?: (lines: readonly LogLine[], omitted: number) => void;
 }
 
-export interface SandboxRow {
-  /** Names the row; its random numbers come from this and the end of the interval. */
-  readonly key: string;
-  readonly row: Row;
-}
-
-/** A plugin's result for a row: the row after it, null to drop it, or why it could not. */
-export type SandboxResult = Row | null | PluginRowError;
-
-/** Made one at a time, when they are asked for. */
-interface SandboxResults {
-  readonly length: number;
-  /**
-   * @param row the row that was given at this position; the result is this one if the plugin did not change it
-   * @throws SandboxError for an answer that cannot be read: no row has a result
-   */
-  at(index: number, row: Row): SandboxResult;
-}
-
-/** A plugin in a process of its own, ready for rows. After a SandboxError it has ended. */
+/** After a SandboxError it has ended. */
 export interface Sandbox {
   /**
-   * A batch may be given while the one before has no answer yet: batches are handled one at a time, in
-   * their order.
-   *
-   * @param rows read once, before this returns
-   * @throws SandboxError which ends the run: none of these rows has a result
+   * One batch at a time, in order; the next may be given meanwhile.
+   * @param rows read once, before this returns. Random numbers come from its key and the end of the interval
+   * @returns results that are made one at a time; an error of a row is a `PluginRowError`
+   * @throws SandboxError which ends the run, also when a result is asked for: none of these rows has a result
    */
-  apply(rows: Iterable<SandboxRow>): Promise<SandboxResults>;
-  /** True if the kernel confines the process too; if not, Node alone does. */
+  apply(rows: Iterable<KeyedRow>): Promise<StepResults>;
+  /** If not, Node alone does. */
   readonly isConfined: boolean;
-  /** Runs teardownPlugin and ends the process. It never fails. */
+  /** It never fails. */
   close(): Promise<void>;
 }
 
@@ -106,7 +87,7 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
   let bodyBytes = firstBodyBytes;
   return { isConfined, apply, close };
 
-  async function apply(rows: Iterable<SandboxRow>): Promise<SandboxResults> {
+  async function apply(rows: Iterable<KeyedRow>): Promise<StepResults> {
     const body = new Body(bodyBytes);
     let length = 0;
     for (const { key, row } of rows) {
@@ -150,7 +131,7 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
   }
 }
 
-/** Every problem of a plugin's source: what it cannot do here, by name. */
+/** What it cannot do here, by name. */
 export async function findSourceProblems(
   source: string,
   limits: SandboxLimits = defaultLimits,
@@ -214,15 +195,10 @@ export function describeProblem({ line, detail }: SourceProblem): string {
 const firstBodyBytes = 256 * 1024;
 const maxFirstBodyBytes = 4 * 1024 ** 2;
 
-interface Log {
-  readonly lines: readonly LogLine[];
-  readonly omitted: number;
-}
-
 /** A line for each row, which `readAnswer` reads; the last one is the log. */
 function takeReply(text: string, { onLog }: SandboxOptions, count: number): readonly string[] {
   const answers = text.split('\n');
-  const log: Log = JSON.parse(answers.pop() ?? '');
+  const log: ReturnType<PluginLog['take']> = JSON.parse(answers.pop() ?? '');
   if (answers.length !== count) {
     throw new TypeError(`There are ${answers.length} answers, not ${count}.`);
   }
@@ -232,7 +208,7 @@ function takeReply(text: string, { onLog }: SandboxOptions, count: number): read
 
 const unchanged = '0';
 
-function readAnswer(row: Row, text: string | undefined): SandboxResult {
+function readAnswer(row: Row, text: string | undefined): StepResult {
   if (text === undefined) throw new TypeError('There is no such row.');
   if (text === unchanged) return row;
   const answer: unknown = JSON.parse(text);
@@ -267,7 +243,6 @@ const maxSpareBytes = 1_024 ** 2;
 
 /** A message in the making. Its memory is not used again. */
 class Body extends TextWriter {
-  /** @param bytes how long it will be, about */
   constructor(bytes: number) {
     super(bytes, 0, maxSpareBytes);
   }
@@ -290,11 +265,7 @@ class Body extends TextWriter {
 
 const fewChanges = 32;
 
-/**
- * A value after a plugin changed it. What the change does not name keeps its source text.
- *
- * @throws TypeError if the change is none, or does not fit the value
- */
+/** What the change does not name keeps its source text. @throws TypeError if it is none, or does not fit the value */
 function applyChange(before: Json | undefined, change: Change): Json {
   if (typeof change !== 'object' || change === null) throw new TypeError('No change.');
   if ('v' in change) return jsonOf(change.v);

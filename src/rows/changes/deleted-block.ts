@@ -1,18 +1,13 @@
 import { changeColumns, changeOps } from '../../foundation/domain/element.ts';
 import type { Column, RowBlock } from '../../foundation/domain/row-block.ts';
 
-/** The columns of files that a delete fills. */
 export interface DeletedColumns {
   readonly columns: readonly Column[];
-  /** The indices of the model's keys among them, in the model's order. */
+  /** In the model's order. */
   readonly keyIndices: readonly number[];
 }
 
-/**
- * Makes the rows of deletes from their keys: key, operation, version and element; all else is null.
- *
- * @param given its columns are the keys and the version
- */
+/** Key, operation, version and element; all else is null. @param given its columns are the keys and the version */
 export function deletedBlock(
   given: RowBlock,
   { columns, keyIndices }: DeletedColumns,

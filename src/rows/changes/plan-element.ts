@@ -9,7 +9,6 @@ import type { RecipeStep } from '../../foundation/domain/recipe.ts';
 import type { DataInterval } from '../../foundation/domain/time.ts';
 import type { ElementRequest, SequenceReading, SourceRequest } from '../sources/source.ts';
 
-/** The newest recorded element of an export. */
 export interface RecordedElement {
   readonly element: Element;
   /** The era of our database that recorded it. */
@@ -19,7 +18,7 @@ export interface RecordedElement {
   readonly interval: DataInterval;
 }
 
-/** The sequence of an export, as far as our database knows it. */
+/** As far as our database knows it. */
 export interface SequenceState {
   /** Null before the first one. */
   readonly last: RecordedElement | null;
@@ -31,7 +30,6 @@ export interface SequenceState {
   readonly made?: { readonly era: string; readonly minutes: number } | null;
 }
 
-/** The parts of a run that decide its element. */
 export interface ElementJob {
   readonly sequence: SequenceState;
   readonly interval: DataInterval;
@@ -40,20 +38,16 @@ export interface ElementJob {
   readonly chain: { readonly recipe: readonly RecipeStep[] } | null;
 }
 
-/** An element before its snapshot is taken. */
 export interface PlannedElement {
   readonly element: Omit<Element, 'deletes'>;
   readonly request: ElementRequest;
-  /** True if deletes are found by comparing all keys that were delivered. */
+  /** All keys that were delivered, to find deletes. */
   readonly compares: boolean;
 }
 
 /**
- * Decides number and bounds of the next element.
- *
- * An element continues the last recorded one, whatever was begun since: it has all that changed since then, so a reader who has
- * applied something in between loses nothing. Its number is above all that may have been published, so each reader applies it.
- *
+ * It continues the last recorded one, whatever was begun since: a reader who has applied that loses nothing. Its number
+ * is above all that may have been published, so each reader applies it.
  * @param due why it must be a base, if that is known already
  */
 export function planElement(
@@ -100,7 +94,7 @@ export function planElement(
   };
 }
 
-/** A digest of what decides which rows and columns an element has, besides the model. */
+/** Besides the model. */
 function definitionOf({ request, chain }: ElementJob): string {
   const { tenantKey, dslQuery, includeEvents, excludeEvents, nested = null } = request;
   const parts = [tenantKey, dslQuery, includeEvents, excludeEvents, nested, chain?.recipe ?? []];
@@ -145,21 +139,21 @@ const minuteMs = 60_000;
 /** Attempts of a minute that may have been published, in a history of our database that is lost. */
 const attemptsPerMinute = 16;
 
-/** The highest number that may have been published. A database that was restored does not know the newest ones. */
+/** A database that was restored does not know the newest ones. */
 function highestNumber(job: ElementJob): number {
   const { last, begun } = job.sequence;
   const numbers = [last?.element.number ?? -1, ...begun.map(({ number }) => number)];
   return Math.max(...numbers) + (lostMinutes(job) ?? 0) * attemptsPerMinute;
 }
 
-/** The minutes of a lost history of our database that may have elements; null: nothing is lost. */
+/** Null: nothing is lost. */
 function lostMinutes({ sequence: { last, made }, interval, era }: ElementJob): number | null {
   if (last === null) return made && made.era !== era ? made.minutes : null;
   if (last.era === era) return null;
   return Math.max(0, Math.ceil((interval.end - last.interval.end) / minuteMs));
 }
 
-/** True if no row was changed between two points without its version. */
+/** No row was changed between them without its version. */
 export function isSamePoint(a: SequencePoint, b: SequencePoint): boolean {
   return textOf(a) === textOf(b);
 }

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Model } from '../../foundation/domain/model.ts';
 import { quoteName } from '../query/print.ts';
 
-/** A statement for a person to run, and why. */
+/** For a person to run. */
 export interface TriggerStatement {
   readonly about: string;
   readonly sql: string;
@@ -19,10 +19,8 @@ function shortName(prefix: string, name: string): string {
 }
 
 /**
- * The SQL that makes a table fit for exports of changes: a column with the transaction that last wrote a row, the trigger that
- * sets it, an index, and with `deletes: tombstones` the table of deleted keys and its trigger. May be run again.
- *
- * @returns none if the model has no version_column
+ * A column with the transaction that last wrote a row, its trigger, an index, and with `deletes: tombstones` the table
+ * of deleted keys. May be run again. @returns none if the model has no version_column
  */
 export function triggerStatements(model: Model): readonly TriggerStatement[] {
   const { changes, relation, tenantColumn } = model;

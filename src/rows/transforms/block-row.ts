@@ -14,7 +14,7 @@ import {
 } from './json.ts';
 import { JsonbObject } from './jsonb-object.ts';
 
-/** The JSON of a field that is not null, as JSON Lines writes it. */
+/** As JSON Lines writes it; not of null. */
 export type FieldToJson = (bytes: Buffer, start: number, end: number) => string;
 
 type ReadField = (bytes: Buffer, start: number, end: number) => Json;
@@ -27,7 +27,6 @@ interface Bounds {
 /** The first byte of jsonb is the version of its form. */
 const jsonbVersionBytes = 1;
 
-/** Reads the rows of blocks with these columns. */
 export class BlockColumns {
   readonly names: readonly string[];
   readonly #indices: ReadonlyMap<string, number>;
@@ -52,7 +51,7 @@ export class BlockColumns {
     return this.#indices.get(name) ?? -1;
   }
 
-  /** Where the text of a field begins and ends in the block's bytes; null if it is not there as text. */
+  /** In the block's bytes; null if it is not there as text. */
   textBounds({ offsets, lengths }: RowBlock, first: number, column: number): Bounds | null {
     const start = offsets[first + column] ?? 0;
     const length = lengths[first + column] ?? -1;
@@ -121,7 +120,7 @@ export class BlockRow extends JsonObject {
     return column < 0 ? undefined : this.#get(column);
   }
 
-  /** Returns the value that steps wrote into a column, by its index: null if it was taken away, undefined if nothing. */
+  /** Null if it was taken away, undefined if nothing was written. */
   written(column: number): Json | null | undefined {
     return this.#written[column];
   }

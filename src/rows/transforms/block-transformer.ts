@@ -2,23 +2,20 @@ import { type Column, copyBlock, type RowBlock } from '../../foundation/domain/r
 import type { StepTally } from './chain-step.ts';
 import type { RowTransformer, TransformedRows } from './transform-rows.ts';
 
-/** A chain over the blocks of a run. */
 export interface BlockTransformer {
   /** The columns of the blocks that come out. */
   readonly columns: readonly Column[];
   /** In the order of the chain; complete once `finish` has resolved. */
   readonly steps: readonly StepTally[];
   /**
-   * Takes a block. Once this resolves, its memory may be used again, unless it is in what this resolves to.
-   *
-   * @returns the blocks that are ready, in their order; some may be held back for a later call
+   * Once this resolves, its memory may be used again, unless it is in the result.
+   * @returns the blocks that are ready, in their order
    */
   write(block: RowBlock): Promise<readonly TransformedRows[]>;
-  /** @returns the blocks that were held back */
   finish(): Promise<readonly TransformedRows[]>;
 }
 
-/** A chain that finishes each block before it takes the next. */
+/** It finishes each block before it takes the next. */
 export function blockByBlock(transformer: RowTransformer): BlockTransformer {
   return {
     columns: transformer.columns,
@@ -33,7 +30,7 @@ const maxInFlight = 2;
 /** A larger one goes alone, since a copy of it and the blocks beside it would take too much memory. */
 const maxBlockBytes = 2 * 1024 ** 2;
 
-/** A chain with steps in other processes: these work while the caller reads, encodes and sends. */
+/** They work while the caller reads, encodes and sends. */
 export function withBlocksInFlight(transformer: RowTransformer): BlockTransformer {
   const results: Promise<TransformedRows>[] = [];
   const take = async (most: number) => {

@@ -1,20 +1,19 @@
 import { BlockRow } from './block-row.ts';
 import { type Edit, type Json, JsonObject, type JsonText, jsonNull, textOf } from './json.ts';
-import { RowError } from './row-error.ts';
+import { RowError } from './effort.ts';
 import type { Step, StepFacts, StepResult } from './step.ts';
 import type { Row } from './transform.ts';
 
-/** A chain's facts about the columns of its rows. */
 export interface ChainColumns {
   /** All of them: no step adds one. */
   readonly names: readonly string[];
-  /** Key, tenant and interval column: no step changes them. */
+  /** Key, tenant and interval column. */
   readonly protected: readonly string[];
   /** Why a column cannot hold a value, without the value; null if it can. Absent: it can. */
   readonly misfit?: (column: string, value: Json) => string | null;
 }
 
-/** The key of a row: columns, as the files name them, and their values. */
+/** Columns, as the files name them, and their values. */
 export type RowKey = Readonly<Record<string, JsonText>>;
 
 /** Errors of one kind in one step, and the key of the first row that had one. */
@@ -34,7 +33,7 @@ export interface StepCounters {
 
 const maxKinds = 20;
 
-/** Counts the rows that reached a step, by their fate. */
+/** By the fate of the rows. */
 export interface StepTally {
   readonly step: StepFacts;
   readonly counters: StepCounters;
@@ -44,7 +43,6 @@ export interface StepTally {
   readonly errors: readonly StepErrors[];
 }
 
-/** Counts errors of a kind among the others of a step. */
 function addErrors(
   errors: Map<string, StepErrors>,
   reason: string,
@@ -59,9 +57,7 @@ function addErrors(
 }
 
 /**
- * Why a run must fail, and in which step (by its id): it had errors in more rows than its config allows.
- * Null if none had. Ask at its end.
- *
+ * Its id; it had errors in more rows than its config allows. Null if none had. Ask at its end.
  * @param besides rows of the interval that did not reach the chain, and count as rows without errors
  */
 export function findExcess(
@@ -85,7 +81,6 @@ export type Watcher = (
   error: string | null,
 ) => void;
 
-/** A step in its chain: judges what the step makes of each row, and counts. */
 export class ChainStep implements StepTally {
   readonly step: Step;
   readonly #columns: ChainColumns;
@@ -118,17 +113,12 @@ export class ChainStep implements StepTally {
     this.#watcher = watcher;
   }
 
-  /** Some of the rows took the step so long. */
   addTime(ms: number, rows: number): void {
     this.#timedMs += ms;
     this.#timedRows += rows;
   }
 
-  /**
-   * Judges and counts.
-   *
-   * @returns the row for the next step, null for a dropped one, or why the row is rejected
-   */
+  /** @returns the row for the next step, null for a dropped one, or why the row is rejected */
   judge(before: Row, result: StepResult, keyOf: () => RowKey): StepResult {
     this.#counters.in += 1;
     const judged = result instanceof JsonObject ? this.#check(before, result) : result;

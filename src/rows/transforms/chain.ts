@@ -6,7 +6,7 @@ import {
   type Watcher,
 } from './chain-step.ts';
 import { JsonObject, jsonNull, textOf } from './json.ts';
-import { RowError } from './row-error.ts';
+import { RowError } from './effort.ts';
 import type { BatchStep, KeyedRow, RowStep, Step, StepResult } from './step.ts';
 import type { Row } from './transform.ts';
 
@@ -28,18 +28,10 @@ export interface Rows {
   at(index: number): Row | undefined;
 }
 
-/**
- * Gives others the process, if this work has had its turn; null if it has not.
- *
- * @throws if the work is given up
- */
+/** Gives others the process; null if this work still has its turn. @throws if the work is given up */
 export type Pause = () => Promise<void> | null;
 
-/**
- * Says what became of a row, given the row as it was given. Call it once for each, in their order.
- *
- * @param pause for a row that may keep the process from others: called between its steps
- */
+/** Given the row as it was given; once for each, in order. @param pause between the steps of a row that may be long */
 export type Judge = (index: number, first: Row, pause?: Pause) => Outcome | Promise<Outcome>;
 
 /** A clock for each row would take longer than some steps. */
@@ -63,11 +55,10 @@ interface InThread {
 }
 
 /**
- * Steps in their order; each gets the row of the step before it. What becomes of a row depends on
- * nothing but the row: a chain keeps counters, and no row.
+ * Each gets the row of the step before it. A chain keeps counters, and no row: what becomes of a row depends on it
+ * alone.
  */
 export class Chain {
-  /** With their counters and errors. */
   readonly steps: readonly ChainStep[];
   readonly #stretches: readonly Stretch[];
   readonly #inThread: readonly InThread[] | null;
@@ -76,10 +67,7 @@ export class Chain {
   #rows = 0;
   #timedEvery = usuallyTimedEvery;
 
-  /**
-   * @param keyColumns what names a row in logs and among the rejected
-   * @param shownAs under which names the files have a key column; default: under its own
-   */
+  /** @param keyColumns what names a row in logs and among the rejected @param shownAs their names in the files */
   constructor(
     steps: readonly Step[],
     columns: ChainColumns,
@@ -100,9 +88,7 @@ export class Chain {
   }
 
   /**
-   * One row, at once. A row that no step changed is the very row that was given.
-   *
-   * @throws TypeError if a step of the chain waits
+   * At once. A row that no step changed is the very row that was given. @throws TypeError if a step of the chain waits
    */
   apply(given: Row): Outcome {
     if (this.#inThread === null) throw new TypeError('this chain has a step that waits');
@@ -110,10 +96,7 @@ export class Chain {
   }
 
   /**
-   * The rows of a block, without keeping rows that can be made again. A row that leaves in a step is not given to the
-   * next one. The next block may be given before this one is done: each step gets the blocks in the order of the
-   * calls. Judge them in that order too.
-   *
+   * Keeps no rows that can be made again. The next block may be given before this one is done; judge them in order.
    * @param pauseOf what to call between the steps of a row
    * @throws what a step throws that works elsewhere: no row of the block has an outcome
    */
@@ -142,7 +125,7 @@ export class Chain {
     return judge ?? ((_, row) => ({ kind: 'kept', row }));
   }
 
-  /** Does what `#through` does, for each step by itself. */
+  /** As `#through`, for each step by itself. */
   async #throughInTurns(
     steps: readonly InThread[],
     given: Row,
@@ -159,7 +142,6 @@ export class Chain {
     return outcomeOf(row);
   }
 
-  /** Says whether the next row is one of those whose time is taken. */
   #isSampled(): boolean {
     this.#rows += 1;
     return (this.#rows - 1) % this.#timedEvery === 0;
@@ -240,7 +222,6 @@ export class Chain {
     return findExcess(this.steps);
   }
 
-  /** The key as JSON.stringify prints it. */
   #keyText(row: Row): string {
     let text = '';
     for (const name of this.#keyColumns) {

@@ -3,13 +3,13 @@ import { floorInstant, toTimestamp } from '../../foundation/domain/time.ts';
 import type { ChainColumns } from './chain-step.ts';
 import { type ByteSink, type Json, jsonNull, kindOf, stringOf, textOf, writeJson } from './json.ts';
 
-/** Why a column cannot hold a value; it holds none of the value. */
+/** It holds none of the value. */
 type Misfit = string;
 
-/** The bytes of a value of a column, in the layout of a row block. */
+/** In the layout of a row block. */
 type Encode = (value: Json) => Buffer | Misfit;
 
-/** Makes a chain's facts about rows with these columns. @param fixed no step changes them */
+/** @param fixed no step changes them */
 export function chainColumnsOf(columns: readonly Column[], fixed: readonly string[]): ChainColumns {
   // A JSON column holds every value.
   const encoded = columns.filter(({ type }) => type !== 'json' && type !== 'jsonb');
@@ -24,7 +24,7 @@ export function chainColumnsOf(columns: readonly Column[], fixed: readonly strin
   };
 }
 
-/** Writes a value that is not null into a column, in the layout of a row block. */
+/** In the layout of a row block; not null. */
 export type WriteValue = (sink: ByteSink, value: Json) => void;
 
 /** For values that the column can hold: the chain lets no others through. */
@@ -44,7 +44,7 @@ export function writerOf(column: Column): WriteValue {
   };
 }
 
-/** Writes values of a step into a column. The source's own values are copied. */
+/** The source's own values are copied. */
 function encoderOf({ type, sourceType }: Column): Encode {
   switch (type) {
     case 'json':

@@ -1,5 +1,3 @@
-import { RowError } from './row-error.ts';
-
 /** Values that one step may look at in one row: names of its settings times values of the row. */
 const maxLookups = 200_000;
 
@@ -14,7 +12,7 @@ let madeCount = 0;
 let passed = 0;
 let isLimited = false;
 
-/** A step handles a row. Steps are synchronous, so one count serves all. */
+/** Steps are synchronous, so one count serves all. */
 export function withEffort<Result>(step: () => Result): Result {
   [lookups, madeCount, passed, isLimited] = [0, 0, 0, true];
   try {
@@ -25,9 +23,7 @@ export function withEffort<Result>(step: () => Result): Result {
 }
 
 /**
- * Counts what a step takes out of JSON. Else a row of some MiB with millions of members would keep the process from all
- * others for seconds, and take many times its size.
- *
+ * Without it a row of some MiB with millions of members would keep the process from all others for seconds.
  * @throws RowError if it is too much for one row
  */
 export function spendMade(count: number): void {
@@ -35,7 +31,7 @@ export function spendMade(count: number): void {
   if (isLimited && madeCount > maxMade) throw tooMuch();
 }
 
-/** Counts the characters that a step passes over, as `spendMade` counts what it makes. */
+/** As `spendMade` counts what a step makes. */
 export function spendPassed(count: number): void {
   passed += count;
   if (isLimited && passed > maxPassed) throw tooMuch();
@@ -43,15 +39,18 @@ export function spendPassed(count: number): void {
 
 const tooMuch = () => new RowError('The row has more JSON than a step may read.');
 
-/**
- * Counts what a step looks at. Else a short row with a long list would take minutes in a step with many
- * names.
- *
- * @throws RowError if it is too much for one row
- */
+/** Else a short row with a long list would take minutes in a step with many names. @throws RowError if it is too much */
 export function spendEffort(count: number): void {
   lookups += count;
   if (lookups > maxLookups) {
     throw new RowError('The row has too many values for the names of this step.');
+  }
+}
+
+/** The reason names places and holds none of the row's values. */
+export class RowError extends Error {
+  constructor(reason: string) {
+    super(reason);
+    this.name = 'RowError';
   }
 }

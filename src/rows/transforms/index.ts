@@ -1,25 +1,17 @@
-import { anonymiseIps } from './anonymise-ips/definition.ts';
-import { castProperties } from './cast-properties/definition.ts';
-import { changeCase } from './change-case/definition.ts';
-import { dropProperties } from './drop-properties/definition.ts';
-import { filterEvents } from './filter-events/definition.ts';
-import { filterRows } from './filter-rows/definition.ts';
-import { flattenProperties } from './flatten-properties/definition.ts';
-import { hashProperties } from './hash-properties/definition.ts';
-import { keepProperties } from './keep-properties/definition.ts';
-import { maskProperties } from './mask-properties/definition.ts';
-import { parseTimestamps } from './parse-timestamps/definition.ts';
-import { parseUrls } from './parse-urls/definition.ts';
-import { parseUserAgents } from './parse-user-agents/definition.ts';
-import { parseVersions } from './parse-versions/definition.ts';
-import { renameProperties } from './rename-properties/definition.ts';
-import { sampleRows } from './sample-rows/definition.ts';
-import { setProperties } from './set-properties/definition.ts';
-import { stripUrls } from './strip-urls/definition.ts';
+import { anonymiseIps, hashProperties, maskProperties, stripUrls } from './steps/personal.ts';
+import { castProperties, changeCase, truncateValues } from './steps/values.ts';
+import {
+  dropProperties,
+  flattenProperties,
+  keepProperties,
+  renameProperties,
+  setProperties,
+} from './steps/properties.ts';
+import { filterEvents, filterRows, sampleRows } from './steps/rows.ts';
+import { parseTimestamps, parseUrls, parseUserAgents, parseVersions } from './steps/parts.ts';
 import type { Transform } from './transform.ts';
-import { truncateValues } from './truncate-values/definition.ts';
 
-/** Plugins of every installation, by their ids, all below 1000. An id is never given to another plugin. */
+/** Their ids are below 1000 and never given to another plugin. */
 export const transforms: readonly Transform[] = [
   dropProperties,
   filterEvents,
@@ -42,7 +34,6 @@ export const transforms: readonly Transform[] = [
   sampleRows,
 ];
 
-/** The built-in plugin of an id, or null. */
 export function findTransform(id: number): Transform | null {
   return transforms.find((transform) => transform.id === id) ?? null;
 }

@@ -9,27 +9,25 @@ import {
   QUOTE,
 } from '../../foundation/domain/json-bytes.ts';
 /**
- * JSON without loss: a value stays the text it came as until a step reads it, and what no step
- * changes is written as that text. So 9007199254740993, 1.10 and 1e400 stay what they are, and a
- * member named `__proto__` is a member like any other.
+ * A value stays the text it came as until a step reads it, and what no step changes is written as that text. So
+ * 9007199254740993, 1.10 and 1e400 stay what they are, and `__proto__` is a member like any other.
  */
 
-import { spendMade, spendPassed } from './effort.ts';
-import { RowError } from './row-error.ts';
+import { RowError, spendMade, spendPassed } from './effort.ts';
 
 declare const isJson: unique symbol;
 
 /** The text of one JSON value, without blanks around it. */
 export type JsonText = string & { readonly [isJson]: true };
 
-/** A value: its text, or what it was opened to or built as. */
+/** Its text, or what it was opened to or built as. */
 export type Json = JsonText | JsonObject | readonly Json[];
 
 export type JsonKind = 'null' | 'boolean' | 'number' | 'string' | 'object' | 'list';
 
 export const jsonNull = 'null' as JsonText;
 
-/** Takes text that PostgreSQL or `JSON.stringify` wrote: valid JSON. */
+/** PostgreSQL or `JSON.stringify` wrote it: valid JSON. */
 export function trustJson(text: string): JsonText {
   return text.trim() as JsonText;
 }
@@ -47,13 +45,13 @@ export function toJson(value: string | number | boolean | null): JsonText {
 /** A member and its new value; undefined takes it away. */
 export type Edit = readonly [string, Json | undefined];
 
-/** Takes the bytes of values, one piece after the other. */
+/** One piece after the other. */
 export interface ByteSink {
   copy(from: Buffer, start: number, end: number): void;
   write(text: string): void;
 }
 
-/** A JSON object. It is immutable; it is read at most once, and its text is made at most once. */
+/** Immutable; it is read at most once, and its text is made at most once. */
 export class JsonObject {
   #text: JsonText | null = null;
   #members: ReadonlyMap<string, Json> | null = null;
@@ -79,7 +77,7 @@ export class JsonObject {
     return this.members.get(name);
   }
 
-  /** A copy in which these members have these values; this object stays as it is. */
+  /** This object stays as it is. */
   with(members: readonly (readonly [string, Json])[]): JsonObject {
     return this.edit(members);
   }
@@ -102,7 +100,6 @@ export class JsonObject {
     return [...changed, ...gone.map((name): Edit => [name, undefined])];
   }
 
-  /** Writes the text. */
   writeTo(sink: ByteSink): void {
     sink.write(this.text);
   }
@@ -122,7 +119,6 @@ export function textOf(value: Json): JsonText {
   return `[${value.map(textOf).join(', ')}]` as JsonText;
 }
 
-/** Writes a value as bytes. */
 export function writeJson(sink: ByteSink, value: Json): void {
   if (value instanceof JsonObject) value.writeTo(sink);
   else sink.write(textOf(value));
@@ -147,19 +143,16 @@ export function kindOf(value: Json): JsonKind {
   }
 }
 
-/** Null for what is no object. */
 export function objectOf(value: Json | undefined): JsonObject | null {
   if (value instanceof JsonObject) return value;
   return typeof value === 'string' && value[0] === '{' ? new JsonObject(value) : null;
 }
 
-/** Null for what is no list. */
 export function listOf(value: Json | undefined): readonly Json[] | null {
   if (typeof value === 'string') return value[0] === '[' ? scanElements(value) : null;
   return value === undefined || value instanceof JsonObject ? null : value;
 }
 
-/** Returns the text of a JSON string; null for other values. */
 export function stringOf(value: Json | undefined): string | null {
   return typeof value === 'string' && value[0] === '"' ? unquote(value) : null;
 }
@@ -182,11 +175,7 @@ export function descend(levels = maxLevels): number {
   return levels - 1;
 }
 
-/**
- * Changes each string, number, boolean and null in a value, at any depth; names stay as they are.
- *
- * @returns the same value if nothing in it changed
- */
+/** At any depth; names stay as they are. @returns the same value if nothing in it changed */
 export function mapScalars(
   value: Json,
   change: (scalar: JsonText) => JsonText,
@@ -215,7 +204,6 @@ export function mapList(
 
 const needsEscape = /[^ !#-[\]-\ud7ff]/;
 
-/** A string as JSON. */
 export function quote(text: string): JsonText {
   return (needsEscape.test(text) ? JSON.stringify(text) : `"${text}"`) as JsonText;
 }

@@ -27,9 +27,8 @@ const open = Buffer.from('{');
 const close = Buffer.from('}');
 
 /**
- * A JSON object in the bytes of a block, as PostgreSQL prints jsonb: names in its order, none twice, `", "`
- * and `": "` between. So what a step does not change is copied as bytes, and only values that a step
- * reads become text.
+ * As PostgreSQL prints jsonb: names in its order, none twice, `", "` and `": "` between. What a step does not change is
+ * copied as bytes, and only values that a step reads become text.
  */
 export class JsonbObject extends JsonObject {
   readonly #source: Source;

@@ -5,7 +5,7 @@ import {
   withDefaults,
 } from '../../foundation/domain/plugin.ts';
 import type { Problem } from '../../foundation/domain/problem.ts';
-import { readNumber } from './settings.ts';
+import { readAll, readNumber, stepFields } from './transform.ts';
 import {
   type BatchStep,
   errorShares,
@@ -14,27 +14,22 @@ import {
   type Step,
   type StepFacts,
 } from './step.ts';
-import { readAll, stepFields } from './transform.ts';
 
-/** Runs the plugins of organizations. A chain without them takes no step in it. */
+/** A chain without them takes no step in it. */
 export interface OwnSteps {
   /**
-   * Finds why a source cannot be a plugin. Runs the text of its module, but no hook.
-   *
-   * @throws SluiceError `transformation.sandbox_ended` if that cannot be found out now
+   * The text of its module runs, but no hook.
+   * @throws SluiceError `transformation.sandbox_ended` if it cannot be judged now
    */
   inspect(source: string): Promise<readonly Problem[]>;
-  /**
-   * @throws StepFault if the plugin cannot be set up. SluiceError `transformation.sandbox_ended` if something
-   *   else ended it. The reason of the signal if it aborts
-   */
+  /** @throws StepFault if the plugin cannot be set up; SluiceError `transformation.sandbox_ended`; the signal's reason */
   open(settings: OwnStepSettings, options: OpenStepsOptions): Promise<OpenOwnStep>;
 }
 
 export interface OpenOwnStep {
   /** Throws as `open` does, also if the plugin exceeds a limit: no row of that batch has a result. */
   readonly step: BatchStep;
-  /** Ends all that `open` started. @param hasFailed whether the run did: then no hook of the plugin runs */
+  /** @param hasFailed whether the run did: then no hook of the plugin runs */
   close(hasFailed: boolean): Promise<void>;
 }
 
@@ -47,37 +42,31 @@ export interface OpenStepsOptions {
   readonly log?: (level: 'DEBUG' | 'INFO' | 'WARNING', message: string) => void;
 }
 
-/** The memory of the process of one own step. A run reserves it, and the process may not exceed it. */
+/** A run reserves it, and the process of one own step may not exceed it. */
 export const ownStepMib = 224;
 
 export interface OwnStepSettings extends StepFacts {
   readonly source: string;
   /** The config of the plugin alone, with its secrets. */
   readonly config: PluginConfig;
-  /** Values of the config that no log may show. */
+  /** No log may show them. */
   readonly secrets: readonly string[];
 }
 
-/** A step with an organization's own plugin, before its chain is opened. */
 interface OwnStep extends StepFacts {
   readonly kind: 'own';
   open(options: OpenStepsOptions): Promise<OpenOwnStep>;
 }
 
-/** A step before its chain is opened. */
 export type StepDefinition = RowStep | OwnStep;
 
-/** The settings of an own plugin: its fields, and those that every step has. */
+/** Its fields, and those that every step has. */
 export function ownSchema(fields: readonly PluginField[]): readonly PluginField[] {
   const keys = new Set(fields.map(({ key }) => key));
   return [...fields, ...stepFields.filter(({ key }) => !keys.has(key))];
 }
 
-/**
- * A step of an own plugin, from its config with the secrets.
- *
- * @throws InvalidSettings as `readOwnConfig`
- */
+/** From its config with the secrets. @throws InvalidSettings as `readOwnConfig` */
 export function defineOwnStep(
   ownSteps: OwnSteps,
   given: Omit<OwnStepSettings, 'onError' | 'maxErrorShare'>,
@@ -88,7 +77,7 @@ export function defineOwnStep(
   return { kind: 'own', id, name, onError, maxErrorShare, open };
 }
 
-/** Divides a config into the plugin's and what every step has. @throws InvalidSettings if the latter is not right */
+/** @throws InvalidSettings if what every step has is not right */
 export function readOwnConfig(
   given: PluginConfig,
 ): Pick<OwnStepSettings, 'config' | 'onError' | 'maxErrorShare'> {
@@ -99,7 +88,7 @@ export function readOwnConfig(
   return { config, onError: onError === 'reject' ? 'reject' : 'keep', ...readAll(read, problems) };
 }
 
-/** Opens a chain for the duration of `use`. All its plugins have ended when this returns or throws, however `use` ends. */
+/** All its plugins have ended when this returns or throws, however `use` ends. */
 export async function withOpenSteps<Result>(
   definitions: readonly StepDefinition[],
   options: OpenStepsOptions,

@@ -1,11 +1,10 @@
 /**
- * Steps reach properties by name. A dot in a name steps into a nested object, or is a dot of
- * the name itself: `a.b` reaches the property `a.b` and the property `b` of `a`, both if a row has
- * both, so that nothing personal is missed. In a list a name reaches into each element.
+ * `a.b` reaches the property `a.b` and the property `b` of `a`, both if a row has both, so that nothing personal is
+ * missed. In a list a name reaches into each element.
  */
 
 import type { PluginConfig } from '../../foundation/domain/plugin.ts';
-import { spendEffort } from './effort.ts';
+import { RowError, spendEffort } from './effort.ts';
 import {
   descend,
   type Edit,
@@ -15,31 +14,27 @@ import {
   mapList,
   objectOf,
 } from './json.ts';
-import { RowError } from './row-error.ts';
-import { requireNames } from './settings.ts';
-import { InvalidSetting, type Row } from './transform.ts';
+import { InvalidSetting, requireNames, type Row } from './transform.ts';
 
 /**
- * The meanings of a dotted name. Item n: what may be the name of a property after n parts are
- * resolved, longest first: for `a.b.c` `[['a.b.c', 'a.b', 'a'], ['b.c', 'b'], ['c']]`.
+ * Item n: the possible names after n parts, longest first: for `a.b.c` `[['a.b.c', 'a.b', 'a'], ['b.c', 'b'], ['c']]`.
  */
 type Path = readonly (readonly string[])[];
 
 const maxParts = 20;
 
-/** Gives a property another value; undefined removes it. The same value changes nothing. */
+/** Undefined removes the property. The same value changes nothing. */
 export type Change = (value: Json) => Json | undefined;
 
-/** The properties that the settings of a step name. */
 export interface Properties {
   readonly names: readonly string[];
-  /** Every value that a name reaches, in the order of the names. */
+  /** In the order of the names. */
   read(row: Row): readonly Json[];
-  /** The row with changed values; the same row if none changed. */
+  /** The same row if none changed. */
   update(row: Row, change: Change): Row;
 }
 
-/** The properties that the settings `properties` and `column` name. */
+/** Of the settings `properties` and `column`. */
 export function chooseProperties(config: PluginConfig): Properties {
   return propertiesOf(requireNames(config, 'properties'), config.column ?? 'properties');
 }
@@ -82,7 +77,7 @@ export function columnOf(row: Row, column: string): Json {
   return value;
 }
 
-/** The row with other properties in a column; a column that holds no object has no properties. */
+/** A column that holds no object has no properties. */
 export function editColumn(
   row: Row,
   column: string,

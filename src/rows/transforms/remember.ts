@@ -3,7 +3,7 @@ const maxChars = 1_000;
 /** Limit of all remembered texts together. Their results are about as large. */
 const maxCharsInAll = 256 * 1024;
 
-/** A pure function that keeps its last results: names and user agents repeat from row to row. */
+/** Names and user agents repeat from row to row. */
 export function remember<T>(compute: (text: string) => T): (text: string) => T {
   const results = new Map<string, T>();
   let chars = 0;
@@ -24,5 +24,4 @@ export function remember<T>(compute: (text: string) => T): (text: string) => T {
   };
 }
 
-/** The size of an entry beside its text. */
 const overheadChars = 100;

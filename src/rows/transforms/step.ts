@@ -3,12 +3,10 @@ import {
   type PluginConfig,
   withDefaults,
 } from '../../foundation/domain/plugin.ts';
-import { withEffort } from './effort.ts';
-import type { RowError } from './row-error.ts';
-import { readNumber } from './settings.ts';
-import { type Apply, type Row, readAll, type Transform } from './transform.ts';
+import { type RowError, withEffort } from './effort.ts';
+import { type Apply, readAll, readNumber, type Row, type Transform } from './transform.ts';
 
-/** Every step has these, whatever its plugin. */
+/** Whatever its plugin. */
 export interface StepFacts {
   readonly id: number;
   /** The name of its config or plugin, for logs and errors. */
@@ -19,7 +17,7 @@ export interface StepFacts {
   readonly maxErrorShare: number;
 }
 
-/** A step whose code is ours: it handles a row at once. */
+/** It handles a row at once. */
 export interface RowStep extends StepFacts {
   readonly kind: 'row';
   readonly apply: Apply;
@@ -31,34 +29,26 @@ export interface KeyedRow {
   readonly row: Row;
 }
 
-/** A step's result for a row: a row, null to drop it, or why it could not. */
+/** Null to drop it, or why it could not. */
 export type StepResult = Row | null | RowError;
 
-/** A step's results for a batch: a list, or one that makes each result when it is asked for. */
+/** A list, or one that makes each result when it is asked for. */
 export interface StepResults {
   readonly length: number;
-  /**
-   * Ask once for each.
-   *
-   * @param row the row that was given at this position
-   * @throws what ends the run
-   */
+  /** Once for each. @param row the row that was given at this position @throws what ends the run */
   at(index: number, row: Row): StepResult | undefined;
 }
 
-/** A step that works in another process, on many rows at a time. */
+/** Many rows at a time, in another process. */
 export interface BatchStep extends StepFacts {
   readonly kind: 'batch';
   /**
-   * One result per row, in their order; what becomes of a row depends on that row only. An error that it
-   * throws ends the run.
-   *
+   * One result per row, in order, each by that row alone. Throws what ends the run.
    * @param rows read once, before this returns
    */
   readonly applyBatch: (rows: Iterable<KeyedRow>) => Promise<StepResults>;
 }
 
-/** A step of a chain, ready to run. */
 export type Step = RowStep | BatchStep;
 
 export const errorShares = { from: 0, to: 1, whole: false } as const;
@@ -69,8 +59,7 @@ export function filledIn(config: PluginConfig): PluginConfig {
 }
 
 /**
- * A step from its plugin and its config, with the secrets. A step that protects always rejects.
- *
+ * Its config has the secrets. A step that protects always rejects.
  * @throws InvalidSettings with all problems, also of a stored config that no longer fits its plugin
  */
 export function compileStep(

@@ -6,7 +6,7 @@ const maxBytesPerUnit = 3;
 /** For shorter texts too much room is cheaper than to count. */
 const shortUnits = 1_024;
 
-/** Bytes in the making: texts, and bytes of rows that need not become text. */
+/** Texts, and bytes of rows that need not become text. */
 export class TextWriter extends ByteWriter implements ByteSink {
   copy(from: Buffer, start: number, end: number): void {
     this.ensure(end - start);

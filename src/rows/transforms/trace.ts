@@ -4,7 +4,6 @@ import type { RowTransformer } from './transform-rows.ts';
 import type { Row } from './transform.ts';
 
 interface TracedStep {
-  /** The id of its config. */
   readonly step: number;
   readonly name: string;
   readonly fate: 'kept' | 'dropped' | 'rejected';
@@ -14,7 +13,7 @@ interface TracedStep {
   readonly changes: readonly string[];
 }
 
-/** Records what each step makes of rows that go through a chain one by one. */
+/** Of rows that go through a chain one by one. */
 export class RowTrace {
   readonly #transformer: RowTransformer;
   readonly #room: AnswerRoom;
@@ -32,7 +31,7 @@ export class RowTrace {
     });
   }
 
-  /** The row that came last, as JSON: before the chain, in each step, and after it. @param result JSON, null if it left */
+  /** @param result JSON, null if it left */
   take(row: string, result: string | null): string {
     const timesMs = this.#transformer.steps.map(({ timeMs }) => timeMs);
     const steps = this.#steps.map(({ changes, ...step }, index) => {

@@ -12,7 +12,7 @@ import { TextWriter } from './text-writer.ts';
 /** Bytes of a row times steps: more take so long that there is a turn after each step. */
 const largeRowWork = 512 * 1024;
 
-/** An output of a SELECT list for a transformed row: a column, or the text at a path into it. */
+/** A column, or the text at a path into it. */
 export interface RowOutput {
   readonly name: string;
   readonly column: string;
@@ -20,19 +20,16 @@ export interface RowOutput {
 }
 
 export interface RowsShape {
-  /** The columns of the blocks that are given. */
   readonly columns: readonly Column[];
-  /** The columns of the blocks that come out. */
   readonly outputs: readonly RowOutput[];
   /** The columns that name a row in logs and among the rejected: there under the names of their outputs. */
   readonly keyColumns: readonly string[];
-  /** No step changes them. */
   readonly fixedColumns: readonly string[];
   /** Turns fields of a column into JSON; not asked for text and jsonb. */
   readonly toJson: (column: Column) => FieldToJson;
 }
 
-/** A row that a step rejected: all that is left of it. A key column that no output shows is not in it. */
+/** A key column that no output shows is not in it. */
 export interface StepRejection {
   readonly step: string;
   readonly reason: string;
@@ -46,8 +43,7 @@ export interface TransformedRows {
 }
 
 /**
- * Applies a chain to row blocks, then the SELECT list. A value that no step changed keeps its bytes. The
- * blocks that come out may share the memory of those that were given.
+ * Then the SELECT list. A value that no step changed keeps its bytes. Given blocks may share the memory of the results.
  */
 export class RowTransformer {
   readonly columns: readonly Column[];
@@ -56,13 +52,9 @@ export class RowTransformer {
   readonly #fields: readonly Field[];
   readonly #signal: AbortSignal | null;
   readonly #turns: Pause | null;
-  /** The block before is out. */
   #last: Promise<void> = Promise.resolve();
 
-  /**
-   * @param signal ends the work on a large row between two steps
-   * @param turns called between the steps of each row; default: between those of large rows
-   */
+  /** @param signal ends the work on a large row between two steps @param turns default: between those of large rows */
   constructor(
     steps: readonly Step[],
     shape: RowsShape,
@@ -80,7 +72,6 @@ export class RowTransformer {
     this.columns = this.#fields.map(({ column }) => column);
   }
 
-  /** With their counters and errors. */
   get steps(): readonly ChainStep[] {
     return this.#chain.steps;
   }
@@ -89,7 +80,6 @@ export class RowTransformer {
     this.#chain.watch(watcher);
   }
 
-  /** A row of a block, as the first step gets it. */
   read(block: RowBlock, index: number): Row {
     return BlockRow.of(this.#given, block, index);
   }
@@ -129,7 +119,6 @@ export class RowTransformer {
     return { block: out.finish(), rejected, dropped };
   }
 
-  /** Which rows of a block have much work in the chain. */
   #largeRows({ columns: { length: width }, bytes, lengths }: RowBlock): (index: number) => boolean {
     const most = largeRowWork / Math.max(1, this.steps.length);
     if (bytes.length <= most) return () => false;
@@ -173,7 +162,6 @@ function nothing(): void {}
 const nameOf = ({ name }: RowOutput): string => name;
 
 interface Field {
-  /** Its index in the blocks that are given. */
   readonly source: number;
   readonly name: string;
   readonly path: readonly string[] | null;
@@ -206,8 +194,8 @@ function textAt(value: Json, path: readonly string[]): Json {
 const maxSpareBytes = 256 * 1_024;
 
 /**
- * A block made of another one: its bytes with new values behind them. So a field that stays is two numbers,
- * and nothing that is copied on its own. Call `keep` or `begin` with `end` for each field in turn.
+ * Its bytes with new values behind them: a field that stays is two numbers. `keep` or `begin` with `end`, field by
+ * field.
  */
 export class BlockWriter extends TextWriter {
   readonly #columns: readonly Column[];

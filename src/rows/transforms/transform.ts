@@ -1,29 +1,21 @@
 import type { Plugin, PluginConfig, PluginField } from '../../foundation/domain/plugin.ts';
 import type { Problem } from '../../foundation/domain/problem.ts';
-import type { JsonObject } from './json.ts';
+import { type Json, JsonObject, listOf, parseJson, stringOf } from './json.ts';
 
-/** A row: its columns by name, each as JSON. Steps return new rows; they never change one. */
+/** Its columns by name. Steps return new rows; they never change one. */
 export type Row = JsonObject;
 
-/**
- * Returns the row after one step, or null to drop it. A pure function of the row.
- *
- * @throws RowError if it cannot handle the row
- */
+/** Null drops the row. A pure function. @throws RowError if it cannot handle the row */
 export type Apply = (row: Row) => Row | null;
 
-/** A built-in plugin: what the catalogue shows of it, and what it does. */
+/** What the catalogue shows of it, and what it does. */
 export interface Transform extends Plugin {
   /** It hides personal data: a row that it cannot handle is rejected, never written as it is. */
   readonly protects: boolean;
-  /**
-   * @param config complete: checked against the schema, with its defaults and secrets
-   * @throws InvalidSetting for a value that the schema cannot refuse
-   */
+  /** @param config with its defaults and secrets @throws InvalidSetting for a value that the schema cannot refuse */
   compile(config: PluginConfig): Apply;
 }
 
-/** Settings with values that the plugin cannot use. */
 export class InvalidSettings extends Error {
   /** `attr` is the key of the setting. */
   readonly problems: readonly Problem[];
@@ -35,7 +27,6 @@ export class InvalidSettings extends Error {
   }
 }
 
-/** A setting with a value that the plugin cannot use. */
 export class InvalidSetting extends InvalidSettings {
   /** @param detail what is wrong and what to write instead */
   constructor(key: string, detail: string) {
@@ -44,10 +35,8 @@ export class InvalidSetting extends InvalidSettings {
 }
 
 /**
- * Returns the results of the readers of settings, by name.
- *
- * @param known problems that the schema found: a reader of their settings adds none
- * @throws InvalidSettings with these, and with the problems of all readers
+ * By name. @param known problems that the schema found: a reader of their settings adds none @throws InvalidSettings
+ * with these, and with the problems of all readers
  */
 export function readAll<Values extends object>(
   readers: { readonly [Name in keyof Values]: () => Values[Name] },
@@ -73,7 +62,7 @@ type Given = Pick<Transform, 'id' | 'name' | 'description' | 'protects' | 'compi
   readonly fields: readonly PluginField[];
 };
 
-/** A built-in plugin from what is its own; the settings that every step has are added. */
+/** The settings that every step has are added. */
 export function defineTransform({ fields, ...given }: Given): Transform {
   return {
     ...given,
@@ -87,35 +76,120 @@ export function defineTransform({ fields, ...given }: Given): Transform {
   };
 }
 
-/** One setting of a plugin; what is not given is optional text without a default. */
-export function field(
-  given: Partial<PluginField> & Pick<PluginField, 'key' | 'name'>,
-): PluginField {
-  return {
-    type: 'string',
-    required: false,
-    secret: false,
-    default: null,
-    hint: null,
-    choices: [],
-    ...given,
-  };
+/** What is not given is optional text without a default. */
+export function field(key: string, name: string, given: Partial<PluginField> = {}): PluginField {
+  const usual = { type: 'string', required: false, secret: false, default: null } as const;
+  return { key, name, ...usual, hint: null, choices: [], ...given };
 }
 
-/** Settings of every step, whatever its plugin. A step that protects always rejects. */
+/** The first value is the default. */
+export function choiceField(
+  key: string,
+  name: string,
+  choices: readonly string[],
+  hint: string | null = null,
+): PluginField {
+  return field(key, name, { type: 'choice', default: choices[0] ?? null, choices, hint });
+}
+
+export const jsonField = (key: string, name: string, hint: string): PluginField =>
+  field(key, name, { type: 'json', required: true, hint });
+
+/** A step that protects always rejects. */
 export const stepFields: readonly PluginField[] = [
-  field({
-    key: 'on_error',
-    name: 'Rows with errors',
-    type: 'choice',
-    default: 'keep',
-    choices: ['keep', 'reject'],
-    hint: 'keep: the row goes on as it was before this step. reject: only its key and the reason are kept.',
-  }),
-  field({
-    key: 'max_error_share',
-    name: 'Highest share of errors',
+  choiceField(
+    'on_error',
+    'Rows with errors',
+    ['keep', 'reject'],
+    'keep: the row goes on as it was before this step. reject: only its key and the reason are kept.',
+  ),
+  field('max_error_share', 'Highest share of errors', {
     default: '1.0',
     hint: 'From 0 to 1. The run fails if a greater share of the rows of this step have errors.',
   }),
 ];
+
+export const propertiesField: PluginField = field('properties', 'Properties', {
+  required: true,
+  hint: 'Names, comma separated.',
+});
+
+export const columnField: PluginField = field('column', 'Column', {
+  default: 'properties',
+  hint: 'The JSON column that holds the properties.',
+});
+
+/** For plugins that can also change the columns of a row. */
+export const anyColumnField: PluginField = {
+  ...columnField,
+  hint: 'The JSON column that holds the properties. Write * to name columns as if they were properties.',
+};
+
+export const eventColumnField: PluginField = field('event_column', 'Column of the event', {
+  default: 'event',
+});
+
+/** Names, comma separated, or a JSON list of names if one of them holds a comma. */
+export function readNames(config: PluginConfig, key: string): readonly string[] {
+  const text = (config[key] ?? '').trim();
+  const names = text.startsWith('[') ? readNameList(text, key) : text.split(',');
+  return [...new Set(names.map((name) => name.trim()).filter((name) => name !== ''))];
+}
+
+/** Names in one setting: the time for a row grows with them. */
+const maxNames = 500;
+
+export function requireNames(config: PluginConfig, key: string): readonly string[] {
+  const names = readNames(config, key);
+  if (names.length === 0) throw new InvalidSetting(key, 'Write at least one name.');
+  if (names.length > maxNames) {
+    throw new InvalidSetting(key, `Write at most ${maxNames} names, or use more steps.`);
+  }
+  return names;
+}
+
+function readNameList(text: string, key: string): string[] {
+  const detail = 'Write names, comma separated, or a JSON list of strings.';
+  const list = listOf(readJson(text, key, detail)) ?? [];
+  return list.map((element) => {
+    const name = stringOf(element);
+    if (name === null) throw new InvalidSetting(key, detail);
+    return name;
+  });
+}
+
+/** Its members are in order. */
+export function readMembers(config: PluginConfig, key: string): ReadonlyMap<string, Json> {
+  const detail = 'Write a JSON object: {"name": …}.';
+  const value = readJson(config[key] ?? '', key, detail);
+  if (!value.startsWith('{')) throw new InvalidSetting(key, detail);
+  const { members } = new JsonObject(value);
+  if (members.size > maxNames) {
+    throw new InvalidSetting(key, `Write at most ${maxNames} names, or use more steps.`);
+  }
+  return members;
+}
+
+function readJson(text: string, key: string, detail: string) {
+  try {
+    return parseJson(text);
+  } catch {
+    throw new InvalidSetting(key, detail);
+  }
+}
+
+/** Both bounds are included. */
+export function readNumber(
+  config: PluginConfig,
+  key: string,
+  { from, to, whole }: { readonly from: number; readonly to: number; readonly whole: boolean },
+): number {
+  const text = (config[key] ?? '').trim();
+  const value = Number(text);
+  const isFine = /^\d+(\.\d+)?$/.test(text) && value >= from && value <= to;
+  if (!isFine || (whole && !Number.isInteger(value))) {
+    const detail = `Write a ${whole ? 'whole number' : 'number'} from ${from} to ${to}.`;
+    throw new InvalidSetting(key, detail);
+  }
+  return value;
+}

@@ -4,7 +4,7 @@ import type { Pause } from './chain.ts';
 /** The time that a chain may keep the event loop from others, apart from one step of a large row. */
 const turnMs = 10;
 
-/** The turns of one piece of work. @param signal gives the work up, with its reason */
+/** @param signal gives the work up, with its reason */
 export function takeTurns(signal: AbortSignal | null): Pause {
   let endsAt = performance.now() + turnMs;
   const next = async () => {
@@ -19,7 +19,7 @@ export function takeTurns(signal: AbortSignal | null): Pause {
 const requestTurnMs = 5;
 const restShare = 3;
 
-/** The turns of a chain in the process that answers all requests. @param signal gives the work up, with its reason */
+/** In the process that answers all requests. @param signal gives the work up, with its reason */
 export function takeRests(signal: AbortSignal): Pause {
   let startedAt = performance.now();
   const rest = async (spentMs: number) => {

@@ -3,10 +3,9 @@ import {
   PluginRowError,
   type Sandbox,
   type SandboxOptions,
-  type SandboxResult,
-  type SandboxRow,
 } from '../../../src/extensions/own-plugins/sandbox.ts';
 import { JsonObject, trustJson } from '../../../src/rows/transforms/json.ts';
+import type { KeyedRow, StepResult } from '../../../src/rows/transforms/step.ts';
 
 export const intervalEndMs = 1_714_557_600_000;
 
@@ -23,7 +22,7 @@ export const someEvent = {
 };
 
 /** A result as data: an event, null for a dropped one, `error: …`. */
-export function shown(result: SandboxResult | undefined): unknown {
+export function shown(result: StepResult | undefined): unknown {
   if (result instanceof PluginRowError) return `error: ${result.message}`;
   return result ? JSON.parse(result.text) : result;
 }
@@ -56,8 +55,8 @@ export function applyPlugin(
 /** Every result of a batch. */
 export async function applyRows(
   sandbox: Sandbox,
-  rows: readonly SandboxRow[],
-): Promise<SandboxResult[]> {
+  rows: readonly KeyedRow[],
+): Promise<(StepResult | undefined)[]> {
   const results = await sandbox.apply(rows);
   if (results.length !== rows.length) throw new Error('a row has no result');
   return rows.map(({ row }, index) => results.at(index, row));

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { jsonNull, toJson } from '../../../src/rows/transforms/json.ts';
-import { RowError } from '../../../src/rows/transforms/row-error.ts';
+import { RowError } from '../../../src/rows/transforms/effort.ts';
 import type { BatchStep, RowStep, Step, StepResult } from '../../../src/rows/transforms/step.ts';
 import type { Apply, Row } from '../../../src/rows/transforms/transform.ts';
 import { applyBlock, chainFor, rowOf, stepOf } from '../../support/transforms/rows.ts';

@@ -22,7 +22,7 @@ export function describeUnsupportedExport(name: string): string | null {
   return `The export ${name} is not supported. Export processEvent, setupPlugin and teardownPlugin.`;
 }
 
-/** Imports, and fields of `meta` that the plugin would not get. */
+/** Also fields of `meta` that the plugin would not get. */
 export function findUnsupported(program: Acorn.Program): SourceProblem[] {
   const problems: SourceProblem[] = [];
   walk(program, (node) => {
@@ -66,7 +66,7 @@ function describeImport(node: Acorn.AnyNode): string | null {
   }
 }
 
-/** The way out if nothing but globals is imported. */
+/** If nothing but globals is imported. */
 function describeGlobals({ specifiers }: Acorn.ImportDeclaration): string {
   const names = specifiers.map(({ local }) => local.name);
   const areGlobal = names.length > 0 && names.every((name) => importedGlobals.has(name));
@@ -80,7 +80,7 @@ function textOf(node: Acorn.AnyNode | undefined): string {
 
 type Hook = readonly [name: string, hook: Acorn.Function];
 
-/** The functions with the name of a hook: declared, assigned, or a member of an object. */
+/** Declared, assigned, or a member of an object. */
 function hooksOf(node: Acorn.AnyNode): Hook[] {
   switch (node.type) {
     case 'FunctionDeclaration':
@@ -107,7 +107,7 @@ function hookOf(name: string | undefined, value: Acorn.AnyNode | null | undefine
   return isFunction ? [[name, value]] : [];
 }
 
-/** The fields that a hook reads of `meta`. */
+/** Of `meta`. */
 function fieldsOf(hook: Acorn.Function, position: number): Set<string> {
   const fields = new Set<string>();
   const given = hook.params[position];

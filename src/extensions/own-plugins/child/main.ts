@@ -1,20 +1,17 @@
-/**
- * The program of the sandbox's process, outside the plugin's realm. It answers its parent, one
- * message at a time, and hands texts and numbers to the realm. `program.ts` makes one text of this
- * and the files it imports; no file but the parsers' is read here.
- */
 import { readSync, writeSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { performance } from 'node:perf_hooks';
 import { createContext, Script } from 'node:vm';
 import type { start } from '../realm/main.ts';
 import { describeUnsupportedExport } from './find-unsupported.ts';
-import { parseUrl } from './parse-url.ts';
 import { type Parsers, type ReadSource, readSource } from './read-source.ts';
 import type { SourceProblem } from './source-problem.ts';
-import { stripProcess } from './strip-process.ts';
 
-/** The first message. */
+/**
+ * The program of the sandbox's process, outside the plugin's realm, to which it hands texts and numbers. `program.ts`
+ * makes one text of this and its imports; no file but the parsers' is read here.
+ */
+
 export interface Prepare {
   readonly source: string;
   readonly realm: string;
@@ -24,14 +21,13 @@ export interface Prepare {
   readonly maxAnswerChars: number;
 }
 
-/** The answer to the first message. */
 export interface Prepared {
   readonly problems: readonly SourceProblem[];
 }
 
-/** The messages from the parent: a letter and a text. */
+/** A letter and a text. */
 export type Request = 'prepare' | 'inspect' | 'open' | 'batch' | 'close';
-/** `progress`: rows done so far; `limit`: one was exceeded, and at which row. */
+/** `progress`: rows done so far; `limit`: which one was exceeded, `time` or `output`. */
 export type Answer = 'answer' | 'progress' | 'limit';
 
 type Realm = ReturnType<typeof start>;
@@ -116,7 +112,7 @@ function compile(script: string): Script | SourceProblem {
   }
 }
 
-/** Runs the text of the module for the first time, and says what it exports. */
+/** For the first time; says what the module exports. */
 function inspect(): string {
   if (!plugin) throw new Error('There is no plugin.');
   const compiled = compile(plugin.script);
@@ -155,11 +151,11 @@ function runBatch(body: Buffer): void {
     const chars = plugin.endRow();
     const ended = clock();
     if (ended - started > limits.rowMs && cpuMsSince(cpu) > limits.rowMs + progressMs) {
-      send('limit', JSON.stringify({ kind: 'time', row: index }));
+      send('limit', 'time');
       return;
     }
     if (chars > limits.maxAnswerChars) {
-      send('limit', JSON.stringify({ kind: 'output', row: index }));
+      send('limit', 'output');
       return;
     }
     if (ended - reported > progressMs) {
@@ -221,4 +217,55 @@ function send(kind: Answer, text: string): void {
   bytes.write(kind, 4, 1);
   bytes.write(text, 5);
   for (let at = 0; at < bytes.length; ) at += writeSync(1, bytes, at);
+}
+
+/**
+ * For the realm: texts in, one text out. @param part to be set to `value` first; empty for none @returns the parts, one
+ * per line; null if it is no URL
+ */
+function parseUrl(href: string, base: string, part: string, value: string): string | null {
+  try {
+    const url = base === '' ? new URL(href) : new URL(href, base);
+    if (isSettable(part)) url[part] = value;
+    const { origin, protocol, username, password, host, hostname, port } = url;
+    const lines = [url.href, origin, protocol, username, password, host, hostname, port];
+    return [...lines, url.pathname, url.search, url.hash].join('\n');
+  } catch {
+    return null;
+  }
+}
+
+type Settable = (typeof settable)[number];
+
+const settable = [
+  ...(['protocol', 'username', 'password', 'host', 'hostname', 'port'] as const),
+  ...(['pathname', 'search', 'hash'] as const),
+];
+
+function isSettable(part: string): part is Settable {
+  return (settable as readonly string[]).includes(part);
+}
+
+/** Globals of the host realm that are part of the language; the sandbox's program needs Buffer and URL. */
+const used = new Set([
+  ...['Object', 'Function', 'Array', 'Number', 'Boolean', 'String', 'Symbol', 'BigInt', 'RegExp'],
+  ...['Promise', 'Map', 'Set', 'WeakMap', 'WeakSet', 'Proxy', 'Reflect', 'JSON', 'Math', 'Date'],
+  ...['Error', 'TypeError', 'RangeError', 'SyntaxError', 'undefined', 'NaN', 'Infinity'],
+  ...['Uint8Array', 'ArrayBuffer', 'Buffer', 'URL'],
+]);
+
+/** From the host realm: files, network, processes and native code. The realm's wall is only the first line of defence. */
+function stripProcess(): void {
+  const names = [
+    ...['binding', '_linkedBinding', 'dlopen', 'getBuiltinModule', 'mainModule', 'kill', '_kill'],
+    ...['_debugProcess', '_debugEnd', '_startProfilerIdleNotifier', 'chdir', 'umask', 'abort'],
+    ...['stdin', 'stdout', 'stderr', 'openStdin', 'permission', 'report'],
+    ...['env', 'argv', 'execArgv'],
+    ...['reallyExit', 'exit', 'setuid', 'setgid', 'seteuid', 'setegid', 'setgroups', 'initgroups'],
+    ...['loadEnvFile', '_getActiveHandles', '_getActiveRequests', '_rawDebug', 'moduleLoadList'],
+  ];
+  for (const name of names) Reflect.deleteProperty(process, name);
+  for (const name of Object.getOwnPropertyNames(globalThis)) {
+    if (!used.has(name)) Reflect.deleteProperty(globalThis, name);
+  }
 }

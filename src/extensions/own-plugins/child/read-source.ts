@@ -2,16 +2,12 @@ import type * as Acorn from 'acorn';
 import type * as Astring from 'astring';
 import type * as Sucrase from 'sucrase';
 import { findUnsupported } from './find-unsupported.ts';
-import { exportsAsValues } from './module-exports.ts';
 import type { SourceProblem } from './source-problem.ts';
-import { walk } from './walk.ts';
+import { boundNames, walk } from './walk.ts';
 
-/**
- * Reads the source of a plugin in the sandbox's process, before any of it runs: to parse hostile text
- * may take long, and must not hold up the service.
- */
+/** In the sandbox's process, before any of it runs: to parse hostile text may take long. */
 
-/** The libraries; their files are read before the process loses its access to files. */
+/** Their files are read before the process loses its access to files. */
 export interface Parsers {
   readonly acorn: typeof Acorn;
   readonly astring: typeof Astring;
@@ -49,31 +45,22 @@ export function readSource(
 
 type Parsed = { readonly program: Acorn.Program; readonly text: string };
 
-/** Tries the text as a module, as a script, and at last as TypeScript. */
+/** As a module, as a script, and at last as TypeScript. */
 function parseAny(source: string, { acorn, sucrase }: Parsers): Parsed | SourceProblem {
-  const asModule = attempt(() =>
-    acorn.parse(source, { ...language, sourceType: 'module', locations: true }),
-  );
-  if ('value' in asModule) return { program: asModule.value, text: source };
-  const asScript = attempt(() =>
-    acorn.parse(source, {
-      ...language,
-      sourceType: 'script',
-      locations: true,
-      allowReturnOutsideFunction: true,
-    }),
-  );
-  if ('value' in asScript) return { program: asScript.value, text: source };
-  let text = '';
+  const parse = (text: string, sourceType: 'module' | 'script'): Parsed => {
+    const allowReturnOutsideFunction = sourceType === 'script';
+    const options = { ...language, sourceType, locations: true, allowReturnOutsideFunction };
+    return { program: acorn.parse(text, options), text };
+  };
+  const asModule = attempt(() => parse(source, 'module'));
+  if ('value' in asModule) return asModule.value;
+  const asScript = attempt(() => parse(source, 'script'));
+  if ('value' in asScript) return asScript.value;
   const stripped = attempt(() => {
-    const { code } = sucrase().transform(source, {
-      transforms: ['typescript'],
-      disableESTransforms: true,
-    });
-    text = code;
-    return acorn.parse(code, { ...language, sourceType: 'module', locations: true });
+    const options = { transforms: ['typescript' as const], disableESTransforms: true };
+    return parse(sucrase().transform(source, options).code, 'module');
   });
-  if ('value' in stripped) return { program: stripped.value, text };
+  if ('value' in stripped) return stripped.value;
   // Plain JavaScript with a mistake is best described by the parser that understood most of it.
   return stripped.at >= asModule.at ? stripped.problem : asModule.problem;
 }
@@ -96,9 +83,7 @@ function attempt<Value>(make: () => Value): Attempt<Value> {
 }
 
 /**
- * The script that the engine runs. Two parsers may read a source differently, so the engine gets no text of the source:
- * it gets the tree that was checked, printed, and parsed again as the engine parses it.
- *
+ * Two parsers may read a source differently, so the engine gets the checked tree, printed and parsed again.
  * @throws SyntaxError if the printed text does not say what the tree says
  */
 function print(
@@ -118,7 +103,7 @@ function print(
   );
 }
 
-/** The body of the function that the wrapper puts the plugin into. */
+/** The wrapper puts the plugin into it. */
 function innermostFunction(statement: Acorn.AnyNode | undefined): Acorn.BlockStatement | undefined {
   if (statement?.type !== 'ExpressionStatement') return undefined;
   const outer = statement.expression;
@@ -137,12 +122,8 @@ function returned(statement: Acorn.AnyNode | undefined): Acorn.Expression | unde
 }
 
 /**
- * The text of these statements, made from the tree that was checked: what the source says between its tokens is not
- * in it, so the engine cannot read it in another way. The word `import` is nowhere in it, not even in a text or a
- * name, so no `import()` can be in it, however it is read.
- *
- * The tree changes: its names and texts get escapes.
- *
+ * Made from the checked tree: what is between its tokens is not in it. The word `import` is nowhere in it, so no
+ * `import()` can be, however it is read. Names and texts of the tree get escapes.
  * @throws SyntaxError if a pattern or a template has the word behind a backslash, so that it has no escape
  */
 function printStatements(body: readonly Acorn.Node[], astring: typeof Astring): string {
@@ -153,7 +134,7 @@ function printStatements(body: readonly Acorn.Node[], astring: typeof Astring): 
   return text;
 }
 
-/** Prints a tree without positions and spelling. Equal trees have equal texts. */
+/** Without positions and spelling. Equal trees have equal texts. */
 function shapeOf(body: readonly Acorn.Node[]): string {
   return JSON.stringify(body, (key, value: unknown) => {
     if (spelling.has(key)) return undefined;
@@ -185,3 +166,69 @@ function escapeWord(node: Acorn.AnyNode): void {
 
 /** Not behind a backslash, which would belong to its first letter. */
 const unescapedWord = /(?<!\\)import/g;
+
+interface ModuleBody {
+  readonly statements: readonly Acorn.Node[];
+  readonly isModule: boolean;
+  /** The name of the object that the statements put the exports into. */
+  readonly parameter: string;
+  readonly problems: readonly SourceProblem[];
+}
+
+/** `export` goes, and the values are set at the end. Without `export` statements stay as they are. */
+function exportsAsValues(program: Acorn.Program, source: string): ModuleBody {
+  let parameter = '$exports';
+  while (source.includes(parameter)) parameter += '$';
+  const names = new Map<string, string>();
+  const problems: SourceProblem[] = [];
+  const statements = program.body.flatMap((node) => {
+    const replaced = withoutExport(node, names);
+    if (typeof replaced !== 'string') return replaced;
+    problems.push({ line: node.loc?.start.line ?? null, detail: replaced });
+    return [];
+  });
+  const isModule = program.body.some(({ type }) => /^Export/.test(type));
+  const values = [...names].map(([exported, local]) => setExport(parameter, exported, local));
+  return { statements: [...statements, ...values], isModule, parameter, problems };
+}
+
+/** Or why it cannot be rewritten. @param names gets exported name → the name inside */
+function withoutExport(
+  node: Acorn.Statement | Acorn.ModuleDeclaration,
+  names: Map<string, string>,
+): readonly Acorn.Node[] | string {
+  if (node.type === 'ExportDefaultDeclaration') {
+    return 'export default is not supported. Export processEvent by its name.';
+  }
+  if (node.type !== 'ExportNamedDeclaration' || node.source) return [node];
+  const { declaration } = node;
+  if (!declaration) {
+    for (const { local, exported } of node.specifiers) names.set(nameOf(exported), nameOf(local));
+    return [];
+  }
+  const bound =
+    declaration.type === 'VariableDeclaration'
+      ? declaration.declarations.flatMap(({ id }) => boundNames(id))
+      : [declaration.id.name];
+  for (const name of bound) names.set(name, name);
+  return [declaration];
+}
+
+function nameOf(node: Acorn.Identifier | Acorn.Literal): string {
+  return node.type === 'Identifier' ? node.name : String(node.value);
+}
+
+/** `parameter["exported"] = local;` */
+function setExport(parameter: string, exported: string, local: string): Acorn.Node {
+  const at = { start: 0, end: 0 };
+  const name = (text: string): Acorn.Identifier => ({ ...at, type: 'Identifier', name: text });
+  const key = { ...at, type: 'Literal', value: exported, raw: JSON.stringify(exported) } as const;
+  const left: Acorn.MemberExpression = {
+    ...{ ...at, type: 'MemberExpression', object: name(parameter), property: key },
+    ...{ computed: true, optional: false },
+  };
+  const expression: Acorn.AssignmentExpression = {
+    ...{ ...at, type: 'AssignmentExpression', operator: '=', left, right: name(local) },
+  };
+  return { ...at, type: 'ExpressionStatement', expression } as Acorn.ExpressionStatement;
+}

@@ -1,4 +1,4 @@
-/** A fault of a source, and its line, from 1. */
+/** Its line is from 1. */
 export interface SourceProblem {
   readonly line: number | null;
   readonly detail: string;

@@ -1,6 +1,6 @@
 import type * as Acorn from 'acorn';
 
-/** Visits a node and all below it. Without recursion: hostile text may be nested deeply. */
+/** Without recursion: hostile text may be nested deeply. */
 export function walk(root: Acorn.Node, visit: (node: Acorn.AnyNode) => void): void {
   const queue: Acorn.Node[] = [root];
   for (let node = queue.pop(); node; node = queue.pop()) {
@@ -21,7 +21,7 @@ function isNode(value: unknown): value is Acorn.Node {
   );
 }
 
-/** The names that a pattern binds: `a`, `{ a, b: [c] }`. */
+/** `a`, `{ a, b: [c] }`. */
 export function boundNames(pattern: Acorn.Pattern): string[] {
   switch (pattern.type) {
     case 'Identifier':

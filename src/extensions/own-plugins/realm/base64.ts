@@ -1,6 +1,6 @@
 const digits = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
 
-/** Does what `btoa` of browsers does. */
+/** As browsers. */
 export function btoa(given: unknown): string {
   const text = `${given}`;
   let out = '';
@@ -18,7 +18,7 @@ export function btoa(given: unknown): string {
   return out;
 }
 
-/** Does what `atob` of browsers does. */
+/** As browsers. */
 export function atob(given: unknown): string {
   const text = `${given}`.replace(/[\t\n\f\r ]/g, '').replace(/={1,2}$/, '');
   let out = '';

@@ -1,9 +1,5 @@
-/**
- * Finds what a plugin changed in a value, as JSON. What is not named in it is unchanged, so the worker keeps
- * its source text.
- */
+/** What is not named is unchanged, so the worker keeps its source text. */
 export type Change =
-  /** Another value. */
   | { v: unknown }
   /** An object: changed and new members, removed members. */
   | { p: Record<string, Change>; d: string[] }
@@ -17,12 +13,7 @@ const objectPrototype = Object.prototype;
 const arrayPrototype = Array.prototype;
 const boxes = [String, Number, Boolean, BigInt];
 
-/**
- * Undefined if the values are the same. Reads each value once: it may be a getter's.
- *
- * @param before plain data
- * @param after what a plugin made of it
- */
+/** Undefined if they are the same. Reads each value once: it may be a getter's. @param before plain data */
 export function diff(before: unknown, after: unknown): Change | undefined {
   if (before === after) return undefined;
   if (typeof after !== 'object' || after === null) return { v: after };
@@ -112,7 +103,7 @@ function isWritten(value: unknown): boolean {
   return value !== undefined && typeof value !== 'function' && typeof value !== 'symbol';
 }
 
-/** Copies plain data; that is faster than to parse it again. */
+/** Faster than to parse it again. */
 export function copy<Value>(value: Value): Value {
   if (isArray(value)) {
     const list = value.slice();

@@ -1,6 +1,6 @@
 /**
- * Runs inside the plugin's realm, before the plugin. Takes away what reaches outside, what is not
- * deterministic and what could carry state from row to row; freezes all else.
+ * Before the plugin: takes away what reaches outside, what is not deterministic and what could carry state from row to
+ * row; freezes all else.
  */
 
 /** Plugins keep these of the language. Binary arrays are not among it: their memory is outside the heap. */
@@ -23,11 +23,7 @@ export function define(target: object, name: PropertyKey, value: unknown): void 
   Object.defineProperty(target, name, fixed);
 }
 
-/**
- * Takes away all globals that plugins do not have.
- *
- * @returns those that they have, by name
- */
+/** @returns those that plugins have, by name */
 export function takeGlobals(): Record<string, unknown> {
   const world = globalThis as unknown as Record<string, unknown>;
   const keptGlobals: Record<string, unknown> = {};
@@ -123,10 +119,7 @@ function overridden(): object[] {
   ];
 }
 
-/**
- * An object cannot be given a property by assignment if its prototype has a frozen one of that name.
- * As an accessor it can.
- */
+/** A frozen property of a prototype cannot be assigned to an object. An accessor can. */
 function allowOverrides(prototype: object): void {
   for (const name of Object.getOwnPropertyNames(prototype)) {
     const property = Object.getOwnPropertyDescriptor(prototype, name);

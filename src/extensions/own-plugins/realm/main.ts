@@ -1,7 +1,4 @@
-/**
- * The program inside the plugin's realm. Its host hands over and gets back texts and numbers only, so
- * that a plugin has no object of the host to start from.
- */
+/** Its host hands over and gets back texts and numbers only: no object of the host to start from. */
 import { atob, btoa } from './base64.ts';
 import { type Change, copy, diff } from './diff.ts';
 import { freezeLanguage, takeGlobals, tameLanguage } from './harden.ts';
@@ -62,7 +59,6 @@ export function start(parseUrl: ParseUrl) {
     >;
   };
 
-  /** Runs a hook in a fresh instance of the plugin that was set up. */
   const runHook = (name: string, event: unknown, done: (value: unknown) => void, fail: Hook) => {
     // Each row has its instance and its setup; the log has them once.
     log.isOpen = name === 'setupPlugin';
@@ -97,7 +93,7 @@ export function start(parseUrl: ParseUrl) {
   };
 
   return freeze({
-    /** The names of the globals, for the wrapper of the plugin. */
+    /** For the wrapper of the plugin. */
     globalNames: () => Object.keys(globals).join(' '),
     globals: () => globals,
 
@@ -130,20 +126,14 @@ export function start(parseUrl: ParseUrl) {
       runAlone('teardownPlugin');
     },
 
-    /** Starts a row; it has ended when the microtasks have. */
+    /** It has ended when the microtasks have. */
     row(key: string, text: string): void {
       isPending = true;
       reseed(key, nowMs);
       // The plugin gets a copy, so this is the row as it was given.
       const before = parse(text);
-      runHook(
-        'processEvent',
-        before,
-        (result) => {
-          answer(describeResult(before, result));
-        },
-        (error) => answer(describeError(error)),
-      );
+      const done = (result: unknown) => answer(describeResult(before, result));
+      runHook('processEvent', before, done, (error) => answer(describeError(error)));
     },
 
     /** @returns how long the answers are by now */
@@ -166,14 +156,8 @@ export function start(parseUrl: ParseUrl) {
     answers = [];
     isPending = true;
     reseed('', nowMs);
-    runHook(
-      hook,
-      null,
-      () => {
-        answer('0');
-      },
-      (error) => answer(describeError(error)),
-    );
+    const done = () => answer('0');
+    runHook(hook, null, done, (error) => answer(describeError(error)));
   }
 }
 
@@ -187,23 +171,14 @@ function makeMeta(config: object): Meta {
   return new (NewMeta as unknown as new (config: object) => Meta)(config);
 }
 
-const metaPrototype = freeze(
-  Object.defineProperties(
-    {},
-    Object.fromEntries(
-      unsupportedFields.map((name) => [
-        name,
-        {
-          get(): never {
-            throw new TypeError(`meta.${name} is not supported.`);
-          },
-        },
-      ]),
-    ),
-  ),
-);
-
-NewMeta.prototype = metaPrototype;
+NewMeta.prototype = {};
+for (const name of unsupportedFields) {
+  const get = (): never => {
+    throw new TypeError(`meta.${name} is not supported.`);
+  };
+  Object.defineProperty(NewMeta.prototype, name, { get });
+}
+freeze(NewMeta.prototype);
 
 /** `0`: unchanged, `null`: dropped, an object: what changed, or the error. */
 function describeResult(before: unknown, result: unknown): string {

@@ -1,15 +1,13 @@
-/** A line that a plugin wrote, and at which level. */
 export interface LogLine {
   level: 'debug' | 'info' | 'warn' | 'error';
   text: string;
 }
 
 const maxLines = 200;
-/** Maximum characters of a line. */
 export const maxChars = 1_000;
 const levels = { debug: 'debug', log: 'info', info: 'info', warn: 'warn', error: 'error' } as const;
 
-/** Keeps what plugins write to `console`, bounded. */
+/** What plugins write to `console`, bounded. */
 export interface PluginLog {
   readonly console: object;
   /** True if lines are taken, or left out without being counted. */

@@ -3,7 +3,7 @@ import { define } from './harden.ts';
 /** For each row: what its random numbers come from, with what its clock shows. */
 export type Reseed = (key: string, nowMs: number) => void;
 
-/** Replaces the clock and the random numbers: both depend on the row's key and interval only. */
+/** Both depend on the row's key and interval only. */
 export function tameTimeAndChance(globals: Record<string, unknown>): Reseed {
   let nowMs = 0;
   let key = '';

@@ -1,7 +1,4 @@
-/**
- * `URL` and `URLSearchParams` for plugins. Node's own parser is outside the realm: only texts go there
- * and come back.
- */
+/** Node's own parser is outside the realm: only texts go there and come back. */
 
 /** The parts of a URL after one of them was set, one per line, or null if it is none. */
 export type ParseUrl = (href: string, base: string, part: string, value: string) => string | null;

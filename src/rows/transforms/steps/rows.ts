@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import {
   type Json,
   jsonNull,
@@ -10,8 +11,65 @@ import {
   textOf,
 } from '../json.ts';
 import { columnOf, propertiesOf } from '../properties.ts';
-import { readMembers } from '../settings.ts';
-import { defineTransform, field, InvalidSetting, type Row } from '../transform.ts';
+import {
+  choiceField,
+  defineTransform,
+  eventColumnField,
+  field,
+  InvalidSetting,
+  jsonField,
+  readMembers,
+  readNumber,
+  requireNames,
+  type Row,
+} from '../transform.ts';
+
+export const filterEvents = defineTransform({
+  id: 2,
+  name: 'Filter events',
+  description: 'Keeps or drops events by their name.',
+  protects: false,
+  fields: [
+    field('events', 'Events', { required: true, hint: 'Names, comma separated.' }),
+    choiceField('mode', 'Action', ['drop', 'keep']),
+    eventColumnField,
+  ],
+  compile(config) {
+    const names = new Set(requireNames(config, 'events'));
+    const { mode, event_column: column = 'event' } = config;
+    return (row) => {
+      const isNamed = names.has(stringOf(columnOf(row, column)) ?? '');
+      return isNamed === (mode === 'keep') ? row : null;
+    };
+  },
+});
+
+export const sampleRows = defineTransform({
+  id: 19,
+  name: 'Sample rows',
+  description: 'Keeps a share of the rows: always the same ones, by the value of a column.',
+  protects: false,
+  fields: [
+    field('percent', 'Percent that are kept', { required: true, hint: 'From 0 to 100.' }),
+    field('by', 'Column', { default: 'distinct_id' }),
+    field('seed', 'Seed', { default: '', hint: 'Another seed gives another sample.' }),
+  ],
+  compile(config) {
+    const percent = readNumber(config, 'percent', { from: 0, to: 100, whole: false });
+    const { by = 'distinct_id', seed = '' } = config;
+    return (row) => {
+      const value = columnOf(row, by);
+      if (percent === 100) return row;
+      return value !== jsonNull && shareOf(seed, plainOf(value)) * 100 < percent ? row : null;
+    };
+  },
+});
+
+/** A place from 0 to 1 that the text always has. */
+function shareOf(seed: string, text: string): number {
+  const digest = hash('sha256', `${seed}\0${text}`, 'hex');
+  return Number.parseInt(digest.slice(0, 8), 16) / 2 ** 32;
+}
 
 export const filterRows = defineTransform({
   id: 6,
@@ -19,20 +77,12 @@ export const filterRows = defineTransform({
   description: 'Keeps or drops rows by conditions on their columns and properties.',
   protects: false,
   fields: [
-    field({
-      key: 'condition',
-      name: 'Condition',
-      type: 'json',
-      required: true,
-      hint: '{"all": [{"column": "event", "is": "signup"}, {"property": "age", "gte": 18}]}',
-    }),
-    field({
-      key: 'mode',
-      name: 'What becomes of the rows that meet it',
-      type: 'choice',
-      default: 'keep',
-      choices: ['keep', 'drop'],
-    }),
+    jsonField(
+      'condition',
+      'Condition',
+      '{"all": [{"column": "event", "is": "signup"}, {"property": "age", "gte": 18}]}',
+    ),
+    choiceField('mode', 'What becomes of the rows that meet it', ['keep', 'drop']),
   ],
   compile(config) {
     const condition = compileCondition(new JsonObject(readMembers(config, 'condition')));
@@ -46,11 +96,7 @@ const setting = 'condition';
 
 const maxDepth = 10;
 
-/**
- * A group (`all`, `any`, `not`), or one comparison of a column or property.
- *
- * @throws InvalidSetting
- */
+/** `all`, `any`, `not`, or one comparison of a column or property. @throws InvalidSetting */
 function compileCondition(condition: JsonObject, depth = 1): Condition {
   if (depth > maxDepth)
     throw new InvalidSetting(setting, `Nest groups at most ${maxDepth} levels deep.`);
@@ -106,7 +152,7 @@ function compileComparison(condition: JsonObject): Condition {
   return positive === name ? holds : (row) => !holds(row);
 }
 
-/** Reads the operand of a comparison; a property that the row does not have counts as null. */
+/** A property that the row does not have counts as null. */
 function compileOperand(
   property: Json | undefined,
   column: Json | undefined,
@@ -156,7 +202,7 @@ const is: Operator = (value, wanted) => {
 const isOneOf: Operator = (value, wanted) =>
   (listOf(wanted) ?? []).some((element) => is(value, element));
 
-/** The operators and the kinds of values that they compare with. */
+/** By the kinds of values that they compare with. */
 const operators = {
   is: { holds: is, takes: ['string', 'number', 'boolean', 'null'] },
   in: { holds: isOneOf, takes: ['list'] },
